@@ -1,0 +1,207 @@
+//! Congestion controls: one a file, one row each in the registry.
+//!
+//! The sender owns [`Control`]; an algorithm owns only its memory. A new signal is a new field of [`Ack`],
+//! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
+//! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
+
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// What the algorithm controls. Owned by the sender.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// Congestion window in bytes. Linux-like stacks keep it a multiple of `mss`.
+    pub cwnd: Bytes,
+    /// Slow-start threshold in bytes; [`Control::UNLIMITED`] before the first congestion.
+    pub ssthresh: Bytes,
+    /// Pacing rate, if the algorithm paces.
+    pub pacing: Option<Rate>,
+    /// Payload bytes of a full segment (after options).
+    pub mss: u32,
+}
+
+impl Control {
+    /// ssthresh before any congestion.
+    pub const UNLIMITED: Bytes = u64::MAX / 4;
+
+    /// cwnd in whole segments, rounded down.
+    pub fn cwnd_segments(&self) -> u64 {
+        self.cwnd / u64::from(self.mss)
+    }
+    /// ssthresh in whole segments, rounded down.
+    pub fn ssthresh_segments(&self) -> u64 {
+        self.ssthresh / u64::from(self.mss)
+    }
+}
+
+/// Where the sender is in its recovery state machine (the names are Linux's).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Phase {
+    /// Nothing unusual.
+    #[default]
+    Open = 0,
+    /// Duplicate ACKs or SACKs seen, not yet taken for loss.
+    Disorder = 1,
+    /// Reducing after an ECN echo.
+    Cwr = 2,
+    /// Fast recovery.
+    Recovery = 3,
+    /// After a retransmission timeout.
+    Loss = 4,
+}
+
+impl Phase {
+    /// The names in tables, in the order of the discriminants.
+    pub const NAMES: [&'static str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
+}
+
+/// How a stack turns an ACK into window growth; see `tcp/stack.rs` for who does which.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Counting {
+    /// One credit per ACK, whatever it covers; a growth step needs cwnd + 1 ACKs because the ACK that
+    /// raises the window is not itself counted (Linux before 3.18).
+    PerAck,
+    /// One credit per segment newly acknowledged (Linux since 3.18).
+    PerSegment,
+    /// Per ACK, in bytes: += max(mss²/cwnd, 1) (FreeBSD 7).
+    PerAckBytes,
+    /// RFC 3465 appropriate byte counting with this limit L in slow start (FreeBSD 8 and 9: 2).
+    Bytes {
+        /// Segments credited per ACK in slow start at most.
+        limit: u32,
+    },
+}
+
+/// Everything an ACK can tell an algorithm. Built once per ACK by the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// When the ACK arrived.
+    pub now: Time,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Bytes by which the cumulative acknowledgement advanced.
+    pub newly_acked: Bytes,
+    /// Segments that left the retransmission queue by cumulative acknowledgement.
+    pub newly_acked_segments: u32,
+    /// Segments newly delivered: cumulatively acknowledged or SACKed now for the first time.
+    pub delivered_segments: u32,
+    /// Segments newly taken for lost on this ACK.
+    pub lost_segments: u32,
+    /// Bytes the receiver reports as CE marked (accurate only with DCTCP echo; else mss per ECE ACK).
+    pub marked: Bytes,
+    /// RTT sample of this ACK, if it gave one (Karn's rule, or timestamps).
+    pub rtt: Option<Duration>,
+    /// Smallest RTT sample of the connection ([`Duration::MAX`] before the first).
+    pub rtt_min: Duration,
+    /// Smoothed RTT (zero before the first sample).
+    pub srtt: Duration,
+    /// Bytes in flight after this ACK was processed, before anything new is sent.
+    pub in_flight: Bytes,
+    /// Bytes in flight before this ACK.
+    pub prior_in_flight: Bytes,
+    /// Delivery-rate sample, if valid (draft-cheng-iccrg-delivery-rate-estimation).
+    pub delivery_rate: Option<Rate>,
+    /// Total bytes delivered on the connection so far.
+    pub delivered: Bytes,
+    /// `delivered` when the segment that gave the rate sample was sent.
+    pub prior_delivered: Bytes,
+    /// The delivery-rate sample was taken while the application had nothing to send.
+    pub app_limited: bool,
+    /// First ACK of a new round trip (snd_una passed the snd_nxt of the previous round's start).
+    pub round_start: bool,
+    /// The window was what limited the sender, by its stack's rule.
+    pub cwnd_limited: bool,
+    /// May the window grow on this ACK? The stack's rule: data acknowledged, not reducing, cwnd limited.
+    pub may_grow: bool,
+    /// Recovery state while this ACK is processed.
+    pub phase: Phase,
+    /// How the stack counts ACKs.
+    pub counting: Counting,
+    /// True in slow start by the stack's own comparison (cwnd ≤ ssthresh or cwnd < ssthresh).
+    pub in_slow_start: bool,
+    /// First unacknowledged byte after this ACK.
+    pub snd_una: u64,
+    /// Next byte to be sent.
+    pub snd_nxt: u64,
+}
+
+/// What kind of congestion signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Signal {
+    /// Loss found by duplicate ACKs, SACK or RACK: entering Recovery.
+    Loss,
+    /// ECN echo: entering CWR.
+    Ecn,
+    /// Retransmission timeout; `first` unless the same segment timed out before.
+    Timeout {
+        /// Not a repeated timeout of the same data.
+        first: bool,
+    },
+}
+
+/// A congestion episode begins. The algorithm sets `control.ssthresh`; the stack brings cwnd there.
+#[derive(Clone, Copy, Debug)]
+pub struct Congestion {
+    /// When.
+    pub now: Time,
+    /// What.
+    pub signal: Signal,
+    /// Payload bytes of a full segment.
+    pub mss: u32,
+    /// Bytes in flight at that moment.
+    pub in_flight: Bytes,
+    /// Peer's receive window in bytes (FreeBSD halves min(cwnd, this)).
+    pub send_window: Bytes,
+    /// Smoothed RTT.
+    pub srtt: Duration,
+    /// Smallest RTT sample of the connection.
+    pub rtt_min: Duration,
+    /// First unacknowledged byte.
+    pub snd_una: u64,
+    /// Next byte to be sent.
+    pub snd_nxt: u64,
+}
+
+/// The sender's recovery state changed.
+#[derive(Clone, Copy, Debug)]
+pub struct PhaseChange {
+    /// When.
+    pub now: Time,
+    /// From this state,
+    pub from: Phase,
+    /// to this one.
+    pub to: Phase,
+    /// First unacknowledged byte.
+    pub snd_una: u64,
+    /// Next byte to be sent.
+    pub snd_nxt: u64,
+    /// Smoothed RTT.
+    pub srtt: Duration,
+}
+
+/// A congestion control algorithm.
+pub trait CongestionControl {
+    /// An ACK arrived (in every phase, also when it acknowledges nothing new but carries SACK news). Grow the
+    /// window only if `ack.may_grow`.
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control);
+    /// Congestion: set `control.ssthresh` to where the window should land.
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control);
+    /// The connection is established; `srtt` is the handshake's sample if there was one.
+    fn on_established(&mut self, _now: Time, _srtt: Option<Duration>, _control: &mut Control) {}
+    /// The recovery state changed (called after the change, also for entry by `on_congestion`).
+    fn on_phase(&mut self, _change: &PhaseChange, _control: &mut Control) {}
+    /// The reduction turned out to be spurious and the stack restores cwnd and ssthresh.
+    fn on_undo(&mut self, _now: Time, _control: &mut Control) {}
+    /// Sending resumes after `idle` without anything in flight.
+    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {}
+    /// The lowest window rate halving may reach, in bytes; `None`: ssthresh (Linux 2.6 `min_cwnd` hook).
+    fn recovery_floor(&self, _control: &Control) -> Option<Bytes> {
+        None
+    }
+    /// True if the algorithm sets cwnd itself in every phase (BBR): the stack then does not reduce it.
+    fn owns_window(&self) -> bool {
+        false
+    }
+    /// The algorithm's own quantities for probes, `(name, value)`, in a fixed order.
+    fn internals(&self, _out: &mut Vec<(&'static str, f64)>) {}
+}

@@ -1,0 +1,52 @@
+//! The ticket that travels through queues and links.
+//!
+//! A ticket is small and copyable; what it carries lies in an arena that the host owns (segments in the
+//! simulator, frame buffers in an emulator). Queues and links see the ticket only, so the same compiled
+//! queue serves both.
+
+use crate::time::Time;
+
+/// Number of a flow in the scenario, in the order the scenario lists them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
+pub struct FlowId(pub u32);
+
+/// The ECN codepoint of the IP header (RFC 3168 section 5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Ecn {
+    /// The sender does not speak ECN.
+    #[default]
+    NotEct = 0b00,
+    /// ECN capable, and L4S (RFC 9331).
+    Ect1 = 0b01,
+    /// ECN capable.
+    Ect0 = 0b10,
+    /// Congestion experienced.
+    Ce = 0b11,
+}
+
+impl Ecn {
+    /// May a queue mark this packet instead of dropping it?
+    pub const fn is_capable(self) -> bool {
+        !matches!(self, Ecn::NotEct)
+    }
+}
+
+/// A packet as queues and links see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Where the host keeps what this packet carries.
+    pub slot: u32,
+    /// The flow it belongs to.
+    pub flow: FlowId,
+    /// IP length in bytes.
+    pub bytes: u32,
+    /// ECN codepoint; a queue may change it to [`Ecn::Ce`].
+    pub ecn: Ecn,
+    /// How many links of its route it has crossed.
+    pub hop: u8,
+    /// True on the way back from the flow's receiver to its sender.
+    pub is_reverse: bool,
+    /// When it entered the queue it is in: sojourn is measured from here.
+    pub enqueued: Time,
+}

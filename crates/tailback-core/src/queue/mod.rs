@@ -1,0 +1,83 @@
+//! Queue disciplines: one a file, one row each in the registry below.
+//!
+//! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
+//! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
+
+use crate::packet::Packet;
+use crate::time::{Bytes, Time};
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum DropReason {
+    /// The queue's limit (packets or bytes) was reached: tail drop.
+    QueueFull = 0,
+    /// Dropped from the head or middle to make room.
+    Overlimit = 1,
+    /// An active queue management decision.
+    Aqm = 2,
+    /// Lost on the wire by a random-loss model.
+    Wire = 3,
+}
+
+impl DropReason {
+    /// The names in tables, in the order of the discriminants.
+    pub const NAMES: [&'static str; 4] = ["queue-full", "overlimit", "aqm", "wire"];
+}
+
+/// What a queue or link did to packets during one call, beyond delivering them.
+#[derive(Default, Debug)]
+pub struct Fate {
+    /// Packets dropped, oldest first.
+    pub drops: Vec<(Packet, DropReason)>,
+    /// Packets marked CE (they stay in the queue or were returned).
+    pub marks: Vec<Packet>,
+}
+
+impl Fate {
+    /// Report a drop.
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.drops.push((packet, reason));
+    }
+    /// Report a CE mark.
+    pub fn mark(&mut self, packet: Packet) {
+        self.marks.push(packet);
+    }
+    /// Nothing happened.
+    pub fn is_empty(&self) -> bool {
+        self.drops.is_empty() && self.marks.is_empty()
+    }
+    /// Forget everything reported, keeping the memory.
+    pub fn clear(&mut self) {
+        self.drops.clear();
+        self.marks.clear();
+    }
+}
+
+/// How much a queue holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u32,
+    /// IP bytes.
+    pub bytes: Bytes,
+}
+
+/// A queue discipline.
+pub trait QueueDiscipline {
+    /// Offer `packet` at `now` (its `enqueued` field is already `now`). Whatever is dropped, be it this
+    /// packet or another, is reported to `fate`.
+    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate);
+    /// Take the next packet to send at `now`.
+    fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet>;
+    /// What is held now (the packet being transmitted is not).
+    fn backlog(&self) -> Backlog;
+    /// For a shaping queue: when `dequeue` may next succeed although it holds packets. `None`: whenever
+    /// it holds any.
+    fn ready_at(&self, _now: Time) -> Option<Time> {
+        None
+    }
+    /// The link tells the queue which bytes are being transmitted (0 = none). Only a queue whose limit
+    /// counts the packet in service cares.
+    fn on_service(&mut self, _bytes: u32) {}
+}

@@ -1,0 +1,242 @@
+//! The plain description of an experiment: exact units, no defaults left open.
+//!
+//! The Python face reads TOML, resolves units and shorthands and hands this description over; it is also what
+//! is stored beside every result. `engine::build` turns it into a network or says what is wrong and where.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A parameter of an algorithm, queue, link model or application.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A switch.
+    Flag(bool),
+    /// A number, in the unit the parameter's documentation gives.
+    Number(f64),
+    /// One of several names.
+    Name(String),
+}
+
+/// Parameters by name, in name order.
+pub type Params = BTreeMap<String, Value>;
+
+/// One experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Format of this description; now 1.
+    pub format: u32,
+    /// A name for people.
+    #[serde(default)]
+    pub name: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Simulated time.
+    pub duration_ps: u64,
+    /// Node names.
+    pub nodes: Vec<String>,
+    /// Links, each in one direction.
+    pub links: Vec<LinkSpec>,
+    /// Flows.
+    pub flows: Vec<FlowSpec>,
+    /// Deliberate randomness.
+    #[serde(default)]
+    pub randomness: Randomness,
+    /// What to record.
+    #[serde(default)]
+    pub instruments: Instruments,
+}
+
+/// A link in one direction: queue, serialiser, then propagation delay (dummynet's two pipes).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkSpec {
+    /// Name, unique.
+    pub name: String,
+    /// Node it leaves.
+    pub from: String,
+    /// Node it reaches.
+    pub to: String,
+    /// Rate; `None`: infinitely fast, and then it has no queue.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// Propagation delay.
+    #[serde(default)]
+    pub delay_ps: u64,
+    /// Quantise departures to a timer of this frequency (dummynet under `kern.hz`).
+    #[serde(default)]
+    pub tick_hz: Option<u32>,
+    /// Queue in front of the serialiser.
+    #[serde(default = "QueueSpec::unlimited")]
+    pub queue: QueueSpec,
+    /// What the wire does to packets beyond delaying them.
+    #[serde(default)]
+    pub wire: WireSpec,
+}
+
+/// A queue discipline by its registry name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSpec {
+    /// Registry name.
+    pub discipline: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Params,
+}
+
+impl QueueSpec {
+    /// A FIFO without limit.
+    pub fn unlimited() -> Self {
+        QueueSpec { discipline: "fifo".into(), params: Params::new() }
+    }
+}
+
+/// Random impairments of a wire; all off by default.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WireSpec {
+    /// Probability that a packet is lost.
+    pub loss: f64,
+    /// Probability that a packet is delivered twice.
+    pub duplicate: f64,
+    /// Probability that a packet is held back and so overtaken.
+    pub reorder: f64,
+    /// How long a held-back packet is delayed in addition.
+    pub reorder_delay_ps: u64,
+    /// Uniform extra delay between zero and this, without reordering.
+    pub jitter_ps: u64,
+}
+
+/// A flow: an application at `from` talking to `to`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Name, unique.
+    pub name: String,
+    /// Sending node.
+    pub from: String,
+    /// Receiving node.
+    pub to: String,
+    /// Links from `from` to `to`; `None`: fewest hops, first listed link on ties.
+    #[serde(default)]
+    pub route: Option<Vec<String>>,
+    /// Links back; `None`: as above.
+    #[serde(default)]
+    pub back_route: Option<Vec<String>>,
+    /// When it starts.
+    #[serde(default)]
+    pub start_ps: u64,
+    /// When it stops; `None`: at the end of the run.
+    #[serde(default)]
+    pub stop_ps: Option<u64>,
+    /// What it does.
+    pub app: AppSpec,
+    /// TCP settings; absent for applications over UDP.
+    #[serde(default)]
+    pub tcp: Option<TcpSpec>,
+}
+
+/// An application by its registry name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AppSpec {
+    /// Registry name: `bulk`, `voip`, …
+    pub kind: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Params,
+}
+
+/// A TCP connection's settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpSpec {
+    /// Stack profile of the sender, and of the receiver unless `receiver_stack` says otherwise.
+    pub stack: String,
+    /// Stack profile of the receiver.
+    #[serde(default)]
+    pub receiver_stack: Option<String>,
+    /// Congestion control by registry name.
+    pub cc: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub cc_params: Params,
+    /// Fields of the stack profile set differently for this flow (sender and receiver).
+    #[serde(default)]
+    pub stack_params: Params,
+    /// Send buffer in bytes; `None`: the stack's.
+    #[serde(default)]
+    pub send_buffer: Option<u64>,
+    /// Receive buffer in bytes; `None`: the stack's.
+    #[serde(default)]
+    pub receive_buffer: Option<u64>,
+    /// Largest IP packet in bytes.
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+}
+
+fn default_mtu() -> u32 {
+    1500
+}
+
+/// Randomness that breaks phase locking and gives seeds their meaning.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Randomness {
+    /// Each flow starts later by a uniform time between zero and this.
+    pub start_spread_ps: u64,
+    /// Each packet a host sends is held for a uniform time between zero and this (ns-2's `overhead_`),
+    /// never reordered.
+    pub processing_jitter_ps: u64,
+}
+
+/// What to record. Everything is off by default and costs nothing then.
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Instruments {
+    /// Flows whose TCP state is logged at every segment, SIFTR's way.
+    pub segments: Vec<String>,
+    /// Flows whose TCP state is polled, Web100's way.
+    pub polls: Vec<String>,
+    /// Also record the algorithm's own quantities at every poll.
+    pub internals: bool,
+    /// Links whose backlog is sampled at the same instants.
+    pub queue_polls: Vec<String>,
+    /// Polling interval.
+    pub poll_interval_ps: u64,
+    /// Links of which every enqueue, dequeue, drop and mark is logged.
+    pub queues: Vec<String>,
+    /// Links of which drops and marks only are logged.
+    pub drops: Vec<String>,
+    /// Flows of which every packet's one-way delay is logged.
+    pub packets: Vec<String>,
+    /// Record from here,
+    pub from_ps: u64,
+    /// until here; `None`: to the end.
+    pub until_ps: Option<u64>,
+}
+
+/// What is wrong with a description, where, and what would mend it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScenarioError {
+    /// Path of the field: `links[0].queue.params.limit_bytes`.
+    pub field: String,
+    /// The value found, as text.
+    pub value: String,
+    /// What is wrong.
+    pub problem: String,
+    /// What would be right.
+    pub fix: String,
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} (found {}). {}", self.field, self.problem, self.value, self.fix)
+    }
+}
+
+impl std::error::Error for ScenarioError {}
