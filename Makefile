@@ -1,0 +1,89 @@
+# Every target sets up what it needs: `.venv` with the locked dependencies and the extension module in it.
+# Needed beforehand: Python >= 3.11, a Rust toolchain, make. What is missing is named by scripts/check_prerequisites.
+
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+
+# Our environment first (pip looks for maturin on PATH), then rustup's folder, which many a shell does not know.
+export PATH := $(abspath $(BIN)):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+# The environment is .venv, whatever the caller's shell has activated.
+export VIRTUAL_ENV := $(abspath $(VENV))
+export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport CONDA_PREFIX
+unexport PYTHONHOME
+unexport PYTHONPATH
+
+# Folders too, so that a deleted file is noticed.
+RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
+CARGO_FLAGS := --locked --workspace
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test bench docs lint fmt env lock clean check-rust check-python
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
+	$(BIN)/tailback study voip-latency
+
+test: lint check-rust check-python ## Lint, then every test there is: what CI runs
+
+bench: $(VENV)/.built ## Measure the engine
+	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then cargo bench $(CARGO_FLAGS) --bench '*'; \
+	else echo 'no benchmarks in crates/*/benches'; fi
+
+docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an error
+	$(BIN)/mkdocs build --strict --quiet
+	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
+	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'
+
+lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
+	cargo fmt --all --check
+	# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
+	cargo clippy $(CARGO_FLAGS) --quiet --lib -- -D warnings
+	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
+	$(BIN)/ruff check --quiet
+	$(BIN)/ruff format --check --quiet
+	$(BIN)/mypy --no-error-summary
+
+check-rust: $(VENV)/.installed
+	cargo test $(CARGO_FLAGS)
+
+check-python: $(VENV)/.built
+	$(BIN)/pytest -n auto
+
+fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
+	cargo fmt --all
+	$(BIN)/ruff check --fix --quiet
+	$(BIN)/ruff format --quiet
+
+env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
+
+lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock anew
+	$(BIN)/python -m venv $(VENV)/lock
+	$(VENV)/lock/bin/pip install --quiet uv==$(UV_VERSION)
+	$(VENV)/lock/bin/uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \
+	    --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --quiet \
+	    --custom-compile-command 'make lock' --output-file requirements.lock
+	cargo update
+
+clean: ## Remove everything the targets have built; results stay
+	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so
+	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.installed: requirements.lock
+	@scripts/check_prerequisites
+	@# A half-made environment, or one whose interpreter is gone, is made anew.
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo 'making $(VENV)'; \
+	    $$(scripts/check_prerequisites --python) -m venv --clear $(VENV); }
+	@echo 'installing the locked dependencies'
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed pyproject.toml $(RUST)
+	@echo 'compiling the extension module'
+	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --verbose --editable .
+	@touch $@
