@@ -5,7 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cc;
+pub mod engine;
+pub mod math;
 pub mod packet;
+pub mod params;
 pub mod queue;
+pub mod rng;
 pub mod scenario;
 pub mod time;

@@ -1,0 +1,5 @@
+//! Pieces that several congestion controls share.
+
+pub mod clock;
+pub mod decrease;
+pub mod growth;

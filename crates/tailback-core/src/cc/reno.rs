@@ -1,0 +1,104 @@
+//! Reno congestion control: the window grows by one segment a round trip and halves on congestion.
+//!
+//! Law: slow start w ← w + 1 an ACK; congestion avoidance w ← w + 1 a round trip; congestion s ← w/2.
+//! Source: RFC 5681 section 3.1; as Linux `reno` and FreeBSD `newreno` do it. What NewReno (RFC 6582) adds is
+//! recovery, which is the stack's.
+//!
+//! Differs from the source:
+//! - Linux and FreeBSD halve cwnd (FreeBSD: min(cwnd, send window)), RFC 5681 halves the flight; `variant` says.
+//!
+//! Live twin: Linux `reno`.
+
+use super::parts::decrease::{freebsd_half, half, landing};
+use super::parts::growth::Growth;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::Bytes;
+
+/// What is halved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Variant {
+    Linux,
+    FreeBsd,
+    Rfc5681,
+}
+
+/// Reno's memory.
+#[derive(Clone, Debug)]
+pub struct Reno {
+    variant: Variant,
+    max_ssthresh: u32,
+    growth: Growth,
+}
+
+impl Registered for Reno {
+    const CARD: Card = Card {
+        name: "reno",
+        title: "NewReno",
+        law: "w += 1 per RTT; on congestion w = w/2",
+        source: "RFC 5681 section 3.1",
+        differs: &["Linux and FreeBSD halve the congestion window, not the flight; parameter variant"],
+        live_twin: Some("linux:reno"),
+        params: &[
+            ParamSpec::choice(
+                "variant",
+                &["linux", "freebsd", "rfc5681"],
+                "What is halved: cwnd, min(cwnd, send window), or the flight.",
+            ),
+            ParamSpec::whole(
+                "max_ssthresh",
+                "segments",
+                0,
+                (0, 1_000_000),
+                "Limited slow start (RFC 3742) above this window; 0 is off, the RFC recommends 100.",
+            ),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        let variant = match given.choice("variant") {
+            "freebsd" => Variant::FreeBsd,
+            "rfc5681" => Variant::Rfc5681,
+            _ => Variant::Linux,
+        };
+        let max_ssthresh = given.whole("max_ssthresh") as u32;
+        Ok(Reno { variant, max_ssthresh, growth: Growth::default() })
+    }
+}
+
+impl CongestionControl for Reno {
+    #[inline]
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        if !ack.may_grow {
+            return;
+        }
+        if ack.in_slow_start && self.max_ssthresh > 0 {
+            self.growth.limited_slow_start(ack, control, u64::from(self.max_ssthresh));
+            return;
+        }
+        self.growth.reno(ack, control);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        if congestion.is_timeout() {
+            self.growth.clear();
+        }
+        control.ssthresh = match self.variant {
+            // FreeBSD recomputes at every timeout, so the second one in a row lands at the floor.
+            Variant::FreeBsd => freebsd_half(congestion, control),
+            _ if congestion.is_repeated_timeout() => control.ssthresh,
+            Variant::Linux => half(control),
+            Variant::Rfc5681 => {
+                // RFC 5681 equation 4, in bytes.
+                (congestion.in_flight / 2).max(landing(0, control.mss))
+            }
+        };
+    }
+
+    fn recovery_floor(&self, control: &Control) -> Option<Bytes> {
+        // Linux 2.6 rate halving may go on to ssthresh/2 for this module.
+        Some(control.ssthresh / 2)
+    }
+}

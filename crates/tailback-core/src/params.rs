@@ -1,0 +1,417 @@
+//! What a registry row says about itself: its card, its parameters, and the checked lookup of given values.
+//!
+//! Congestion controls, queue disciplines and applications all describe themselves this way, so one check, one
+//! list in Python and one set of inherited tests serve all three. Nothing is guessed: an unknown name, a number
+//! out of range or the wrong kind of value is an error that says which, where, and what would be right.
+
+use crate::scenario::{Params, ScenarioError, Value};
+
+/// What kind of value a parameter takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Any number in the range.
+    Number,
+    /// A whole number in the range.
+    Whole,
+    /// A switch.
+    Flag,
+    /// One of `choices`.
+    Choice,
+}
+
+/// The value a parameter has when the scenario does not give it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum DefaultValue {
+    /// This number.
+    Number(f64),
+    /// This switch position.
+    Flag(bool),
+    /// This name.
+    Name(&'static str),
+    /// Decided by another parameter, usually `variant`; the text says how, for people.
+    Depends(&'static str),
+}
+
+/// One parameter of a registry row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ParamSpec {
+    /// Its key in a scenario.
+    pub name: &'static str,
+    /// Unit of a number; empty for ratios, counts, switches and names.
+    pub unit: &'static str,
+    /// What kind of value it takes.
+    pub kind: Kind,
+    /// The value it has unless given.
+    pub default: DefaultValue,
+    /// Smallest number allowed.
+    pub min: f64,
+    /// Largest number allowed.
+    pub max: f64,
+    /// Names allowed; empty unless `kind` is [`Kind::Choice`].
+    pub choices: &'static [&'static str],
+    /// One sentence for people.
+    pub doc: &'static str,
+}
+
+impl ParamSpec {
+    /// A number between `min` and `max`, both allowed.
+    pub const fn number(
+        name: &'static str,
+        unit: &'static str,
+        default: f64,
+        range: (f64, f64),
+        doc: &'static str,
+    ) -> Self {
+        let (min, max) = range;
+        let default = DefaultValue::Number(default);
+        ParamSpec { name, unit, kind: Kind::Number, default, min, max, choices: &[], doc }
+    }
+    /// A whole number between `min` and `max`, both allowed.
+    pub const fn whole(
+        name: &'static str,
+        unit: &'static str,
+        default: u64,
+        range: (u64, u64),
+        doc: &'static str,
+    ) -> Self {
+        let default = DefaultValue::Number(default as f64);
+        let (min, max) = (range.0 as f64, range.1 as f64);
+        ParamSpec { name, unit, kind: Kind::Whole, default, min, max, choices: &[], doc }
+    }
+    /// A switch.
+    pub const fn flag(name: &'static str, default: bool, doc: &'static str) -> Self {
+        let default = DefaultValue::Flag(default);
+        ParamSpec { name, unit: "", kind: Kind::Flag, default, min: 0.0, max: 1.0, choices: &[], doc }
+    }
+    /// One of `choices`; the first is the default.
+    pub const fn choice(name: &'static str, choices: &'static [&'static str], doc: &'static str) -> Self {
+        let default = DefaultValue::Name(choices[0]);
+        ParamSpec { name, unit: "", kind: Kind::Choice, default, min: 0.0, max: 0.0, choices, doc }
+    }
+    /// The same parameter with a default that another one decides; `how` says so for people.
+    pub const fn depends(mut self, how: &'static str) -> Self {
+        self.default = DefaultValue::Depends(how);
+        self
+    }
+
+    /// The default as a scenario would write it; `None` if another parameter decides it.
+    pub fn default_value(&self) -> Option<Value> {
+        match self.default {
+            DefaultValue::Number(number) => Some(Value::Number(number)),
+            DefaultValue::Flag(flag) => Some(Value::Flag(flag)),
+            DefaultValue::Name(name) => Some(Value::Name(name.into())),
+            DefaultValue::Depends(_) => None,
+        }
+    }
+
+    /// What is allowed, for people: `0.1 to 0.9`, `true or false`, `one of linux, freebsd`.
+    pub fn range_text(&self) -> String {
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        match self.kind {
+            Kind::Number => format!("{} to {}{unit}", self.min, self.max),
+            Kind::Whole => format!("a whole number from {} to {}{unit}", self.min, self.max),
+            Kind::Flag => "true or false".into(),
+            Kind::Choice => format!("one of {}", self.choices.join(", ")),
+        }
+    }
+}
+
+/// What a registry row is: an algorithm, a queue discipline, an application.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Card {
+    /// Registry name, lower case, the kernel's where one exists.
+    pub name: &'static str,
+    /// Its name in prose.
+    pub title: &'static str,
+    /// The law in one line.
+    pub law: &'static str,
+    /// Paper, RFC or kernel it follows, with section.
+    pub source: &'static str,
+    /// Where we leave the source, one sentence each.
+    pub differs: &'static [&'static str],
+    /// What to compare it with on a live machine, if anything.
+    pub live_twin: Option<&'static str>,
+    /// Parameters in the order people read them.
+    pub params: &'static [ParamSpec],
+}
+
+impl Card {
+    /// The parameter of this name.
+    pub fn param(&self, name: &str) -> Option<&'static ParamSpec> {
+        self.params.iter().find(|spec| spec.name == name)
+    }
+}
+
+/// Given parameters after every one was checked against its card.
+///
+/// Lookups by a name the card does not list panic: that is our mistake, not the user's.
+#[derive(Clone, Copy)]
+pub struct Checked<'a> {
+    card: &'static Card,
+    params: &'a Params,
+    field_path: &'a str,
+    preferred: &'a [&'a str],
+}
+
+impl<'a> Checked<'a> {
+    /// Check `params`, found at `field_path` (such as `links[0].queue.params`), against `card`.
+    pub fn new(card: &'static Card, params: &'a Params, field_path: &'a str) -> Result<Self, ScenarioError> {
+        Self::preferring(card, params, field_path, &[])
+    }
+
+    /// As [`Checked::new`]; a choice not given takes the first of `preferred` that it offers before its own
+    /// default. A stack says so which era's variant of an algorithm belongs to it.
+    pub fn preferring(
+        card: &'static Card,
+        params: &'a Params,
+        field_path: &'a str,
+        preferred: &'a [&'a str],
+    ) -> Result<Self, ScenarioError> {
+        let checked = Checked { card, params, field_path, preferred };
+        for (name, value) in params {
+            let spec = card.param(name).ok_or_else(|| checked.unknown(name, value))?;
+            checked.check(spec, value)?;
+        }
+        Ok(checked)
+    }
+
+    /// The card checked against.
+    pub fn card(&self) -> &'static Card {
+        self.card
+    }
+
+    /// A number, given or default.
+    pub fn number(&self, name: &str) -> f64 {
+        self.given_number(name).unwrap_or_else(|| match self.spec(name).default {
+            DefaultValue::Number(number) => number,
+            other => panic!("{}.{name}: no number as default but {other:?}", self.card.name),
+        })
+    }
+    /// A whole number, given or default.
+    pub fn whole(&self, name: &str) -> u64 {
+        self.number(name) as u64
+    }
+    /// A switch, given or default.
+    pub fn flag(&self, name: &str) -> bool {
+        self.given_flag(name).unwrap_or_else(|| match self.spec(name).default {
+            DefaultValue::Flag(flag) => flag,
+            other => panic!("{}.{name}: no switch as default but {other:?}", self.card.name),
+        })
+    }
+    /// A choice, given, preferred or default.
+    pub fn choice(&self, name: &str) -> &'a str {
+        if let Some(given) = self.given_choice(name) {
+            return given;
+        }
+        let spec = self.spec(name);
+        if let Some(preferred) = self.preferred.iter().find(|wish| spec.choices.contains(wish)) {
+            return preferred;
+        }
+        match spec.default {
+            DefaultValue::Name(choice) => choice,
+            other => panic!("{}.{name}: no name as default but {other:?}", self.card.name),
+        }
+    }
+
+    /// A number only if the scenario gives it.
+    pub fn given_number(&self, name: &str) -> Option<f64> {
+        match self.given(name, &[Kind::Number, Kind::Whole]) {
+            Some(Value::Number(number)) => Some(*number),
+            _ => None,
+        }
+    }
+    /// A whole number only if the scenario gives it.
+    pub fn given_whole(&self, name: &str) -> Option<u64> {
+        self.given_number(name).map(|number| number as u64)
+    }
+    /// A switch only if the scenario gives it.
+    pub fn given_flag(&self, name: &str) -> Option<bool> {
+        match self.given(name, &[Kind::Flag]) {
+            Some(Value::Flag(flag)) => Some(*flag),
+            _ => None,
+        }
+    }
+    /// A choice only if the scenario gives it.
+    pub fn given_choice(&self, name: &str) -> Option<&'a str> {
+        match self.given(name, &[Kind::Choice]) {
+            Some(Value::Name(choice)) => Some(choice),
+            _ => None,
+        }
+    }
+
+    /// An error at parameter `name` that the card alone cannot express, such as contradictory switches.
+    pub fn refuse(&self, name: &str, problem: &str, fix: &str) -> ScenarioError {
+        let value = self.params.get(name).map_or_else(|| "the default".into(), value_text);
+        ScenarioError {
+            field: format!("{}.{name}", self.field_path),
+            value,
+            problem: format!("{} parameter {name}: {problem}", self.card.name),
+            fix: format!("{fix} (source: {})", self.card.source),
+        }
+    }
+
+    fn given(&self, name: &str, kinds: &[Kind]) -> Option<&'a Value> {
+        let kind = self.spec(name).kind;
+        assert!(kinds.contains(&kind), "{}.{name} is a {kind:?}, asked for as {kinds:?}", self.card.name);
+        self.params.get(name)
+    }
+
+    fn spec(&self, name: &str) -> &'static ParamSpec {
+        self.card.param(name).unwrap_or_else(|| panic!("{} has no parameter {name}", self.card.name))
+    }
+
+    fn check(&self, spec: &ParamSpec, value: &Value) -> Result<(), ScenarioError> {
+        let fits = match (spec.kind, value) {
+            // NaN fails both comparisons and so the range.
+            (Kind::Number, Value::Number(number)) => spec.min <= *number && *number <= spec.max,
+            (Kind::Whole, Value::Number(number)) => {
+                spec.min <= *number && *number <= spec.max && *number == number.trunc()
+            }
+            (Kind::Flag, Value::Flag(_)) => true,
+            (Kind::Choice, Value::Name(choice)) => spec.choices.contains(&choice.as_str()),
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        let hint = match (spec.kind, value) {
+            (Kind::Choice, Value::Name(choice)) => did_you_mean(choice, spec.choices),
+            _ => String::new(),
+        };
+        let range = spec.range_text();
+        Err(self.refuse(spec.name, &format!("must be {range}"), &format!("Give {range}{hint}")))
+    }
+
+    fn unknown(&self, name: &str, value: &Value) -> ScenarioError {
+        let known: Vec<&str> = self.card.params.iter().map(|spec| spec.name).collect();
+        let fix = if known.is_empty() {
+            "It has no parameters; remove this one".to_string()
+        } else {
+            format!("It has {}{}", known.join(", "), did_you_mean(name, &known))
+        };
+        ScenarioError {
+            field: format!("{}.{name}", self.field_path),
+            value: value_text(value),
+            problem: format!("{} has no parameter {name}", self.card.name),
+            fix: format!("{fix} (source: {})", self.card.source),
+        }
+    }
+}
+
+/// The error for a registry name nobody has: `kind` says what was asked for, such as `congestion control`.
+pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -> ScenarioError {
+    ScenarioError {
+        field: field_path.into(),
+        value: format!("\"{found}\""),
+        problem: format!("there is no {kind} named \"{found}\""),
+        fix: format!("There are {}{}", known.join(", "), did_you_mean(found, known)),
+    }
+}
+
+/// The known name closest to `found`, if any is close enough to be what was meant.
+pub fn nearest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
+    let found = found.to_lowercase();
+    let (distance, name) = known.iter().map(|name| (edit_distance(&found, name), *name)).min()?;
+    // A third of the letters may be wrong; beyond that a suggestion confuses more than it helps.
+    (distance <= found.chars().count().max(3) / 3).then_some(name)
+}
+
+fn did_you_mean(found: &str, known: &[&str]) -> String {
+    nearest(found, known).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"))
+}
+
+/// Levenshtein distance: insertions, deletions and substitutions that turn `a` into `b`.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn value_text(value: &Value) -> String {
+    match value {
+        Value::Flag(flag) => flag.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Name(name) => format!("\"{name}\""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static CARD: Card = Card {
+        name: "pendulum",
+        title: "Pendulum",
+        law: "swings",
+        source: "Galilei 1602",
+        differs: &[],
+        live_twin: None,
+        params: &[
+            ParamSpec::number("length", "m", 1.0, (0.1, 10.0), "Length of the string."),
+            ParamSpec::whole("swings", "", 3, (1, 100), "How often."),
+            ParamSpec::flag("damped", false, "Whether it stops."),
+            ParamSpec::choice("variant", &["brass", "iron"], "Material."),
+            ParamSpec::number("mass", "kg", 1.0, (0.1, 9.0), "Mass.").depends("brass 1, iron 2"),
+        ],
+    };
+
+    fn params(pairs: &[(&str, Value)]) -> Params {
+        pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect()
+    }
+
+    fn error(name: &str, value: Value) -> ScenarioError {
+        let given = params(&[(name, value)]);
+        Checked::new(&CARD, &given, "at.params").map(|_| ()).unwrap_err()
+    }
+
+    #[test]
+    fn defaults_and_given_values() {
+        let given = params(&[("swings", Value::Number(7.0)), ("variant", Value::Name("iron".into()))]);
+        let checked = Checked::new(&CARD, &given, "at.params").unwrap();
+        assert_eq!(checked.number("length"), 1.0);
+        assert_eq!(checked.whole("swings"), 7);
+        assert!(!checked.flag("damped"));
+        assert_eq!(checked.choice("variant"), "iron");
+        assert_eq!(checked.given_number("mass"), None);
+    }
+
+    #[test]
+    fn a_preference_ranks_between_the_given_value_and_the_default() {
+        let none = Params::new();
+        let prefers = ["wood", "iron"];
+        assert_eq!(Checked::preferring(&CARD, &none, "at", &prefers).unwrap().choice("variant"), "iron");
+        let given = params(&[("variant", Value::Name("brass".into()))]);
+        assert_eq!(Checked::preferring(&CARD, &given, "at", &prefers).unwrap().choice("variant"), "brass");
+    }
+
+    #[test]
+    fn errors_name_row_parameter_range_and_source() {
+        let out = error("length", Value::Number(11.0));
+        assert_eq!(out.field, "at.params.length");
+        let text = out.to_string();
+        for part in ["pendulum", "length", "0.1 to 10 m", "11", "Galilei"] {
+            assert!(text.contains(part), "{part} missing in: {text}");
+        }
+        assert!(error("swings", Value::Number(2.5)).problem.contains("whole number"));
+        assert!(error("length", Value::Number(f64::NAN)).problem.contains("0.1 to 10"));
+        assert!(error("damped", Value::Number(1.0)).problem.contains("true or false"));
+    }
+
+    #[test]
+    fn near_misses_are_suggested_and_far_ones_are_not() {
+        assert!(error("lenght", Value::Number(1.0)).fix.contains("did you mean \"length\""));
+        assert!(error("variant", Value::Name("irn".into())).fix.contains("did you mean \"iron\""));
+        assert!(!error("temperature", Value::Number(1.0)).fix.contains("did you mean"));
+        assert_eq!(nearest("NewCubic", &["reno", "cubic"]), None);
+        assert_eq!(nearest("Cubik", &["reno", "cubic"]), Some("cubic"));
+    }
+}
