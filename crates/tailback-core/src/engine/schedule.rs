@@ -1,0 +1,315 @@
+//! Who wakes next: an indexed 4-ary min-heap with at most one armed wake an element.
+//!
+//! An element (a link, a sender, an application) that has several things to wait for arms the earliest; what
+//! stands behind it in the element's own FIFO is armed when its turn comes. So the heap is as small as the
+//! network, not as large as the packets under way. Ties go to whoever armed first.
+//!
+//! The heap (Williams 1964; d-ary: Johnson 1975) keeps 16-byte records: time, then arming number and element in
+//! one word, compared as one 128-bit number. Four children share a cache line.
+
+use crate::time::Time;
+
+/// Bits of the low word that hold the element: 4 million elements, and 4·10¹² armings.
+const ELEMENT_BITS: u32 = 22;
+const ELEMENT_MASK: u64 = (1 << ELEMENT_BITS) - 1;
+/// Position of an element that is not armed.
+const UNARMED: u32 = u32::MAX;
+const ARITY: usize = 4;
+
+/// An armed wake: (time, arming number, element) in one comparable number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Wake {
+    time: u64,
+    order: u64,
+}
+
+impl Wake {
+    fn new(time: Time, number: u64, element: u32) -> Self {
+        Wake { time: time.as_ps(), order: (number << ELEMENT_BITS) | u64::from(element) }
+    }
+    fn element(self) -> u32 {
+        (self.order & ELEMENT_MASK) as u32
+    }
+    #[inline]
+    fn key(self) -> u128 {
+        (u128::from(self.time) << 64) | u128::from(self.order)
+    }
+}
+
+/// The pending wakes of a network.
+///
+/// The loop it is made for: `peek`, let the element work, then `arm` it at its next wake or `disarm` it. That
+/// replaces the top of the heap in place; popping first would sift twice.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    heap: Vec<Wake>,
+    /// Where each element's wake is in the heap.
+    position: Vec<u32>,
+    /// Armings so far.
+    armed: u64,
+}
+
+impl Schedule {
+    /// An empty schedule for elements 0..n; higher ones may be armed too and make it grow.
+    pub fn new(elements: usize) -> Self {
+        Schedule { heap: Vec::with_capacity(elements), position: vec![UNARMED; elements], armed: 0 }
+    }
+
+    /// How many elements are armed.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Is nobody armed?
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// The earliest wake and whose it is.
+    #[inline]
+    pub fn peek(&self) -> Option<(Time, u32)> {
+        self.heap.first().map(|top| (Time::from_ps(top.time), top.element()))
+    }
+
+    /// When `element` wakes, if it is armed.
+    pub fn armed_at(&self, element: u32) -> Option<Time> {
+        match self.position.get(element as usize) {
+            None | Some(&UNARMED) => None,
+            Some(&at) => Some(Time::from_ps(self.heap[at as usize].time)),
+        }
+    }
+
+    /// Wake `element` at `time`, instead of whenever it was armed for. [`Time::NEVER`] disarms. Armed again at
+    /// the same time it keeps its place among equals; at another time it joins them last.
+    #[inline]
+    pub fn arm(&mut self, element: u32, time: Time) {
+        if time == Time::NEVER {
+            return self.disarm(element);
+        }
+        let at = match self.position.get(element as usize) {
+            Some(&at) => at,
+            None => self.grow(element),
+        };
+        if at == UNARMED {
+            let wake = self.next_wake(element, time);
+            self.heap.push(wake);
+            self.sift_up(self.heap.len() - 1, wake);
+            return;
+        }
+        let at = at as usize;
+        let old = self.heap[at].time;
+        if time.as_ps() == old {
+            return;
+        }
+        let wake = self.next_wake(element, time);
+        if time.as_ps() > old {
+            self.sift_down(at, wake);
+        } else {
+            self.sift_up(at, wake);
+        }
+    }
+
+    /// Forget `element`'s wake, if any.
+    pub fn disarm(&mut self, element: u32) {
+        let Some(&at) = self.position.get(element as usize) else { return };
+        if at != UNARMED {
+            self.position[element as usize] = UNARMED;
+            self.remove_at(at as usize);
+        }
+    }
+
+    /// Take the earliest wake.
+    pub fn pop(&mut self) -> Option<(Time, u32)> {
+        let (time, element) = self.peek()?;
+        self.position[element as usize] = UNARMED;
+        self.remove_at(0);
+        Some((time, element))
+    }
+
+    #[cold]
+    fn grow(&mut self, element: u32) -> u32 {
+        assert!(u64::from(element) <= ELEMENT_MASK, "element {element} is beyond the schedule's 4 million");
+        self.position.resize(element as usize + 1, UNARMED);
+        UNARMED
+    }
+
+    #[inline]
+    fn next_wake(&mut self, element: u32, time: Time) -> Wake {
+        self.armed += 1;
+        assert!(self.armed >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
+        Wake::new(time, self.armed, element)
+    }
+
+    /// Fill the hole at `at` with the heap's last wake.
+    fn remove_at(&mut self, at: usize) {
+        let last = self.heap.pop().expect("an armed element has a wake in the heap");
+        if at == self.heap.len() {
+            return;
+        }
+        if at > 0 && last < self.heap[(at - 1) / ARITY] {
+            self.sift_up(at, last);
+        } else {
+            self.sift_down(at, last);
+        }
+    }
+
+    /// Move the hole at `at` towards the top until `wake` fits in.
+    #[inline]
+    fn sift_up(&mut self, mut at: usize, wake: Wake) {
+        let key = wake.key();
+        while at > 0 {
+            let parent = (at - 1) / ARITY;
+            let above = self.heap[parent];
+            if above.key() < key {
+                break;
+            }
+            self.put(at, above);
+            at = parent;
+        }
+        self.put(at, wake);
+    }
+
+    /// Move the hole at `at` towards the bottom until `wake` fits in.
+    #[inline]
+    fn sift_down(&mut self, mut at: usize, wake: Wake) {
+        let key = wake.key();
+        loop {
+            let first = at * ARITY + 1;
+            let Some(children) = self.heap.get(first..) else { break };
+            let (mut least, mut least_key) = (0, u128::MAX);
+            for (i, child) in children.iter().take(ARITY).enumerate() {
+                if child.key() < least_key {
+                    (least, least_key) = (i, child.key());
+                }
+            }
+            if least_key > key {
+                break;
+            }
+            let child = children[least];
+            self.put(at, child);
+            at = first + least;
+        }
+        self.put(at, wake);
+    }
+
+    #[inline]
+    fn put(&mut self, at: usize, wake: Wake) {
+        self.heap[at] = wake;
+        self.position[wake.element() as usize] = at as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// The plain twin: an ordered set of (time, arming number, element).
+    #[derive(Default)]
+    struct Plain {
+        wakes: BTreeSet<(Time, u64, u32)>,
+        of: BTreeMap<u32, (Time, u64)>,
+        armed: u64,
+    }
+
+    impl Plain {
+        fn arm(&mut self, element: u32, time: Time) {
+            match self.of.get(&element) {
+                Some(&(old, _)) if old == time => return,
+                _ => self.disarm(element),
+            }
+            self.armed += 1;
+            self.wakes.insert((time, self.armed, element));
+            self.of.insert(element, (time, self.armed));
+        }
+        fn disarm(&mut self, element: u32) {
+            if let Some((time, number)) = self.of.remove(&element) {
+                self.wakes.remove(&(time, number, element));
+            }
+        }
+        fn pop(&mut self) -> Option<(Time, u32)> {
+            let (time, _, element) = self.wakes.pop_first()?;
+            self.of.remove(&element);
+            Some((time, element))
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Deed {
+        Arm(u32, u64),
+        Disarm(u32),
+        Pop,
+        ReplaceTop(u64),
+    }
+
+    fn deed() -> impl Strategy<Value = Deed> {
+        prop_oneof![
+            // Few distinct times: ties must be common.
+            4 => (0u32..40, 0u64..30).prop_map(|(e, t)| Deed::Arm(e, t)),
+            1 => (0u32..45).prop_map(Deed::Disarm),
+            1 => Just(Deed::Pop),
+            3 => (0u64..5).prop_map(Deed::ReplaceTop),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn does_what_an_ordered_set_does(deeds in prop::collection::vec(deed(), 0..400)) {
+            let mut schedule = Schedule::new(8);
+            let mut plain = Plain::default();
+            for deed in deeds {
+                match deed {
+                    Deed::Arm(e, t) => {
+                        schedule.arm(e, Time::from_ps(t));
+                        plain.arm(e, Time::from_ps(t));
+                    }
+                    Deed::Disarm(e) => {
+                        schedule.disarm(e);
+                        plain.disarm(e);
+                    }
+                    Deed::Pop => prop_assert_eq!(schedule.pop(), plain.pop()),
+                    Deed::ReplaceTop(later) => {
+                        if let Some((time, e)) = schedule.peek() {
+                            let next = Time::from_ps(time.as_ps() + later);
+                            schedule.arm(e, next);
+                            plain.arm(e, next);
+                        }
+                    }
+                }
+                prop_assert_eq!(schedule.len(), plain.wakes.len());
+                prop_assert_eq!(schedule.peek(), plain.wakes.first().map(|&(t, _, e)| (t, e)));
+                for e in 0..45 {
+                    prop_assert_eq!(schedule.armed_at(e), plain.of.get(&e).map(|&(t, _)| t));
+                }
+            }
+            while let Some(wake) = plain.pop() {
+                prop_assert_eq!(schedule.pop(), Some(wake));
+            }
+            prop_assert!(schedule.is_empty());
+        }
+    }
+
+    #[test]
+    fn ties_go_to_whoever_armed_first() {
+        let mut schedule = Schedule::new(3);
+        let t = Time::from_us(5);
+        schedule.arm(2, t);
+        schedule.arm(0, t);
+        schedule.arm(1, t);
+        schedule.arm(2, t); // Same time: keeps its turn.
+        schedule.arm(0, Time::from_us(4));
+        schedule.arm(0, t); // Moved away and back: goes last.
+        let order: Vec<u32> = std::iter::from_fn(|| schedule.pop()).map(|(_, e)| e).collect();
+        assert_eq!(order, [2, 1, 0]);
+    }
+
+    #[test]
+    fn never_is_not_armed() {
+        let mut schedule = Schedule::new(1);
+        schedule.arm(0, Time::from_us(1));
+        schedule.arm(0, Time::NEVER);
+        schedule.arm(9, Time::NEVER);
+        assert!(schedule.is_empty());
+    }
+}
