@@ -1,14 +1,23 @@
-//! The extension module `tailback._core`.
+//! The extension module `tailback._core`, thin over `tailback-core`.
+
+mod registry;
 
 use pyo3::prelude::*;
 
+/// The compiled core of tailback.
 #[pymodule]
 mod _core {
-    use pyo3::prelude::*;
+    use super::*;
 
     /// Version of the compiled core.
     #[pyfunction]
     fn version() -> &'static str {
         env!("CARGO_PKG_VERSION")
+    }
+
+    /// Everything the engine knows by name, as JSON.
+    #[pyfunction]
+    fn registry() -> String {
+        crate::registry::as_json().to_string()
     }
 }

@@ -1,0 +1,59 @@
+//! The registries' cards as JSON.
+
+use serde_json::{Value, json};
+use tailback_core::cc;
+use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
+
+/// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...]}`, each in registry order.
+pub fn as_json() -> Value {
+    json!({
+        "algorithms": cards(cc::registry::cards()),
+        "queues": [],
+        "stacks": [],
+        "apps": [],
+    })
+}
+
+fn cards(cards: &[Card]) -> Value {
+    cards.iter().map(card).collect()
+}
+
+fn card(card: &Card) -> Value {
+    json!({
+        "name": card.name,
+        "title": card.title,
+        "law": card.law,
+        "source": card.source,
+        "live_twin": card.live_twin,
+        "differs": card.differs,
+        "params": card.params.iter().map(param).collect::<Value>(),
+    })
+}
+
+fn param(spec: &ParamSpec) -> Value {
+    let number = |value: f64| match spec.kind {
+        Kind::Whole => json!(value as u64),
+        _ => json!(value),
+    };
+    let limit = |value: f64| match spec.kind {
+        Kind::Number | Kind::Whole => number(value),
+        Kind::Flag | Kind::Choice => Value::Null,
+    };
+    // A default that another parameter decides has no value of its own, only words.
+    let (default, depends) = match spec.default {
+        DefaultValue::Number(value) => (number(value), None),
+        DefaultValue::Flag(flag) => (json!(flag), None),
+        DefaultValue::Name(name) => (json!(name), None),
+        DefaultValue::Depends(how) => (Value::Null, Some(how)),
+    };
+    json!({
+        "name": spec.name,
+        "unit": spec.unit,
+        "default": default,
+        "depends": depends,
+        "min": limit(spec.min),
+        "max": limit(spec.max),
+        "choices": spec.choices,
+        "doc": spec.doc,
+    })
+}
