@@ -6,6 +6,7 @@
 
 pub mod cc;
 pub mod engine;
+pub mod link;
 pub mod math;
 pub mod packet;
 pub mod params;
@@ -13,3 +14,4 @@ pub mod queue;
 pub mod rng;
 pub mod scenario;
 pub mod time;
+pub mod wire;

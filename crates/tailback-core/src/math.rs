@@ -211,6 +211,7 @@ fn round_to_integer(x: f64) -> i64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the platform's functions are what ours are compared with")]
 mod tests {
     use super::*;
     use crate::rng::Stream;

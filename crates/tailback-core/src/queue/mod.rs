@@ -3,6 +3,9 @@
 //! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
 //! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
 
+pub mod fifo;
+pub mod registry;
+
 use crate::packet::Packet;
 use crate::time::{Bytes, Time};
 

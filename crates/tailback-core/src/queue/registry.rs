@@ -1,0 +1,101 @@
+//! The list of queue disciplines. Adding one is a file, its `mod` line in `queue/mod.rs`, and a row below.
+//!
+//! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
+//! tests every row inherits (`tests/laws_queue.rs`).
+
+use super::{Backlog, Fate, QueueDiscipline};
+use crate::packet::Packet;
+use crate::params::{Card, Checked, unknown_name};
+use crate::scenario::{Params, ScenarioError};
+use crate::time::{Rate, Time};
+
+/// Where a queue stands: what it may know of its surroundings.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Rate of the link it feeds, for defaults that scale with it; `None`: unknown.
+    pub rate: Option<Rate>,
+    /// Seed of the queue's own random choices.
+    pub seed: u64,
+}
+
+/// What a row needs beyond [`QueueDiscipline`]: its card, and how to make one from checked parameters.
+pub trait Registered: QueueDiscipline + Sized {
+    /// The card; its name is the registry name.
+    const CARD: Card;
+    /// An empty queue.
+    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError>;
+}
+
+macro_rules! disciplines {
+    ($($module:ident :: $Name:ident),+ $(,)?) => {
+        /// Any registered queue discipline; calls dispatch by `match`.
+        #[derive(Clone, Debug)]
+        pub enum Queue {
+            $(
+                #[doc = concat!("See [`super::", stringify!($module), "`].")]
+                $Name(super::$module::$Name),
+            )+
+        }
+
+        static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+
+        fn construct(row: usize, given: &Checked<'_>, place: &Place) -> Result<Queue, ScenarioError> {
+            type New = fn(&Checked<'_>, &Place) -> Result<Queue, ScenarioError>;
+            const NEW: &[New] = &[$(
+                |given, place| <super::$module::$Name as Registered>::new(given, place).map(Queue::$Name)
+            ),+];
+            NEW[row](given, place)
+        }
+
+        macro_rules! each {
+            ($queue:expr, $state:ident => $call:expr) => {
+                match $queue {
+                    $(Queue::$Name($state) => $call,)+
+                }
+            };
+        }
+    };
+}
+
+disciplines! {
+    fifo::Fifo,
+}
+
+impl QueueDiscipline for Queue {
+    #[inline]
+    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
+        each!(self, state => state.enqueue(packet, now, fate))
+    }
+    #[inline]
+    fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
+        each!(self, state => state.dequeue(now, fate))
+    }
+    #[inline]
+    fn backlog(&self) -> Backlog {
+        each!(self, state => state.backlog())
+    }
+    #[inline]
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        each!(self, state => state.ready_at(now))
+    }
+    #[inline]
+    fn on_service(&mut self, bytes: u32) {
+        each!(self, state => state.on_service(bytes))
+    }
+}
+
+/// Every discipline's card, in registry order.
+pub fn cards() -> &'static [Card] {
+    CARDS
+}
+
+/// An empty queue of the discipline called `name`, for the queue at `field_path` (such as `links[0].queue`);
+/// its parameters are then at `field_path.params`.
+pub fn build(name: &str, params: &Params, field_path: &str, place: &Place) -> Result<Queue, ScenarioError> {
+    let Some(row) = CARDS.iter().position(|card| card.name == name) else {
+        let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+        return Err(unknown_name("queue discipline", name, &format!("{field_path}.discipline"), &known));
+    };
+    let params_path = format!("{field_path}.params");
+    construct(row, &Checked::new(&CARDS[row], params, &params_path)?, place)
+}
