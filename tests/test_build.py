@@ -1,0 +1,160 @@
+"""The build's promises: locked dependencies, named prerequisites, one version, every dependency accounted for."""
+
+import importlib.metadata
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tailback import _core
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCK = (ROOT / "requirements.lock").read_text()
+
+
+def bare_name(requirement: str) -> str:
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
+
+
+def declared_python() -> set[str]:
+    project, groups = PYPROJECT["project"], PYPROJECT["dependency-groups"]
+    lists = [project["dependencies"], *project["optional-dependencies"].values(), *groups.values()]
+    return {bare_name(one) for some in lists for one in some if isinstance(one, str)}
+
+
+def declared_rust() -> set[str]:
+    names: set[str] = set()
+    for manifest in ROOT.glob("crates/*/Cargo.toml"):
+        tables = tomllib.loads(manifest.read_text())
+        for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
+            names |= tables.get(kind, {}).keys()
+    return {name for name in names if not name.startswith("tailback-")}
+
+
+def test_the_compiled_core_is_the_installed_version() -> None:
+    assert _core.version() == importlib.metadata.version("tailback")
+
+
+def test_every_declared_dependency_is_locked() -> None:
+    locked = set(re.findall(r"^([a-z0-9._-]+)==", LOCK, re.MULTILINE))
+    assert declared_python() <= locked
+
+
+def test_every_locked_file_has_a_hash_and_no_address() -> None:
+    requirements = re.split(r"^(?=[a-z0-9])", LOCK, flags=re.MULTILINE)[1:]
+    assert len(requirements) > 30
+    assert [text.split()[0] for text in requirements if "--hash=sha256:" not in text] == []
+    assert "://" not in LOCK
+    assert "--index" not in LOCK
+
+
+def test_every_dependency_says_what_it_replaces() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text().split("## Dependencies")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", text, re.MULTILINE)
+    told = {re.sub(r" \(.*\)", "", name) for row in rows for name in row.split(", ")}
+    headings = {"Rust", "Python", "To develop", "---"}
+    assert told - headings == declared_python() | declared_rust()
+
+
+def test_make_knows_every_target_the_documents_name() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in ROOT.glob("*.md"):
+        code = re.findall(r"`make ([a-z -]+)`|^make ([a-z -]+?)(?:  |$)", document.read_text(), re.MULTILINE)
+        named = {target for pair in code for target in " ".join(pair).split()}
+        assert named <= targets, document.name
+
+
+class Machine:
+    """A machine of which `check_prerequisites` sees only what a test puts there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for tool in ("sh", "sed", "uname"):
+            found = shutil.which(tool)
+            assert found is not None
+            (folder / tool).symlink_to(found)
+        self.has("python3", "exit 0")
+        self.has("cargo", "exit 0")
+        self.has("rustc", "echo 'rustc 1.95.0 (59807616e 2026-04-14)'")
+        self.has("cc", "exit 0")
+        self.has("apt-get", "exit 0")
+
+    def has(self, tool: str, script: str) -> None:
+        (self.folder / tool).write_text(f"#!/bin/sh\n{script}\n")
+        (self.folder / tool).chmod(0o755)
+
+    def lacks(self, tool: str) -> None:
+        (self.folder / tool).unlink()
+
+    def check(self, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        command = [ROOT / "scripts/check_prerequisites", *options]
+        variables = {"PATH": str(self.folder), **environment}
+        return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_complete_machine_is_left_in_peace(machine: Machine) -> None:
+    done = machine.check()
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("tool", "script", "problem", "command"),
+    [
+        ("python3", None, "Python 3.11 or newer (python3 is not there)", "sudo apt-get install python3.11"),
+        ("python3", "[ $1 = --version ] && echo Python 3.9.2; exit 1", "python3 is Python 3.9.2", "python3.11-venv"),
+        ("cargo", None, "cargo", "sh.rustup.rs"),
+        ("rustc", "echo 'rustc 1.63.0'", "rustc 1.63.0", "rustup update stable"),
+        ("rustc", "exit 1", "toolchain behind", "rustup default stable"),
+        ("cargo", "[ $1 = clippy ] && exit 1; exit 0", "clippy", "rustup component add clippy"),
+        ("cargo", "[ $1 = fmt ] && exit 1; exit 0", "rustfmt", "rustup component add rustfmt"),
+        ("cc", None, "linker (cc)", "sudo apt-get install build-essential"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_cure(
+    machine: Machine, tool: str, script: str | None, problem: str, command: str
+) -> None:
+    if script is None:
+        machine.lacks(tool)
+    else:
+        machine.has(tool, script)
+    done = machine.check()
+    assert done.returncode == 1
+    wrong, cure = done.stderr.splitlines()
+    assert problem in wrong
+    assert command in cure
+
+
+def test_debian_without_venv_is_told_its_package(machine: Machine) -> None:
+    script = 'case "$2" in *ensurepip*) exit 1;; *print*) echo 3.12;; esac'
+    machine.has("python3", script)
+    done = machine.check()
+    assert done.returncode == 1
+    assert "sudo apt-get install python3.12-venv" in done.stderr
+
+
+def test_everything_missing_is_told_at_once(machine: Machine) -> None:
+    for tool in ("python3", "cargo", "cc"):
+        machine.lacks(tool)
+    assert machine.check().stderr.count("missing: ") == 3
+
+
+def test_a_newer_python_beside_an_old_one_is_found(machine: Machine) -> None:
+    machine.has("python3", "exit 1")
+    machine.has("python3.12", "exit 0")
+    assert machine.check("--python").stdout == "python3.12\n"
+    assert machine.check("--python", PYTHON="python3").stdout == "\n"
+
+
+def test_help_lists_the_targets_people_need() -> None:
+    done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    listed = set(re.findall(r"^  make ([a-z]+)", done.stdout, re.MULTILINE))
+    assert {"demo", "test", "bench", "docs", "lint", "fmt", "clean", "help"} <= listed

@@ -1,0 +1,45 @@
+"""The documents' promises: a link leads somewhere, and what is named exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), re.MULTILINE)
+    # As the web shows them: lower case, hyphens for spaces, no punctuation.
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_leads_somewhere(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
+    dead = []
+    for target in targets:
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = document.parent / name if name else document
+        if not file.exists() or (anchor and anchor not in anchors(file)):
+            dead.append(target)
+    assert dead == []
+
+
+def test_the_map_names_what_exists() -> None:
+    """A path in ARCHITECTURE or CONTRIBUTING exists; one with a placeholder has at least its folder."""
+    for document in (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"):
+        paths = re.findall(r"`((?:crates|python|docs|scripts|tests|scenarios)/[^`\s]*)`", document.read_text())
+        assert paths
+        assert [path for path in paths if not (ROOT / path.split("<")[0]).exists()] == [], document.name
+
+
+def test_decisions_are_all_listed() -> None:
+    folder = ROOT / "docs" / "decisions"
+    listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (folder / "README.md").read_text())
+    assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
