@@ -4,6 +4,8 @@
 //! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
+#[cfg(test)]
+mod fixture;
 pub mod parts;
 pub mod registry;
 pub mod reno;

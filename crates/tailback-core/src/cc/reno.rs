@@ -82,9 +82,7 @@ impl CongestionControl for Reno {
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
-        if congestion.is_timeout() {
-            self.growth.clear();
-        }
+        self.growth.clear();
         control.ssthresh = match self.variant {
             // FreeBSD recomputes at every timeout, so the second one in a row lands at the floor.
             Variant::FreeBsd => freebsd_half(congestion, control),
@@ -92,7 +90,7 @@ impl CongestionControl for Reno {
             Variant::Linux => half(control),
             Variant::Rfc5681 => {
                 // RFC 5681 equation 4, in bytes.
-                (congestion.in_flight / 2).max(landing(0, control.mss))
+                (congestion.flight() / 2).max(landing(0, control.mss))
             }
         };
     }
@@ -100,5 +98,51 @@ impl CongestionControl for Reno {
     fn recovery_floor(&self, control: &Control) -> Option<Bytes> {
         // Linux 2.6 rate halving may go on to ssthresh/2 for this module.
         Some(control.ssthresh / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::fixture::{Lab, MSS, build, named};
+    use crate::cc::{Counting, Signal};
+
+    #[test]
+    fn each_variant_halves_what_its_system_halves() {
+        let mut lab = Lab::avoiding(25, Counting::PerSegment);
+        lab.snd_nxt = lab.snd_una + 23_500;
+        let landing = |variant: &str, send_window: u64| {
+            let mut control = lab.control;
+            let congestion = Congestion { send_window, ..lab.congestion(Signal::Loss) };
+            build::<Reno>(&[("variant", named(variant))]).on_congestion(&congestion, &mut control);
+            control.ssthresh
+        };
+        assert_eq!(landing("linux", 9_000), 12_000);
+        assert_eq!(landing("freebsd", u64::MAX / 8), 12_000);
+        assert_eq!(landing("freebsd", 9_000), 4_000);
+        assert_eq!(landing("rfc5681", 9_000), 11_750);
+    }
+
+    #[test]
+    fn two_segments_are_the_floor() {
+        for variant in ["linux", "freebsd", "rfc5681"] {
+            let mut lab = Lab::avoiding(3, Counting::PerSegment);
+            let congestion = lab.congestion(Signal::Loss);
+            build::<Reno>(&[("variant", named(variant))]).on_congestion(&congestion, &mut lab.control);
+            assert_eq!(lab.control.ssthresh, 2 * u64::from(MSS), "{variant}");
+        }
+    }
+
+    #[test]
+    fn a_repeated_timeout_leaves_ssthresh_alone_except_in_freebsd() {
+        for (variant, expected) in [("linux", 20), ("rfc5681", 20), ("freebsd", 2)] {
+            let mut reno = build::<Reno>(&[("variant", named(variant))]);
+            let mut lab = Lab::avoiding(40, Counting::PerSegment);
+            lab.snd_nxt = lab.snd_una + lab.control.cwnd;
+            reno.on_congestion(&lab.congestion(Signal::Timeout { first: true }), &mut lab.control);
+            lab.control.cwnd = u64::from(MSS);
+            reno.on_congestion(&lab.congestion(Signal::Timeout { first: false }), &mut lab.control);
+            assert_eq!(lab.control.ssthresh_segments(), expected, "{variant}");
+        }
     }
 }

@@ -11,6 +11,10 @@ impl Congestion {
     pub fn is_repeated_timeout(&self) -> bool {
         matches!(self.signal, Signal::Timeout { first: false })
     }
+    /// RFC 5681's FlightSize: sent and not yet cumulatively acknowledged, SACKed or not.
+    pub fn flight(&self) -> Bytes {
+        self.snd_nxt.saturating_sub(self.snd_una)
+    }
     /// Any retransmission timeout.
     pub fn is_timeout(&self) -> bool {
         matches!(self.signal, Signal::Timeout { .. })

@@ -133,3 +133,157 @@ pub fn credit(ack: &Ack) -> u64 {
         Counting::Bytes { .. } => ack.newly_acked.div_ceil(u64::from(ack.mss)),
     }
 }
+
+/// Fractions of a segment, kept back until they make a whole one: the window moves in whole segments.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Fraction {
+    segments: f64,
+}
+
+impl Fraction {
+    /// Move cwnd by `segments` (up or down), whole segments now, the rest later; never below `floor` segments.
+    pub fn add(&mut self, control: &mut Control, segments: f64, floor: u64) {
+        let mss = u64::from(control.mss);
+        self.segments += segments;
+        if self.segments >= 1.0 {
+            let steps = self.segments as u64;
+            self.segments -= steps as f64;
+            control.cwnd += steps * mss;
+        } else if self.segments <= -1.0 {
+            let steps = -self.segments as u64;
+            self.segments += steps as f64;
+            control.cwnd = control.cwnd.saturating_sub(steps * mss).max(floor * mss);
+        }
+    }
+    /// Forget the fraction (the window was set by someone else).
+    pub fn clear(&mut self) {
+        self.segments = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::fixture::{Lab, MSS, build};
+    use crate::cc::reno::Reno;
+    use crate::cc::{CongestionControl, Counting, Signal};
+
+    fn reno() -> Reno {
+        build(&[])
+    }
+
+    #[test]
+    fn per_ack_counting_slow_starts_through_equality() {
+        let mut lab = Lab::new(2, Counting::PerAck);
+        lab.control.ssthresh = 16 * u64::from(MSS);
+        assert_eq!(lab.windows(&mut reno(), 11), [2, 4, 8, 16, 17, 18, 19, 20, 21, 22, 23]);
+    }
+
+    #[test]
+    fn per_ack_counting_halves_the_slope_under_delayed_acks() {
+        let mut lab = Lab::new(2, Counting::PerAck);
+        lab.control.ssthresh = 16 * u64::from(MSS);
+        lab.per_ack = 2;
+        let expected = [2, 3, 4, 6, 9, 13, 17, 17, 18, 18, 18, 19, 19, 20, 20];
+        assert_eq!(lab.windows(&mut reno(), 15), expected);
+    }
+
+    #[test]
+    fn per_ack_counting_does_not_count_the_ack_that_raises() {
+        let mut lab = Lab::avoiding(20, Counting::PerAck);
+        assert_eq!(lab.windows(&mut reno(), 11), [20, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29]);
+        let mut lab = Lab::avoiding(20, Counting::PerAck);
+        lab.per_ack = 2;
+        let expected = [20, 20, 20, 21, 21, 22, 22, 23, 23, 24, 24, 25];
+        assert_eq!(lab.windows(&mut reno(), 12), expected);
+    }
+
+    #[test]
+    fn per_segment_counting_passes_the_rest_on() {
+        let mut lab = Lab::new(10, Counting::PerSegment);
+        lab.control.ssthresh = 64 * u64::from(MSS);
+        assert_eq!(lab.windows(&mut reno(), 9), [10, 20, 40, 64, 65, 66, 67, 68, 69]);
+        // One ACK for 8 segments with room for 3: five go into avoidance's credit.
+        let mut lab = Lab::new(61, Counting::PerSegment);
+        lab.control.ssthresh = 64 * u64::from(MSS);
+        let mut growth = Growth::default();
+        let ack = lab.ack(8);
+        growth.reno(&ack, &mut lab.control);
+        assert_eq!((lab.window(), growth.credit), (64, 5));
+    }
+
+    #[test]
+    fn per_segment_counting_ignores_delayed_acks() {
+        let mut lab = Lab::avoiding(20, Counting::PerSegment);
+        lab.per_ack = 2;
+        // ⌊w/2⌋ ACKs leave an odd window's last segment for the next round: just under one a round trip.
+        assert_eq!(lab.windows(&mut reno(), 41)[40], 59);
+    }
+
+    #[test]
+    fn freebsd_7_grows_in_bytes_per_ack() {
+        let mss = 1448_u64;
+        let mut lab = Lab::new(10, Counting::PerAckBytes);
+        lab.control.mss = 1448;
+        lab.control.cwnd = 10 * mss;
+        lab.control.ssthresh = 2 * mss;
+        let mut reno = reno();
+        // In thousandths of a segment, from the reference's sequence.
+        for expected in [10_000, 10_955, 11_834, 12_729, 13_637, 14_557, 15_486, 16_423, 17_365] {
+            assert_eq!((lab.control.cwnd * 1000 + mss / 2) / mss, expected);
+            lab.round(&mut reno);
+        }
+    }
+
+    #[test]
+    fn byte_counting_takes_at_most_the_limit_per_ack_in_slow_start() {
+        let mut lab = Lab::new(8, Counting::Bytes { limit: 2 });
+        let ack = lab.ack(5);
+        Growth::default().slow_start(&ack, &mut lab.control);
+        assert_eq!(lab.window(), 10);
+        // And one segment a window in avoidance, however the ACKs come.
+        let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
+        assert_eq!(lab.windows(&mut reno(), 4), [20, 21, 22, 23]);
+    }
+
+    #[test]
+    fn congestion_forgets_the_credit() {
+        let mut lab = Lab::avoiding(20, Counting::PerSegment);
+        let mut reno = reno();
+        let ack = lab.ack(15);
+        reno.on_ack(&ack, &mut lab.control);
+        reno.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+        lab.control.cwnd = lab.control.ssthresh;
+        let ack = lab.ack(9);
+        reno.on_ack(&ack, &mut lab.control);
+        assert_eq!(lab.window(), 10, "24 credits would have raised it");
+    }
+
+    #[test]
+    fn limited_slow_start_follows_its_formula_to_83000() {
+        // RFC 3742 prints 836 round trips; its own formula gives 6.6 + 1658, iteration 1663.
+        let mut window = 1_u64;
+        let mut lab = Lab::new(1, Counting::PerSegment);
+        let mut growth = Growth::default();
+        let mut rounds = 0;
+        while window < 83_000 {
+            for _ in 0..window.div_ceil(16) {
+                let ack = lab.ack(window.min(16) as u32);
+                growth.limited_slow_start(&ack, &mut lab.control, 100);
+            }
+            window = lab.window();
+            rounds += 1;
+        }
+        assert!((1640..1690).contains(&rounds), "{rounds}");
+    }
+
+    #[test]
+    fn fractions_add_up_in_both_directions() {
+        let mut lab = Lab::avoiding(10, Counting::PerSegment);
+        let mut fraction = Fraction::default();
+        (0..4).for_each(|_| fraction.add(&mut lab.control, 0.75, 2));
+        assert_eq!(lab.window(), 13);
+        (0..8).for_each(|_| fraction.add(&mut lab.control, -2.5, 2));
+        assert_eq!(lab.window(), 2);
+    }
+}
