@@ -42,7 +42,7 @@ docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an er
 
 lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	cargo fmt --all --check
-	# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
+	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
 	cargo clippy $(CARGO_FLAGS) --quiet --lib -- -D warnings
 	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
 	$(BIN)/ruff check --quiet

@@ -1,12 +1,19 @@
 //! The extension module `tailback._core`, thin over `tailback-core`.
 
+mod faults;
 mod registry;
+mod run;
 
 use pyo3::prelude::*;
 
 /// The compiled core of tailback.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::faults::{Cancelled, EngineError, ScenarioError};
+    #[pymodule_export]
+    use crate::run::Cancel;
+
     use super::*;
 
     /// Version of the compiled core.

@@ -1,14 +1,14 @@
 //! The registries' cards as JSON.
 
 use serde_json::{Value, json};
-use tailback_core::cc;
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
+use tailback_core::{cc, queue};
 
 /// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...]}`, each in registry order.
 pub fn as_json() -> Value {
     json!({
         "algorithms": cards(cc::registry::cards()),
-        "queues": [],
+        "queues": cards(queue::registry::cards()),
         "stacks": [],
         "apps": [],
     })
