@@ -1,0 +1,129 @@
+"""What can go wrong, said so that it can be mended: where, what was found, what is wrong, what would be right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+__all__ = [
+    "Cancelled",
+    "EngineError",
+    "Interrupted",
+    "Problem",
+    "ResultError",
+    "ScenarioError",
+    "TailbackError",
+    "UnitError",
+    "nearest",
+]
+
+
+class TailbackError(Exception):
+    """Any error tailback raises on purpose; its text is meant for people and needs no traceback."""
+
+
+class UnitError(ValueError):
+    """A quantity that cannot be read. A `ValueError`, so that pydantic attaches it to a field."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        super().__init__(f"{problem}. {fix}")
+        self.problem = problem
+        self.fix = fix
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong with a scenario.
+
+    >>> print(Problem("dumbbell.rate", "-1mbit", "a rate must be above zero", 'Write for example "10mbit".'))
+    dumbbell.rate = "-1mbit": a rate must be above zero. Write for example "10mbit".
+    """
+
+    #: Where, as the scenario file spells it: `flow[0].cc`; empty for the scenario as a whole.
+    field: str
+    #: What was found there; `None` if the point is that nothing was.
+    value: Any
+    #: What is wrong with it.
+    problem: str
+    #: What would be right.
+    fix: str
+    #: The scenario file, if it came from one.
+    file: str | None = None
+    #: Line in that file, counted from one, if it could be found.
+    line: int | None = None
+
+    def __str__(self) -> str:
+        place = self.file or ""
+        if place and self.line is not None:
+            place += f":{self.line}"
+        what = self.field or "scenario"
+        if self.value is not None:
+            what += f" = {_shown(self.value)}"
+        return f"{place + ': ' if place else ''}{what}: {self.problem}. {self.fix}".rstrip()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        # A quantity is a number to Python, a word to people.
+        return f'"{value}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value) if isinstance(value, int | float) else repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+class ScenarioError(TailbackError):
+    """A scenario that cannot be run. `problems` lists everything found wrong, in the scenario's order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+    def located(self, file: str | None, lines: dict[str, int]) -> ScenarioError:
+        """The same problems with the file's name, and lines looked up by field path."""
+        return ScenarioError(
+            [replace(p, file=p.file or file, line=p.line or _line_of(p.field, lines)) for p in self.problems]
+        )
+
+
+def _line_of(field: str, lines: dict[str, int]) -> int | None:
+    # The nearest enclosing path that has a line: `flow[0].cc` may only be known as `flow[0]`.
+    while field:
+        if field in lines:
+            return lines[field]
+        field = field[: max(field.rfind("."), field.rfind("["), 0)]
+    return None
+
+
+class ResultError(TailbackError):
+    """A result folder that cannot be written or read."""
+
+
+class EngineError(TailbackError):
+    """A broken invariant inside the simulator: a bug in tailback. The text carries the seed that shows it."""
+
+
+class Cancelled(TailbackError):
+    """The run was cancelled through its `Cancel` token."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during several runs. `results` keeps what was finished, in order, `None` where nothing was."""
+
+    def __init__(self, results: Sequence[Any]) -> None:
+        self.results = list(results)
+        done = sum(result is not None for result in self.results)
+        super().__init__(f"interrupted: {done} of {len(self.results)} runs were finished and are kept")
+
+
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """The choice that `name` was probably meant to be, or `None` if none is close.
+
+    >>> nearest("qubic", ["newreno", "cubic", "htcp"])
+    'cubic'
+    """
+    by_key = {choice.lower().replace("_", "-"): choice for choice in choices}
+    found = difflib.get_close_matches(name.lower().replace("_", "-"), list(by_key), n=1, cutoff=0.5)
+    return by_key[found[0]] if found else None

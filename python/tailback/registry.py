@@ -1,0 +1,152 @@
+"""What the engine knows by name: congestion controls, queue disciplines, stacks, applications.
+
+>>> from tailback import registry
+>>> "cubic" in registry.names("algorithms")
+True
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tailback.errors import TailbackError, nearest
+
+__all__ = ["Card", "Field", "Param", "Registry", "Stack", "card", "load", "names"]
+
+#: The four lists.
+Kind = Literal["algorithms", "queues", "stacks", "apps"]
+KINDS: tuple[Kind, ...] = ("algorithms", "queues", "stacks", "apps")
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter of an algorithm, queue discipline or application."""
+
+    #: Key in a scenario.
+    name: str
+    #: Unit of a plain number; empty for ratios, counts, switches and names.
+    unit: str
+    #: Value unless given; `None` if another parameter decides it.
+    default: bool | float | str | None
+    #: Smallest number allowed, `None` if it is not a number.
+    min: float | None
+    #: Largest number allowed.
+    max: float | None
+    #: Names allowed; empty unless it is a choice.
+    choices: tuple[str, ...]
+    #: One sentence.
+    doc: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """An algorithm, queue discipline or application: what it does and where that comes from."""
+
+    name: str
+    title: str
+    #: The law in one line.
+    law: str
+    #: Paper, RFC or kernel, with section.
+    source: str
+    #: What to compare it with on a live machine.
+    live_twin: str | None
+    #: Where the model leaves its source.
+    differs: tuple[str, ...]
+    params: tuple[Param, ...]
+
+    def param(self, name: str) -> Param | None:
+        """The parameter called `name`."""
+        return next((param for param in self.params if param.name == name), None)
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a stack profile, with its source."""
+
+    name: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An operating system's TCP: a profile of the one sender and receiver."""
+
+    name: str
+    title: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Everything the engine knows by name."""
+
+    algorithms: tuple[Card, ...]
+    queues: tuple[Card, ...]
+    stacks: tuple[Stack, ...]
+    apps: tuple[Card, ...]
+
+    def names(self, kind: Kind) -> list[str]:
+        """The names of one list, in the registry's order."""
+        rows: tuple[Card | Stack, ...] = getattr(self, kind)
+        return [row.name for row in rows]
+
+
+def _card(row: dict[str, Any]) -> Card:
+    params = tuple(
+        Param(
+            name=p["name"],
+            unit=p.get("unit") or "",
+            default=p.get("default"),
+            min=p.get("min"),
+            max=p.get("max"),
+            choices=tuple(p.get("choices") or ()),
+            doc=p.get("doc") or "",
+        )
+        for p in row.get("params", ())
+    )
+    return Card(
+        name=row["name"],
+        title=row.get("title", row["name"]),
+        law=row.get("law", ""),
+        source=row.get("source", ""),
+        live_twin=row.get("live_twin"),
+        differs=tuple(row.get("differs") or ()),
+        params=params,
+    )
+
+
+@functools.cache
+def load() -> Registry:
+    """The engine's registry, read once."""
+    from tailback import _core
+
+    raw = json.loads(_core.registry())
+    return Registry(
+        algorithms=tuple(_card(row) for row in raw["algorithms"]),
+        queues=tuple(_card(row) for row in raw["queues"]),
+        stacks=tuple(
+            Stack(row["name"], row["title"], tuple(Field(f["name"], f["value"], f["source"]) for f in row["fields"]))
+            for row in raw["stacks"]
+        ),
+        apps=tuple(_card(row) for row in raw["apps"]),
+    )
+
+
+def names(kind: Kind) -> list[str]:
+    """The names of one list: "algorithms", "queues", "stacks" or "apps"."""
+    return load().names(kind)
+
+
+def card(kind: Literal["algorithms", "queues", "apps"], name: str) -> Card:
+    """The card of one entry; `TailbackError` proposes the nearest name if there is none."""
+    rows: tuple[Card, ...] = getattr(load(), kind)
+    for row in rows:
+        if row.name == name:
+            return row
+    close = nearest(name, [row.name for row in rows])
+    hint = f' Did you mean "{close}"?' if close else ""
+    raise TailbackError(f'there is no "{name}" among the {kind}.{hint} There are: {", ".join(names(kind))}')
