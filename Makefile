@@ -6,9 +6,9 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 
 # Our environment first (pip looks for maturin on PATH), then rustup's folder, which many a shell does not know.
-export PATH := $(abspath $(BIN)):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+export PATH := $(CURDIR)/$(BIN):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 # The environment is .venv, whatever the caller's shell has activated.
-export VIRTUAL_ENV := $(abspath $(VENV))
+export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 export PYO3_PYTHON := $(VIRTUAL_ENV)/bin/python
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport CONDA_PREFIX
