@@ -4,8 +4,10 @@
 //! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
+pub mod cubic;
 #[cfg(test)]
 mod fixture;
+pub mod htcp;
 pub mod parts;
 pub mod registry;
 pub mod reno;
@@ -40,7 +42,7 @@ impl Control {
 }
 
 /// Where the sender is in its recovery state machine (the names are Linux's).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Phase {
     /// Nothing unusual.

@@ -1,3 +1,145 @@
-//! The engine: who wakes next, the network as arrays, the run loop.
+//! The engine: a checked network, a schedule of wakes, the run loop, and the tables at the end.
 
+mod arena;
+mod build;
+mod network;
 pub mod schedule;
+mod tables;
+
+use std::fmt;
+
+use self::build::{Parts, refuse};
+use self::network::{Network, Polling};
+use crate::params::unknown_name;
+use crate::probe::recorder::{Recorder, Wanted};
+use crate::probe::{NoProbe, Tables};
+use crate::scenario::{Scenario, ScenarioError};
+use crate::time::{Duration, Time};
+
+/// The engine found that it is wrong itself.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EngineError(pub String);
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+enum Inner {
+    Quiet(Box<Network<NoProbe>>),
+    Recording(Box<Network<Recorder>>),
+}
+
+/// A run under way.
+pub struct Simulation {
+    inner: Inner,
+}
+
+impl Simulation {
+    /// Check the description and build the network.
+    pub fn build(scenario: &Scenario) -> Result<Simulation, ScenarioError> {
+        let parts = build::build(scenario)?;
+        let inner = match instruments(scenario, &parts)? {
+            None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
+            Some((recorder, polling)) => Inner::Recording(Box::new(Network::new(parts, recorder, polling))),
+        };
+        Ok(Simulation { inner })
+    }
+
+    /// Run at most `max_events` events. True when the run is over.
+    pub fn run_events(&mut self, max_events: u64) -> Result<bool, EngineError> {
+        Ok(match &mut self.inner {
+            Inner::Quiet(network) => network.run(max_events),
+            Inner::Recording(network) => network.run(max_events),
+        })
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Time {
+        match &self.inner {
+            Inner::Quiet(network) => network.now,
+            Inner::Recording(network) => network.now,
+        }
+    }
+
+    /// Events so far.
+    pub fn events(&self) -> u64 {
+        match &self.inner {
+            Inner::Quiet(network) => network.events,
+            Inner::Recording(network) => network.events,
+        }
+    }
+
+    /// The tables of what happened until now.
+    pub fn finish(self) -> Tables {
+        match self.inner {
+            Inner::Quiet(network) => tables::collect(*network),
+            Inner::Recording(network) => tables::collect(*network),
+        }
+    }
+}
+
+fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, Polling)>, ScenarioError> {
+    let wanted = &scenario.instruments;
+    let mut flows = vec![Wanted::default(); scenario.flows.len()];
+    let mut links = vec![Wanted::default(); parts.named_links];
+    let flow_names: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
+    let link_names: Vec<&str> = scenario.links.iter().map(|link| link.name.as_str()).collect();
+    let find =
+        |kind: &str, what: &str, names: &[String], known: &[&str]| -> Result<Vec<usize>, ScenarioError> {
+            let each = names.iter().enumerate().map(|(number, name)| {
+                let place = known.iter().position(|known| known == name);
+                place.ok_or_else(|| unknown_name(kind, name, &format!("instruments.{what}[{number}]"), known))
+            });
+            each.collect()
+        };
+    for flow in find("flow", "segments", &wanted.segments, &flow_names)? {
+        flows[flow].every = true;
+    }
+    for flow in find("flow", "packets", &wanted.packets, &flow_names)? {
+        flows[flow].some = true;
+    }
+    for link in find("link", "queues", &wanted.queues, &link_names)? {
+        links[link].every = true;
+    }
+    for link in find("link", "drops", &wanted.drops, &link_names)? {
+        links[link].some = true;
+    }
+    let polled_flows = find("flow", "polls", &wanted.polls, &flow_names)?;
+    let polled_links = find("link", "queue_polls", &wanted.queue_polls, &link_names)?;
+    let polls = !polled_flows.is_empty() || !polled_links.is_empty();
+    if polls && wanted.poll_interval_ps == 0 {
+        return Err(refuse(
+            "instruments.poll_interval_ps",
+            0,
+            "polling needs an interval",
+            "Give poll_interval, such as \"1ms\".",
+        ));
+    }
+    let until = wanted.until_ps.map_or(Time::NEVER, Time::from_ps);
+    let from = Time::from_ps(wanted.from_ps);
+    if until <= from {
+        return Err(refuse(
+            "instruments.until_ps",
+            until.as_ps(),
+            "recording must end after it begins",
+            "Give a later until, or none.",
+        ));
+    }
+    let is_off = !polls && flows.iter().chain(&links).all(|wanted| !wanted.every && !wanted.some);
+    if is_off {
+        return Ok(None);
+    }
+    let interval = if polls { Duration::from_ps(wanted.poll_interval_ps) } else { Duration::ZERO };
+    let polling = Polling {
+        interval,
+        // The first poll at or after the beginning of the recording, on the grid from time zero.
+        next: if polls { from.ceil_to(interval) } else { Time::NEVER },
+        flows: polled_flows.into_iter().map(|flow| flow as u32).collect(),
+        links: polled_links.into_iter().map(|link| link as u32).collect(),
+    };
+    Ok(Some((Recorder::new(flows, links, (from, until), wanted.internals), polling)))
+}

@@ -1,0 +1,128 @@
+//! The tables every run leaves, whatever was recorded.
+
+use super::network::{Ends, Network};
+use crate::probe::{Column, Probe, Table, Tables};
+use crate::time::{Duration, Time};
+
+fn seconds(time: Time) -> f64 {
+    if time == Time::NEVER { f64::NAN } else { time.as_secs_f64() }
+}
+
+fn span(span: Duration) -> f64 {
+    if span == Duration::MAX || span.is_zero() { f64::NAN } else { span.as_secs_f64() }
+}
+
+pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
+    for link in 0..network.links.len() as u32 {
+        network.settle_link(link);
+    }
+    let mut tables = Tables {
+        tables: vec![flows(&network), links(&network), congestion(&network), engine(&network)],
+        internals_names: Vec::new(),
+    };
+    network.probe.finish(&mut tables);
+    tables
+}
+
+fn flows<P: Probe>(network: &Network<P>) -> Table {
+    let all = &network.flows;
+    let tcp = |flow: usize| match all[flow].ends {
+        Ends::Tcp { client, server } => {
+            Some((&network.endpoints[client as usize], &network.endpoints[server as usize]))
+        }
+        Ends::Udp => None,
+    };
+    let count = |get: &dyn Fn(usize) -> u64| Column::U64((0..all.len()).map(get).collect());
+    let time = |get: &dyn Fn(usize) -> f64| Column::F64((0..all.len()).map(get).collect());
+    Table {
+        name: "flows",
+        columns: vec![
+            ("flow", Column::U32((0..all.len() as u32).collect())),
+            ("packets_sent", count(&|flow| all[flow].count.packets_sent)),
+            ("packets_received", count(&|flow| all[flow].count.packets_received)),
+            ("packets_dropped", count(&|flow| all[flow].count.packets_dropped)),
+            ("bytes_sent", count(&|flow| all[flow].count.bytes_sent)),
+            ("bytes_acked", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.bytes_acked()))),
+            (
+                "bytes_received",
+                count(&|flow| match tcp(flow) {
+                    Some((_, server)) => server.receiver.delivered(),
+                    None => all[flow].count.datagram_bytes_received,
+                }),
+            ),
+            (
+                "segments_sent",
+                count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.segments_sent)),
+            ),
+            (
+                "segments_retransmitted",
+                count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.segments_retransmitted)),
+            ),
+            ("recoveries", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.recoveries))),
+            ("timeouts", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.timeouts))),
+            ("undos", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.undos))),
+            ("started_s", time(&|flow| seconds(all[flow].start))),
+            (
+                "established_s",
+                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| seconds(client.established_at()))),
+            ),
+            ("finished_s", time(&|flow| seconds(all[flow].finished))),
+            (
+                "rtt_min_s",
+                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| span(client.sender.rtt.min()))),
+            ),
+            (
+                "srtt_s",
+                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| span(client.sender.rtt.srtt()))),
+            ),
+        ],
+    }
+}
+
+fn links<P: Probe>(network: &Network<P>) -> Table {
+    let all = &network.links[..network.named_links];
+    Table {
+        name: "links",
+        columns: vec![
+            ("link", Column::U32((0..all.len() as u32).collect())),
+            ("arrived", Column::U64(all.iter().map(|link| link.count().arrived).collect())),
+            ("delivered", Column::U64(all.iter().map(|link| link.count().delivered).collect())),
+            ("dropped", Column::U64(all.iter().map(|link| link.count().dropped).collect())),
+            ("marked", Column::U64(all.iter().map(|link| link.count().marked).collect())),
+            ("duplicated", Column::U64(all.iter().map(|link| link.count().duplicated).collect())),
+            ("resident", Column::U64(all.iter().map(|link| u64::from(link.resident().packets)).collect())),
+            ("arrived_bytes", Column::U64(all.iter().map(|link| link.count().arrived_bytes).collect())),
+            ("delivered_bytes", Column::U64(all.iter().map(|link| link.count().delivered_bytes).collect())),
+            ("dropped_bytes", Column::U64(all.iter().map(|link| link.count().dropped_bytes).collect())),
+            ("busy_s", Column::F64(all.iter().map(|link| link.busy().as_secs_f64()).collect())),
+            ("backlog_bytes_mean", Column::F64(all.iter().map(|link| link.backlog_mean()).collect())),
+            ("backlog_bytes_max", Column::U64(all.iter().map(|link| link.backlog_max()).collect())),
+        ],
+    }
+}
+
+fn congestion<P: Probe>(network: &Network<P>) -> Table {
+    let rows = &network.congestion;
+    Table {
+        name: "congestion",
+        columns: vec![
+            ("t_s", Column::F64(rows.iter().map(|(_, note)| note.now.as_secs_f64()).collect())),
+            ("flow", Column::U32(rows.iter().map(|(flow, _)| *flow).collect())),
+            ("kind", Column::U8(rows.iter().map(|(_, note)| note.kind as u8).collect())),
+            ("cwnd_before", Column::U64(rows.iter().map(|(_, note)| note.cwnd_before).collect())),
+            ("cwnd_after", Column::U64(rows.iter().map(|(_, note)| note.cwnd_after).collect())),
+            ("ssthresh", Column::U64(rows.iter().map(|(_, note)| note.ssthresh).collect())),
+            ("in_flight", Column::U64(rows.iter().map(|(_, note)| note.in_flight).collect())),
+        ],
+    }
+}
+
+fn engine<P: Probe>(network: &Network<P>) -> Table {
+    Table {
+        name: "engine",
+        columns: vec![
+            ("events", Column::U64(vec![network.events])),
+            ("packets", Column::U64(vec![network.arena.ever()])),
+        ],
+    }
+}

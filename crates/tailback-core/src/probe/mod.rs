@@ -1,0 +1,124 @@
+//! The row vocabulary, and the probe that fills rows.
+//!
+//! Metrics, plots and reports read these tables and nothing else. A probe's `WANTS` is a constant, so a run
+//! without instruments compiles to a run without instruments.
+
+pub mod recorder;
+
+use crate::link::Watch;
+use crate::packet::{FlowId, Packet};
+use crate::queue::{Backlog, DropReason};
+use crate::tcp::endpoint::Endpoint;
+use crate::tcp::segment::Segment;
+use crate::time::Time;
+
+/// One column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Double-precision numbers; NaN is missing.
+    F64(Vec<f64>),
+    /// Counts and offsets.
+    U64(Vec<u64>),
+    /// Indices and smaller counts.
+    U32(Vec<u32>),
+    /// Codes.
+    U16(Vec<u16>),
+    /// Codes.
+    U8(Vec<u8>),
+    /// Switches.
+    Bool(Vec<bool>),
+}
+
+/// A table: columns of equal length.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// Its columns in order.
+    pub columns: Vec<(&'static str, Column)>,
+}
+
+/// Everything a run leaves behind.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Tables {
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// Names that the `internals` table's codes stand for.
+    pub internals_names: Vec<&'static str>,
+}
+
+/// Sees the run. Every method defaults to nothing.
+pub trait Probe {
+    /// False: nothing is ever recorded, and the calls vanish.
+    const WANTS: bool;
+
+    /// A TCP segment passes an endpoint. `outgoing`: it leaves.
+    fn segment(
+        &mut self,
+        _now: Time,
+        _flow: FlowId,
+        _at_server: bool,
+        _outgoing: bool,
+        _end: &Endpoint,
+        _segment: &Segment,
+    ) {
+    }
+    /// Polling time for a flow; `received` is the payload delivered in order at the other end.
+    fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _received: u64) {}
+    /// Polling time for a link.
+    fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
+    /// A packet of a flow enters the network; returns its row in the packets table, if it has one.
+    fn sent(&mut self, _now: Time, _flow: FlowId, _index: u64, _bytes: u32) -> u32 {
+        crate::tcp::segment::NO_ROW
+    }
+    /// The packet of that row arrived.
+    fn received(&mut self, _now: Time, _row: u32) {}
+    /// The packet of that row was dropped.
+    fn lost(&mut self, _row: u32) {}
+    /// A queue event; `reason` only for drops.
+    fn queue(
+        &mut self,
+        _now: Time,
+        _link: u32,
+        _event: QueueEvent,
+        _packet: &Packet,
+        _number: u64,
+        _backlog: Backlog,
+        _reason: Option<DropReason>,
+    ) {
+    }
+    /// Does anybody watch this link's queue?
+    fn watches(&self, _link: u32) -> bool {
+        false
+    }
+    /// Add the recorded tables.
+    fn finish(self, _tables: &mut Tables)
+    where
+        Self: Sized,
+    {
+    }
+}
+
+/// What happens in a queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum QueueEvent {
+    /// Joined.
+    Enqueue = 0,
+    /// Left for transmission.
+    Dequeue = 1,
+    /// Dropped.
+    Drop = 2,
+    /// Marked CE.
+    Mark = 3,
+}
+
+/// Nobody looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoProbe;
+
+impl Probe for NoProbe {
+    const WANTS: bool = false;
+}
+
+impl Watch for NoProbe {}

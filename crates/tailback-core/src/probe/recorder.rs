@@ -1,0 +1,298 @@
+//! The probe that records: one vector a column, flows and links chosen by the scenario.
+
+use super::{Column, Probe, QueueEvent, Table, Tables};
+use crate::cc::CongestionControl;
+use crate::packet::{FlowId, Packet};
+use crate::queue::{Backlog, DropReason};
+use crate::tcp::endpoint::Endpoint;
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::time::{Duration, Time};
+
+macro_rules! columns {
+    ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default)]
+        struct $Name { $($field: Vec<$type>),+ }
+
+        impl $Name {
+            #[allow(clippy::too_many_arguments, reason = "one argument a column, in the table's order")]
+            fn push(&mut self, $($field: $type),+) {
+                $(self.$field.push($field);)+
+            }
+            fn into_table(self) -> Table {
+                Table { name: $table, columns: vec![$((stringify!($field), Column::$variant(self.$field))),+] }
+            }
+        }
+    };
+}
+
+columns! {
+    /// SIFTR's fields, one row a segment.
+    Segments as "segments" {
+        t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
+        length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
+        rcv_wnd: U64(u64), snd_scale: U8(u8), rcv_scale: U8(u8), state: U8(u8), mss: U32(u32),
+        srtt_s: F64(f64), sack_enabled: Bool(bool), flags: U32(u32), rto_s: F64(f64), snd_buf: U64(u64),
+        snd_buf_used: U64(u64), rcv_buf: U64(u64), rcv_buf_used: U64(u64), in_flight: U64(u64),
+        reassembly: U32(u32), phase: U8(u8),
+    }
+}
+
+columns! {
+    /// Web100's way: state at equal intervals.
+    Polls as "polls" {
+        t_s: F64(f64), flow: U32(u32), cwnd: U64(u64), ssthresh: U64(u64), srtt_s: F64(f64), rtt_s: F64(f64),
+        rtt_min_s: F64(f64), rto_s: F64(f64), in_flight: U64(u64), phase: U8(u8), bytes_acked: U64(u64),
+        bytes_received: U64(u64), segments_retransmitted: U64(u64), dup_acks_in: U64(u64), snd_wnd: U64(u64),
+    }
+}
+
+columns! {
+    /// The algorithm's own quantities at the polls.
+    Internals as "internals" { t_s: F64(f64), flow: U32(u32), name: U16(u16), value: F64(f64) }
+}
+
+columns! {
+    /// Every event of the chosen queues.
+    Queue as "queue" {
+        t_s: F64(f64), link: U32(u32), event: U8(u8), flow: U32(u32), packet: U64(u64), bytes: U32(u32),
+        backlog_bytes: U64(u64), backlog_packets: U32(u32), reason: U8(u8),
+    }
+}
+
+columns! {
+    /// Backlogs at equal intervals.
+    QueuePolls as "queue_polls" { t_s: F64(f64), link: U32(u32), backlog_bytes: U64(u64), backlog_packets: U32(u32) }
+}
+
+columns! {
+    /// One-way delays.
+    Packets as "packets" {
+        flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
+    }
+}
+
+const RECEIVED: u8 = 0;
+const DROPPED: u8 = 1;
+const IN_TRANSIT: u8 = 2;
+
+/// What a flow or link has recorded of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Flow: every segment. Link: every queue event.
+    pub every: bool,
+    /// Flow: every packet's one-way delay. Link: drops and marks.
+    pub some: bool,
+}
+
+/// The recording probe.
+#[derive(Debug)]
+pub struct Recorder {
+    flows: Vec<Wanted>,
+    links: Vec<Wanted>,
+    from: Time,
+    until: Time,
+    wants_internals: bool,
+    segments: Segments,
+    polls: Polls,
+    internals: Internals,
+    internals_names: Vec<&'static str>,
+    scratch: Vec<(&'static str, f64)>,
+    queue: Queue,
+    queue_polls: QueuePolls,
+    packets: Packets,
+}
+
+impl Recorder {
+    /// A recorder for these flows and links, between these instants.
+    pub fn new(flows: Vec<Wanted>, links: Vec<Wanted>, window: (Time, Time), wants_internals: bool) -> Self {
+        Recorder {
+            flows,
+            links,
+            from: window.0,
+            until: window.1,
+            wants_internals,
+            segments: Segments::default(),
+            polls: Polls::default(),
+            internals: Internals::default(),
+            internals_names: Vec::new(),
+            scratch: Vec::new(),
+            queue: Queue::default(),
+            queue_polls: QueuePolls::default(),
+            packets: Packets::default(),
+        }
+    }
+
+    fn is_on(&self, now: Time) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    fn code(&mut self, name: &'static str) -> u16 {
+        match self.internals_names.iter().position(|known| *known == name) {
+            Some(code) => code as u16,
+            None => {
+                self.internals_names.push(name);
+                (self.internals_names.len() - 1) as u16
+            }
+        }
+    }
+}
+
+fn seconds_or_nan(span: Duration, is_missing: bool) -> f64 {
+    if is_missing { f64::NAN } else { span.as_secs_f64() }
+}
+
+impl Probe for Recorder {
+    const WANTS: bool = true;
+
+    fn segment(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        at_server: bool,
+        outgoing: bool,
+        end: &Endpoint,
+        segment: &Segment,
+    ) {
+        if !self.flows[flow.0 as usize].every || !self.is_on(now) {
+            return;
+        }
+        let (sender, receiver, stack) = (&end.sender, &end.receiver, end.stack());
+        let srtt = sender.rtt.srtt();
+        self.segments.push(
+            now.as_secs_f64(),
+            flow.0,
+            outgoing,
+            at_server,
+            segment.seq,
+            segment.len,
+            segment.ack,
+            sender.control.cwnd,
+            sender.control.ssthresh,
+            sender.send_window(),
+            receiver.window(),
+            if stack.window_scaling { end.peer_scale() } else { 0 },
+            receiver.scale(),
+            end.state() as u8,
+            sender.control.mss,
+            seconds_or_nan(srtt, srtt.is_zero()),
+            stack.sack,
+            u32::from(segment.flags.0),
+            sender.rtt.timeout().as_secs_f64(),
+            sender.send_buffer(),
+            sender.buffered(),
+            receiver.capacity(),
+            0,
+            sender.in_flight(),
+            receiver.reassembly_segments(),
+            sender.phase() as u8,
+        );
+    }
+
+    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, received: u64) {
+        if !self.is_on(now) {
+            return;
+        }
+        let (sender, rtt) = (&end.sender, &end.sender.rtt);
+        let none = rtt.srtt().is_zero();
+        self.polls.push(
+            now.as_secs_f64(),
+            flow.0,
+            sender.control.cwnd,
+            sender.control.ssthresh,
+            seconds_or_nan(rtt.srtt(), none),
+            seconds_or_nan(rtt.last(), none),
+            seconds_or_nan(rtt.min(), none),
+            rtt.timeout().as_secs_f64(),
+            sender.in_flight(),
+            sender.phase() as u8,
+            sender.bytes_acked(),
+            received,
+            sender.count.segments_retransmitted,
+            sender.count.duplicate_acks,
+            sender.send_window(),
+        );
+        if self.wants_internals {
+            let mut scratch = std::mem::take(&mut self.scratch);
+            sender.algorithm().internals(&mut scratch);
+            for (name, value) in scratch.drain(..) {
+                let code = self.code(name);
+                self.internals.push(now.as_secs_f64(), flow.0, code, value);
+            }
+            self.scratch = scratch;
+        }
+    }
+
+    fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
+        if self.is_on(now) {
+            self.queue_polls.push(now.as_secs_f64(), link, backlog.bytes, backlog.packets);
+        }
+    }
+
+    fn sent(&mut self, now: Time, flow: FlowId, index: u64, bytes: u32) -> u32 {
+        if !self.flows[flow.0 as usize].some || !self.is_on(now) {
+            return NO_ROW;
+        }
+        let row = self.packets.flow.len() as u32;
+        self.packets.push(flow.0, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT);
+        row
+    }
+
+    fn received(&mut self, now: Time, row: u32) {
+        if row != NO_ROW {
+            self.packets.received_s[row as usize] = now.as_secs_f64();
+            self.packets.fate[row as usize] = RECEIVED;
+        }
+    }
+
+    fn lost(&mut self, row: u32) {
+        if row != NO_ROW {
+            self.packets.fate[row as usize] = DROPPED;
+        }
+    }
+
+    fn queue(
+        &mut self,
+        now: Time,
+        link: u32,
+        event: QueueEvent,
+        packet: &Packet,
+        number: u64,
+        backlog: Backlog,
+        reason: Option<DropReason>,
+    ) {
+        let wanted = self.links[link as usize];
+        let is_loss = matches!(event, QueueEvent::Drop | QueueEvent::Mark);
+        if !(wanted.every || wanted.some && is_loss) || !self.is_on(now) {
+            return;
+        }
+        self.queue.push(
+            now.as_secs_f64(),
+            link,
+            event as u8,
+            packet.flow.0,
+            number,
+            packet.bytes,
+            backlog.bytes,
+            backlog.packets,
+            reason.map_or(255, |reason| reason as u8),
+        );
+    }
+
+    fn watches(&self, link: u32) -> bool {
+        let wanted = self.links[link as usize];
+        wanted.every || wanted.some
+    }
+
+    fn finish(self, tables: &mut Tables) {
+        tables.tables.extend([
+            self.segments.into_table(),
+            self.polls.into_table(),
+            self.internals.into_table(),
+            self.queue.into_table(),
+            self.queue_polls.into_table(),
+            self.packets.into_table(),
+        ]);
+        tables.internals_names = self.internals_names;
+    }
+}

@@ -1,0 +1,292 @@
+//! One end of a connection: handshake, data both ways, close.
+//!
+//! Sans-I/O: segments go in, `next_segment` hands segments out, `next_wake` says when time itself matters.
+//! Source: RFC 9293 section 3.3.2 (states), RFC 6298 section 5.7 and RFC 7323 (handshake).
+//!
+//! Differs from the source: TIME-WAIT holds no state (a finished connection leaves nothing behind), so an old
+//! segment cannot meet a new connection anyway: every connection of a run has its own endpoints.
+
+use std::sync::Arc;
+
+use crate::cc::registry::Algorithm;
+use crate::tcp::receiver::{AckWhen, Receiver};
+use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::sender::{Note, Sender};
+use crate::tcp::stack::Stack;
+use crate::time::{Bytes, Duration, Time};
+
+/// Connection states, with the numbers BSD and SIFTR use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum State {
+    /// Not open, or over.
+    Closed = 0,
+    /// Waiting for a SYN.
+    Listen = 1,
+    /// SYN sent.
+    SynSent = 2,
+    /// SYN received, SYN-ACK sent.
+    SynReceived = 3,
+    /// Data may flow.
+    Established = 4,
+    /// The peer has finished.
+    CloseWait = 5,
+    /// We have finished, the peer has not acknowledged it.
+    FinWait1 = 6,
+    /// Both have finished, ours is not acknowledged.
+    LastAck = 8,
+    /// Our FIN is acknowledged, the peer has not finished.
+    FinWait2 = 9,
+    /// All done.
+    TimeWait = 10,
+}
+
+/// Linux tcp_syn_retries: five repetitions, then the attempt is given up.
+const SYN_TRIES: u32 = 6;
+
+/// One end of a connection.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// The sending half.
+    pub sender: Sender,
+    /// The receiving half.
+    pub receiver: Receiver,
+    stack: Arc<Stack>,
+    state: State,
+    peer: u32,
+    ack_pending: bool,
+    syn_due: bool,
+    syn_at: Time,
+    syn_tries: u32,
+    syn_sent: Time,
+    established_at: Time,
+    has_failed: bool,
+    peer_scale: u8,
+}
+
+/// What an endpoint needs to know at birth.
+pub struct Setup {
+    /// Stack, with options already negotiated against the peer's.
+    pub stack: Arc<Stack>,
+    /// Congestion control.
+    pub algorithm: Algorithm,
+    /// Payload of a full segment.
+    pub mss: u32,
+    /// Send buffer in bytes.
+    pub send_buffer: Bytes,
+    /// Receive buffer in bytes; the window is the stack's share of it.
+    pub receive_buffer: Bytes,
+    /// The endpoint at the other end.
+    pub peer: u32,
+}
+
+impl Endpoint {
+    /// A closed endpoint.
+    pub fn new(setup: Setup) -> Self {
+        let capacity = (setup.receive_buffer * u64::from(setup.stack.window_share) / 100).max(1);
+        let mut scale = 0;
+        while scale < 14 && (capacity >> scale) > 65_535 {
+            scale += 1;
+        }
+        let mut receiver = Receiver::new(&setup.stack, capacity, scale, setup.mss);
+        if !setup.stack.window_scaling {
+            receiver.without_scaling();
+        }
+        Endpoint {
+            sender: Sender::new(setup.stack.clone(), setup.algorithm, setup.mss, setup.send_buffer),
+            receiver,
+            stack: setup.stack,
+            state: State::Closed,
+            peer: setup.peer,
+            ack_pending: false,
+            syn_due: false,
+            syn_at: Time::NEVER,
+            syn_tries: 0,
+            syn_sent: Time::ZERO,
+            established_at: Time::NEVER,
+            has_failed: false,
+            peer_scale: 0,
+        }
+    }
+
+    /// Wait for a connection.
+    pub fn listen(&mut self) {
+        self.state = State::Listen;
+    }
+    /// Begin the handshake.
+    pub fn connect(&mut self) {
+        debug_assert_eq!(self.state, State::Closed);
+        self.state = State::SynSent;
+        self.syn_due = true;
+    }
+    /// The state.
+    pub fn state(&self) -> State {
+        self.state
+    }
+    /// The stack.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+    /// When the handshake completed, or [`Time::NEVER`].
+    pub fn established_at(&self) -> Time {
+        self.established_at
+    }
+    /// The handshake was given up.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+    /// The window-scale shift the peer announced.
+    pub fn peer_scale(&self) -> u8 {
+        self.peer_scale
+    }
+    /// May data flow?
+    pub fn is_established(&self) -> bool {
+        self.state >= State::Established
+    }
+    /// Both directions are finished and acknowledged.
+    pub fn is_done(&self) -> bool {
+        self.state == State::TimeWait || self.has_failed
+    }
+
+    /// A segment arrived.
+    pub fn on_segment(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+        if segment.flags.has(Flags::SYN) {
+            self.peer_scale = segment.window_scale;
+            self.on_syn(segment, now);
+            return;
+        }
+        match self.state {
+            State::Closed | State::Listen | State::SynSent => return,
+            State::SynReceived if segment.flags.has(Flags::ACK) => self.establish(segment, now),
+            _ => {}
+        }
+        if segment.flags.has(Flags::ACK) {
+            self.sender.on_ack(segment, now, notes);
+        }
+        if self.receiver.on_segment(segment, now, &self.stack) == AckWhen::Now {
+            self.ack_pending = true;
+        }
+        self.step_state();
+    }
+
+    fn on_syn(&mut self, segment: &Segment, now: Time) {
+        match (self.state, segment.flags.has(Flags::ACK)) {
+            (State::Listen | State::SynReceived, false) => {
+                self.receiver.on_syn(segment);
+                self.state = State::SynReceived;
+                self.syn_due = true;
+            }
+            (State::SynSent, true) => {
+                self.receiver.on_syn(segment);
+                self.establish(segment, now);
+                self.ack_pending = true;
+            }
+            // A repeated SYN-ACK: our ACK was lost.
+            (_, true) => self.ack_pending = true,
+            _ => {}
+        }
+    }
+
+    fn establish(&mut self, segment: &Segment, now: Time) {
+        self.state = State::Established;
+        self.established_at = now;
+        self.syn_due = false;
+        self.syn_at = Time::NEVER;
+        // Karn's rule holds for the handshake too.
+        let sample = (self.syn_tries == 1).then(|| now.since(self.syn_sent));
+        self.sender.on_established(now, segment.window, sample);
+    }
+
+    fn step_state(&mut self) {
+        let peer_finished = self.receiver.is_finished();
+        let sent = self.sender.is_fin_sent();
+        let acked = self.sender.is_fin_acked();
+        self.state = match (sent, acked, peer_finished) {
+            (false, _, false) => State::Established,
+            (false, _, true) => State::CloseWait,
+            (true, false, false) => State::FinWait1,
+            (true, false, true) => State::LastAck,
+            (true, true, false) => State::FinWait2,
+            (true, true, true) => State::TimeWait,
+        };
+    }
+
+    /// Time passed.
+    pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) {
+        if now >= self.syn_at {
+            self.syn_at = Time::NEVER;
+            if self.syn_tries >= SYN_TRIES {
+                self.has_failed = true;
+                self.state = State::Closed;
+            } else {
+                self.syn_due = true;
+            }
+        }
+        if self.is_established() {
+            self.sender.on_timer(now, notes);
+        }
+        if self.receiver.is_ack_due(now) {
+            self.ack_pending = true;
+        }
+    }
+
+    /// The earliest instant at which time itself matters.
+    pub fn next_wake(&self) -> Time {
+        let sender = if self.is_established() { self.sender.next_wake() } else { Time::NEVER };
+        sender.min(self.receiver.ack_deadline()).min(self.syn_at)
+    }
+
+    /// The next segment to put on the wire at `now`, complete.
+    pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        if self.syn_due {
+            return Some(self.compose_syn(now));
+        }
+        if !self.is_established() {
+            return None;
+        }
+        // The handshake's ACK goes alone, before any data.
+        let is_first = self.sender.snd_nxt() == 0 && self.ack_pending && self.receiver.next() == 0;
+        if !is_first {
+            if let Some(mut segment) = self.sender.next_segment(now) {
+                self.stamp(&mut segment);
+                if segment.flags.has(Flags::FIN) {
+                    self.step_state();
+                }
+                return Some(segment);
+            }
+        }
+        if self.ack_pending {
+            let mut segment = Segment { seq: self.sender.snd_nxt(), ts_val: now, ..Segment::blank() };
+            self.stamp(&mut segment);
+            return Some(segment);
+        }
+        None
+    }
+
+    fn stamp(&mut self, segment: &mut Segment) {
+        segment.to = self.peer;
+        self.receiver.stamp(segment, &self.stack);
+        self.ack_pending = false;
+    }
+
+    fn compose_syn(&mut self, now: Time) -> Segment {
+        self.syn_due = false;
+        let wait = Duration::from_ps(self.stack.rto_initial.as_ps() << self.syn_tries.min(8));
+        self.syn_at = now + wait;
+        self.syn_tries += 1;
+        self.syn_sent = now;
+        let mut flags = Flags::SYN;
+        if self.state == State::SynReceived {
+            flags = flags.with(Flags::ACK);
+        }
+        Segment {
+            to: self.peer,
+            flags,
+            // RFC 7323 section 2.2: the window of a SYN is never scaled.
+            window: self.receiver.capacity().min(65_535),
+            window_scale: self.receiver.scale(),
+            ts_val: now,
+            ..Segment::blank()
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! TCP: one sender and one receiver, told how an operating system behaves.
+
+pub mod endpoint;
+pub mod receiver;
+pub mod rtt;
+pub mod scoreboard;
+pub mod segment;
+pub mod sender;
+pub mod stack;

@@ -1,0 +1,297 @@
+//! The receiving half: reassembly, SACK generation, the window, and when to acknowledge.
+//!
+//! Sources: RFC 9293 section 3.10.7.4, RFC 2018 section 4 (which blocks to report), RFC 2883 (D-SACK),
+//! RFC 1122 section 4.2.3.2 and RFC 5681 section 4.2 (delayed ACKs), RFC 7323 section 4.3 (which timestamp
+//! to echo), Linux quick-ACK mode.
+
+use crate::tcp::segment::{Flags, Range, Segment};
+use crate::tcp::stack::Stack;
+use crate::time::{Bytes, Duration, Time};
+
+/// When the acknowledgement of a segment leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckWhen {
+    /// Nothing to acknowledge.
+    Never,
+    /// At once.
+    Now,
+    /// When the delayed-ACK timer fires or another segment comes.
+    Later,
+}
+
+/// The receiving half of a connection.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    next: u64,
+    // Out-of-order data, disjoint and sorted, with the segments each range is made of.
+    ranges: Vec<(Range, u32)>,
+    // The ranges as last reported, most recent first (RFC 2018 section 4).
+    recent: [Range; 4],
+    recent_count: u8,
+    duplicate: Option<Range>,
+    reassembly_segments: u32,
+    mss: u32,
+    // One past the FIN, once a FIN was seen anywhere.
+    fin_end: u64,
+    unacknowledged: u64,
+    last_ack_sent: u64,
+    quick_acks: u32,
+    delayed_until: Time,
+    echo: Time,
+    right_edge: u64,
+    capacity: Bytes,
+    scale: u8,
+    echo_congestion: bool,
+}
+
+impl Receiver {
+    /// `capacity`: the window an empty buffer offers; `scale`: the window-scale shift offered; `mss`: payload
+    /// of a full segment.
+    pub fn new(stack: &Stack, capacity: Bytes, scale: u8, mss: u32) -> Self {
+        Receiver {
+            next: 0,
+            ranges: Vec::new(),
+            recent: [Range::default(); 4],
+            recent_count: 0,
+            duplicate: None,
+            reassembly_segments: 0,
+            mss,
+            fin_end: u64::MAX,
+            unacknowledged: 0,
+            last_ack_sent: 0,
+            quick_acks: stack.quick_acks,
+            delayed_until: Time::NEVER,
+            echo: Time::NEVER,
+            right_edge: capacity,
+            capacity,
+            scale,
+            echo_congestion: false,
+        }
+    }
+
+    /// The next offset expected.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+    /// Payload received in order.
+    pub fn delivered(&self) -> Bytes {
+        self.next - u64::from(self.is_finished())
+    }
+    /// True once the FIN has been received in order.
+    pub fn is_finished(&self) -> bool {
+        self.next >= self.fin_end
+    }
+    /// Segments waiting for a gap to fill.
+    pub fn reassembly_segments(&self) -> u32 {
+        self.reassembly_segments
+    }
+    /// When the delayed ACK is due, or [`Time::NEVER`].
+    pub fn ack_deadline(&self) -> Time {
+        self.delayed_until
+    }
+    /// The window offered last, in bytes.
+    pub fn window(&self) -> Bytes {
+        self.right_edge.saturating_sub(self.next)
+    }
+    /// The window-scale shift.
+    pub fn scale(&self) -> u8 {
+        self.scale
+    }
+    /// Capacity of the receive buffer as a window.
+    pub fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+
+    /// Window scaling was not agreed: the window shrinks to what 16 bits hold.
+    pub fn without_scaling(&mut self) {
+        self.scale = 0;
+        self.capacity = self.capacity.min(65_535);
+        self.right_edge = self.next + self.capacity;
+    }
+
+    /// The handshake's segment gave a timestamp to echo.
+    pub fn on_syn(&mut self, segment: &Segment) {
+        self.echo = segment.ts_val;
+    }
+
+    /// Take a segment that carries data or FIN. Returns when to acknowledge it.
+    pub fn on_segment(&mut self, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
+        if segment.ce && stack.ecn {
+            self.echo_congestion = true;
+        }
+        if segment.flags.has(Flags::CWR) {
+            self.echo_congestion = false;
+        }
+        let length = segment.sequence_length();
+        if length == 0 {
+            return AckWhen::Never;
+        }
+        let range = Range { start: segment.seq, end: segment.seq + length };
+        if segment.flags.has(Flags::FIN) {
+            self.fin_end = range.end;
+        }
+        // RFC 7323 section 4.3 (2): echo the segment that covers the last ACK sent, so a delayed ACK echoes
+        // the earlier of its two segments.
+        if range.start <= self.last_ack_sent {
+            self.echo = segment.ts_val;
+        }
+        if range.end <= self.next || range.start >= self.right_edge.max(self.next + 1) {
+            if range.end <= self.next && stack.dsack {
+                self.duplicate = Some(range);
+            }
+            self.enter_quick_ack(stack);
+            return AckWhen::Now;
+        }
+        if range.start > self.next {
+            return self.on_out_of_order(range, stack);
+        }
+        // In order, perhaps filling a gap.
+        let had_gap = !self.ranges.is_empty();
+        self.advance_to(range.end);
+        if had_gap || segment.flags.has(Flags::FIN) {
+            // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
+            return AckWhen::Now;
+        }
+        self.decide(length, now, stack)
+    }
+
+    fn decide(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
+        let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
+        self.unacknowledged += length;
+        if self.quick_acks > 0 {
+            self.quick_acks -= 1;
+            return AckWhen::Now;
+        }
+        // More than one full segment since the last ACK; `ack_every` generalises the two of RFC 1122.
+        let full = u64::from(stack.ack_every.saturating_sub(1)) * u64::from(self.mss);
+        if self.unacknowledged > full {
+            return AckWhen::Now;
+        }
+        if self.delayed_until == Time::NEVER {
+            self.delayed_until = match stack.delayed_ack_tick {
+                // BSD's fast timer fires on a grid, so the delay is anything up to one period.
+                true => (now + Duration::from_ps(1)).ceil_to(delay),
+                false => now + delay,
+            };
+        }
+        AckWhen::Later
+    }
+
+    fn on_out_of_order(&mut self, range: Range, stack: &Stack) -> AckWhen {
+        self.enter_quick_ack(stack);
+        if stack.reassembly_limit.is_some_and(|limit| self.reassembly_segments >= limit) {
+            return AckWhen::Now;
+        }
+        let first = self.ranges.partition_point(|(held, _)| held.end < range.start);
+        let last = self.ranges.partition_point(|(held, _)| held.start <= range.end);
+        let mut merged = range;
+        let mut segments = 1;
+        for (held, count) in &self.ranges[first..last] {
+            if held.start <= range.start && range.end <= held.end {
+                if stack.dsack {
+                    self.duplicate = Some(range);
+                }
+                segments = 0;
+            }
+            merged.start = merged.start.min(held.start);
+            merged.end = merged.end.max(held.end);
+            segments += count;
+        }
+        self.reassembly_segments += segments;
+        for (_, count) in &self.ranges[first..last] {
+            self.reassembly_segments -= count;
+        }
+        if first == last {
+            self.ranges.insert(first, (merged, segments));
+        } else {
+            self.ranges[first] = (merged, segments);
+            self.ranges.drain(first + 1..last);
+        }
+        self.report_first(merged);
+        AckWhen::Now
+    }
+
+    /// Put `range` first among the blocks to report, dropping those it covers.
+    fn report_first(&mut self, range: Range) {
+        let mut kept = [Range::default(); 4];
+        kept[0] = range;
+        let mut count = 1;
+        for block in &self.recent[..usize::from(self.recent_count)] {
+            let overlaps = block.start <= range.end && range.start <= block.end;
+            if !overlaps && count < 4 {
+                kept[count] = *block;
+                count += 1;
+            }
+        }
+        self.recent = kept;
+        self.recent_count = count as u8;
+    }
+
+    fn advance_to(&mut self, end: u64) {
+        self.next = self.next.max(end);
+        if self.ranges.is_empty() {
+            return;
+        }
+        let mut used = 0;
+        for (held, segments) in &self.ranges {
+            if held.start > self.next {
+                break;
+            }
+            self.next = self.next.max(held.end);
+            self.reassembly_segments -= segments;
+            used += 1;
+        }
+        self.ranges.drain(..used);
+        let next = self.next;
+        let mut count = 0;
+        for index in 0..usize::from(self.recent_count) {
+            if self.recent[index].start > next {
+                self.recent[count] = self.recent[index];
+                count += 1;
+            }
+        }
+        self.recent_count = count as u8;
+    }
+
+    fn enter_quick_ack(&mut self, stack: &Stack) {
+        self.quick_acks = self.quick_acks.max(stack.quick_acks);
+    }
+
+    /// Is the delayed ACK due?
+    pub fn is_ack_due(&self, now: Time) -> bool {
+        now >= self.delayed_until
+    }
+
+    /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
+    pub fn stamp(&mut self, segment: &mut Segment, stack: &Stack) {
+        segment.flags = segment.flags.with(Flags::ACK);
+        if self.echo_congestion {
+            segment.flags = segment.flags.with(Flags::ECE);
+        }
+        segment.ack = self.next;
+        segment.ts_ecr = self.echo;
+        let offered = (self.capacity >> self.scale).min(65_535) << self.scale;
+        // RFC 9293 section 3.8.6: never move the right edge back.
+        self.right_edge = self.right_edge.max(self.next + offered);
+        segment.window = self.right_edge - self.next;
+        if stack.sack {
+            let room = if stack.timestamps { 3 } else { 4 };
+            let mut count = 0;
+            if let Some(duplicate) = self.duplicate.take() {
+                segment.sack[0] = duplicate;
+                segment.is_dsack = true;
+                count = 1;
+            }
+            for block in &self.recent[..usize::from(self.recent_count)] {
+                if count < room {
+                    segment.sack[count] = *block;
+                    count += 1;
+                }
+            }
+            segment.sack_count = count as u8;
+        }
+        self.last_ack_sent = self.next;
+        self.unacknowledged = 0;
+        self.delayed_until = Time::NEVER;
+    }
+}

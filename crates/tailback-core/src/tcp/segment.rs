@@ -1,0 +1,129 @@
+//! What a packet carries: a TCP segment or a datagram.
+//!
+//! Sequence numbers are 64-bit stream offsets, so they never wrap inside the engine: offset 0 is the first
+//! byte of payload (initial sequence number + 1). Captures fold them to 32 bits when they are written.
+
+use crate::time::{Bytes, Time};
+
+/// A half-open range of stream offsets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Range {
+    /// First offset.
+    pub start: u64,
+    /// One past the last offset.
+    pub end: u64,
+}
+
+/// TCP header bits, by their wire values (RFC 9293 section 3.1, RFC 3168).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// No more data from the sender.
+    pub const FIN: Flags = Flags(0x01);
+    /// Synchronise sequence numbers.
+    pub const SYN: Flags = Flags(0x02);
+    /// Reset the connection.
+    pub const RST: Flags = Flags(0x04);
+    /// The acknowledgement field is valid.
+    pub const ACK: Flags = Flags(0x10);
+    /// ECN echo.
+    pub const ECE: Flags = Flags(0x40);
+    /// Congestion window reduced.
+    pub const CWR: Flags = Flags(0x80);
+
+    /// Are all bits of `other` set?
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+    /// These and those.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// No row of the packets table belongs to this segment.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// A segment (or datagram) in flight. Lives in the host's arena; the ticket holds its slot.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// Endpoint that will receive it.
+    pub to: u32,
+    /// Row of the packets table that waits for its arrival, or [`NO_ROW`].
+    pub row: u32,
+    /// Stream offset of the first payload byte; for datagrams the number of the datagram.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// Header bits. A datagram has none.
+    pub flags: Flags,
+    /// The packet carries a CE mark (set on delivery from the ticket).
+    pub ce: bool,
+    /// The SYN's window-scale offer (valid with SYN).
+    pub window_scale: u8,
+    /// Number of valid SACK blocks.
+    pub sack_count: u8,
+    /// The first SACK block reports a duplicate (RFC 2883).
+    pub is_dsack: bool,
+    /// Next offset the sender of this segment expects.
+    pub ack: u64,
+    /// Advertised window in bytes (already scaled).
+    pub window: Bytes,
+    /// Timestamp value: when it was sent.
+    pub ts_val: Time,
+    /// Timestamp echo; [`Time::NEVER`] if there is none.
+    pub ts_ecr: Time,
+    /// SACK blocks, most recent first (RFC 2018 section 4).
+    pub sack: [Range; 4],
+}
+
+impl Segment {
+    /// A segment with nothing in it, to fill in.
+    pub const fn blank() -> Self {
+        Segment {
+            to: 0,
+            row: NO_ROW,
+            seq: 0,
+            len: 0,
+            flags: Flags(0),
+            ce: false,
+            window_scale: 0,
+            sack_count: 0,
+            is_dsack: false,
+            ack: 0,
+            window: 0,
+            ts_val: Time::ZERO,
+            ts_ecr: Time::NEVER,
+            sack: [Range { start: 0, end: 0 }; 4],
+        }
+    }
+
+    /// The SACK blocks that are valid.
+    pub fn sack_blocks(&self) -> &[Range] {
+        &self.sack[..usize::from(self.sack_count)]
+    }
+
+    /// Length in sequence space: payload, and one for FIN.
+    pub fn sequence_length(&self) -> u64 {
+        u64::from(self.len) + u64::from(self.flags.has(Flags::FIN))
+    }
+}
+
+/// Bytes of the IPv4 and TCP headers without options.
+pub const HEADERS: u32 = 40;
+/// Timestamps option, padded (RFC 7323 appendix A).
+pub const TIMESTAMP_OPTION: u32 = 12;
+/// Options of a SYN: MSS 4, SACK permitted 2, timestamps 10, no-op 1, window scale 3.
+pub const SYN_OPTIONS: u32 = 20;
+
+/// IP length of a segment.
+pub fn ip_bytes(segment: &Segment, timestamps: bool) -> u32 {
+    let options = if segment.flags.has(Flags::SYN) {
+        SYN_OPTIONS
+    } else {
+        let sack = if segment.sack_count > 0 { 4 + 8 * u32::from(segment.sack_count) } else { 0 };
+        sack + if timestamps { TIMESTAMP_OPTION } else { 0 }
+    };
+    HEADERS + options + segment.len
+}

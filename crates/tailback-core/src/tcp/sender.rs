@@ -1,0 +1,1071 @@
+//! The sending half: window, loss detection, recovery, timers.
+//!
+//! One sender serves every stack; the [`Stack`] says how. The order of work on an ACK is Linux's: scoreboard,
+//! RTT, loss detection, recovery state, then the algorithm, then the reduction step.
+//!
+//! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
+//! (Eifel detection); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
+//!
+//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission); RFC 6675
+//! NextSeg rules 3 and 4 (retransmitting what is not yet lost when there is nothing else to send) are left out;
+//! Linux's adaptive reordering degree and F-RTO are not modelled (timestamps undo what F-RTO would prevent).
+
+use std::sync::Arc;
+
+use crate::cc::registry::Algorithm;
+use crate::cc::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
+use crate::tcp::rtt::RttEstimator;
+use crate::tcp::scoreboard::{Delivery, Scoreboard};
+use crate::tcp::segment::{Flags, Range, Segment};
+use crate::tcp::stack::{Detection, GrowthGate, Reduction, Stack};
+use crate::time::{Bytes, Duration, Time};
+
+/// Something worth a row in the `congestion` table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NoteKind {
+    /// Fast recovery began.
+    RecoveryEntered = 0,
+    /// Fast recovery ended.
+    RecoveryLeft = 1,
+    /// Retransmission timeout.
+    Timeout = 2,
+    /// Reduction after an ECN echo began.
+    CwrEntered = 3,
+    /// A reduction was undone.
+    Undo = 4,
+    /// The reduction after an ECN echo ended.
+    CwrLeft = 5,
+}
+
+impl NoteKind {
+    /// The names in tables, in the order of the discriminants.
+    pub const NAMES: [&'static str; 6] =
+        ["recovery-entered", "recovery-left", "timeout", "cwr-entered", "undo", "cwr-left"];
+}
+
+/// A congestion event at the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Note {
+    /// What happened.
+    pub kind: NoteKind,
+    /// When.
+    pub now: Time,
+    /// cwnd in bytes before.
+    pub cwnd_before: Bytes,
+    /// cwnd in bytes after.
+    pub cwnd_after: Bytes,
+    /// ssthresh in bytes after.
+    pub ssthresh: Bytes,
+    /// Bytes in flight.
+    pub in_flight: Bytes,
+}
+
+/// What the sender counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderCount {
+    /// Segments with payload or FIN sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Of those, retransmissions.
+    pub segments_retransmitted: u64,
+    /// Fast recoveries entered.
+    pub recoveries: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Reductions undone.
+    pub undos: u64,
+    /// Duplicate ACKs received.
+    pub duplicate_acks: u64,
+}
+
+/// The sending half of a connection.
+#[derive(Clone, Debug)]
+pub struct Sender {
+    stack: Arc<Stack>,
+    /// What the algorithm controls.
+    pub control: Control,
+    algorithm: Algorithm,
+    board: Scoreboard,
+    /// RTT estimator.
+    pub rtt: RttEstimator,
+    snd_una: u64,
+    snd_nxt: u64,
+    // The application may send up to here; the FIN, if asked for, sits at this offset.
+    write_end: u64,
+    wants_fin: bool,
+    fin_sent: bool,
+    send_buffer: Bytes,
+    right_edge: u64,
+    widest_window: Bytes,
+    phase: Phase,
+    // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
+    recover: u64,
+    duplicate_acks: u32,
+    // Without SACK: duplicate ACKs taken as departures.
+    departed: u32,
+    may_force: bool,
+    // Reduction state: PRR and rate halving.
+    prior_cwnd: Bytes,
+    prr_delivered: Bytes,
+    prr_out: Bytes,
+    halving_odd: bool,
+    // Undo state.
+    undo_armed: bool,
+    undo_cwnd: Bytes,
+    undo_ssthresh: Bytes,
+    first_retransmission: Time,
+    undo_retransmissions: i64,
+    reordering_seen: bool,
+    round_end: u64,
+    // Growth gate of Linux 6.
+    window_full: bool,
+    most_out: Bytes,
+    usage_end: u64,
+    rto_at: Time,
+    probe_at: Time,
+    reorder_at: Time,
+    probe_end: u64,
+    probe_repeated: bool,
+    pace_at: Time,
+    last_sent: Time,
+    timeout_una: u64,
+    is_reducing_ecn: bool,
+    /// Counters.
+    pub count: SenderCount,
+}
+
+impl Sender {
+    /// A sender before the handshake.
+    pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
+        let rtt = RttEstimator::new(
+            stack.rto_rule,
+            stack.rto_initial,
+            stack.rto_minimum,
+            stack.rto_maximum,
+            stack.clock_tick,
+        );
+        let control = Control {
+            cwnd: u64::from(stack.initial_window) * u64::from(mss),
+            ssthresh: Control::UNLIMITED,
+            pacing: None,
+            mss,
+        };
+        Sender {
+            board: Scoreboard::new(stack.detection == Detection::Rack),
+            control,
+            algorithm,
+            rtt,
+            snd_una: 0,
+            snd_nxt: 0,
+            write_end: 0,
+            wants_fin: false,
+            fin_sent: false,
+            send_buffer,
+            right_edge: 0,
+            widest_window: 0,
+            phase: Phase::Open,
+            recover: 0,
+            duplicate_acks: 0,
+            departed: 0,
+            may_force: false,
+            prior_cwnd: 0,
+            prr_delivered: 0,
+            prr_out: 0,
+            halving_odd: false,
+            undo_armed: false,
+            undo_cwnd: 0,
+            undo_ssthresh: 0,
+            first_retransmission: Time::NEVER,
+            undo_retransmissions: 0,
+            reordering_seen: false,
+            round_end: 0,
+            window_full: false,
+            most_out: 0,
+            usage_end: 0,
+            rto_at: Time::NEVER,
+            probe_at: Time::NEVER,
+            reorder_at: Time::NEVER,
+            probe_end: 0,
+            probe_repeated: false,
+            pace_at: Time::ZERO,
+            last_sent: Time::ZERO,
+            timeout_una: u64::MAX,
+            is_reducing_ecn: false,
+            count: SenderCount::default(),
+            stack,
+        }
+    }
+
+    /// The handshake is complete: the peer offers `window`, and the SYN's round trip may give a sample.
+    pub fn on_established(&mut self, now: Time, window: Bytes, sample: Option<Duration>) {
+        self.right_edge = self.snd_una + window;
+        self.widest_window = window;
+        if let Some(sample) = sample {
+            let sample = self.rtt.quantise(sample);
+            self.rtt.on_sample(sample, self.snd_una, self.snd_nxt);
+        }
+        self.algorithm.on_established(now, sample, &mut self.control);
+        self.last_sent = now;
+    }
+
+    /// The stack this sender runs.
+    pub fn stack(&self) -> &Stack {
+        &self.stack
+    }
+    /// The algorithm.
+    pub fn algorithm(&self) -> &Algorithm {
+        &self.algorithm
+    }
+    /// First unacknowledged offset.
+    pub fn snd_una(&self) -> u64 {
+        self.snd_una
+    }
+    /// Next offset to send.
+    pub fn snd_nxt(&self) -> u64 {
+        self.snd_nxt
+    }
+    /// Payload acknowledged.
+    pub fn bytes_acked(&self) -> Bytes {
+        self.snd_una - u64::from(self.is_fin_acked())
+    }
+    /// The peer's window in bytes.
+    pub fn send_window(&self) -> Bytes {
+        self.right_edge.saturating_sub(self.snd_una)
+    }
+    /// Send buffer in bytes.
+    pub fn send_buffer(&self) -> Bytes {
+        self.send_buffer
+    }
+    /// Bytes written and not acknowledged, as far as the buffer holds them.
+    pub fn buffered(&self) -> Bytes {
+        (self.write_end.saturating_sub(self.snd_una)).min(self.send_buffer)
+    }
+    /// Recovery state.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+    /// Bytes in flight.
+    pub fn in_flight(&self) -> Bytes {
+        let departed = if self.phase == Phase::Disorder && !self.stack.limited_transmit {
+            0
+        } else {
+            u64::from(self.departed) * u64::from(self.control.mss)
+        };
+        self.board.in_flight().saturating_sub(departed)
+    }
+    /// The FIN was sent and acknowledged.
+    pub fn is_fin_acked(&self) -> bool {
+        self.fin_sent && self.snd_una > self.write_end
+    }
+    /// The FIN was sent.
+    pub fn is_fin_sent(&self) -> bool {
+        self.fin_sent
+    }
+    /// Everything written has been acknowledged.
+    pub fn is_drained(&self) -> bool {
+        self.snd_una >= self.write_end
+    }
+
+    /// The application hands over `bytes` more.
+    pub fn write(&mut self, bytes: Bytes) {
+        if !self.wants_fin {
+            self.write_end = self.write_end.saturating_add(bytes).min(u64::MAX / 4);
+        }
+    }
+    /// The application always has data.
+    pub fn write_forever(&mut self) {
+        self.write_end = u64::MAX / 4;
+    }
+    /// The application is done. `discard`: what was not yet sent is dropped (end of a timed transfer).
+    pub fn close(&mut self, discard: bool) {
+        if self.wants_fin {
+            return;
+        }
+        self.wants_fin = true;
+        if discard {
+            self.write_end = self.write_end.min(self.snd_nxt);
+        }
+    }
+
+    /// The earliest instant at which [`Self::on_timer`] or sending has something to do.
+    pub fn next_wake(&self) -> Time {
+        let pace = if self.control.pacing.is_some() && self.pace_at > self.last_sent && self.wants_to_send() {
+            self.pace_at
+        } else {
+            Time::NEVER
+        };
+        self.rto_at.min(self.probe_at).min(self.reorder_at).min(pace)
+    }
+
+    fn wants_to_send(&self) -> bool {
+        self.board.has_repairs() || self.snd_nxt < self.write_end
+    }
+
+    // ---------------------------------------------------------------- acknowledgements
+
+    /// An ACK arrived. `ack` and the SACK blocks come from the segment.
+    pub fn on_ack(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+        if segment.ack > self.snd_nxt {
+            return; // Acknowledges what was never sent: RFC 9293 section 3.10.7.4 drops it.
+        }
+        let prior_in_flight = self.in_flight();
+        let prior_una = self.snd_una;
+        let prior_window = self.right_edge;
+        let was_cwnd_limited = self.is_cwnd_limited(prior_in_flight);
+        let edge = segment.ack + segment.window;
+        if segment.ack >= self.snd_una && edge > self.right_edge {
+            self.right_edge = edge;
+            self.widest_window = self.widest_window.max(segment.window);
+        }
+        let blocks = match segment.is_dsack {
+            true => &segment.sack_blocks()[1..],
+            false => segment.sack_blocks(),
+        };
+        let delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
+        let newly_acked = segment.ack.saturating_sub(prior_una);
+        self.snd_una = self.snd_una.max(segment.ack);
+        let is_duplicate = newly_acked == 0
+            && segment.ack == prior_una
+            && segment.len == 0
+            && !segment.flags.has(Flags::FIN)
+            && !self.board.is_empty()
+            && (prior_window == self.right_edge || segment.sack_count > 0);
+        if is_duplicate {
+            self.duplicate_acks += 1;
+            self.count.duplicate_acks += 1;
+        } else if newly_acked > 0 {
+            self.duplicate_acks = 0;
+        }
+        if !self.stack.sack {
+            self.count_departures(is_duplicate, delivery.acked_segments);
+        }
+        self.reordering_seen |= delivery.reordering;
+        if segment.is_dsack {
+            self.undo_retransmissions -= 1;
+        }
+
+        let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
+        if newly_acked > 0 {
+            self.rtt.reset_backoff();
+            self.arm_rto(now);
+        }
+        let round_start = self.snd_una > self.round_end;
+        if round_start {
+            self.round_end = self.snd_nxt;
+        }
+
+        self.settle_probe(segment, now, notes);
+        if segment.flags.has(Flags::ECE) && newly_acked > 0 {
+            self.on_echo(now, notes);
+        }
+        let lost = self.detect(now, newly_acked > 0);
+        self.step_state(segment, newly_acked, lost, now, notes);
+        let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+        let rate = self.board.rate_sample(now, self.rtt.min());
+        let ack = Ack {
+            now,
+            mss: self.control.mss,
+            newly_acked,
+            newly_acked_segments: delivery.acked_segments,
+            delivered_segments: delivery.delivered_segments,
+            lost_segments: lost,
+            marked: if segment.flags.has(Flags::ECE) { newly_acked } else { 0 },
+            rtt: sample,
+            rtt_min: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+            in_flight: self.in_flight(),
+            prior_in_flight,
+            delivery_rate: rate.map(|sample| sample.rate),
+            delivered: self.board.delivered(),
+            prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
+            app_limited: rate.is_some_and(|sample| sample.app_limited),
+            round_start,
+            cwnd_limited: was_cwnd_limited,
+            may_grow: newly_acked > 0 && !is_reducing && was_cwnd_limited,
+            phase: self.phase,
+            counting: self.stack.counting,
+            in_slow_start: self.is_in_slow_start(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        };
+        self.algorithm.on_ack(&ack, &mut self.control);
+        if is_reducing && !self.algorithm.owns_window() {
+            self.reduce(&delivery, newly_acked, lost, is_duplicate);
+        }
+        self.keep_floor();
+        self.arm_probe(now);
+    }
+
+    fn is_in_slow_start(&self) -> bool {
+        match self.stack.slow_start_at_equality {
+            true => self.control.cwnd <= self.control.ssthresh,
+            false => self.control.cwnd < self.control.ssthresh,
+        }
+    }
+
+    fn is_cwnd_limited(&self, in_flight: Bytes) -> bool {
+        match self.stack.growth_gate {
+            GrowthGate::Always => true,
+            GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
+            GrowthGate::RecentlyFull => {
+                if self.is_in_slow_start() {
+                    self.control.cwnd < 2 * self.most_out
+                } else {
+                    self.window_full
+                }
+            }
+        }
+    }
+
+    /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead).
+    fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) {
+        if is_duplicate {
+            let most = self.board.segments_out().saturating_sub(1);
+            self.departed = (self.departed + 1).min(most);
+        } else if acked_segments > 0 {
+            // A partial ACK covers the retransmission and what had departed above it.
+            self.departed = self.departed.saturating_sub(acked_segments.saturating_sub(1));
+            self.departed = self.departed.min(self.board.segments_out().saturating_sub(1));
+        }
+    }
+
+    fn sample_rtt(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        delivery: &Delivery,
+        now: Time,
+    ) -> Option<Duration> {
+        let by_timestamp = || {
+            let usable = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
+            usable.then(|| now.since(segment.ts_ecr))
+        };
+        // Linux 6 prefers its own send times; the older stacks read the echoed timestamp (RFC 7323).
+        let estimate = match self.stack.clock_tick.is_zero() {
+            true => delivery.rtt_first.or(delivery.rtt_sack).or_else(by_timestamp),
+            false => by_timestamp().or(delivery.rtt_first),
+        };
+        if let Some(estimate) = estimate {
+            let estimate = self.rtt.quantise(estimate);
+            self.rtt.on_sample(estimate, self.snd_una, self.snd_nxt);
+        }
+        match self.stack.clock_tick.is_zero() {
+            true => delivery.rtt_last.or(delivery.rtt_sack),
+            false => estimate.map(|sample| self.rtt.quantise(sample)),
+        }
+    }
+
+    /// Find losses; returns segments newly taken for lost.
+    fn detect(&mut self, now: Time, advanced: bool) -> u32 {
+        self.reorder_at = Time::NEVER;
+        if self.board.is_empty() {
+            return 0;
+        }
+        let threshold = self.stack.duplicate_threshold;
+        let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        match self.stack.detection {
+            Detection::Rack => {
+                let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
+                self.reorder_at = due.unwrap_or(Time::NEVER);
+                lost
+            }
+            Detection::Fack => {
+                let triggered = self.board.forward_segments() > u64::from(threshold);
+                if triggered || in_recovery {
+                    self.board.mark_by_fack(threshold, self.control.mss)
+                } else {
+                    0
+                }
+            }
+            Detection::Rfc6675 => {
+                let marked = self.board.mark_by_sacked_above(threshold);
+                if marked == 0 && self.duplicate_acks >= threshold && self.phase < Phase::Cwr {
+                    return self.board.mark_head();
+                }
+                marked
+            }
+            Detection::DuplicateAcks => {
+                let triggered = self.duplicate_acks >= threshold;
+                if self.phase == Phase::Recovery {
+                    match (self.stack.sack, advanced) {
+                        (true, _) => self.board.mark_holes(),
+                        // RFC 6582 section 3.2 step 5: a partial ACK exposes the next hole.
+                        (false, true) if self.snd_una < self.recover => self.board.mark_head(),
+                        (false, _) => 0,
+                    }
+                } else if triggered && self.phase < Phase::Recovery && self.snd_una >= self.recover {
+                    match self.stack.sack {
+                        true => self.board.mark_holes(),
+                        false => self.board.mark_head(),
+                    }
+                } else {
+                    0
+                }
+            }
+        }
+    }
+
+    /// RFC 8985 section 6.2 step 4, as Linux does it: none while nothing was ever reordered and loss is
+    /// likely, a quarter of the minimum RTT (at most SRTT/8) otherwise.
+    fn reordering_window(&self) -> Duration {
+        let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        let enough = self.board.sacked_segments() >= self.stack.duplicate_threshold;
+        if !self.reordering_seen && (in_recovery || enough) {
+            return Duration::ZERO;
+        }
+        if self.rtt.min() == Duration::MAX {
+            return Duration::ZERO;
+        }
+        (self.rtt.min() / 4).min(self.rtt.srtt() / 8)
+    }
+
+    fn step_state(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        lost: u32,
+        now: Time,
+        notes: &mut Vec<Note>,
+    ) {
+        if self.phase >= Phase::Recovery && self.try_undo(segment, newly_acked, now, notes) {
+            return;
+        }
+        match self.phase {
+            Phase::Recovery | Phase::Cwr if self.snd_una >= self.recover && newly_acked > 0 => {
+                self.leave_recovery(now, notes);
+            }
+            Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
+                self.departed = 0;
+                self.undo_armed = false;
+                self.set_phase(Phase::Open, now);
+            }
+            _ => {}
+        }
+        if self.phase < Phase::Recovery {
+            if lost > 0 {
+                self.enter_recovery(now, notes);
+            } else if self.phase != Phase::Cwr {
+                let is_disturbed = self.board.sacked_segments() > 0 || self.departed > 0;
+                let phase = if is_disturbed { Phase::Disorder } else { Phase::Open };
+                if phase != self.phase {
+                    self.set_phase(phase, now);
+                }
+                if is_disturbed {
+                    self.moderate();
+                }
+            }
+        }
+    }
+
+    fn set_phase(&mut self, to: Phase, now: Time) {
+        let from = std::mem::replace(&mut self.phase, to);
+        let change = PhaseChange {
+            now,
+            from,
+            to,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            srtt: self.rtt.srtt(),
+        };
+        self.algorithm.on_phase(&change, &mut self.control);
+    }
+
+    fn note(&self, kind: NoteKind, now: Time, cwnd_before: Bytes, notes: &mut Vec<Note>) {
+        notes.push(Note {
+            kind,
+            now,
+            cwnd_before,
+            cwnd_after: self.control.cwnd,
+            ssthresh: self.control.ssthresh,
+            in_flight: self.in_flight(),
+        });
+    }
+
+    fn congestion(&mut self, signal: Signal, now: Time) {
+        let congestion = Congestion {
+            now,
+            signal,
+            mss: self.control.mss,
+            in_flight: self.in_flight(),
+            send_window: self.send_window(),
+            srtt: self.rtt.srtt(),
+            rtt_min: self.rtt.min(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        };
+        self.algorithm.on_congestion(&congestion, &mut self.control);
+    }
+
+    fn begin_reduction(&mut self, signal: Signal, now: Time) {
+        self.undo_armed = self.stack.undo;
+        self.undo_cwnd = self.control.cwnd;
+        self.undo_ssthresh = self.control.ssthresh;
+        self.undo_retransmissions = 0;
+        self.first_retransmission = Time::NEVER;
+        self.recover = self.snd_nxt;
+        self.prior_cwnd = self.control.cwnd;
+        self.prr_delivered = 0;
+        self.prr_out = 0;
+        self.halving_odd = false;
+        self.congestion(signal, now);
+    }
+
+    fn enter_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        self.begin_reduction(Signal::Loss, now);
+        self.count.recoveries += 1;
+        self.probe_end = 0;
+        if !self.algorithm.owns_window() {
+            match self.stack.reduction {
+                // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
+                Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
+                // FreeBSD 7.3: one segment, so only the first hole leaves now.
+                Reduction::FreeBsd => self.control.cwnd = u64::from(self.control.mss),
+                Reduction::RateHalving | Reduction::Prr => {}
+            }
+        }
+        // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
+        self.may_force = true;
+        self.set_phase(Phase::Recovery, now);
+        self.note(NoteKind::RecoveryEntered, now, before, notes);
+    }
+
+    fn on_echo(&mut self, now: Time, notes: &mut Vec<Note>) {
+        // RFC 3168 section 6.1.2: once per window of data.
+        if self.phase >= Phase::Cwr {
+            return;
+        }
+        let before = self.control.cwnd;
+        self.begin_reduction(Signal::Ecn, now);
+        self.undo_armed = false;
+        self.is_reducing_ecn = true;
+        if !self.algorithm.owns_window()
+            && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
+        {
+            self.control.cwnd = self.control.ssthresh;
+        }
+        self.set_phase(Phase::Cwr, now);
+        self.note(NoteKind::CwrEntered, now, before, notes);
+    }
+
+    fn leave_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        let mss = u64::from(self.control.mss);
+        if !self.algorithm.owns_window() {
+            match self.stack.reduction {
+                Reduction::Immediate if self.stack.sack => self.control.cwnd = self.control.ssthresh,
+                // RFC 6582 section 3.2 step 3, first option: no burst after leaving.
+                Reduction::Immediate => {
+                    let flight = self.board.in_flight().max(mss) + mss;
+                    self.control.cwnd = self.control.ssthresh.min(flight);
+                }
+                // FreeBSD 7.3: whatever is outstanding plus one segment, if that is less than ssthresh.
+                Reduction::FreeBsd => {
+                    let flight = self.snd_nxt - self.snd_una;
+                    self.control.cwnd = match flight < self.control.ssthresh {
+                        true => flight + mss,
+                        false => self.control.ssthresh,
+                    };
+                }
+                // Linux 2.6.25: never raised here; slow start closes what is missing.
+                Reduction::RateHalving => self.control.cwnd = self.control.cwnd.min(self.control.ssthresh),
+                Reduction::Prr => self.control.cwnd = self.control.ssthresh,
+            }
+            self.moderate();
+        }
+        self.departed = 0;
+        self.undo_armed = false;
+        let kind = match self.phase {
+            Phase::Cwr => NoteKind::CwrLeft,
+            _ => NoteKind::RecoveryLeft,
+        };
+        self.set_phase(Phase::Open, now);
+        self.keep_floor();
+        self.note(kind, now, before, notes);
+    }
+
+    /// Linux 2.6 bounds the burst after a disturbance: cwnd at most in flight + `max_burst`.
+    fn moderate(&mut self) {
+        if let Some(burst) = self.stack.max_burst {
+            let most = self.in_flight() + u64::from(burst) * u64::from(self.control.mss);
+            self.control.cwnd = self.control.cwnd.min(most);
+        }
+    }
+
+    /// One ACK's step of the descent during Recovery and CWR.
+    fn reduce(&mut self, delivery: &Delivery, newly_acked: Bytes, lost: u32, is_duplicate: bool) {
+        let mss = u64::from(self.control.mss);
+        let in_flight = self.in_flight();
+        match self.stack.reduction {
+            Reduction::Immediate => {}
+            Reduction::FreeBsd if self.phase == Phase::Cwr => {}
+            Reduction::FreeBsd => {
+                if newly_acked > 0 {
+                    // Partial ACK: what this recovery has sent, plus one or two segments.
+                    let allowance = if delivery.acked_segments > 1 { 2 } else { 1 };
+                    let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
+                    self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
+                } else if is_duplicate && in_flight < self.control.ssthresh {
+                    self.control.cwnd = (self.control.cwnd + mss).min(self.control.ssthresh);
+                }
+            }
+            Reduction::RateHalving => {
+                let is_news = newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate;
+                if !is_news {
+                    return;
+                }
+                let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
+                if self.halving_odd && self.control.cwnd > floor {
+                    self.control.cwnd -= mss;
+                }
+                self.halving_odd = !self.halving_odd;
+                self.control.cwnd = self.control.cwnd.min(in_flight + mss);
+            }
+            Reduction::Prr => {
+                let delivered = match self.stack.sack {
+                    true => delivery.delivered_bytes,
+                    false => delivery.delivered_bytes.max(if is_duplicate { mss } else { 0 }),
+                };
+                if delivered == 0 || self.prior_cwnd == 0 {
+                    return;
+                }
+                self.prr_delivered += delivered;
+                let ssthresh = self.control.ssthresh;
+                let mut allowed = if in_flight > ssthresh {
+                    // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
+                    // rounded up to whole segments as Linux counts them.
+                    let target =
+                        (self.prr_delivered as u128 * ssthresh as u128).div_ceil(self.prior_cwnd as u128);
+                    (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.prr_out)
+                } else {
+                    let mut limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+                    if newly_acked > 0 && lost == 0 {
+                        limit += mss;
+                    }
+                    limit.min(ssthresh - in_flight)
+                };
+                if self.prr_out == 0 {
+                    allowed = allowed.max(mss);
+                }
+                self.control.cwnd = in_flight + allowed;
+            }
+        }
+    }
+
+    fn keep_floor(&mut self) {
+        self.control.cwnd = self.control.cwnd.max(u64::from(self.control.mss));
+    }
+
+    // ---------------------------------------------------------------- undo
+
+    /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived
+    /// (RFC 3522); or every retransmission was reported as a duplicate (RFC 2883, RFC 3708).
+    fn try_undo(&mut self, segment: &Segment, newly_acked: Bytes, now: Time, notes: &mut Vec<Note>) -> bool {
+        if !self.undo_armed {
+            return false;
+        }
+        let by_timestamp = self.stack.timestamps
+            && newly_acked > 0
+            && segment.ts_ecr != Time::NEVER
+            && segment.ts_ecr < self.first_retransmission
+            && self.first_retransmission != Time::NEVER;
+        let by_duplicates = segment.is_dsack
+            && self.first_retransmission != Time::NEVER
+            && self.undo_retransmissions <= 0
+            && self.board.retransmitted() == 0;
+        if !by_timestamp && !by_duplicates {
+            return false;
+        }
+        let before = self.control.cwnd;
+        self.board.unmark();
+        self.control.cwnd = self.control.cwnd.max(self.undo_cwnd);
+        self.control.ssthresh = self.control.ssthresh.max(self.undo_ssthresh);
+        self.algorithm.on_undo(now, &mut self.control);
+        self.undo_armed = false;
+        self.reordering_seen = true;
+        self.count.undos += 1;
+        self.departed = 0;
+        self.set_phase(Phase::Open, now);
+        self.note(NoteKind::Undo, now, before, notes);
+        true
+    }
+
+    // ---------------------------------------------------------------- timers
+
+    fn arm_rto(&mut self, now: Time) {
+        self.rto_at = if self.board.is_empty() { Time::NEVER } else { self.rtt.deadline(now) };
+    }
+
+    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK.
+    fn arm_probe(&mut self, now: Time) {
+        self.probe_at = Time::NEVER;
+        if !self.stack.tail_loss_probe
+            || self.phase != Phase::Open
+            || self.board.is_empty()
+            || self.probe_end != 0
+            || self.rtt.srtt().is_zero()
+        {
+            return;
+        }
+        let mut wait = self.rtt.srtt() * 2;
+        wait += match self.board.segments_out() {
+            1 => self.stack.rto_minimum,
+            _ => Duration::from_ms(8), // two jiffies at HZ = 250
+        };
+        let at = now + wait;
+        if at < self.rto_at {
+            self.probe_at = at;
+        }
+    }
+
+    /// Timers. Returns true if something was due.
+    pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) -> bool {
+        let mut acted = false;
+        if now >= self.reorder_at {
+            self.reorder_at = Time::NEVER;
+            acted = true;
+            let lost = self.detect(now, false);
+            if lost > 0 && self.phase < Phase::Recovery {
+                self.enter_recovery(now, notes);
+            }
+        }
+        if now >= self.probe_at {
+            self.probe_at = Time::NEVER;
+            acted = true;
+            self.probe_end = self.snd_nxt.max(1);
+            // Sent by `next_segment`: new data if there is any, else the last segment again.
+            self.probe_repeated = !(self.snd_nxt < self.write_end && self.snd_nxt < self.right_edge);
+            self.may_force = true;
+        }
+        if now >= self.rto_at {
+            acted = true;
+            self.on_timeout(now, notes);
+        }
+        acted
+    }
+
+    fn on_timeout(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        let first = self.timeout_una != self.snd_una || self.phase != Phase::Loss;
+        self.count.timeouts += 1;
+        // RFC 5681 section 3.1: ssthresh only the first time the same data times out.
+        if first {
+            self.timeout_una = self.snd_una;
+            self.begin_reduction(Signal::Timeout { first }, now);
+        } else {
+            self.congestion(Signal::Timeout { first }, now);
+        }
+        let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
+        self.board.mark_all(forget);
+        self.departed = 0;
+        self.duplicate_acks = 0;
+        self.recover = self.snd_nxt;
+        self.probe_end = 0;
+        self.probe_at = Time::NEVER;
+        self.control.cwnd = u64::from(self.control.mss);
+        self.set_phase(Phase::Loss, now);
+        self.rtt.back_off();
+        self.rto_at = self.rtt.deadline(now);
+        self.may_force = true;
+        self.note(NoteKind::Timeout, now, before, notes);
+    }
+
+    /// A probe's ACK: if the probe itself repaired the loss, congestion is answered once (RFC 8985 7.4.2).
+    fn settle_probe(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+        if self.probe_end == 0 || self.snd_una < self.probe_end {
+            return;
+        }
+        let repaired = self.probe_repeated && !segment.is_dsack;
+        self.probe_end = 0;
+        if repaired && self.phase == Phase::Open {
+            let before = self.control.cwnd;
+            self.begin_reduction(Signal::Loss, now);
+            self.undo_armed = false;
+            if !self.algorithm.owns_window() {
+                self.control.cwnd = self.control.ssthresh;
+            }
+            self.note(NoteKind::RecoveryEntered, now, before, notes);
+            self.note(NoteKind::RecoveryLeft, now, self.control.cwnd, notes);
+            self.count.recoveries += 1;
+        }
+    }
+
+    // ---------------------------------------------------------------- sending
+
+    /// The next segment the window lets go at `now`, or `None`. Acknowledgement fields are not filled in.
+    pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        let force = std::mem::take(&mut self.may_force);
+        if !force && self.control.pacing.is_some() && now < self.pace_at {
+            return None;
+        }
+        if force && self.probe_end != 0 && self.phase < Phase::Recovery {
+            return self.send_probe(now);
+        }
+        if let Some((range, is_fin)) = self.board.next_repair() {
+            let bytes = range.end - range.start;
+            if force || self.may_send(bytes) {
+                return Some(self.repair(range, is_fin, now));
+            }
+            return None;
+        }
+        self.send_new(now, false)
+    }
+
+    fn may_send(&self, bytes: Bytes) -> bool {
+        let used = match self.stack.reduction {
+            // FreeBSD 7.3 in recovery: the window covers what this recovery has sent, nothing older.
+            Reduction::FreeBsd if self.phase == Phase::Recovery && self.stack.sack => {
+                self.board.retransmitted() + (self.snd_nxt - self.recover)
+            }
+            _ => self.in_flight(),
+        };
+        used + bytes <= self.control.cwnd
+    }
+
+    fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Segment {
+        if self.first_retransmission == Time::NEVER {
+            self.first_retransmission = now;
+        }
+        self.undo_retransmissions += 1;
+        self.board.on_repaired(now, self.snd_nxt);
+        self.count.segments_retransmitted += 1;
+        if self.rto_at == Time::NEVER {
+            self.arm_rto(now);
+        }
+        self.compose(range, is_fin, now)
+    }
+
+    fn send_probe(&mut self, now: Time) -> Option<Segment> {
+        self.arm_rto(now);
+        if !self.probe_repeated {
+            if let Some(segment) = self.send_new(now, true) {
+                return Some(segment);
+            }
+        }
+        let (range, is_fin) = self.board.last()?;
+        self.probe_repeated = true;
+        self.board.on_probe(now, self.snd_nxt);
+        self.count.segments_retransmitted += 1;
+        Some(self.compose(range, is_fin, now))
+    }
+
+    fn send_new(&mut self, now: Time, force: bool) -> Option<Segment> {
+        let mss = u64::from(self.control.mss);
+        if self.snd_nxt >= self.write_end {
+            return self.send_fin(now);
+        }
+        if self.board.is_empty() {
+            self.restart_after_idle(now);
+        }
+        // The send buffer holds what is not acknowledged.
+        let limit = self.write_end.min(self.snd_una + self.send_buffer);
+        let available = limit.saturating_sub(self.snd_nxt);
+        let window = self.right_edge.saturating_sub(self.snd_nxt);
+        let bytes = mss.min(available).min(window);
+        if bytes == 0 {
+            return None;
+        }
+        if bytes < mss && !self.may_be_short(bytes, available, window) {
+            return None;
+        }
+        if !force && !self.may_send(bytes) {
+            return None;
+        }
+        let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
+        let is_first = self.board.is_empty();
+        // The FIN rides on the last segment if that is all there is.
+        let is_fin = self.wants_fin && range.end == self.write_end;
+        let length = bytes + u64::from(is_fin);
+        self.snd_nxt += length;
+        self.fin_sent |= is_fin;
+        self.board.push(self.snd_nxt, length as u32, is_fin, now);
+        if is_first {
+            self.arm_rto(now);
+        }
+        Some(self.compose(Range { start: range.start, end: range.start + length }, is_fin, now))
+    }
+
+    /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
+    /// of what the application wrote, or half of the largest window the peer ever offered.
+    fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
+        let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
+        is_tail || self.board.is_empty() || bytes * 2 >= self.widest_window
+    }
+
+    fn send_fin(&mut self, now: Time) -> Option<Segment> {
+        if !self.wants_fin || self.fin_sent || self.snd_nxt > self.write_end {
+            if !self.wants_fin && !self.board.has_repairs() {
+                self.board.on_app_limited();
+            }
+            return None;
+        }
+        let range = Range { start: self.snd_nxt, end: self.snd_nxt + 1 };
+        let is_first = self.board.is_empty();
+        self.fin_sent = true;
+        self.snd_nxt += 1;
+        self.board.push(self.snd_nxt, 1, true, now);
+        if is_first {
+            self.arm_rto(now);
+        }
+        Some(self.compose(range, true, now))
+    }
+
+    fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Segment {
+        let length = (range.end - range.start) as u32;
+        self.count.segments_sent += 1;
+        self.last_sent = now;
+        if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            self.prr_out += u64::from(length);
+        }
+        if let Some(rate) = self.control.pacing {
+            let wire = u64::from(length) + u64::from(crate::tcp::segment::HEADERS);
+            if rate.as_bps() > 0 {
+                self.pace_at = self.pace_at.max(now) + rate.time_for(wire);
+            }
+        }
+        if self.probe_at == Time::NEVER {
+            self.arm_probe(now);
+        }
+        self.on_window_used();
+        let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
+        if std::mem::take(&mut self.is_reducing_ecn) {
+            flags = flags.with(Flags::CWR);
+        }
+        Segment { seq: range.start, len: length - u32::from(is_fin), flags, ts_val: now, ..Segment::blank() }
+    }
+
+    /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
+    fn on_window_used(&mut self) {
+        let out = self.board.outstanding();
+        let is_full = self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
+        if self.snd_una >= self.usage_end || is_full || (!self.window_full && out > self.most_out) {
+            self.window_full = is_full;
+            self.most_out = out;
+            self.usage_end = self.snd_nxt;
+        }
+    }
+
+    fn restart_after_idle(&mut self, now: Time) {
+        let idle = now.since(self.last_sent);
+        if self.snd_nxt == 0 || !self.stack.idle_restart || idle <= self.rtt.timeout() {
+            return;
+        }
+        let initial = u64::from(self.stack.initial_window) * u64::from(self.control.mss);
+        let restart = initial.min(self.control.cwnd);
+        let mut remaining = idle.saturating_sub(self.rtt.timeout());
+        match self.stack.reduction {
+            // Linux halves once for every timeout of idleness.
+            Reduction::RateHalving | Reduction::Prr => loop {
+                self.control.cwnd = (self.control.cwnd / 2).max(restart);
+                if remaining < self.rtt.timeout() || self.control.cwnd == restart {
+                    break;
+                }
+                remaining = remaining.saturating_sub(self.rtt.timeout());
+            },
+            Reduction::Immediate | Reduction::FreeBsd => self.control.cwnd = restart,
+        }
+        let mss = u64::from(self.control.mss);
+        self.control.cwnd = (self.control.cwnd / mss * mss).max(mss);
+        self.algorithm.on_idle_restart(now, idle, &mut self.control);
+    }
+}

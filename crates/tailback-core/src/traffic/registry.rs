@@ -1,0 +1,70 @@
+//! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
+
+use super::{Application, Cue, Say, Side, Transport};
+use crate::params::{Card, Checked, unknown_name};
+use crate::scenario::{Params, ScenarioError};
+use crate::time::Time;
+
+/// What a row needs beyond [`Application`]: its card, and how to make one from checked parameters.
+pub trait Registered: Application + Sized {
+    /// The card; its name is the registry name.
+    const CARD: Card;
+    /// A fresh application. `seed` belongs to this flow alone.
+    fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError>;
+}
+
+macro_rules! applications {
+    ($($module:ident :: $Name:ident),+ $(,)?) => {
+        /// Any registered application; calls dispatch by `match`.
+        #[derive(Clone, Debug)]
+        pub enum App {
+            $(
+                #[doc = concat!("See [`super::", stringify!($module), "`].")]
+                $Name(super::$module::$Name),
+            )+
+        }
+
+        static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+
+        fn construct(row: usize, given: &Checked<'_>, seed: u64) -> Result<App, ScenarioError> {
+            type New = fn(&Checked<'_>, u64) -> Result<App, ScenarioError>;
+            const NEW: &[New] = &[$(
+                |given, seed| <super::$module::$Name as Registered>::new(given, seed).map(App::$Name)
+            ),+];
+            NEW[row](given, seed)
+        }
+
+        impl Application for App {
+            fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+                match self {
+                    $(App::$Name(state) => state.step(side, cue, now, say),)+
+                }
+            }
+            fn transport(&self) -> Transport {
+                match self {
+                    $(App::$Name(state) => state.transport(),)+
+                }
+            }
+        }
+    };
+}
+
+applications! {
+    bulk::Bulk,
+    voip::Voip,
+}
+
+/// Every application's card, in registry order.
+pub fn cards() -> &'static [Card] {
+    CARDS
+}
+
+/// The application called `name`, described at `field_path` (such as `flows[0].app`).
+pub fn build(name: &str, params: &Params, field_path: &str, seed: u64) -> Result<App, ScenarioError> {
+    let Some(row) = CARDS.iter().position(|card| card.name == name) else {
+        let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
+        return Err(unknown_name("application", name, &format!("{field_path}.kind"), &known));
+    };
+    let params_path = format!("{field_path}.params");
+    construct(row, &Checked::new(&CARDS[row], params, &params_path)?, seed)
+}
