@@ -73,7 +73,6 @@ struct RateWork {
     prior_delivered: Bytes,
     prior_time: Time,
     send_elapsed: Duration,
-    sent: Time,
     app_limited: bool,
     any: bool,
 }
@@ -149,7 +148,6 @@ impl Scoreboard {
                 prior_delivered: 0,
                 prior_time: Time::ZERO,
                 send_elapsed: Duration::ZERO,
-                sent: Time::ZERO,
                 app_limited: false,
                 any: false,
             },
@@ -433,7 +431,6 @@ impl Scoreboard {
                 prior_delivered: segment.delivered,
                 prior_time: segment.delivered_time,
                 send_elapsed: segment.sent.since(segment.first_sent),
-                sent: segment.sent,
                 app_limited: segment.flags & APP_LIMITED != 0,
                 any: true,
             };
@@ -497,15 +494,7 @@ impl Scoreboard {
 
     /// Every hole below the highest SACKed segment is lost, unless retransmitted already (FreeBSD).
     pub fn mark_holes(&mut self) -> u32 {
-        let Some(highest) = self.highest_sacked else { return self.mark_head_if_fresh() };
-        self.mark_fresh_below(highest)
-    }
-
-    fn mark_head_if_fresh(&mut self) -> u32 {
-        match self.segments.front() {
-            Some(head) if head.flags & (LOST | RETRANSMITTED) == 0 => self.mark_head(),
-            _ => 0,
-        }
+        self.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
     }
 
     fn mark_fresh_below(&mut self, until: u64) -> u32 {
