@@ -59,8 +59,9 @@ impl Lab {
     pub fn ack(&mut self, segments: u32) -> Ack {
         let bytes = u64::from(segments) * u64::from(MSS);
         let prior_delivered = self.delivered;
+        // What the window allowed before this ACK is out; what this ACK allows is not yet.
+        self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd).max(self.snd_una + bytes);
         self.snd_una += bytes;
-        self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd);
         self.delivered += bytes;
         self.rtt_min = self.rtt_min.min(self.rtt);
         Ack {

@@ -49,6 +49,8 @@ macro_rules! algorithms {
 
 algorithms! {
     reno::Reno,
+    htcp::Htcp,
+    cubic::Cubic,
 }
 
 impl CongestionControl for Algorithm {

@@ -155,6 +155,10 @@ impl Fraction {
             control.cwnd = control.cwnd.saturating_sub(steps * mss).max(floor * mss);
         }
     }
+    /// What is kept back, in segments.
+    pub fn held(&self) -> f64 {
+        self.segments
+    }
     /// Forget the fraction (the window was set by someone else).
     pub fn clear(&mut self) {
         self.segments = 0.0;

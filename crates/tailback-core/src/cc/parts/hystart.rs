@@ -58,7 +58,8 @@ pub struct HyStart {
     samples: u8,
     css_rounds: u8,
     /// The round ends when this byte is acknowledged.
-    end: u64,
+    /// Low 32 bits of the byte, which order a window as well as all 64 do.
+    end: u32,
     round_start: u32,
     last_ack: u32,
     /// Smallest RTT of this round so far.
@@ -118,11 +119,15 @@ impl HyStart {
     /// A timeout: watch the next slow start too (HyStart++ is for the first one only).
     pub fn restart(&mut self, ack_point: u64) {
         let over = self.flavour == Flavour::PlusPlus;
-        *self = HyStart { found: over, end: ack_point, ..HyStart::new(self.flavour) };
+        *self = HyStart { found: over, end: ack_point as u32, ..HyStart::new(self.flavour) };
+    }
+
+    fn is_over(&self, ack: &Ack) -> bool {
+        (ack.snd_una as u32).wrapping_sub(self.end) as i32 > 0
     }
 
     fn begin_round(&mut self, ack: &Ack) {
-        self.end = ack.snd_nxt;
+        self.end = ack.snd_nxt as u32;
         self.round_start = us32(ack.now);
         self.last_ack = self.round_start;
         self.last_rtt = self.current_rtt;
@@ -131,7 +136,7 @@ impl HyStart {
     }
 
     fn train_or_rise(&mut self, ack: &Ack, rtt_us: u32, delay_min_us: u32, control: &Control) -> bool {
-        if ack.snd_una > self.end {
+        if self.is_over(ack) {
             self.begin_round(ack);
         }
         let now = us32(ack.now);
@@ -165,7 +170,7 @@ impl HyStart {
     }
 
     fn conservative_rounds_are_over(&mut self, ack: &Ack, rtt_us: u32) -> bool {
-        if ack.snd_una > self.end {
+        if self.is_over(ack) {
             if self.baseline_rtt != NONE {
                 self.css_rounds += 1;
                 if self.css_rounds >= CSS_ROUNDS {

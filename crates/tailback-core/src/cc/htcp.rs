@@ -1,0 +1,673 @@
+//! H-TCP: the longer since the last congestion, the faster the window grows; the cut fits the queue.
+//!
+//! Law: α(Δ) = 1 for Δ ≤ 1 s, then 1 + 10(Δ − 1) + ((Δ − 1)/2)²; w ← w + α'/w an ACK; w ← β·w on congestion,
+//! β = RTTmin/RTTmax within [0.5, 0.8], α' = 2(1 − β)·α.
+//! Source: Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06; Linux `tcp_htcp`; FreeBSD `cc_htcp`.
+//!
+//! Differs from the source:
+//! - `linux`: 1/128 fixed point, RTTs and Δ in jiffies, α steps by whole numbers and only at increments, at
+//!   most one segment an ACK, 2(1 − β) also during the first second.
+//! - `linux-2.6.25`: as `linux`, but every return to Open restarts Δ (mended in 2.6.28).
+//! - `freebsd`: smoothed RTT after 8 samples, whole α, NewReno while α is 1, Δ runs from the start of recovery.
+//! - Linux counts the segments an ACK newly delivers, not those it covers, so that the ACK that ends recovery
+//!   is not worth a whole window.
+//!
+//! Live twin: Linux `htcp`.
+
+use super::parts::clock::{Ticks, span_us};
+use super::parts::decrease::{freebsd_half, landing};
+use super::parts::growth::{Fraction, Growth};
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::Time;
+
+/// β and α in 1/128 (Linux).
+const ONE: u32 = 128;
+/// 0.5.
+const BETA_MIN: u32 = 64;
+/// 0.797, the source's 0.8.
+const BETA_MAX: u32 = 102;
+/// The same limits in FreeBSD's 1/256.
+const FREEBSD_BETA: (u32, u32) = (128, 204);
+/// FreeBSD trusts the smoothed RTT after this many updates.
+const FREEBSD_RTT_UPDATES: u8 = 8;
+/// RTT scaling is relative to this.
+const REFERENCE_RTT_US: u32 = 100_000;
+/// β leaves 0.5 only above this RTT (Linux).
+const SHORT_RTT_US: u32 = 10_000;
+/// RTTmax rises by at most this a sample (Linux).
+const RTT_MAX_STEP_US: u32 = 20_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Arithmetic {
+    Linux,
+    FreeBsd,
+    Draft,
+}
+
+/// When Δ starts again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Restart {
+    /// At every transition into Open, with or without congestion before it.
+    Open,
+    /// When congestion begins, and again on returning to Open after it.
+    Event,
+    /// When congestion begins.
+    RecoveryStart,
+}
+
+/// What a spurious reduction gives back.
+#[derive(Clone, Copy, Debug, Default)]
+struct Undo {
+    last_congestion: u32,
+    rtt_max: u32,
+    old_rate_max: u32,
+}
+
+/// H-TCP's memory. Spans in ticks under Linux, in microseconds otherwise.
+#[derive(Clone, Debug)]
+pub struct Htcp {
+    arithmetic: Arithmetic,
+    restart: Restart,
+    adaptive_backoff: bool,
+    bandwidth_switch: bool,
+    rtt_scaling: bool,
+    slip: bool,
+    /// β may follow the RTTs: set one event after the throughput settled.
+    ratio_mode: bool,
+    /// Congestion happened since the last Open.
+    pending: bool,
+    rtt_updates: u8,
+    ticks: Ticks,
+    /// Linux: α in 1/128. FreeBSD: whole.
+    alpha: u32,
+    /// Linux: in 1/128. FreeBSD and draft: in 1/256.
+    beta: u32,
+    /// Ticks.
+    last_congestion: u32,
+    rtt_min: u32,
+    rtt_max: u32,
+    undo: Undo,
+    /// Segments delivered since the rate estimate's last step.
+    counted: u32,
+    counted_since: u32,
+    rate: u32,
+    rate_max: u32,
+    old_rate_max: u32,
+    credit: u32,
+    growth: Growth,
+    fraction: Fraction,
+}
+
+impl Registered for Htcp {
+    const CARD: Card = Card {
+        name: "htcp",
+        title: "H-TCP",
+        law: "w += 2(1-b)a(D)/w per ACK, a = 1 + 10(D-1) + ((D-1)/2)^2 for D > 1 s since congestion; \
+              w = b w on congestion, b = RTTmin/RTTmax in [0.5, 0.8]",
+        source: "Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06; Linux tcp_htcp; FreeBSD cc_htcp",
+        differs: &[
+            "linux: 1/128 fixed point, jiffies, whole steps of alpha, 2(1-b) also in the first second",
+            "linux-2.6.25: every return to Open restarts the clock, congestion or not",
+            "freebsd: smoothed RTT, NewReno while alpha is 1, clock from the start of recovery",
+            "linux: counts segments newly delivered, not those covered, at the end of recovery",
+        ],
+        live_twin: Some("linux:htcp"),
+        params: &[
+            ParamSpec::choice(
+                "variant",
+                &["linux", "linux-2.6.25", "freebsd", "freebsd-9", "draft"],
+                "Arithmetic and defaults; freebsd is the 2008 patch's intent, freebsd-9 has the maxRTT slip.",
+            ),
+            ParamSpec::flag("adaptive_backoff", true, "Cut by RTTmin/RTTmax instead of one half.")
+                .depends("off for freebsd and freebsd-9, else on"),
+            ParamSpec::flag("bandwidth_switch", true, "Cut by half when throughput changed by over 20 %.")
+                .depends("off for freebsd and freebsd-9, else on"),
+            ParamSpec::flag("rtt_scaling", true, "Scale alpha by RTT/100 ms.")
+                .depends("on for linux and linux-2.6.25, else off"),
+            ParamSpec::choice(
+                "clock_restart",
+                &["event", "open", "recovery-start"],
+                "What restarts the clock: end of recovery, every return to Open, or start of recovery.",
+            )
+            .depends("linux and draft event, linux-2.6.25 open, freebsd and freebsd-9 recovery-start"),
+            ParamSpec::flag(
+                "maxrtt_slip",
+                false,
+                "FreeBSD 9 divides the whole sum by 100 when RTTmax fades.",
+            )
+            .depends("on for freebsd-9, else off"),
+            ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")
+                .depends("250; 1000 for freebsd, freebsd-9 and draft"),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        let variant = given.choice("variant");
+        let arithmetic = match variant {
+            "freebsd" | "freebsd-9" => Arithmetic::FreeBsd,
+            "draft" => Arithmetic::Draft,
+            _ => Arithmetic::Linux,
+        };
+        let is_freebsd = arithmetic == Arithmetic::FreeBsd;
+        let is_linux = arithmetic == Arithmetic::Linux;
+        let restart = match (given.given_choice("clock_restart"), variant) {
+            (Some("open"), _) | (None, "linux-2.6.25") => Restart::Open,
+            (Some("recovery-start"), _) | (None, "freebsd" | "freebsd-9") => Restart::RecoveryStart,
+            _ => Restart::Event,
+        };
+        let slip = given.given_flag("maxrtt_slip").unwrap_or(variant == "freebsd-9");
+        let hz = given.given_whole("hz").unwrap_or(if is_linux { 250 } else { 1000 }) as u32;
+        Ok(Htcp {
+            arithmetic,
+            restart,
+            adaptive_backoff: given.given_flag("adaptive_backoff").unwrap_or(!is_freebsd),
+            bandwidth_switch: given.given_flag("bandwidth_switch").unwrap_or(!is_freebsd),
+            rtt_scaling: given.given_flag("rtt_scaling").unwrap_or(is_linux),
+            slip,
+            ratio_mode: false,
+            pending: false,
+            rtt_updates: 0,
+            ticks: Ticks { hz },
+            alpha: if is_linux { ONE } else { 1 },
+            beta: if is_linux { BETA_MIN } else { FREEBSD_BETA.0 },
+            last_congestion: 0,
+            rtt_min: 0,
+            rtt_max: 0,
+            undo: Undo::default(),
+            counted: 0,
+            counted_since: 0,
+            rate: 0,
+            rate_max: 0,
+            old_rate_max: 0,
+            credit: 0,
+            growth: Growth::default(),
+            fraction: Fraction::default(),
+        })
+    }
+}
+
+impl CongestionControl for Htcp {
+    fn on_established(&mut self, now: Time, _srtt: Option<crate::time::Duration>, _control: &mut Control) {
+        self.last_congestion = self.ticks.at(now);
+        self.counted_since = self.last_congestion;
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.measure_rtt(ack);
+        if self.bandwidth_switch {
+            self.measure_rate(ack, control);
+        }
+        if !ack.may_grow {
+            return;
+        }
+        if ack.in_slow_start {
+            self.growth.slow_start(ack, control);
+            return;
+        }
+        match self.arithmetic {
+            Arithmetic::Linux => self.grow_linux(ack, control),
+            Arithmetic::FreeBsd => self.grow_freebsd(ack, control),
+            Arithmetic::Draft => self.grow_draft(ack, control),
+        }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        self.growth.clear();
+        self.credit = 0;
+        if self.arithmetic == Arithmetic::FreeBsd && congestion.is_timeout() {
+            // Generic code halves; the clock notices only a timer that fires again.
+            if congestion.is_repeated_timeout() {
+                self.last_congestion = self.ticks.at(congestion.now);
+            }
+            control.ssthresh = freebsd_half(congestion, control);
+            return;
+        }
+        if congestion.is_repeated_timeout() {
+            return;
+        }
+        // α keeps the epoch's last value until the first increment after it: it is computed before Δ restarts.
+        let undo = Undo {
+            last_congestion: self.last_congestion,
+            rtt_max: self.rtt_max,
+            old_rate_max: self.old_rate_max,
+        };
+        if self.slip {
+            // FreeBSD 9: RTTmax fades before β is taken from it, and by too much.
+            let spread = u64::from(self.rtt_max.saturating_sub(self.rtt_min));
+            self.rtt_max = ((u64::from(self.rtt_min) + spread * 95) / 100) as u32;
+        }
+        self.update_beta(control);
+        let kept = if self.arithmetic == Arithmetic::Linux { ONE } else { 256 };
+        control.ssthresh =
+            landing(control.cwnd_segments() * u64::from(self.beta) / u64::from(kept), control.mss);
+        if !self.slip && self.rtt_max > self.rtt_min {
+            self.rtt_max = self.rtt_min + (u64::from(self.rtt_max - self.rtt_min) * 95 / 100) as u32;
+        }
+        self.update_alpha(self.ticks.at(congestion.now));
+        self.undo = undo;
+        self.pending = true;
+        self.last_congestion = self.ticks.at(congestion.now);
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        let restarts = match self.restart {
+            Restart::Open => true,
+            Restart::Event => self.pending,
+            Restart::RecoveryStart => false,
+        };
+        if change.to == Phase::Open {
+            if restarts {
+                self.last_congestion = self.ticks.at(change.now);
+            }
+            self.pending = false;
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time, _control: &mut Control) {
+        if self.pending {
+            self.last_congestion = self.undo.last_congestion;
+            self.rtt_max = self.undo.rtt_max;
+            self.old_rate_max = self.undo.old_rate_max;
+            self.pending = false;
+        }
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        let one = f64::from(ONE);
+        let (alpha, beta) = match self.arithmetic {
+            Arithmetic::Linux => (f64::from(self.alpha) / one, f64::from(self.beta) / one),
+            _ => (f64::from(self.alpha), f64::from(self.beta) / 256.0),
+        };
+        let second = match self.arithmetic {
+            Arithmetic::Linux => f64::from(self.ticks.hz),
+            _ => 1e6,
+        };
+        out.push(("alpha", alpha));
+        out.push(("beta", beta));
+        out.push(("rtt_min_s", f64::from(self.rtt_min) / second));
+        out.push(("rtt_max_s", f64::from(self.rtt_max) / second));
+        out.push(("last_congestion_s", f64::from(self.last_congestion) / f64::from(self.ticks.hz)));
+    }
+}
+
+impl Htcp {
+    fn measure_rtt(&mut self, ack: &Ack) {
+        let Some(rtt) = ack.rtt else { return };
+        if self.arithmetic == Arithmetic::FreeBsd {
+            if self.rtt_updates < FREEBSD_RTT_UPDATES {
+                self.rtt_updates += 1;
+                return;
+            }
+            let srtt = span_us(ack.srtt);
+            self.rtt_min = if self.rtt_min == 0 { srtt } else { self.rtt_min.min(srtt) };
+            self.rtt_max = self.rtt_max.max(srtt);
+            return;
+        }
+        let (sample, step) = match self.arithmetic {
+            Arithmetic::Linux => (self.ticks.span(rtt), RTT_MAX_STEP_US * self.ticks.hz / 1_000_000),
+            _ => (span_us(rtt), u32::MAX / 4),
+        };
+        if self.rtt_min == 0 || sample < self.rtt_min {
+            self.rtt_min = sample;
+        }
+        if ack.phase == Phase::Open {
+            self.rtt_max = self.rtt_max.max(self.rtt_min);
+            if sample > self.rtt_max && sample <= self.rtt_max + step {
+                self.rtt_max = sample;
+            }
+        }
+    }
+
+    /// Throughput in segments a second, smoothed over round trips; its maximum since the last event.
+    fn measure_rate(&mut self, ack: &Ack, control: &Control) {
+        let now = self.ticks.at(ack.now);
+        if !matches!(ack.phase, Phase::Open | Phase::Disorder) {
+            self.counted = 0;
+            self.counted_since = now;
+            return;
+        }
+        self.counted += ack.delivered_segments;
+        let elapsed = now.wrapping_sub(self.counted_since);
+        let step = match self.arithmetic {
+            Arithmetic::Linux => (self.alpha / ONE).max(1),
+            _ => self.alpha.max(1),
+        };
+        let round = self.rtt_min_ticks();
+        let due = u64::from(self.counted) + u64::from(step) >= control.cwnd_segments();
+        if !due || round == 0 || elapsed < round {
+            return;
+        }
+        let current = (u64::from(self.counted) * u64::from(self.ticks.hz) / u64::from(elapsed)) as u32;
+        let smoothed = (3 * u64::from(self.rate) + u64::from(current)) / 4;
+        // The first round trips after an event say little.
+        if now.wrapping_sub(self.last_congestion) / round <= 3 {
+            self.rate = current;
+            self.rate_max = current;
+        } else {
+            self.rate = smoothed as u32;
+            self.rate_max = self.rate_max.max(self.rate);
+        }
+        self.counted = 0;
+        self.counted_since = now;
+    }
+
+    fn rtt_min_ticks(&self) -> u32 {
+        match self.arithmetic {
+            Arithmetic::Linux => self.rtt_min,
+            _ => (u64::from(self.rtt_min) * u64::from(self.ticks.hz) / 1_000_000) as u32,
+        }
+    }
+
+    fn update_beta(&mut self, control: &Control) {
+        let (low, high, one) = match self.arithmetic {
+            Arithmetic::Linux => (BETA_MIN, BETA_MAX, ONE),
+            _ => (FREEBSD_BETA.0, FREEBSD_BETA.1, 256),
+        };
+        if self.bandwidth_switch {
+            let (new, old) = (u64::from(self.rate_max), u64::from(self.old_rate_max));
+            self.old_rate_max = self.rate_max;
+            if !(4 * old..=6 * old).contains(&(5 * new)) {
+                self.beta = low;
+                self.ratio_mode = false;
+                return;
+            }
+        }
+        let measured = match self.arithmetic {
+            // The event after the throughput settled still cuts by half.
+            Arithmetic::Linux => {
+                let short = SHORT_RTT_US / 1_000 * self.ticks.hz / 1_000;
+                let ready = self.ratio_mode && self.rtt_min > short;
+                self.ratio_mode = true;
+                ready
+            }
+            // The first congestion has no epoch behind it.
+            _ => control.ssthresh < Control::UNLIMITED,
+        };
+        self.beta = if self.adaptive_backoff && measured && self.rtt_max > 0 {
+            (u64::from(self.rtt_min) * u64::from(one) / u64::from(self.rtt_max))
+                .clamp(u64::from(low), u64::from(high)) as u32
+        } else {
+            low
+        };
+    }
+
+    fn update_alpha(&mut self, now: u32) {
+        let elapsed = now.wrapping_sub(self.last_congestion);
+        self.alpha = match self.arithmetic {
+            Arithmetic::Linux => {
+                let scale_rtt = if self.rtt_scaling { self.rtt_min } else { 0 };
+                linux_alpha(elapsed, self.ticks.hz, scale_rtt, self.beta)
+            }
+            _ => freebsd_alpha(elapsed, self.ticks.hz),
+        };
+    }
+
+    fn grow_linux(&mut self, ack: &Ack, control: &mut Control) {
+        if u64::from(self.credit) * u64::from(self.alpha) / u64::from(ONE) >= control.cwnd_segments() {
+            control.cwnd += u64::from(control.mss);
+            self.credit = 0;
+            self.update_alpha(self.ticks.at(ack.now));
+        } else {
+            self.credit += ack.delivered_segments.max(1);
+        }
+    }
+
+    fn grow_freebsd(&mut self, ack: &Ack, control: &mut Control) {
+        self.update_alpha(self.ticks.at(ack.now));
+        let mut alpha = self.alpha;
+        if alpha > 1 {
+            if self.adaptive_backoff {
+                alpha = (2 * u64::from(256 - self.beta) * u64::from(alpha) / 256).max(1) as u32;
+            }
+            if self.rtt_scaling {
+                let share = u64::from(span_us(ack.srtt)) * 256 / u64::from(REFERENCE_RTT_US);
+                alpha = (share.clamp(26, 512) * u64::from(alpha) / 256).max(1) as u32;
+            }
+        }
+        self.alpha = alpha;
+        let mss = u64::from(control.mss);
+        if alpha == 1 {
+            self.growth.avoid(ack, control, 1);
+        } else if let Counting::Bytes { .. } = ack.counting {
+            self.credit += ack.newly_acked as u32;
+            if u64::from(self.credit) >= control.cwnd {
+                self.credit -= control.cwnd as u32;
+                control.cwnd += u64::from(alpha) * mss;
+            }
+        } else {
+            control.cwnd += (u64::from(alpha) * 256 / control.cwnd_segments().max(1)) * mss / 256;
+        }
+    }
+
+    fn grow_draft(&mut self, ack: &Ack, control: &mut Control) {
+        let elapsed = self.ticks.at(ack.now).wrapping_sub(self.last_congestion);
+        let mut alpha = draft_alpha(f64::from(elapsed) / f64::from(self.ticks.hz));
+        self.alpha = alpha as u32;
+        if self.rtt_scaling {
+            alpha *= (ack.srtt.as_secs_f64() / 0.1).clamp(0.1, 2.0);
+        }
+        if self.adaptive_backoff {
+            alpha *= 2.0 * (1.0 - f64::from(self.beta) / 256.0);
+        }
+        let acked = ack.newly_acked as f64 / f64::from(control.mss);
+        let window = control.cwnd as f64 / f64::from(control.mss);
+        self.fraction.add(control, alpha * acked / window, 1);
+    }
+}
+
+/// Linux: α in 1/128 after `elapsed` ticks; `scale_rtt` (ticks) zero for no RTT scaling.
+fn linux_alpha(elapsed: u32, hz: u32, scale_rtt: u32, beta: u32) -> u32 {
+    let (elapsed, hz) = (u64::from(elapsed), u64::from(hz));
+    let mut factor = 1;
+    if elapsed > hz {
+        let beyond = elapsed - hz;
+        factor = 1 + (10 * beyond + (beyond / 2) * (beyond / 2) / hz) / hz;
+    }
+    if scale_rtt > 0 {
+        let scale = (8 * hz / (10 * u64::from(scale_rtt))).clamp(4, 80);
+        factor = (8 * factor / scale).max(1);
+    }
+    (2 * factor * u64::from(ONE - beta)).clamp(1, u64::from(u32::MAX)) as u32
+}
+
+/// FreeBSD: whole α after `elapsed` ticks; the quadratic term is (whole seconds)·(Δ/4).
+fn freebsd_alpha(elapsed: u32, hz: u32) -> u32 {
+    if elapsed <= hz {
+        return 1;
+    }
+    let (beyond, hz) = (u64::from(elapsed - hz), u64::from(hz));
+    ((16 + 160 * beyond / hz + (beyond / hz) * (16 * beyond / (4 * hz))) / 16) as u32
+}
+
+/// The draft's α after `elapsed` seconds.
+fn draft_alpha(elapsed: f64) -> f64 {
+    let beyond = elapsed - 1.0;
+    if beyond <= 0.0 { 1.0 } else { 1.0 + 10.0 * beyond + beyond * beyond / 4.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Signal;
+    use crate::cc::fixture::{Lab, MSS, build, named};
+    use crate::scenario::Value;
+    use crate::time::Duration;
+
+    #[test]
+    fn alpha_of_delta_matches_the_reference_table() {
+        // Δ in s; exact, FreeBSD whole, exact at β 0.8, FreeBSD at β 204/256, Linux at β 102/128.
+        let rows = [
+            (1.0, 1.0, 1, 0.4, 1, 0.40625),
+            (1.5, 6.0625, 6, 2.425, 2, 2.4375),
+            (2.0, 11.25, 11, 4.5, 4, 4.46875),
+            (3.0, 22.0, 22, 8.8, 8, 8.9375),
+            (4.0, 33.25, 33, 13.3, 13, 13.40625),
+            (5.0, 45.0, 45, 18.0, 18, 18.28125),
+            (8.0, 83.25, 83, 33.3, 33, 33.71875),
+            (10.0, 111.25, 111, 44.5, 45, 45.09375),
+            (20.0, 281.25, 281, 112.5, 114, 114.15625),
+        ];
+        for (delta, exact, whole, scaled, whole_scaled, linux) in rows {
+            assert!((draft_alpha(delta) - exact).abs() < 1e-12);
+            assert!((draft_alpha(delta) * 0.4 - scaled).abs() < 1e-9);
+            let freebsd = freebsd_alpha((delta * 1000.0) as u32, 1000);
+            assert_eq!(freebsd, whole, "{delta}");
+            assert_eq!((2 * (256 - 204) * freebsd / 256).max(1), whole_scaled, "{delta}");
+            let alpha = linux_alpha((delta * 250.0) as u32, 250, 0, BETA_MAX);
+            assert_eq!(f64::from(alpha) / 128.0, linux, "{delta}");
+        }
+    }
+
+    #[test]
+    fn rtt_scaling_runs_from_a_tenth_to_two() {
+        let factor = |rtt_ms: u32| f64::from(linux_alpha(11_000, 1000, rtt_ms, BETA_MIN)) / 128.0;
+        // α(11) = 126; scale ⌊8·100/16⌋ = 50 ⇒ ⌊8·126/50⌋ = 20; 160 ms: scale 5; 300 ms: clamped to 4.
+        assert_eq!((factor(16), factor(160), factor(300)), (20.0, 201.0, 252.0));
+        assert_eq!(factor(1), 12.0);
+    }
+
+    #[test]
+    fn linux_spends_one_ack_a_step_uncounted() {
+        // w 100, α 10: one increment per 11 ACKs of one segment, per 6 ACKs of two.
+        for (per_ack, acks) in [(1, 11), (2, 6)] {
+            let mut htcp = build::<Htcp>(&[]);
+            htcp.alpha = 10 * ONE;
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            for n in 1..=acks {
+                assert_eq!(lab.window(), 100, "ACK {n}");
+                let ack = lab.ack(per_ack);
+                htcp.on_ack(&ack, &mut lab.control);
+            }
+            assert_eq!(lab.window(), 101);
+        }
+    }
+
+    fn settled(variant: &str, low_ms: u64, high_ms: u64) -> (Htcp, Lab) {
+        let pairs = [
+            ("variant", named(variant)),
+            ("adaptive_backoff", Value::Flag(true)),
+            ("hz", Value::Number(1000.0)),
+        ];
+        let mut htcp = build::<Htcp>(&pairs);
+        let mut lab = Lab::avoiding(100, Counting::PerSegment);
+        for ms in low_ms..=high_ms {
+            lab.rtt = Duration::from_ms(ms);
+            for _ in 0..10 {
+                lab.now += Duration::from_ms(ms);
+                let ack = lab.ack(1);
+                htcp.on_ack(&ack, &mut lab.control);
+            }
+        }
+        htcp.ratio_mode = true;
+        htcp.old_rate_max = htcp.rate_max;
+        (htcp, lab)
+    }
+
+    #[test]
+    fn the_cut_is_the_ratio_of_the_rtts() {
+        // (min, max) in ms ⇒ β in 1/128 and 1/256.
+        for (low, high, linux, freebsd) in [(80, 160, 64, 128), (80, 100, 102, 204), (80, 120, 85, 170)] {
+            let (mut htcp, mut lab) = settled("linux", low, high);
+            htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+            assert_eq!(htcp.beta, linux);
+            let (mut htcp, mut lab) = settled("freebsd", low, high);
+            htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+            assert_eq!(htcp.beta, freebsd);
+        }
+    }
+
+    #[test]
+    fn the_freebsd_9_slip_keeps_four_fifths_where_half_was_meant() {
+        let (mut htcp, mut lab) = settled("freebsd-9", 80, 160);
+        htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+        assert_eq!((htcp.rtt_max, htcp.beta), (76_800, 204));
+    }
+
+    #[test]
+    fn the_first_two_congestions_cut_by_half_and_the_ratio_fades_by_a_twentieth() {
+        let (mut htcp, mut lab) = settled("linux", 80, 100);
+        htcp.ratio_mode = false;
+        htcp.old_rate_max = 1_000_000;
+        for expected in [BETA_MIN, BETA_MIN, 103.min(BETA_MAX)] {
+            htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+            assert_eq!(htcp.beta, expected);
+        }
+        // 80 + ⌊⌊⌊20·.95⌋·.95⌋·.95⌋.
+        assert_eq!(htcp.rtt_max, 97);
+    }
+
+    #[test]
+    fn throughput_that_changed_by_more_than_a_fifth_cuts_by_half() {
+        for (old, expected) in [(100, BETA_MAX), (125, BETA_MAX), (126, BETA_MIN), (83, BETA_MIN)] {
+            let (mut htcp, mut lab) = settled("linux", 80, 100);
+            htcp.rate_max = 100;
+            htcp.old_rate_max = old;
+            htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+            assert_eq!(htcp.beta, expected, "{old}");
+        }
+    }
+
+    #[test]
+    fn reordering_restarts_the_clock_in_2_6_25_only() {
+        for (variant, restarted) in [("linux-2.6.25", true), ("linux", false)] {
+            let mut htcp = build::<Htcp>(&[("variant", named(variant))]);
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            lab.now = Time::from_ms(4_000);
+            lab.change(Phase::Disorder, &mut htcp);
+            lab.change(Phase::Open, &mut htcp);
+            assert_eq!(htcp.last_congestion, if restarted { 1000 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn the_clock_starts_at_the_end_of_recovery_in_linux_and_at_its_start_in_freebsd() {
+        for (variant, start) in [("linux", 2525), ("freebsd", 10_000)] {
+            let mut htcp = build::<Htcp>(&[("variant", named(variant))]);
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            lab.lose(&mut htcp);
+            assert_eq!(htcp.last_congestion, start);
+        }
+    }
+
+    #[test]
+    fn undo_restores_the_clock_and_the_fading() {
+        let (mut htcp, mut lab) = settled("linux", 80, 160);
+        let before = (htcp.last_congestion, htcp.rtt_max);
+        htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+        lab.change(Phase::Recovery, &mut htcp);
+        htcp.on_undo(lab.now, &mut lab.control);
+        lab.change(Phase::Open, &mut htcp);
+        assert_eq!((htcp.last_congestion, htcp.rtt_max), before);
+    }
+
+    #[test]
+    fn freebsd_is_newreno_while_alpha_is_one() {
+        let mut htcp = build::<Htcp>(&[("variant", named("freebsd"))]);
+        let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
+        lab.now = Time::from_ms(0);
+        assert_eq!(lab.windows(&mut htcp, 5), [20, 21, 22, 23, 24]);
+        // 2 s after the start α is 11, so the next round trips add 11 and more.
+        lab.now = Time::from_ms(2_000);
+        let before = lab.window();
+        lab.round(&mut htcp);
+        assert!((before + 10..before + 14).contains(&lab.window()), "{}", lab.window());
+    }
+
+    #[test]
+    fn the_draft_follows_the_exact_curve() {
+        let mut htcp = build::<Htcp>(&[("variant", named("draft"))]);
+        let mut lab = Lab::avoiding(1000, Counting::PerSegment);
+        lab.now = Time::from_ms(0);
+        lab.control.ssthresh = 2 * u64::from(MSS);
+        lab.rtt = Duration::from_ms(100);
+        for _ in 0..50 {
+            lab.round(&mut htcp);
+        }
+        // β is 0.5, so the whole α acts: (1 s + ∫₁⁵ α dΔ)/0.1 s = (1 + 4 + 80 + 64/12)/0.1 = 903.
+        let grown = lab.window() - 1000;
+        assert!((870..930).contains(&grown), "{grown}");
+    }
+}
