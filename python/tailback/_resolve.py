@@ -18,8 +18,8 @@ __all__ = ["link_names", "resolve", "unresolve"]
 #: Version of the engine's form.
 FORMAT = 1
 _MTU = 1500
-# Applications that speak TCP; every other one sends datagrams.
-_OVER_TCP = frozenset({"bulk", "web", "request"})
+# Applications that send datagrams; every other one speaks TCP.
+_OVER_UDP = frozenset({"voip"})
 _Row = TypeVar("_Row", registry.Card, registry.Stack)
 _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz")
 
@@ -268,7 +268,7 @@ class _Resolver:
 
     def _largest_packet(self, index: int) -> int:
         flow = self.scenario.flows[index]
-        if flow.app in _OVER_TCP:
+        if flow.app not in _OVER_UDP:
             return int(flow.mtu or _MTU)
         # A telephone packet unless it says otherwise.
         return int(flow.packet_size or 200)
@@ -315,7 +315,7 @@ class _Resolver:
         }
 
     def _tcp(self, flow: Flow, place: str) -> dict[str, Any] | None:
-        if flow.app not in _OVER_TCP:
+        if flow.app in _OVER_UDP:
             for key in ("cc", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu"):
                 if getattr(flow, key) is not None:
                     self.problem(f"{place}.{key}", f"{flow.app} runs over UDP and has no {key}", "Remove it")
@@ -382,7 +382,9 @@ class _Resolver:
 
     def _instruments(self) -> dict[str, Any]:
         given = self.scenario.instruments
-        over_tcp = [name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app in _OVER_TCP]
+        over_tcp = [
+            name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app not in _OVER_UDP
+        ]
         queues = [hop.name for hop in self.hops if hop.rate is not None]
         out: dict[str, Any] = {}
         for key, everything, known, what in (

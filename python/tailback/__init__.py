@@ -1,0 +1,86 @@
+"""tailback: what TCP congestion control does to throughput, to queues, and to the people who share them.
+
+>>> import tailback as tb
+>>> scenario = tb.dumbbell(
+...     rate="10mbit", rtt="80ms", queue="1bdp", flows=[tb.bulk("cubic"), tb.voip()], duration="10s"
+... )
+>>> result = tb.run(scenario)
+>>> result.flow_names
+['bulk', 'voip']
+"""
+
+from __future__ import annotations
+
+from tailback import registry
+from tailback._core import version as _version
+from tailback.errors import (
+    Cancelled,
+    EngineError,
+    Interrupted,
+    Problem,
+    ResultError,
+    ScenarioError,
+    TailbackError,
+    UnitError,
+)
+from tailback.result import Result, open_result
+from tailback.run import Cancel, run, run_each, run_many
+from tailback.scenario import (
+    Dumbbell,
+    Flow,
+    Instruments,
+    Link,
+    Named,
+    Queue,
+    Randomness,
+    Scenario,
+    Wire,
+    bulk,
+    dumbbell,
+    flow,
+    link,
+    network,
+    voip,
+)
+from tailback.units import Bytes, Duration, Rate, Size
+
+#: Version of tailback, package and engine alike.
+__version__ = _version()
+
+__all__ = [
+    "Bytes",
+    "Cancel",
+    "Cancelled",
+    "Dumbbell",
+    "Duration",
+    "EngineError",
+    "Flow",
+    "Instruments",
+    "Interrupted",
+    "Link",
+    "Named",
+    "Problem",
+    "Queue",
+    "Randomness",
+    "Rate",
+    "Result",
+    "ResultError",
+    "Scenario",
+    "ScenarioError",
+    "Size",
+    "TailbackError",
+    "UnitError",
+    "Wire",
+    "__version__",
+    "bulk",
+    "dumbbell",
+    "flow",
+    "link",
+    "network",
+    "open_result",
+    "registry",
+    "run",
+    "run_each",
+    "run_many",
+    "voip",
+]

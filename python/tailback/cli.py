@@ -1,0 +1,515 @@
+"""The command `tailback`: run a scenario, a study, look at what came out.
+
+Data goes to standard output, everything else to standard error; with `--json` standard output is exactly one
+JSON object. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import tomllib
+from collections.abc import Sequence
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
+
+__all__ = ["app", "main"]
+
+_FAILED, _BAD_INPUT, _INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    name="tailback",
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "What TCP congestion control does to throughput, to queues, and to the people who share them.\n\n"
+        "Start with `tailback run scenarios/voip-and-bulk.toml`, then `tailback study --list`."
+    ),
+)
+
+
+class _Shown(StrEnum):
+    ALGORITHMS = "algorithms"
+    STACKS = "stacks"
+    QUEUES = "queues"
+    APPS = "apps"
+    METRICS = "metrics"
+
+
+class _Format(StrEnum):
+    CSV = "csv"
+    SIFTR = "siftr"
+
+
+class _BadInput(TailbackError):
+    """Something the user asked for that cannot be: exit code 2."""
+
+
+class _Told(TailbackError):
+    """A text for people that arrived as something else."""
+
+
+# --- Output ---------------------------------------------------------------------------------------------------
+
+
+def _out() -> Console:
+    # Piped output is for programs and files: no wrapping at a guessed width.
+    return Console() if sys.stdout.isatty() else Console(width=200, no_color=True)
+
+
+def _say(text: str) -> None:
+    """A message for people: standard error."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text)
+
+
+def _emit(data: Any) -> None:
+    """The one JSON object on standard output."""
+    print(json.dumps(_jsonable(data), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _jsonable(value: Any) -> Any:
+    """NaN and infinity have no JSON: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and not isinstance(value, str | int):
+        return _jsonable(value.item())
+    return value
+
+
+_Json = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")]
+_ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="A folder that `tailback run --out` wrote.")]
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        import tailback
+
+        print(f"tailback {tailback.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+# --- Commands -------------------------------------------------------------------------------------------------
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`path=value`; the value is TOML if it can be, else text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise _BadInput(f'--set {text}: this is no setting. Write a path and a value: --set dumbbell.rate="1mbit"')
+    try:
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), value.strip()
+
+
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
+]
+_Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
+
+
+def _read(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
+    from tailback.scenario import Scenario
+
+    changes = dict(_setting(text) for text in settings or ())
+    if seed is not None:
+        changes["seed"] = seed
+    scenario = Scenario.from_toml(file)
+    if not scenario.name:
+        changes.setdefault("name", file.stem)
+    return scenario.with_(changes) if changes else scenario
+
+
+@app.command()
+def run(
+    file: _File,
+    seed: _Seed = None,
+    settings: _Set = None,
+    out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Run a scenario and show what happened.
+
+    For example:
+
+    - `tailback run scenarios/voip-and-bulk.toml`
+
+    - `tailback run scenarios/voip-and-bulk.toml --set flow.bulk.cc=htcp --set dumbbell.queue=0.25bdp`
+
+    - `tailback run scenarios/voip-and-bulk.toml --seed 7 --out results/seven --json`
+    """
+    import tailback
+
+    scenario = _read(file, settings, seed)
+    result = tailback.run(scenario, progress=not as_json)
+    # Names of files, not where they lie: a result may be given away.
+    words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    result.meta["command"] = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
+    saved = result.save(out) if out is not None else None
+    if as_json:
+        _emit(_described(result) | {"saved": None if out is None else out})
+        return
+    _out().print(result)
+    if saved is not None:
+        _say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
+
+
+def _described(result: Any) -> dict[str, Any]:
+    meta = {key: value for key, value in result.meta.items() if key != "internals_names"}
+    return {
+        "name": result.name,
+        "seed": result.seed,
+        "duration_s": result.duration_s,
+        "meta": meta,
+        "flows": result.flow_summary(),
+        "links": result.link_summary(),
+        "tables": {name: result.rows(name) for name in result.tables},
+    }
+
+
+@app.command()
+def check(file: _File, seed: _Seed = None, settings: _Set = None, as_json: _Json = False) -> None:
+    """Check a scenario without running it.
+
+    For example `tailback check scenarios/two-bottlenecks.toml`
+    """
+    resolved = _read(file, settings, seed).resolve()
+    if as_json:
+        _emit({"resolved": resolved})
+    else:
+        _say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
+
+
+def _problem(problem: Problem) -> dict[str, Any]:
+    value = problem.value if isinstance(problem.value, bool | int | float | str | None) else str(problem.value)
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "field": problem.field,
+        "value": str(value) if isinstance(value, int) and type(value) not in (int, bool) else value,
+        "problem": problem.problem,
+        "fix": problem.fix,
+    }
+
+
+@app.command()
+def show(result: _ResultFolder, as_json: _Json = False) -> None:
+    """Show a saved result: totals of every flow and link.
+
+    For example `tailback show results/seven`
+    """
+    from tailback.result import open_result
+
+    opened = open_result(result)
+    if as_json:
+        _emit(_described(opened))
+    else:
+        _out().print(opened)
+
+
+@app.command()
+def study(
+    name: Annotated[str | None, typer.Argument(help="Name of a study; `--list` shows them.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds a cell of the grid.")] = 5,
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="A small part of the grid, to see that it works; or all of it.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results, figures and report. Default: results/NAME.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Repeat a published study: its grid, its figures, and each of its claims with a verdict.
+
+    For example:
+
+    - `tailback study --list`
+
+    - `tailback study voip-latency --quick`
+
+    - `tailback study voip-latency --seeds 5 --out results/voip-latency --json`
+    """
+    studies = import_module("tailback.studies")
+    names: list[str] = studies.names()
+    if listed or name is None:
+        rows = [{"name": entry, "title": studies.get(entry).title} for entry in names]
+        if as_json:
+            _emit({"studies": rows})
+        else:
+            _print_rows(rows)
+        if name is None and not listed:
+            _say("Name one of these: tailback study NAME")
+            raise typer.Exit(_BAD_INPUT)
+        return
+    if name not in names:
+        raise _BadInput(_unknown("study", name, names))
+    folder = out or Path("results") / name
+    finished = studies.get(name).run(folder, seeds=seeds, quick=quick, progress=not as_json, workers=workers)
+    if as_json:
+        _emit(finished.to_json())
+    else:
+        finished.print(_out())
+
+
+@app.command()
+def algorithms(as_json: _Json = False) -> None:
+    """List the congestion controls with the source of each."""
+    _list(_Shown.ALGORITHMS, as_json)
+
+
+@app.command("list")
+def list_(
+    what: Annotated[_Shown, typer.Argument(help="What to list.")],
+    as_json: _Json = False,
+) -> None:
+    """List what there is by name, with the source of each.
+
+    For example:
+
+    - `tailback list stacks`
+
+    - `tailback list queues --json`
+    """
+    _list(what, as_json)
+
+
+def _list(what: _Shown, as_json: bool) -> None:
+    if what is _Shown.METRICS:
+        infos = import_module("tailback.metrics").catalogue()
+        rows = [
+            {key: getattr(info, key) for key in ("name", "title", "unit", "definition", "source")} for info in infos
+        ]
+        if as_json:
+            _emit({"metrics": rows})
+        else:
+            _print_rows(rows)
+        return
+    from tailback import _core
+
+    entries = json.loads(_core.registry())[what.value]
+    if as_json:
+        _emit({what.value: entries})
+    elif what is _Shown.STACKS:
+        _print_rows([{"name": row["name"], "title": row["title"]} for row in entries])
+        for row in entries:
+            _out().print(f"\n[bold]{escape(row['name'])}[/bold]")
+            _print_rows(row["fields"])
+    else:
+        keys = ("name", "title", "law", "source")
+        rows = [
+            {key: row.get(key, "") for key in keys} | {"parameters": ", ".join(p["name"] for p in row["params"])}
+            for row in entries
+        ]
+        _print_rows(rows)
+
+
+def _print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for key in rows[0] if rows else ():
+        table.add_column(key, overflow="fold", no_wrap=key == "name")
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    _out().print(table)
+
+
+def _unknown(what: str, name: str, names: Sequence[str]) -> str:
+    close = nearest(name, names)
+    hint = f' Did you mean "{close}"?' if close else ""
+    return f'there is no {what} "{name}".{hint} There are: {", ".join(names)}'
+
+
+@app.command()
+def report(
+    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result folder, or a study's.")],
+    out: Annotated[Path | None, typer.Option(help="The HTML file. Default: report.html beside the result.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Write a report: one HTML file that needs nothing else.
+
+    For example `tailback report results/seven --out seven.html`
+    """
+    reports, studies = import_module("tailback.report"), import_module("tailback.studies")
+    from tailback.result import open_result
+
+    is_study = studies.is_study(result)
+    subject = studies.load(result) if is_study else open_result(result)
+    default = result / "report.html" if is_study else result.with_name(result.name + ".html")
+    path = reports.write(subject, out or default)
+    if as_json:
+        _emit({"report": path})
+    else:
+        _say(f"report: {escape(str(path))}")
+
+
+@app.command()
+def plot(
+    result: _ResultFolder,
+    figure: Annotated[str | None, typer.Option(help="Name of the figure; `--list` shows them.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A .png or .pdf file; without suffix both. Default: the figure's name.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Draw a figure of a result.
+
+    For example:
+
+    - `tailback plot results/seven --figure overview`
+
+    - `tailback plot results/seven --list`
+    """
+    plots = import_module("tailback.plots")
+    from tailback.result import open_result
+
+    if listed:
+        rows = [{"name": recipe.name, "title": recipe.title} for recipe in plots.catalogue()]
+        if as_json:
+            _emit({"figures": rows})
+        else:
+            _print_rows(rows)
+        return
+    name = figure or plots.default
+    if name not in plots.names():
+        raise _BadInput(_unknown("figure", name, plots.names()))
+    drawn = plots.get(name)(open_result(result))
+    paths = plots.save(drawn, out or Path(name))
+    if as_json:
+        _emit({"figure": name, "files": paths})
+    else:
+        _say("\n".join(f"figure: {escape(str(path))}" for path in paths))
+
+
+@app.command()
+def export(
+    result: _ResultFolder,
+    form: Annotated[_Format, typer.Option("--format", help="`csv`: a file a table; `siftr`: a FreeBSD siftr(4) log.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder (csv) or file (siftr). Default: RESULT-csv, or RESULT-FLOW.siftr.log.")
+    ] = None,
+    flow: Annotated[
+        str | None, typer.Option(help="Flow, for siftr. Default: the only one whose segments are there.")
+    ] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Table, for csv. May be repeated. Default: all.")] = None,
+    side: Annotated[str, typer.Option(help="For siftr: sender or receiver.")] = "sender",
+    as_json: _Json = False,
+) -> None:
+    """Write a result in another program's format.
+
+    For example:
+
+    - `tailback export results/seven --format csv --table flows --out seven-csv`
+
+    - `tailback export results/seven --format siftr --flow bulk`
+    """
+    from tailback.result import open_result
+
+    opened = open_result(result)
+    if form is _Format.CSV:
+        paths = opened.to_csv(out or result.with_name(result.name + "-csv"), table)
+    else:
+        which = flow or _logged_flow(opened)
+        target = out or result.with_name(f"{result.name}-{which}.siftr.log")
+        paths = [opened.to_siftr(target, which, side=side)]
+    if as_json:
+        _emit({"format": form.value, "files": paths})
+    else:
+        _say("\n".join(f"wrote: {escape(str(path))}" for path in paths))
+
+
+def _logged_flow(result: Any) -> str:
+    logged: list[str] = result.resolved["instruments"]["segments"]
+    if len(logged) == 1:
+        return logged[0]
+    if not logged:
+        raise _BadInput(
+            "no flow's segments were recorded. Switch them on in the scenario, [instruments] segments, and run again."
+        )
+    raise _BadInput(f"the segments of several flows were recorded. Choose with --flow: {', '.join(logged)}")
+
+
+# --- Entry ----------------------------------------------------------------------------------------------------
+
+
+def _fail(error: BaseException, code: int) -> int:
+    text = str(error) or type(error).__name__
+    notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
+    if "--json" in sys.argv[1:]:
+        problems = error.problems if isinstance(error, ScenarioError) else ()
+        _emit({"error": text, "problems": [_problem(problem) for problem in problems]})
+    _say(f"[bold red]error:[/bold red] {escape(text + notes)}")
+    return code
+
+
+def _interrupted(error: KeyboardInterrupt) -> int:
+    kept = str(error) if isinstance(error, Interrupted) else "interrupted: earlier results are untouched"
+    return _fail(_Told(kept), _INTERRUPTED)
+
+
+def _is_meant_for_people(error: BaseException) -> bool:
+    """Studies and plots have `ValueError`s of their own that explain themselves; a bare one is a bug."""
+    return isinstance(error, TailbackError | OSError) or type(error).__module__.startswith("tailback.")
+
+
+def _call(command: Any) -> int:
+    try:
+        return int(command.main(prog_name="tailback", standalone_mode=False) or 0)
+    except typer.Exit as error:
+        return error.exit_code
+    except typer.Abort as error:
+        # What click makes of Ctrl-C.
+        cause = error.__cause__ or error.__context__
+        return _interrupted(cause if isinstance(cause, KeyboardInterrupt) else KeyboardInterrupt())
+    except KeyboardInterrupt as error:
+        return _interrupted(error)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough; leave nothing for the interpreter's exit to flush.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _FAILED
+    except Exception as error:
+        if isinstance(error, ScenarioError | _BadInput):
+            return _fail(error, _BAD_INPUT)
+        if _is_meant_for_people(error):
+            return _fail(error, _FAILED)
+        if hasattr(error, "format_message"):
+            # Usage of the command line itself: unknown option, missing argument.
+            return _fail(_Told(f"{error.format_message()} Try: tailback --help"), _BAD_INPUT)
+        raise
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its code."""
+    sys.exit(_call(typer.main.get_command(app)))

@@ -1,0 +1,273 @@
+"""Run scenarios: one, or many on all cores. The engine works outside the interpreter lock, so threads suffice."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, overload
+
+from tailback import _core
+from tailback._core import Cancel
+from tailback.errors import Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
+from tailback.progress import Bar
+from tailback.result import Result
+from tailback.scenario import Scenario
+
+__all__ = ["Cancel", "run", "run_each", "run_many"]
+
+T = TypeVar("T")
+#: What can be run: a scenario, its resolved form, or the path of a scenario file.
+Runnable = Scenario | Mapping[str, Any] | str | os.PathLike[str]
+
+
+@dataclass(frozen=True)
+class _Prepared:
+    """A scenario that was checked: nothing about it can fail any more except the engine."""
+
+    resolved: dict[str, Any]
+    toml: str
+
+    @property
+    def name(self) -> str:
+        return str(self.resolved.get("name") or "scenario")
+
+
+def _prepare(what: Runnable) -> _Prepared:
+    if isinstance(what, Mapping):
+        resolved = dict(what)
+        try:
+            _core.check(json.dumps(resolved))
+        except _core.ScenarioError as error:
+            field, value, problem, fix = error.args
+            raise ScenarioError([Problem(field, value, problem, fix)]) from None
+        return _Prepared(resolved, Scenario.from_resolved(resolved).to_toml())
+    scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
+    return _Prepared(scenario.resolve(), scenario.to_toml())
+
+
+def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
+    try:
+        tables = _core.run(json.dumps(prepared.resolved), cancel, progress)
+    except _core.Cancelled:
+        raise Cancelled(f"{prepared.name} was cancelled") from None
+    except _core.EngineError as error:
+        raise EngineError(f"{prepared.name}: {error}") from None
+    return Result(resolved=prepared.resolved, toml=prepared.toml, tables=tables)
+
+
+def run(
+    scenario: Runnable, *, progress: bool | Callable[[float], object] = False, cancel: Cancel | None = None
+) -> Result:
+    """Simulate `scenario` and return what was measured.
+
+    `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that
+    is done. `cancel` stops the run from another thread. Raises `ScenarioError` before anything is simulated,
+    `Cancelled`, or `EngineError`, which is a bug in tailback; Ctrl-C raises `KeyboardInterrupt`.
+
+    >>> import tailback as tb
+    >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno"), tb.voip()], duration="5s")
+    >>> result = tb.run(scenario)
+    >>> result.flow_names, result.rows("flows")
+    (['bulk', 'voip'], 2)
+    """
+    prepared = _prepare(scenario)
+    if callable(progress):
+        return _simulate(prepared, cancel, progress)
+    with Bar(prepared.name, shown=progress) as bar:
+        return _simulate(prepared, cancel, bar.update if progress else None)
+
+
+class _Crew:
+    """Threads that take scenarios in order and hand results back as they finish."""
+
+    def __init__(self, work: list[_Prepared], then: Callable[[Result], Any] | None, workers: int) -> None:
+        self.fractions = [0.0] * len(work)
+        self._work = work
+        self._then = then
+        self._next = iter(range(len(work)))
+        self._lock = threading.Lock()
+        self._cancel = Cancel()
+        self._stopped = threading.Event()
+        # A slow reader holds the threads up instead of filling the memory.
+        self.finished: queue.Queue[tuple[int, Any, BaseException | None]] = queue.Queue(maxsize=workers + 1)
+        self._threads = [threading.Thread(target=self._main, daemon=True) for _ in range(workers)]
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Cancel what runs and wait for the threads."""
+        self._stopped.set()
+        self._cancel.set()
+        for thread in self._threads:
+            while thread.is_alive():
+                with contextlib.suppress(queue.Empty):
+                    self.finished.get_nowait()
+                thread.join(0.01)
+
+    def _main(self) -> None:
+        while not self._stopped.is_set():
+            with self._lock:
+                index = next(self._next, None)
+            if index is None:
+                return
+            value: Any = None
+            failure: BaseException | None = None
+            try:
+                value = _simulate(self._work[index], self._cancel, functools.partial(self._note, index))
+                if self._then is not None:
+                    value = self._then(value)
+            except BaseException as error:  # whatever it is, the caller's thread must see it
+                failure = error
+            self._note(index, 1.0)
+            self._hand_over((index, value, failure))
+
+    def _note(self, index: int, fraction: float) -> None:
+        self.fractions[index] = fraction
+
+    def _hand_over(self, item: tuple[int, Any, BaseException | None]) -> None:
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Full):
+                self.finished.put(item, timeout=0.1)
+                return
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@overload
+def run_each(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: None = None,
+) -> Generator[tuple[int, Result], None, None]: ...
+@overload
+def run_each(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: Callable[[Result], T],
+) -> Generator[tuple[int, T], None, None]: ...
+def run_each(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: Callable[[Result], Any] | None = None,
+) -> Generator[tuple[int, Any], None, None]:
+    """Simulate `scenarios` on `workers` threads (default: the cores) and yield (number, result) as they finish.
+
+    With `then`, its value takes the result's place; it is called in the thread that ran the scenario, so that
+    large tables can be let go at once. Every scenario is checked before the first is run. Closing the generator
+    cancels what runs. The first failure cancels the rest and is raised. `progress` is True for a bar on a
+    terminal, or a function of (finished, total).
+
+    >>> import tailback as tb
+    >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno")], duration="2s")
+    >>> sorted(number for number, _ in tb.run_each([base, base.with_(seed=2)]))
+    [0, 1]
+    """
+    if workers is not None and workers < 1:
+        raise TailbackError(
+            f"workers is {workers}, but someone must do the work. Give 1 or more, or None for all cores."
+        )
+    work = [_prepare(scenario) for scenario in scenarios]
+    return _run_each(work, min(workers or _cores(), max(len(work), 1)), progress, cancel, then)
+
+
+def _run_each(
+    work: list[_Prepared],
+    workers: int,
+    progress: bool | Callable[[int, int], object],
+    cancel: Cancel | None,
+    then: Callable[[Result], Any] | None,
+) -> Generator[tuple[int, Any], None, None]:
+    crew = _Crew(work, then, workers)
+    try:
+        with Bar("running", shown=progress is True) as bar:
+            done = 0
+            while done < len(work):
+                if cancel is not None and cancel.is_set():
+                    raise Cancelled(f"cancelled after {done} of {len(work)} runs")
+                try:
+                    index, value, failure = crew.finished.get(timeout=0.1)
+                except queue.Empty:
+                    bar.update(sum(crew.fractions) / len(work), f"{done} of {len(work)} runs")
+                    continue
+                if failure is not None:
+                    failure.add_note(f"while running scenario {index}, {work[index].name}")
+                    raise failure
+                done += 1
+                bar.update(sum(crew.fractions) / len(work), f"{done} of {len(work)} runs")
+                if callable(progress):
+                    progress(done, len(work))
+                yield index, value
+    finally:
+        crew.stop()
+
+
+@overload
+def run_many(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: None = None,
+    on_result: Callable[[int, Result], object] | None = None,
+) -> list[Result]: ...
+@overload
+def run_many(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: Callable[[Result], T],
+    on_result: Callable[[int, T], object] | None = None,
+) -> list[T]: ...
+def run_many(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    then: Callable[[Result], Any] | None = None,
+    on_result: Callable[[int, Any], object] | None = None,
+) -> list[Any]:
+    """As `run_each`, but a list in the order given.
+
+    `on_result(number, value)` is called in this thread as each finishes. Ctrl-C raises `Interrupted`, whose
+    `results` keep what was finished; the same results come out whatever `workers` is.
+
+    >>> import tailback as tb
+    >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno")], duration="2s")
+    >>> tb.run_many([base.with_(seed=seed) for seed in (1, 2)], then=lambda result: result.seed)
+    [1, 2]
+    """
+    work = list(scenarios)
+    out: list[Any] = [None] * len(work)
+    each = run_each(work, workers=workers, progress=progress, cancel=cancel, then=then or (lambda result: result))
+    try:
+        with contextlib.closing(each):
+            for index, value in each:
+                out[index] = value
+                if on_result is not None:
+                    on_result(index, value)
+    except KeyboardInterrupt:
+        raise Interrupted(out) from None
+    return out
