@@ -1,7 +1,16 @@
-//! Errors for Python.
+//! Errors for Python, and panics turned into them.
+//!
+//! A panic in the engine is a broken belief about the model. It must not end the interpreter, and it must carry
+//! what is needed to see it again: where, when and the seed.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt::Display;
+use std::panic::{self, AssertUnwindSafe};
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
 
 create_exception!(
     tailback._core,
@@ -16,3 +25,54 @@ create_exception!(
     "A broken invariant in the engine; the text carries the seed."
 );
 create_exception!(tailback._core, Cancelled, PyException, "The run was cancelled through its `Cancel`.");
+
+/// The core's complaint about a scenario as an exception.
+pub fn scenario_error(error: tailback_core::scenario::ScenarioError) -> PyErr {
+    ScenarioError::new_err((error.field, error.value, error.problem, error.fix))
+}
+
+/// A failure of the engine as an exception.
+pub fn engine_error(what: impl Display, seed: u64) -> PyErr {
+    EngineError::new_err(format!(
+        "{what} (seed {seed}). This is a fault in tailback, not in the scenario; please report it with the \
+         scenario, its seed and the version."
+    ))
+}
+
+thread_local! {
+    /// Is this thread inside [`caught`]?
+    static IS_GUARDED: Cell<bool> = const { Cell::new(false) };
+    /// File and line of the panic just caught.
+    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Keep the engine's panics off standard error, where they would tear a progress bar: [`caught`] reports them.
+/// Other threads' panics are printed as before.
+pub fn install_hook() {
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        if IS_GUARDED.get() {
+            PLACE.set(info.location().map(ToString::to_string));
+        } else {
+            previous(info);
+        }
+    }));
+}
+
+/// What `work` returns, or the panic it ended in as text with its place.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    IS_GUARDED.set(true);
+    // Whatever `work` was changing is dropped by the caller, never used again.
+    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+    IS_GUARDED.set(false);
+    outcome.map_err(|payload| {
+        let place = PLACE.take().unwrap_or_else(|| "an unknown place".into());
+        format!("broken invariant: {} at {place}", message(payload.as_ref()))
+    })
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&'static str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("a panic without a message")
+}

@@ -1,8 +1,12 @@
-//! The extension module `tailback._core`, thin over `tailback-core`.
+//! The extension module `tailback._core`: four functions and a token, thin over `tailback-core`.
+//!
+//! Scenarios come in as JSON, tables go out as NumPy arrays made from the recorders' own memory. Whatever
+//! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
 
 mod faults;
 mod registry;
 mod run;
+mod tables;
 
 use pyo3::prelude::*;
 
@@ -12,7 +16,7 @@ mod _core {
     #[pymodule_export]
     use crate::faults::{Cancelled, EngineError, ScenarioError};
     #[pymodule_export]
-    use crate::run::Cancel;
+    use crate::run::{Cancel, check, run};
 
     use super::*;
 
@@ -26,5 +30,10 @@ mod _core {
     #[pyfunction]
     fn registry() -> String {
         crate::registry::as_json().to_string()
+    }
+
+    #[pymodule_init]
+    fn init() {
+        crate::faults::install_hook();
     }
 }

@@ -2,15 +2,16 @@
 
 use serde_json::{Value, json};
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
-use tailback_core::{cc, queue};
+use tailback_core::tcp::stack::{self, Profile};
+use tailback_core::{cc, queue, traffic};
 
 /// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...]}`, each in registry order.
 pub fn as_json() -> Value {
     json!({
         "algorithms": cards(cc::registry::cards()),
         "queues": cards(queue::registry::cards()),
-        "stacks": [],
-        "apps": [],
+        "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
+        "apps": cards(traffic::registry::cards()),
     })
 }
 
@@ -56,4 +57,12 @@ fn param(spec: &ParamSpec) -> Value {
         "choices": spec.choices,
         "doc": spec.doc,
     })
+}
+
+fn profile(profile: &Profile) -> Value {
+    let fields = profile.stack.fields().into_iter().map(|(name, value)| {
+        let source = profile.sources.iter().find(|(field, _)| *field == name).map(|(_, source)| source);
+        json!({ "name": name, "value": value, "source": source })
+    });
+    json!({ "name": profile.name, "title": profile.title, "fields": fields.collect::<Value>() })
 }

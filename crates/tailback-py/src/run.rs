@@ -2,8 +2,21 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tailback_core::engine::Simulation;
+use tailback_core::probe::Tables;
+use tailback_core::scenario::{self, Scenario};
+
+use crate::faults::{Cancelled, caught, engine_error, scenario_error};
+use crate::tables::to_python;
+
+/// Events between two looks at the cancel flag: some ten milliseconds of work.
+const EVENTS_A_LOOK: u64 = 200_000;
+/// Between two visits to Python for signals and progress. Ten a second look smooth and cost nothing.
+const BETWEEN_VISITS: Duration = Duration::from_millis(100);
 
 /// Stops a run from another thread.
 #[pyclass(frozen, module = "tailback._core")]
@@ -26,4 +39,82 @@ impl Cancel {
     fn is_set(&self) -> bool {
         self.is_set.load(Ordering::Relaxed)
     }
+}
+
+/// Raise `ScenarioError` unless the scenario (JSON) can be run.
+#[pyfunction]
+pub fn check(py: Python<'_>, json: &str) -> PyResult<()> {
+    py.detach(|| build(&parse(json)?).map(drop))
+}
+
+/// Run the scenario (JSON) and return its tables: `{table: {column: array}}`.
+#[pyfunction]
+#[pyo3(signature = (json, cancel=None, progress=None))]
+pub fn run<'py>(
+    py: Python<'py>,
+    json: &str,
+    cancel: Option<&Bound<'py, Cancel>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let is_cancelled = cancel.map(|token| Arc::clone(&token.get().is_set)).unwrap_or_default();
+    let visit = |fraction: f64| {
+        Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &progress {
+                progress.call1(py, (fraction,))?;
+            }
+            Ok(())
+        })
+    };
+    let tables = py.detach(|| simulate(&parse(json)?, &is_cancelled, visit))?;
+    to_python(py, tables)
+}
+
+fn parse(json: &str) -> PyResult<Scenario> {
+    serde_json::from_str(json).map_err(|error| {
+        scenario_error(scenario::ScenarioError {
+            field: String::new(),
+            value: format!("line {}, column {}", error.line(), error.column()),
+            problem: format!("the description cannot be read: {error}"),
+            fix: "Give a resolved scenario in the form of tailback-core's scenario.rs.".into(),
+        })
+    })
+}
+
+fn build(scenario: &Scenario) -> PyResult<Simulation> {
+    match caught(|| Simulation::build(scenario)) {
+        Ok(built) => built.map_err(scenario_error),
+        Err(panic) => Err(engine_error(panic, scenario.seed)),
+    }
+}
+
+/// The whole run, away from Python but for `visit(fraction)`, which may end it by an error.
+fn simulate(
+    scenario: &Scenario,
+    is_cancelled: &AtomicBool,
+    visit: impl Fn(f64) -> PyResult<()>,
+) -> PyResult<Tables> {
+    let mut simulation = build(scenario)?;
+    let mut visited = Instant::now();
+    loop {
+        if is_cancelled.load(Ordering::Relaxed) {
+            return Err(Cancelled::new_err("the run was cancelled"));
+        }
+        let failed = |what: String, simulation: &Simulation| {
+            engine_error(format!("after {} s: {what}", simulation.now().as_secs_f64()), scenario.seed)
+        };
+        match caught(|| simulation.run_events(EVENTS_A_LOOK)) {
+            Ok(Ok(true)) => break,
+            Ok(Ok(false)) => {}
+            Ok(Err(error)) => return Err(failed(error.to_string(), &simulation)),
+            Err(panic) => return Err(failed(panic, &simulation)),
+        }
+        if visited.elapsed() >= BETWEEN_VISITS {
+            visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
+            visited = Instant::now();
+        }
+    }
+    let tables = caught(|| simulation.finish()).map_err(|panic| engine_error(panic, scenario.seed))?;
+    visit(1.0)?;
+    Ok(tables)
 }

@@ -1,0 +1,33 @@
+//! Recorded columns as NumPy arrays. A vector's memory becomes the array's; nothing is copied.
+
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use tailback_core::probe::{Column, Tables};
+
+/// `{table: {column: array}}`, and the text behind coded columns under `_names`.
+pub fn to_python(py: Python<'_>, recorded: Tables) -> PyResult<Bound<'_, PyDict>> {
+    let all = PyDict::new(py);
+    for table in recorded.tables {
+        let columns = PyDict::new(py);
+        for (name, column) in table.columns {
+            columns.set_item(name, array(py, column))?;
+        }
+        all.set_item(table.name, columns)?;
+    }
+    let names = PyDict::new(py);
+    names.set_item("internals_names", PyList::new(py, recorded.internals_names)?)?;
+    all.set_item("_names", names)?;
+    Ok(all)
+}
+
+fn array(py: Python<'_>, column: Column) -> Bound<'_, PyAny> {
+    match column {
+        Column::F64(values) => PyArray1::from_vec(py, values).into_any(),
+        Column::U64(values) => PyArray1::from_vec(py, values).into_any(),
+        Column::U32(values) => PyArray1::from_vec(py, values).into_any(),
+        Column::U16(values) => PyArray1::from_vec(py, values).into_any(),
+        Column::U8(values) => PyArray1::from_vec(py, values).into_any(),
+        Column::Bool(values) => PyArray1::from_vec(py, values).into_any(),
+    }
+}
