@@ -1,0 +1,89 @@
+"""One-way delay, by packet (CAIA-TR-080818A section V-B), and what queueing adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .registry import metric
+from .rows import Floats, Rows, between, floats
+
+
+@metric(title="One-way delay of every packet", unit="s, s", source="CAIA-TR-080818A section V-B; RFC 7679")
+def one_way_delay(
+    result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """Sending instants and one-way delays (received − sent) of the packets that arrived.
+
+    The interval is by sending time. Dropped packets and those still travelling at the end have no delay.
+    """
+    packets = Rows.of(result).of_flow("packets", flow)
+    sent, received = floats(packets["sent_s"]), floats(packets["received_s"])
+    kept = ~np.isnan(received) & between(sent, start_s, end_s)
+    return sent[kept], received[kept] - sent[kept]
+
+
+@metric(title="Smallest possible one-way delay", unit="s", source="definition: empty queues")
+def base_delay(result: Any, flow: int | str) -> float:
+    """Propagation plus serialisation on every link of the way, with empty queues.
+
+    A link with a timer (`tick_hz`) may add up to one tick, which counts as induced delay.
+    """
+    rows = Rows.of(result)
+    packets = rows.of_flow("packets", flow)
+    return rows.base_delay_s(flow, float(np.min(packets["bytes"])))
+
+
+@metric(
+    title="Induced delay of every packet",
+    unit="s, s",
+    source="CAIA-TR-080818A section VII: OWD less its floor",
+)
+def induced_delay(
+    result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """Sending instants and one-way delay less the smallest possible one: what queues added."""
+    rows = Rows.of(result)
+    sent, delay = one_way_delay(rows, flow, start_s, end_s)
+    return sent, delay - base_delay(rows, flow)
+
+
+@metric(title="Delay quantiles", unit="s", source="linear interpolation between order statistics")
+def delay_quantiles(
+    result: Any,
+    flow: int | str,
+    quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95),
+    start_s: float | None = None,
+    end_s: float | None = None,
+    *,
+    induced: bool = True,
+) -> Floats:
+    """Quantiles of a flow's induced (or, with `induced=False`, whole) one-way delay."""
+    measure = induced_delay if induced else one_way_delay
+    _, delays = measure(result, flow, start_s, end_s)
+    if len(delays) == 0:
+        return np.full(len(quantiles), np.nan)
+    return np.asarray(np.quantile(delays, quantiles), dtype=np.float64)
+
+
+@metric(title="Interarrival jitter", unit="s", source="RFC 3550 section 6.4.1")
+def jitter(result: Any, flow: int | str) -> float:
+    """RFC 3550's estimate after the last packet: J ← J + (|D| − J)/16, D the change of transit time.
+
+    Packets are taken in the order of arrival.
+    """
+    packets = Rows.of(result).of_flow("packets", flow)
+    received = floats(packets["received_s"])
+    order = np.argsort(received, kind="stable")
+    transit = (received - floats(packets["sent_s"]))[order]
+    return smoothed_jitter(transit[~np.isnan(transit)])
+
+
+def smoothed_jitter(transit: Floats) -> float:
+    """RFC 3550's jitter of a series of transit times."""
+    estimate = 0.0
+    for difference in np.abs(np.diff(transit)):
+        estimate += (float(difference) - estimate) / 16.0
+    return estimate

@@ -1,0 +1,67 @@
+"""Distributions: CDF, distance between two of them, shares, and decimation that keeps a series' shape."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from .registry import metric
+from .rows import Floats, floats
+
+
+@metric(title="Cumulative distribution", unit="value, share", source="definition")
+def cdf(values: Floats) -> tuple[Floats, Floats]:
+    """Sorted values and the share of all values at or below each.
+
+    Missing values (NaN) are left out.
+    """
+    kept = np.sort(floats(values)[~np.isnan(values)])
+    if len(kept) == 0:
+        return kept, kept
+    return kept, np.arange(1, len(kept) + 1, dtype=np.float64) / len(kept)
+
+
+@metric(title="Distance between distributions", unit="1 (0 … 1)", source="Kolmogorov–Smirnov statistic")
+def distribution_distance(first: Floats, second: Floats) -> float:
+    """Largest vertical distance between two empirical CDFs (two-sample Kolmogorov–Smirnov statistic)."""
+    a, b = np.sort(floats(first)), np.sort(floats(second))
+    if len(a) == 0 or len(b) == 0:
+        return float("nan")
+    every = np.concatenate([a, b])
+    share_a = np.searchsorted(a, every, side="right") / len(a)
+    share_b = np.searchsorted(b, every, side="right") / len(b)
+    return float(np.max(np.abs(share_a - share_b)))
+
+
+@metric(
+    title="Share above a threshold",
+    unit="1",
+    source="CAIA-TR-080818A section VII, “over 3/4 full 90 % of the time”",
+)
+def share_above(values: Floats, threshold: float) -> float:
+    """Share of the (non-missing) values that are strictly above the threshold."""
+    kept = floats(values)[~np.isnan(values)]
+    return float(np.mean(kept > threshold)) if len(kept) else float("nan")
+
+
+@metric(title="Decimation", unit="as given", source="largest and smallest value of each bin")
+def decimate(times: Floats, values: Floats, points: int = 2000) -> tuple[Floats, Floats]:
+    """At most `points` points that keep first and last value and every bin's minimum and maximum, in time order.
+
+    A peak or a trough that a picture of that width could show is never lost, unlike with striding.
+    """
+    t, v = floats(times), floats(values)
+    if len(t) <= points or points < 4:
+        return t, v
+    bins = (points - 2) // 2
+    edges = np.linspace(0, len(t), bins + 1).astype(np.int64)
+    chosen = {0, len(t) - 1}
+    for low, high in pairwise(edges):
+        part = v[low:high]
+        if len(part) == 0 or bool(np.isnan(part).all()):
+            continue
+        chosen.add(int(low + np.nanargmin(part)))
+        chosen.add(int(low + np.nanargmax(part)))
+    order = np.array(sorted(chosen), dtype=np.int64)
+    return t[order], v[order]

@@ -1,0 +1,113 @@
+"""Occupancy of a queue over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .registry import metric
+from .rows import Floats, Rows, between, floats
+
+
+@metric(title="Queue occupancy over time", unit="s, byte", source="dummynet log of CAIA-TR-080818A section III-B")
+def backlog_series(
+    result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """Instants and the queue's backlog in bytes: after each event if those were logged, else as polled.
+
+    Between two instants the backlog keeps the earlier value.
+    """
+    rows = Rows.of(result)
+    index = rows.bottleneck if link is None else rows.link(link)
+    logged = rows.scenario.get("instruments", {}).get("queues") or []
+    name = "queue" if rows.has("queue") and rows.link_names[index] in logged else "queue_polls"
+    table = rows.of_link(name, index)
+    times = floats(table["t_s"])
+    kept = between(times, start_s, end_s)
+    return times[kept], floats(table["backlog_bytes"])[kept]
+
+
+@metric(title="Queue occupancy distribution", unit="byte, share of time", source="definition; time-weighted")
+def occupancy_distribution(
+    result: Any, link: int | str | None = None, start_s: float | None = None, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """Backlogs in ascending order and the share of time spent at or below each."""
+    times, backlog = backlog_series(result, link, start_s, end_s)
+    if len(times) < 2:
+        return np.zeros(0), np.zeros(0)
+    held = np.diff(times)
+    order = np.argsort(backlog[:-1], kind="stable")
+    share = np.cumsum(held[order])
+    return backlog[:-1][order], share / share[-1]
+
+
+@metric(title="Share of time above a fill level", unit="1", source="CAIA-TR-080818A section VII")
+def time_above(
+    result: Any,
+    fraction: float = 0.75,
+    link: int | str | None = None,
+    start_s: float | None = None,
+    end_s: float | None = None,
+) -> float:
+    """Share of time in which the backlog exceeds `fraction` of the queue's limit."""
+    rows = Rows.of(result)
+    index = rows.bottleneck if link is None else rows.link(link)
+    times, backlog = backlog_series(rows, index, start_s, end_s)
+    if len(times) < 2:
+        return float("nan")
+    held = np.diff(times)
+    above = backlog[:-1] > fraction * rows.limit_bytes(index)
+    return float(np.sum(held[above]) / np.sum(held))
+
+
+@metric(title="Backlog met by each packet", unit="s, byte, s", source="CAIA-TR-080818A Figs 7 and 8")
+def delay_against_backlog(
+    result: Any,
+    flow: int | str,
+    link: int | str | None = None,
+    start_s: float | None = None,
+    end_s: float | None = None,
+) -> tuple[Floats, Floats, Floats]:
+    """For each packet that arrived: when it was sent, the backlog it met at the link, its one-way delay.
+
+    The backlog met is the one just before its arrival at the queue, found in the queue's log (or polls) at
+    sending time plus the delay of the links before.
+    """
+    from .delay import one_way_delay
+
+    rows = Rows.of(result)
+    index = rows.bottleneck if link is None else rows.link(link)
+    sent, delay = one_way_delay(rows, flow, start_s, end_s)
+    before = 0.0
+    for hop in rows.route(flow):
+        if hop == index:
+            break
+        before += float(rows.link_spec(hop).get("delay_ps", 0)) / 1e12
+    times, backlog = backlog_series(rows, index)
+    # Strictly before the arrival, so that the packet's own enqueueing does not count.
+    at = np.searchsorted(times, sent + before, side="left") - 1
+    met = np.where(at >= 0, backlog[np.maximum(at, 0)], 0.0)
+    return sent, met, delay
+
+
+@metric(title="Slope of delay over backlog", unit="s/byte, s, 1", source="CAIA-TR-080818A section VII; law: 8/C")
+def delay_slope(
+    result: Any,
+    flow: int | str,
+    link: int | str | None = None,
+    start_s: float | None = None,
+    end_s: float | None = None,
+) -> tuple[float, float, float]:
+    """Least-squares slope and intercept of one-way delay over the backlog met, and r².
+
+    A FIFO of rate C makes the slope exactly 8/C.
+    """
+    _, met, delay = delay_against_backlog(result, flow, link, start_s, end_s)
+    if len(met) < 3 or float(np.ptp(met)) == 0.0:
+        return float("nan"), float("nan"), float("nan")
+    x, y = met - met.mean(), delay - delay.mean()
+    slope = float(np.dot(x, y) / np.dot(x, x))
+    intercept = float(delay.mean() - slope * met.mean())
+    r = float(np.dot(x, y) / np.sqrt(np.dot(x, x) * np.dot(y, y)))
+    return slope, intercept, r * r

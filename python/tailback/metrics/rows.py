@@ -1,0 +1,252 @@
+"""What every metric reads: labelled columns and the resolved scenario they came from, nothing else.
+
+`Rows` is a thin view. It is made from a result (`Rows.of(result)`) or, in tests, from plain dictionaries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Column = npt.NDArray[Any]
+Table = Mapping[str, Column]
+
+PS_PER_S = 1e12
+
+# Codes of the tables, as the engine writes them.
+RECOVERY_ENTERED, RECOVERY_LEFT, TIMEOUT, CWR_ENTERED, UNDO, CWR_LEFT = 0, 1, 2, 3, 4, 5
+ENQUEUED, DEQUEUED, DROPPED, MARKED = 0, 1, 2, 3
+RECEIVED, LOST, IN_TRANSIT = 0, 1, 2
+PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = 0, 1, 2, 3, 4
+
+
+class MissingRows(ValueError):
+    """A table that the run did not record."""
+
+    def __init__(self, table: str, instrument: str) -> None:
+        self.table = table
+        self.instrument = instrument
+        super().__init__(
+            f"this result has no rows in table {table!r}; switch on the instrument {instrument!r} and run again"
+        )
+
+
+_INSTRUMENT = {
+    "segments": "instruments.segments",
+    "polls": "instruments.polls",
+    "internals": "instruments.internals",
+    "queue": "instruments.queues (or .drops)",
+    "queue_polls": "instruments.queue_polls",
+    "packets": "instruments.packets",
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Tables of one run with the resolved scenario (exact units) that produced them."""
+
+    tables: Mapping[str, Table]
+    scenario: Mapping[str, Any]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    internals_names: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(source: Any) -> Rows:
+        """A view of a result, of another view, or of `{"tables": …, "scenario": …}`."""
+        if isinstance(source, Rows):
+            return source
+        if isinstance(source, Mapping):
+            return Rows(cast(Mapping[str, Table], source["tables"]), cast(Mapping[str, Any], source["scenario"]))
+        tables = {name: source.numpy(name) for name in source.tables}
+        names = tuple(source.internals_names) if "internals" in tables else ()
+        return Rows(tables, source.resolved, source.meta, names)
+
+    def has(self, table: str) -> bool:
+        """Was anything recorded in this table?"""
+        columns = self.tables.get(table, {})
+        return bool(columns) and len(next(iter(columns.values()))) > 0
+
+    def table(self, name: str) -> Table:
+        """A table, or `MissingRows` naming the instrument to switch on."""
+        if not self.has(name):
+            raise MissingRows(name, _INSTRUMENT.get(name, name))
+        return self.tables[name]
+
+    def column(self, table: str, name: str) -> Column:
+        """One column of a table."""
+        return self.table(table)[name]
+
+    def _select(self, name: str, key: str, index: int) -> dict[str, Column]:
+        table = self.table(name)
+        chosen = np.asarray(table[key]) == index
+        if bool(chosen.all()):
+            return dict(table)
+        return {column: values[chosen] for column, values in table.items()}
+
+    def of_flow(self, table: str, flow: int | str) -> dict[str, Column]:
+        """The rows of one flow."""
+        return self._select(table, "flow", self.flow(flow))
+
+    def of_link(self, table: str, link: int | str) -> dict[str, Column]:
+        """The rows of one link."""
+        return self._select(table, "link", self.link(link))
+
+    @property
+    def duration_s(self) -> float:
+        """Simulated time."""
+        return float(self.scenario["duration_ps"]) / PS_PER_S
+
+    @property
+    def seed(self) -> int:
+        """The seed of every random stream."""
+        return int(self.scenario["seed"])
+
+    @property
+    def name(self) -> str:
+        """The scenario's name for people."""
+        return str(self.scenario.get("name", ""))
+
+    @property
+    def flow_names(self) -> list[str]:
+        """Flow names in table order."""
+        return [str(flow["name"]) for flow in self.scenario["flows"]]
+
+    @property
+    def link_names(self) -> list[str]:
+        """Link names in table order."""
+        return [str(link["name"]) for link in self.scenario["links"]]
+
+    def flow(self, flow: int | str) -> int:
+        """Index of a flow."""
+        return flow if isinstance(flow, int) else _index(self.flow_names, flow, "flow")
+
+    def link(self, link: int | str) -> int:
+        """Index of a link."""
+        return link if isinstance(link, int) else _index(self.link_names, link, "link")
+
+    def flow_spec(self, flow: int | str) -> Mapping[str, Any]:
+        """The resolved description of a flow."""
+        return cast(Mapping[str, Any], self.scenario["flows"][self.flow(flow)])
+
+    def link_spec(self, link: int | str) -> Mapping[str, Any]:
+        """The resolved description of a link."""
+        return cast(Mapping[str, Any], self.scenario["links"][self.link(link)])
+
+    @property
+    def tcp_flows(self) -> list[int]:
+        """Flows that run over TCP."""
+        return [i for i, flow in enumerate(self.scenario["flows"]) if flow.get("tcp") is not None]
+
+    @property
+    def udp_flows(self) -> list[int]:
+        """Flows that do not run over TCP."""
+        return [i for i, flow in enumerate(self.scenario["flows"]) if flow.get("tcp") is None]
+
+    def route(self, flow: int | str) -> list[int]:
+        """Links from a flow's sender to its receiver: as given, or fewest hops with the first listed on ties."""
+        spec = self.flow_spec(flow)
+        if spec.get("route"):
+            return [self.link(str(name)) for name in spec["route"]]
+        return self._fewest_hops(str(spec["from"]), str(spec["to"]))
+
+    def back_route(self, flow: int | str) -> list[int]:
+        """Links from a flow's receiver back to its sender."""
+        spec = self.flow_spec(flow)
+        if spec.get("back_route"):
+            return [self.link(str(name)) for name in spec["back_route"]]
+        return self._fewest_hops(str(spec["to"]), str(spec["from"]))
+
+    def _fewest_hops(self, start: str, end: str) -> list[int]:
+        reached: dict[str, list[int]] = {start: []}
+        frontier = [start]
+        while frontier and end not in reached:
+            following = []
+            for node in frontier:
+                for index, link in enumerate(self.scenario["links"]):
+                    if link["from"] == node and link["to"] not in reached:
+                        reached[str(link["to"])] = [*reached[node], index]
+                        following.append(str(link["to"]))
+            frontier = following
+        return reached.get(end, [])
+
+    @property
+    def bottleneck(self) -> int:
+        """The slowest link on the first flow's way."""
+        rated = [i for i in self.route(0) if self.link_spec(i).get("rate_bps")]
+        if not rated:
+            raise ValueError("no link on the first flow's route has a rate, so there is no bottleneck")
+        return min(rated, key=lambda i: int(self.link_spec(i)["rate_bps"]))
+
+    def rate_bps(self, link: int | str) -> float:
+        """Rate of a link."""
+        return float(self.link_spec(link)["rate_bps"])
+
+    def limit_bytes(self, link: int | str) -> float:
+        """Capacity of a link's queue in bytes (packets count as the largest MTU); infinite when unlimited."""
+        params = self.link_spec(link).get("queue", {}).get("params", {})
+        limits = []
+        if params.get("limit_bytes"):
+            limits.append(float(params["limit_bytes"]))
+        if params.get("limit_packets"):
+            mtu = max(
+                (float(f["tcp"].get("mtu", 1500)) for f in self.scenario["flows"] if f.get("tcp")),
+                default=1500.0,
+            )
+            limits.append(float(params["limit_packets"]) * mtu)
+        return min(limits, default=float("inf"))
+
+    def base_delay_s(self, flow: int | str, packet_bytes: float) -> float:
+        """Propagation plus serialisation of a packet on the way out, with empty queues."""
+        total = 0.0
+        for index in self.route(flow):
+            link = self.link_spec(index)
+            total += float(link.get("delay_ps", 0)) / PS_PER_S
+            if link.get("rate_bps"):
+                total += 8.0 * packet_bytes / float(link["rate_bps"])
+        return total
+
+    def base_rtt_s(self, flow: int | str) -> float:
+        """Propagation delay there and back, without serialisation."""
+        ways = [*self.route(flow), *self.back_route(flow)]
+        return sum(float(self.link_spec(i).get("delay_ps", 0)) for i in ways) / PS_PER_S
+
+    def mss(self, flow: int | str) -> float:
+        """Payload of a full segment: MTU less 40 bytes of headers, less 12 if timestamps were negotiated."""
+        index = self.flow(flow)
+        if self.has("segments"):
+            sizes = self.of_flow("segments", index)["mss"]
+            if len(sizes):
+                return float(np.median(sizes))
+        tcp = self.flow_spec(index).get("tcp") or {}
+        mtu = float(tcp.get("mtu", 1500))
+        timestamps = bool((tcp.get("stack_params") or {}).get("timestamps", True))
+        return mtu - (52.0 if timestamps else 40.0)
+
+
+def _index(known: list[str], name: str, what: str) -> int:
+    try:
+        return known.index(name)
+    except ValueError:
+        raise KeyError(f"no {what} is called {name!r}; known: {', '.join(known)}") from None
+
+
+def floats(column: Column) -> Floats:
+    """The column as float64, without copying when it already is."""
+    return np.asarray(column, dtype=np.float64)
+
+
+def between(times: Floats, start_s: float | None, end_s: float | None) -> Flags:
+    """Which instants lie in [start, end)."""
+    chosen = np.ones(times.shape, dtype=np.bool_)
+    if start_s is not None:
+        chosen &= times >= start_s
+    if end_s is not None:
+        chosen &= times < end_s
+    return chosen

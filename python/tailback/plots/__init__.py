@@ -1,0 +1,29 @@
+"""Plots: named recipes that take a result (or several by label) and return a matplotlib figure.
+
+>>> from tailback import plots
+>>> plots.get("delay-cdf").title
+'Distribution of the delay a call sees'
+"""
+
+from __future__ import annotations
+
+from ..metrics import MissingRows
+from . import recipes as recipes
+from .registry import Recipe, UnknownFigure, catalogue, get, labelled, names
+from .style import house_style, save
+
+default = "overview"
+"""What is drawn when nothing is asked for."""
+
+__all__ = [
+    "MissingRows",
+    "Recipe",
+    "UnknownFigure",
+    "catalogue",
+    "default",
+    "get",
+    "house_style",
+    "labelled",
+    "names",
+    "save",
+]

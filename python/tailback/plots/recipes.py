@@ -1,0 +1,494 @@
+"""The figures. Each recipe measures, then draws; the drawing halves also serve studies that kept summaries only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from .. import metrics
+from ..metrics import Rows
+from ..metrics.rows import Floats, floats
+from . import flows as who
+from .registry import recipe
+from .style import (
+    BLACK,
+    FULL_WIDTH,
+    INK,
+    SKY,
+    SOFT,
+    VERMILLION,
+    halo,
+    label_at,
+    label_ends,
+    new_figure,
+)
+
+POINTS = 4000
+"""More points than this a figure of a page's width cannot show."""
+
+UNLIMITED = 2.0**61
+"""An ssthresh above this means that none was set yet."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line with its look."""
+
+    label: str
+    x: Floats
+    y: Floats
+    colour: str
+    style: str = "-"
+
+
+def _drops(ax: Axes, times: Floats, colour: str = VERMILLION) -> None:
+    """Mark drops as ticks along the top."""
+    if len(times):
+        ax.plot(times, np.full(len(times), 0.985), "|", transform=ax.get_xaxis_transform(), color=colour, ms=5, mew=0.7)
+
+
+def draw_cwnd_and_queue(
+    top: Axes,
+    bottom: Axes,
+    window: Curve,
+    backlog: Curve,
+    limit_bytes: float,
+    drops: Floats,
+    marks: Sequence[float],
+) -> None:
+    """Window above, backlog below, on one time axis; epoch boundaries as thin lines."""
+    top.plot(window.x, window.y, color=window.colour, lw=1.1)
+    top.set_ylim(0, float(np.nanmax(window.y)) * 1.12 if len(window.y) else 1.0)
+    bottom.fill_between(backlog.x, backlog.y / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
+    bottom.plot(backlog.x, backlog.y / 1e3, color=backlog.colour, lw=0.7, drawstyle="steps-post")
+    if np.isfinite(limit_bytes):
+        bottom.axhline(limit_bytes / 1e3, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+        bottom.set_ylim(0, limit_bytes / 1e3 * 1.18)
+    else:
+        bottom.set_ylim(bottom=0)
+    _drops(bottom, drops)
+    for ax in (top, bottom):
+        for mark in marks:
+            ax.axvline(mark, color=SOFT, lw=0.6, ls=":")
+
+
+@recipe("cwnd-and-queue", "Congestion window and queue over three typical epochs")
+def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | None = None) -> Figure:
+    """Congestion window above, occupancy of the bottleneck queue below, over three typical epochs.
+
+    Counterpart of Figs 2–6 of CAIA-TR-080818A. Epochs by `metrics.typical_epochs`; dashed: the queue's limit;
+    red ticks: packets dropped.
+    """
+    wide = min(len(results), 3)
+    deep = -(-len(results) // wide)
+    figure, axes = new_figure(
+        2 * deep, wide, width=FULL_WIDTH if wide > 1 else 5.2, height=3.4 * deep + 0.2, sharex=False
+    )
+    for position, (label, rows) in enumerate(results.items()):
+        index = who.first_tcp(rows) if flow is None else rows.flow(flow)
+        row, column = 2 * (position // wide), position % wide
+        top, bottom = axes[row][column], axes[row + 1][column]
+        window = metrics.typical_epochs(rows, index, count)
+        start, end = window.start_s, window.end_s
+        margin = 0.03 * (end - start)
+        t, w = metrics.decimate(*metrics.cwnd_series(rows, index, start - margin, end + margin), POINTS)
+        tq, q = metrics.decimate(*metrics.backlog_series(rows, None, start - margin, end + margin), POINTS)
+        found = metrics.epochs(rows, index)
+        marks = [start, *(found.end_s[window.first : window.first + window.count])]
+        lost = metrics.drop_times(rows)
+        lost = lost[(lost >= start - margin) & (lost <= end + margin)]
+        colour = who.colour(rows, index, position)
+        draw_cwnd_and_queue(
+            top,
+            bottom,
+            Curve(label, t - start, w / rows.mss(index), colour),
+            Curve(label, tq - start, q, INK),
+            rows.limit_bytes(rows.bottleneck),
+            lost - start,
+            [float(m) - start for m in marks],
+        )
+        for ax in (top, bottom):
+            ax.set_xlim(-margin, end - start + margin)
+        top.tick_params(labelbottom=False)
+        top.set_title(label if len(results) > 1 else f"{who.title_of(rows, index)}: {who.path_of(rows)}")
+        bottom.set_xlabel(f"time since t = {start:.2f} s (s)")
+        if column == 0:
+            top.set_ylabel("cwnd (segments)")
+            bottom.set_ylabel("queue (kB)")
+    for empty in range(len(results), wide * deep):
+        row, column = 2 * (empty // wide), empty % wide
+        axes[row][column].set_visible(False)
+        axes[row + 1][column].set_visible(False)
+    return figure
+
+
+@recipe("delay-vs-occupancy", "One-way delay against queue occupancy")
+def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure:
+    """Left: the call's one-way delay and the queue's occupancy against time. Right: one against the other.
+
+    Counterpart of Figs 7 and 8 of CAIA-TR-080818A. Every dot is a voice packet, placed at the backlog it met; the
+    line is what a FIFO must give: the smallest delay plus 8/C for every byte ahead.
+    """
+    figure, axes = new_figure(len(results), 2, height=2.9 * len(results), gridspec_kw={"width_ratios": [1.7, 1.0]})
+    for row, (label, rows) in enumerate(results.items()):
+        left, right = axes[row]
+        tcp, call = who.first_tcp(rows), who.first_udp(rows)
+        window = metrics.typical_epochs(rows, tcp, count)
+        start, end = window.start_s, window.end_s
+        tq, q = metrics.decimate(*metrics.backlog_series(rows, None, start, end), POINTS)
+        sent, met, delay = metrics.delay_against_backlog(rows, call, None, start, end)
+        colour = who.colour(rows, tcp, row)
+        left.fill_between(tq - start, q / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
+        left.set_ylabel("queue (kB)", color="#2F7FB0")
+        left.set_xlabel(f"time since t = {start:.2f} s (s)")
+        left.set_xlim(0, end - start)
+        rate = rows.rate_bps(rows.bottleneck)
+        floor = metrics.base_delay(rows, call)
+        # Both axes tell the same story when one is the other times 8/C: chosen so, the two curves must coincide.
+        top = max(float(np.max(q)) if len(q) else 0.0, float(np.max(met)) if len(met) else 0.0, 1.0) * 1.12
+        left.set_ylim(0, top / 1e3)
+        second = left.twinx()
+        second.spines["right"].set_visible(True)
+        second.grid(False)
+        second.plot(sent - start, delay * 1e3, ".", ms=2.2, color=colour)
+        second.set_ylim(floor * 1e3, (floor + 8.0 * top / rate) * 1e3)
+        second.set_ylabel("one-way delay (ms)", color=colour)
+        left.set_title(f"{label}: {who.path_of(rows)}" if len(results) == 1 else label)
+        right.plot(met / 1e3, delay * 1e3, ".", ms=2.6, color=colour, alpha=0.6)
+        line = np.array([0.0, top])
+        right.plot(line / 1e3, (floor + 8.0 * line / rate) * 1e3, color=BLACK, lw=0.9)
+        slope, _, r2 = metrics.delay_slope(rows, call, None, start, end)
+        right.set_xlim(0, top / 1e3)
+        right.set_xlabel("queue met on arrival (kB)")
+        right.set_ylabel("one-way delay (ms)")
+        halo(
+            right.text(
+                0.05,
+                0.94,
+                f"law: 8/C = {8e6 / rate:.3g} ms/kB\nfit: {slope * 1e6:.3g} ms/kB, r² = {r2:.4f}",
+                transform=right.transAxes,
+                va="top",
+                fontsize=8,
+            )
+        )
+    return figure
+
+
+def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None:
+    """CDFs in milliseconds with direct labels at staggered heights."""
+    for position, curve in enumerate(curves):
+        ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=1.4)
+        if labels and len(curve.x):
+            # Staggered so that neighbouring labels do not meet.
+            height = (position + 0.7) / (len(curves) + 0.4)
+            at = float(np.interp(height, curve.y, curve.x))
+            label_at(ax, at, height, " " + curve.label, curve.colour)
+    ax.set_ylim(0, 1)
+    ax.set_xlim(left=0)
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0))
+
+
+@recipe("delay-cdf", "Distribution of the delay a call sees")
+def delay_cdf(results: Mapping[str, Rows], *, count: int = 3, induced: bool = True) -> Figure:
+    """Share of voice packets whose delay is at most x, over three typical epochs.
+
+    Counterpart of Figs 9–11 of CAIA-TR-080818A. Delay induced by queueing (or whole, with `induced=False`).
+    """
+    figure, axes = new_figure(width=5.6, height=3.4)
+    ax = axes[0][0]
+    curves = []
+    for position, (label, rows) in enumerate(results.items()):
+        tcp = rows.tcp_flows[0] if rows.tcp_flows else None
+        call = who.first_udp(rows)
+        start, end = 0.0, rows.duration_s
+        if tcp is not None:
+            window = metrics.typical_epochs(rows, tcp, count)
+            start, end = window.start_s, window.end_s
+        measure = metrics.induced_delay if induced else metrics.one_way_delay
+        x, y = metrics.cdf(measure(rows, call, start, end)[1])
+        name = who.title_of(rows, tcp) if tcp is not None and len(results) == 1 else label
+        colour = who.colour(rows, tcp, position) if tcp is not None else BLACK
+        dashed = tcp is not None and "freebsd" in str(rows.flow_spec(tcp)["tcp"]["stack"])
+        curves.append(Curve(name, x * 1e3, y, colour, "--" if dashed else "-"))
+    draw_cdfs(ax, curves)
+    ax.set_xlabel("delay induced by queueing (ms)" if induced else "one-way delay (ms)")
+    ax.set_ylabel("share of voice packets")
+    paths = {who.path_of(rows) for rows in results.values()}
+    ax.set_title(next(iter(paths)) if len(paths) == 1 else "several paths")
+    return figure
+
+
+@dataclass(frozen=True)
+class Medians:
+    """Median induced delay of one sender over several paths."""
+
+    label: str
+    bdp_bytes: Floats
+    median_s: Floats
+    low_s: Floats
+    high_s: Floats
+    colour: str
+    hollow: bool = False
+
+
+def draw_medians(ax: Axes, series: Sequence[Medians], names: Sequence[str]) -> None:
+    """Grouped points, one group a path in order of BDP, with the spread over seeds as bars."""
+    count = len(series)
+    for position, each in enumerate(series):
+        x = np.arange(len(each.median_s)) + (position - 0.5 * (count - 1)) * 0.15
+        ms = each.median_s * 1e3
+        ax.vlines(x, each.low_s * 1e3, each.high_s * 1e3, color=each.colour, lw=1.2)
+        face = "white" if each.hollow else each.colour
+        ax.plot(x, ms, "o", color=each.colour, mfc=face, ms=5, mew=1.3, label=each.label)
+    ax.set_xticks(np.arange(len(names)), names)
+    ax.grid(visible=False, axis="x")
+    ax.set_ylabel("median induced delay (ms)")
+    ax.legend(ncols=min(count, 3), loc="upper left", handletextpad=0.2, columnspacing=1.2)
+
+
+@recipe("median-delay-by-bdp", "Median induced delay by bandwidth × delay")
+def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figure:
+    """Median delay that queueing adds to the call, by the path's bandwidth × delay product.
+
+    Counterpart of Fig. 12 of CAIA-TR-080818A. Results of the same sender on different paths form a series.
+    """
+    groups: dict[str, list[tuple[float, float, str, str, bool]]] = {}
+    for position, rows in enumerate(results.values()):
+        tcp, call = who.first_tcp(rows), who.first_udp(rows)
+        window = metrics.typical_epochs(rows, tcp, count)
+        median = float(metrics.delay_quantiles(rows, call, (0.5,), window.start_s, window.end_s)[0])
+        bdp = rows.rate_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0
+        name = f"{who.speed(rows.rate_bps(rows.bottleneck))}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
+        stack = str(rows.flow_spec(tcp)["tcp"]["stack"])
+        entry = (bdp, median, name, who.colour(rows, tcp, position), "freebsd" in stack)
+        groups.setdefault(who.title_of(rows, tcp), []).append(entry)
+    names = [name for _, name in sorted({(bdp, name) for g in groups.values() for bdp, _, name, _, _ in g})]
+    series = []
+    for label, entries in groups.items():
+        by_name = {name: median for _, median, name, _, _ in entries}
+        median_s = np.array([by_name.get(name, np.nan) for name in names])
+        bdps = np.array(sorted({bdp for bdp, *_ in entries}))
+        series.append(Medians(label, bdps, median_s, median_s, median_s, entries[0][3], entries[0][4]))
+    figure, axes = new_figure(width=FULL_WIDTH, height=3.2)
+    draw_medians(axes[0][0], series, names)
+    axes[0][0].set_xlabel("bottleneck and round-trip time, in order of bandwidth × delay")
+    return figure
+
+
+@recipe("htcp-irregularities", "Window growth of H-TCP, epoch by epoch")
+def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, flow: str | None = None) -> Figure:
+    """Congestion window over a minute from the middle of the run, with the growth per round trip beneath.
+
+    Counterpart of Figs 13 and 14 of CAIA-TR-080818A: growth that falls back to one segment per round trip without
+    a loss in between is the irregularity.
+    """
+    figure, axes = new_figure(2 * len(results), 1, height=3.3 * len(results), sharex=False)
+    for position, (label, rows) in enumerate(results.items()):
+        index = who.first_tcp(rows) if flow is None else rows.flow(flow)
+        top, bottom = axes[2 * position][0], axes[2 * position + 1][0]
+        middle = 0.5 * rows.duration_s
+        start, end = max(0.0, middle - 0.5 * seconds), min(rows.duration_s, middle + 0.5 * seconds)
+        t, w = metrics.decimate(*metrics.cwnd_series(rows, index, start, end), POINTS)
+        draw_growth(
+            top,
+            bottom,
+            t,
+            w / rows.mss(index),
+            *metrics.growth_per_rtt(rows, index, start, end),
+            who.colour(rows, index),
+        )
+        events = metrics.congestion_events(rows, index).t_s
+        for ax in (top, bottom):
+            ax.set_xlim(start, end)
+            for event in events[(events >= start) & (events <= end)]:
+                ax.axvline(float(event), color=SOFT, lw=0.6, ls=":")
+        top.set_title(label)
+    return figure
+
+
+def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growth: Floats, colour: str) -> None:
+    """Window above, growth per round trip below (logarithmic)."""
+    top.plot(t, w, color=colour, lw=1.1)
+    top.set_ylim(bottom=0)
+    top.set_ylabel("cwnd (segments)")
+    top.tick_params(labelbottom=False)
+    bottom.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.9)
+    bottom.set_yscale("log")
+    bottom.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+    bottom.set_ylabel("growth\n(segments/RTT)")
+    bottom.set_xlabel("time (s)")
+
+
+@recipe("overview", "Time series of one run")
+def overview(results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None) -> Figure:
+    """Everything that was recorded, over time: windows, round-trip times, queue, one-way delay, throughput.
+
+    Panels whose instrument was off are left out; with nothing recorded, what was counted is drawn as bars.
+    """
+    rows = next(iter(results.values()))
+    panels = _panels(rows)
+    if not panels:
+        return throughput(results)
+    figure, axes = new_figure(len(panels), 1, height=1.75 * len(panels) + 0.5, sharex=True)
+    for (ax,), panel in zip(axes, panels, strict=True):
+        panel.draw(ax, rows, start, end)
+        ax.yaxis.set_major_locator(MaxNLocator(4))
+    axes[-1][0].set_xlabel("time (s)")
+    axes[-1][0].set_xlim(0.0 if start is None else start, rows.duration_s if end is None else end)
+    axes[0][0].set_title(f"{rows.name or 'run'}: {who.path_of(rows)}, seed {rows.seed}")
+    return figure
+
+
+class _Panel:
+    """One row of the overview: which rows it needs and how it draws them."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def draw(self, ax: Axes, rows: Rows, start: float | None, end: float | None) -> None:
+        ends: list[tuple[float, float, str, str]] = []
+        if self.kind in ("cwnd", "srtt"):
+            for position, flow in enumerate(rows.tcp_flows):
+                curve = _state(rows, flow, self.kind, start, end)
+                if curve is None or len(curve[0]) == 0:
+                    continue
+                t, v = metrics.decimate(*curve, POINTS)
+                colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
+                ax.plot(t, v, color=colour, lw=0.9)
+                ends.append((float(t[-1]), float(v[-1]), rows.flow_names[flow], colour))
+            ax.set_ylabel("cwnd (segments)" if self.kind == "cwnd" else "smoothed RTT (ms)")
+            ax.set_ylim(bottom=0)
+        elif self.kind == "queue":
+            t, q = metrics.decimate(*metrics.backlog_series(rows, None, start, end), POINTS)
+            ax.fill_between(t, q / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
+            ax.plot(t, q / 1e3, color=INK, lw=0.6, drawstyle="steps-post")
+            ax.set_ylabel("queue (kB)")
+            limit = rows.limit_bytes(rows.bottleneck)
+            if np.isfinite(limit):
+                ax.axhline(limit / 1e3, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+            ax.set_ylim(bottom=0)
+            _drops(ax, metrics.drop_times(rows))
+        elif self.kind == "delay":
+            for position, flow in enumerate(_with_packets(rows)):
+                t, d = metrics.decimate(*metrics.one_way_delay(rows, flow, start, end), POINTS)
+                if len(t) == 0:
+                    continue
+                colour = BLACK if flow in rows.udp_flows else who.nth_colour(position)
+                ax.plot(t, d * 1e3, color=colour, lw=0.8)
+                ends.append((float(t[-1]), float(d[-1]) * 1e3, rows.flow_names[flow], colour))
+            ax.set_ylabel("one-way delay (ms)")
+            ax.set_ylim(bottom=0)
+        else:
+            _throughput_lines(ax, rows, ends)
+        label_ends(ax, ends, gap=0.16)
+
+
+def _with_packets(rows: Rows) -> list[int]:
+    return [int(f) for f in np.unique(rows.column("packets", "flow"))] if rows.has("packets") else []
+
+
+def _state(rows: Rows, flow: int, kind: str, start: float | None, end: float | None) -> tuple[Floats, Floats] | None:
+    column = "cwnd" if kind == "cwnd" else "srtt_s"
+    scale = 1.0 / rows.mss(flow) if kind == "cwnd" else 1e3
+    for measure, table in ((metrics.web100_series, "polls"), (metrics.siftr_series, "segments")):
+        if rows.has(table):
+            t, v = measure(rows, flow, column, start, end)
+            if len(t):
+                return t, v * scale
+    return None
+
+
+def _panels(rows: Rows) -> list[_Panel]:
+    tcp = rows.has("polls") or rows.has("segments")
+    wanted = {
+        "cwnd": tcp and bool(rows.tcp_flows),
+        "srtt": tcp and bool(rows.tcp_flows),
+        "queue": rows.has("queue_polls") or bool(rows.scenario.get("instruments", {}).get("queues")),
+        "delay": rows.has("packets"),
+        "throughput": rows.has("polls"),
+    }
+    return [_Panel(kind) for kind, there in wanted.items() if there]
+
+
+def _throughput_lines(ax: Axes, rows: Rows, ends: list[tuple[float, float, str, str]]) -> None:
+    bin_s = max(rows.duration_s / 180.0, 0.1)
+    for position, flow in enumerate(rows.tcp_flows):
+        if not len(rows.of_flow("polls", flow)["t_s"]):
+            continue
+        t, rate = metrics.throughput_series(rows, flow, bin_s)
+        colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
+        ax.step(t, rate / 1e6, where="post", color=colour, lw=1.0)
+        if len(t):
+            ends.append((float(t[-1]), float(rate[-1]) / 1e6, rows.flow_names[flow], colour))
+    ax.set_ylabel("goodput (Mbit/s)")
+    ax.set_ylim(bottom=0)
+
+
+@recipe("throughput", "Goodput")
+def throughput(results: Mapping[str, Rows]) -> Figure:
+    """Goodput of each TCP flow over time if it was polled, else over the whole run as bars."""
+    polled = [rows for rows in results.values() if rows.has("polls")]
+    if len(polled) == len(results):
+        figure, axes = new_figure(len(results), 1, height=2.2 * len(results) + 0.4)
+        for (ax,), (label, rows) in zip(axes, results.items(), strict=True):
+            ends: list[tuple[float, float, str, str]] = []
+            _throughput_lines(ax, rows, ends)
+            label_ends(ax, ends, gap=0.1)
+            ax.set_title(label)
+            ax.set_xlim(0, rows.duration_s)
+        axes[-1][0].set_xlabel("time (s)")
+        return figure
+    bars = [
+        (f"{label} {rows.flow_names[f]}".strip(), metrics.goodput(rows, f) / 1e6, who.colour(rows, f))
+        for label, rows in results.items()
+        for f in rows.tcp_flows
+    ]
+    figure, axes = new_figure(width=5.6, height=0.34 * len(bars) + 0.9)
+    _bars(axes[0][0], bars, "goodput (Mbit/s)", "{:.2f}")
+    return figure
+
+
+@recipe("loss", "Packets dropped at the bottleneck")
+def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
+    """Packets dropped per second at the bottleneck, by flow, if drops were logged; else the share lost as bars."""
+    logged = {label: rows for label, rows in results.items() if rows.has("queue")}
+    if len(logged) != len(results):
+        bars = [
+            (f"{label} {rows.flow_names[f]}".strip(), 100 * metrics.flow_loss_rate(rows, f), who.colour(rows, f))
+            for label, rows in results.items()
+            for f in range(len(rows.flow_names))
+        ]
+        figure, axes = new_figure(width=5.6, height=0.34 * len(bars) + 0.9)
+        _bars(axes[0][0], bars, "packets lost (%)", "{:.3g}")
+        return figure
+    figure, axes = new_figure(len(results), 1, height=2.2 * len(results) + 0.4)
+    for (ax,), (label, rows) in zip(axes, results.items(), strict=True):
+        edges = np.arange(0.0, rows.duration_s + bin_s, bin_s)
+        under = np.zeros(len(edges) - 1)
+        for position, flow in enumerate(range(len(rows.flow_names))):
+            count, _ = np.histogram(metrics.drop_times(rows, None, flow), edges)
+            colour = BLACK if flow in rows.udp_flows else who.colour(rows, flow, position)
+            ax.bar(edges[:-1], count, bin_s, under, align="edge", color=colour, label=rows.flow_names[flow])
+            under = under + floats(count)
+        ax.legend(loc="upper right", ncols=3)
+        ax.set_ylabel(f"drops per {bin_s:g} s")
+        ax.set_title(f"{label}: {100 * metrics.loss_rate(rows):.3g} % of packets dropped")
+        ax.set_xlim(0, rows.duration_s)
+    axes[-1][0].set_xlabel("time (s)")
+    return figure
+
+
+def _bars(ax: Axes, bars: Sequence[tuple[str, float, str]], unit: str, form: str) -> None:
+    at = np.arange(len(bars))[::-1]
+    ax.barh(at, [value for _, value, _ in bars], color=[colour for _, _, colour in bars], height=0.62)
+    for y, (_, value, _) in zip(at, bars, strict=True):
+        ax.annotate(form.format(value), (value, y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8)
+    ax.set_yticks(at, [name for name, _, _ in bars])
+    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(unit)
+    ax.margins(x=0.12)

@@ -1,0 +1,84 @@
+"""Named recipes: each takes a result, or several by label, and returns a figure."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ..metrics import Rows
+from .style import house_style
+
+Draw = Callable[..., Figure]
+
+
+class UnknownFigure(ValueError):
+    """A name that no recipe has."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A figure by name."""
+
+    name: str
+    title: str
+    draw: Draw
+
+    @property
+    def doc(self) -> str:
+        """What it shows, in the function's own words."""
+        return inspect.cleandoc(self.draw.__doc__ or "")
+
+    def __call__(self, results: Any, **options: Any) -> Figure:
+        """Draw it from one result or from several by label."""
+        with house_style():
+            return self.draw(labelled(results), **options)
+
+
+_RECIPES: dict[str, Recipe] = {}
+
+
+def recipe(name: str, title: str) -> Callable[[Draw], Draw]:
+    """Register a function that draws from `dict[label, Rows]`."""
+
+    def register(draw: Draw) -> Draw:
+        if name in _RECIPES:
+            raise ValueError(f"two figures are called {name}")
+        _RECIPES[name] = Recipe(name, title, draw)
+        return draw
+
+    return register
+
+
+def labelled(results: Any) -> dict[str, Rows]:
+    """Views by label; a single result is labelled with its scenario's name."""
+    if isinstance(results, Rows):
+        return {results.name or "run": results}
+    if isinstance(results, Mapping) and not ({"tables", "scenario"} <= set(results)):
+        return {str(label): Rows.of(result) for label, result in results.items()}
+    rows = Rows.of(results)
+    return {rows.name or "run": rows}
+
+
+def names() -> list[str]:
+    """The recipes' names, in alphabetical order."""
+    return sorted(_RECIPES)
+
+
+def get(name: str) -> Recipe:
+    """The recipe of that name."""
+    try:
+        return _RECIPES[name]
+    except KeyError:
+        near = difflib.get_close_matches(name, _RECIPES, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}"
+        raise UnknownFigure(f"no figure is called {name!r}; {hint}") from None
+
+
+def catalogue() -> list[Recipe]:
+    """Every recipe, in alphabetical order."""
+    return [_RECIPES[name] for name in names()]
