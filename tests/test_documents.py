@@ -1,6 +1,8 @@
 """The documents' promises: a link leads somewhere, and what is named exists."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +39,23 @@ def test_the_map_names_what_exists() -> None:
         paths = re.findall(r"`((?:crates|python|docs|scripts|tests|scenarios)/[^`\s]*)`", document.read_text())
         assert paths
         assert [path for path in paths if not (ROOT / path.split("<")[0]).exists()] == [], document.name
+
+
+def test_the_readme_shows_python_that_runs() -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert blocks
+    for block in blocks:
+        subprocess.run([sys.executable, "-c", block], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_readme_shows_commands_and_files_that_exist() -> None:
+    calls = re.findall(r"^\.venv/bin/tailback (.*?)(?: {2,}#.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert calls
+    tailback = Path(sys.executable).with_name("tailback")
+    for command in {call.split()[0] for call in calls}:
+        subprocess.run([tailback, command, "--help"], check=True, stdout=subprocess.DEVNULL)
+    files = [word for call in calls for word in call.split() if word.startswith("scenarios/")]
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def test_decisions_are_all_listed() -> None:
