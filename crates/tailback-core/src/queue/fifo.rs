@@ -12,8 +12,7 @@
 //! Source: Linux 5.10 net/sched/sch_fifo.c; FreeBSD 7.3 sys/netinet/ip_dummynet.c; ns-2.35 queue/drop-tail.cc.
 //! Live twin: Linux `pfifo`, `bfifo`, `pfifo_head_drop`.
 
-use std::collections::VecDeque;
-
+use super::parts::Line;
 use super::registry::{Place, Registered};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
@@ -32,8 +31,7 @@ enum Accept {
 /// A FIFO.
 #[derive(Clone, Debug)]
 pub struct Fifo {
-    packets: VecDeque<Packet>,
-    bytes: Bytes,
+    line: Line,
     limit_packets: u32,
     limit_bytes: Bytes,
     accept: Accept,
@@ -75,8 +73,7 @@ impl Registered for Fifo {
 
     fn new(given: &Checked<'_>, _place: &Place) -> Result<Self, ScenarioError> {
         Ok(Fifo {
-            packets: VecDeque::new(),
-            bytes: 0,
+            line: Line::default(),
             limit_packets: given.given_whole("limit_packets").map_or(u32::MAX, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(Bytes::MAX / 2),
             accept: match given.choice("accept") {
@@ -99,20 +96,17 @@ impl QueueDiscipline for Fifo {
             fate.drop(packet, DropReason::QueueFull);
             return;
         }
-        self.bytes += Bytes::from(packet.bytes);
-        self.packets.push_back(packet);
+        self.line.push(packet);
     }
 
     #[inline]
     fn dequeue(&mut self, _now: Time, _fate: &mut Fate) -> Option<Packet> {
-        let packet = self.packets.pop_front()?;
-        self.bytes -= Bytes::from(packet.bytes);
-        Some(packet)
+        self.line.pop()
     }
 
     #[inline]
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.packets.len() as u32, bytes: self.bytes }
+        self.line.backlog()
     }
 
     #[inline]
@@ -126,8 +120,8 @@ impl QueueDiscipline for Fifo {
 impl Fifo {
     #[inline]
     fn accepts(&self, arrival: u32) -> bool {
-        let n = self.packets.len() as u32 + u32::from(self.in_service > 0);
-        let b = self.bytes + Bytes::from(self.in_service);
+        let n = self.line.len() + u32::from(self.in_service > 0);
+        let b = self.line.bytes() + Bytes::from(self.in_service);
         let arrival = Bytes::from(arrival);
         match self.accept {
             Accept::Fits => n < self.limit_packets && b + arrival <= self.limit_bytes,
@@ -139,13 +133,12 @@ impl Fifo {
     /// Drop from the head until `arrival` is acceptable; false if even an empty queue would not take it, and
     /// then nothing was dropped.
     fn make_room(&mut self, arrival: u32, fate: &mut Fate) -> bool {
-        let empty = Fifo { packets: VecDeque::new(), bytes: 0, ..*self };
+        let empty = Fifo { line: Line::default(), ..*self };
         if !empty.accepts(arrival) {
             return false;
         }
         while !self.accepts(arrival) {
-            let oldest = self.packets.pop_front().expect("an empty queue accepts");
-            self.bytes -= Bytes::from(oldest.bytes);
+            let oldest = self.line.pop().expect("an empty queue accepts");
             fate.drop(oldest, DropReason::Overlimit);
         }
         true

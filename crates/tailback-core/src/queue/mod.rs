@@ -3,8 +3,16 @@
 //! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
 //! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
 
+pub mod codel;
+pub mod dualpi2;
 pub mod fifo;
+pub mod fq_codel;
+pub mod parts;
+pub mod pie;
+pub mod red;
 pub mod registry;
+pub mod sfq;
+pub mod token_bucket;
 
 use crate::packet::Packet;
 use crate::time::{Bytes, Time};

@@ -59,6 +59,13 @@ macro_rules! disciplines {
 
 disciplines! {
     fifo::Fifo,
+    codel::Codel,
+    fq_codel::FqCodel,
+    pie::Pie,
+    red::Red,
+    dualpi2::DualPi2,
+    sfq::Sfq,
+    token_bucket::TokenBucket,
 }
 
 impl QueueDiscipline for Queue {

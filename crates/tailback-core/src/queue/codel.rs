@@ -1,0 +1,414 @@
+//! CoDel: drop at the head when packets have stayed longer than a target for an interval.
+//!
+//! Law: once the sojourn time has been at least `target` for a whole `interval`, drop; the n-th next drop follows
+//! interval/√n after the one before, until the sojourn time falls below target.
+//! Source: RFC 8289 (pseudocode in section 5).
+//!
+//! Differs from the source:
+//! - `variant` linux (Linux 5.10 sch_codel and codel_impl.h): time in units of 1024 ns; 1/√n by one Newton step a
+//!   drop on a 16-bit fraction, so the spacing lags while n jumps; dropping starts strictly after the interval.
+//! - `variant` ns-3.27: as linux, but the limit is in bytes, and CoDel rests while the backlog is below (not up to)
+//!   `mtu`.
+//!
+//! Live twin: Linux `codel`.
+
+use super::parts::Line;
+use super::registry::{Place, Registered};
+use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::packet::{Ecn, Packet};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// Whose CoDel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// The RFC's pseudocode with a real square root.
+    Rfc,
+    /// Linux 5.10.
+    Linux,
+    /// ns-3.27.
+    Ns3,
+}
+
+/// CoDel's constants, in the variant's units of time.
+#[derive(Clone, Copy, Debug)]
+pub struct Law {
+    variant: Variant,
+    target: u64,
+    interval: u64,
+    mtu: Bytes,
+    marks: bool,
+    ce_threshold: u64,
+}
+
+/// CoDel's memory of one queue.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// When the sojourn time will have been above target for an interval; 0: it is not above.
+    first_above: u64,
+    drop_next: u64,
+    is_dropping: bool,
+    count: u32,
+    last_count: u32,
+    /// 1/√count as a 16-bit fraction, where the variant computes it so.
+    inverse_root: u16,
+}
+
+impl Law {
+    /// From parameters `target_ms`, `interval_ms`, `mtu`, `ecn` and `ce_threshold_ms`.
+    pub fn new(variant: Variant, given: &Checked<'_>) -> Self {
+        let time = |ms: f64| clock(variant, Duration::from_secs_f64(ms / 1000.0).as_ps());
+        Law {
+            variant,
+            target: time(given.number("target_ms")),
+            interval: time(given.number("interval_ms")),
+            mtu: given.whole("mtu"),
+            marks: given.flag("ecn"),
+            ce_threshold: given.given_number("ce_threshold_ms").map_or(u64::MAX, time),
+        }
+    }
+
+    /// The same law without ECN.
+    pub fn without_marks(self) -> Self {
+        Law { marks: false, ..self }
+    }
+
+    /// Take the next packet of `line`, dropping or marking as CoDel sees fit.
+    pub fn dequeue(
+        &self,
+        memory: &mut Memory,
+        line: &mut Line,
+        now: Time,
+        fate: &mut Fate,
+    ) -> Option<Packet> {
+        let clock_now = clock(self.variant, now.as_ps());
+        let mut head = line.pop();
+        let is_high = self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
+        if memory.is_dropping {
+            memory.is_dropping = is_high;
+            while memory.is_dropping && clock_now >= memory.drop_next {
+                memory.count = memory.count.saturating_add(1);
+                memory.step_root();
+                let packet = head.as_mut().expect("an empty queue is not high");
+                if self.mark(packet, fate) {
+                    memory.drop_next = self.next_drop(memory, memory.drop_next);
+                    break;
+                }
+                fate.drop(*packet, DropReason::Aqm);
+                head = line.pop();
+                memory.is_dropping = self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
+                if memory.is_dropping {
+                    memory.drop_next = self.next_drop(memory, memory.drop_next);
+                }
+            }
+        } else if is_high {
+            let packet = head.as_mut().expect("an empty queue is not high");
+            if !self.mark(packet, fate) {
+                fate.drop(*packet, DropReason::Aqm);
+                head = line.pop();
+                self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
+            }
+            self.start_dropping(memory, clock_now);
+        }
+        if let Some(packet) = &mut head {
+            let is_late = clock_now - clock(self.variant, packet.enqueued.as_ps()) > self.ce_threshold;
+            if is_late && packet.ecn != Ecn::Ce && packet.ecn.is_capable() {
+                packet.ecn = Ecn::Ce;
+                fate.mark(*packet);
+            }
+        }
+        head
+    }
+
+    /// Has the sojourn time been above target for an interval? `left` bytes remain behind `head`.
+    fn is_high(&self, memory: &mut Memory, head: Option<&Packet>, left: Bytes, now: u64) -> bool {
+        let Some(packet) = head else {
+            memory.first_above = 0;
+            return false;
+        };
+        let sojourn = now - clock(self.variant, packet.enqueued.as_ps());
+        // One packet left keeps the link busy: no queue to speak of.
+        let is_short = if self.variant == Variant::Ns3 { left < self.mtu } else { left <= self.mtu };
+        if sojourn < self.target || is_short {
+            memory.first_above = 0;
+            return false;
+        }
+        if memory.first_above == 0 {
+            memory.first_above = now + self.interval;
+            return false;
+        }
+        match self.variant {
+            Variant::Rfc => now >= memory.first_above,
+            Variant::Linux | Variant::Ns3 => now > memory.first_above,
+        }
+    }
+
+    fn start_dropping(&self, memory: &mut Memory, now: u64) {
+        memory.is_dropping = true;
+        // Back soon after the last episode: resume near the rate that worked. RFC 8289 section 5.5.
+        let drops = memory.count.wrapping_sub(memory.last_count);
+        let is_recent = now.saturating_sub(memory.drop_next) < 16 * self.interval;
+        if drops > 1 && is_recent {
+            memory.count = drops;
+            memory.step_root();
+        } else {
+            memory.count = 1;
+            memory.inverse_root = u16::MAX;
+        }
+        memory.last_count = memory.count;
+        memory.drop_next = self.next_drop(memory, now);
+    }
+
+    /// The control law: interval/√count after `from`.
+    fn next_drop(&self, memory: &Memory, from: u64) -> u64 {
+        match self.variant {
+            Variant::Rfc => from + (self.interval as f64 / f64::from(memory.count).sqrt()) as u64,
+            Variant::Linux | Variant::Ns3 => from + ((self.interval * u64::from(memory.inverse_root)) >> 16),
+        }
+    }
+
+    fn mark(&self, packet: &mut Packet, fate: &mut Fate) -> bool {
+        let may_mark = self.marks && packet.ecn.is_capable();
+        if may_mark {
+            packet.ecn = Ecn::Ce;
+            fate.mark(*packet);
+        }
+        may_mark
+    }
+}
+
+impl Memory {
+    /// Overload dropped `packets` of this queue: count them, so that CoDel resumes with that many.
+    pub fn count_overload(&mut self, packets: u32) {
+        self.count = self.count.saturating_add(packets);
+    }
+
+    /// One Newton step towards 1/√count from the last value: x ← x(3 − count·x²)/2, in fractions of 2³².
+    fn step_root(&mut self) {
+        let x = u64::from(self.inverse_root) << 16;
+        let square = (x * x) >> 32;
+        // Two bits of headroom, given back in the last shift, keep the product inside 64 bits.
+        let error = ((3u64 << 32).wrapping_sub(u64::from(self.count) * square)) >> 2;
+        let next = error.wrapping_mul(x) >> (32 - 2 + 1);
+        self.inverse_root = (next >> 16) as u16;
+    }
+}
+
+/// A time in the variant's units: picoseconds, or 1024 ns as Linux keeps it.
+#[inline]
+fn clock(variant: Variant, ps: u64) -> u64 {
+    match variant {
+        Variant::Rfc => ps,
+        Variant::Linux | Variant::Ns3 => (ps / 1000) >> 10,
+    }
+}
+
+/// One queue under CoDel.
+#[derive(Clone, Debug)]
+pub struct Codel {
+    line: Line,
+    law: Law,
+    memory: Memory,
+    limit_packets: u32,
+    limit_bytes: Bytes,
+}
+
+impl Registered for Codel {
+    const CARD: Card = Card {
+        name: "codel",
+        title: "CoDel",
+        law: "sojourn >= target for an interval: drop at the head, then every interval/sqrt(n)",
+        source: "RFC 8289 section 5",
+        differs: &[
+            "Linux and ns-3.27 keep 1/sqrt(n) by Newton steps on 16 bits and time in 1024 ns; parameter variant",
+        ],
+        live_twin: Some("linux:codel"),
+        params: &[
+            ParamSpec::choice("variant", &["rfc8289", "linux", "ns-3.27"], "Whose CoDel."),
+            ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
+            ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
+            ParamSpec::whole(
+                "mtu",
+                "B",
+                1500,
+                (1, 65_536),
+                "No drops while no more than this is queued behind the head.",
+            ),
+            ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
+            ParamSpec::number(
+                "ce_threshold_ms",
+                "ms",
+                0.0,
+                (0.0, 10_000.0),
+                "Mark every capable packet above this delay.",
+            )
+            .depends("off"),
+            ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
+                .depends("1000; ns-3.27 none"),
+            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
+                .depends("none; ns-3.27 1500000"),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _place: &Place) -> Result<Self, ScenarioError> {
+        let variant = match given.choice("variant") {
+            "linux" => Variant::Linux,
+            "ns-3.27" => Variant::Ns3,
+            _ => Variant::Rfc,
+        };
+        let (packets, bytes) = match variant {
+            Variant::Ns3 => (u32::MAX, 1_500_000),
+            _ => (1000, Bytes::MAX),
+        };
+        Ok(Codel {
+            line: Line::default(),
+            law: Law::new(variant, given),
+            memory: Memory::default(),
+            limit_packets: given.given_whole("limit_packets").map_or(packets, |n| n as u32),
+            limit_bytes: given.given_whole("limit_bytes").unwrap_or(bytes),
+        })
+    }
+}
+
+impl QueueDiscipline for Codel {
+    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+        let fits = self.line.bytes() + Bytes::from(packet.bytes) <= self.limit_bytes;
+        if self.line.len() >= self.limit_packets || !fits {
+            fate.drop(packet, DropReason::QueueFull);
+            return;
+        }
+        self.line.push(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
+        self.law.dequeue(&mut self.memory, &mut self.line, now, fate)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.line.backlog()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::FlowId;
+    use crate::scenario::{Params, Value};
+
+    fn codel(variant: &str, ecn: bool) -> Codel {
+        let params = Params::from([
+            ("variant".to_string(), Value::Name(variant.into())),
+            ("ecn".to_string(), Value::Flag(ecn)),
+        ]);
+        let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
+        Codel::new(&given, &Place { rate: None, seed: 1 }).unwrap()
+    }
+
+    /// Dequeue every 0.1 ms packets that have stayed 10 ms; the times of drops and marks, in ms.
+    fn interventions(queue: &mut Codel, until_ms: u64) -> Vec<f64> {
+        let (mut fate, mut times) = (Fate::default(), Vec::new());
+        let start = Time::from_ms(10);
+        for step in 0..until_ms * 10 {
+            let now = Time::from_us(10_000 + step * 100);
+            let enqueued = Time::from_ps(now.as_ps() - Duration::from_ms(10).as_ps());
+            while queue.line.len() < 4 {
+                let packet = Packet {
+                    slot: 0,
+                    flow: FlowId(0),
+                    bytes: 1500,
+                    ecn: Ecn::Ect0,
+                    hop: 0,
+                    is_reverse: false,
+                    enqueued,
+                };
+                queue.enqueue(packet, enqueued, &mut fate);
+            }
+            queue.dequeue(now, &mut fate).expect("never empty");
+            let n = fate.drops.len() + fate.marks.len();
+            times.extend(std::iter::repeat_n(now.since(start).as_secs_f64() * 1000.0, n));
+            fate.clear();
+        }
+        times
+    }
+
+    #[test]
+    fn drops_come_at_interval_over_root_n() {
+        // Cumulative sums of 100/√n ms after the first drop.
+        let expected = [0.0, 100.0, 170.7, 228.4, 278.4, 323.2, 364.0, 401.8, 437.1, 470.5, 502.1];
+        let times = interventions(&mut codel("rfc8289", false), 610);
+        assert_eq!(times[0], 100.0);
+        for (n, after) in expected.iter().enumerate() {
+            let offset = times[n] - times[0] - after;
+            // Looked at every 0.1 ms, and the expected values are rounded to 0.1 ms.
+            assert!((-0.05..0.16).contains(&offset), "drop {n} at {} ms", times[n]);
+        }
+    }
+
+    #[test]
+    fn newton_steps_of_linux_lag_at_first_and_then_follow_the_root() {
+        // x ← x(3 − n·x²)/2 from x = 1 by hand: 0.5, 0.5625, 0.4878, 0.4415, 0.4041; times 100 ms.
+        let by_hand = [100.0, 50.0, 56.25, 48.78, 44.15, 40.41];
+        for variant in ["linux", "ns-3.27"] {
+            let times = interventions(&mut codel(variant, false), 3000);
+            let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            for (n, expected) in by_hand.iter().enumerate() {
+                assert!((gaps[n] - expected).abs() < 0.11, "{variant} gap {n}: {} ms", gaps[n]);
+            }
+            // From the 20th to the 120th drop the roots' sum, looked at every 0.1 ms.
+            let roots: f64 = (20..120).map(|n| 100.0 / f64::from(n).sqrt()).sum();
+            let span = times[119] - times[19];
+            assert!((span / roots - 1.0).abs() < 0.002, "{variant}: {span} ms against {roots}");
+        }
+    }
+
+    #[test]
+    fn capable_packets_are_marked_at_the_same_times() {
+        let dropped = interventions(&mut codel("rfc8289", false), 1000);
+        let mut marking = codel("rfc8289", true);
+        assert_eq!(interventions(&mut marking, 1000), dropped);
+    }
+
+    #[test]
+    fn a_fixed_point_of_newton_is_the_root() {
+        for count in [2u32, 10, 100, 10_000] {
+            let mut memory = Memory { inverse_root: u16::MAX, ..Memory::default() };
+            // As in use: the count rises by one a step.
+            for n in 1..=count {
+                memory.count = n;
+                memory.step_root();
+            }
+            for _ in 0..4 {
+                memory.step_root();
+            }
+            let root = f64::from(memory.inverse_root) / 65_536.0;
+            let error = (root * f64::from(count).sqrt() - 1.0).abs();
+            // 16 bits hold 1/√n to √n·2⁻¹⁶.
+            assert!(error < 2.0 * f64::from(count).sqrt() / 65_536.0, "{count}: {root}");
+        }
+    }
+
+    #[test]
+    fn rests_below_target_and_with_one_packet_left() {
+        let mut queue = codel("rfc8289", false);
+        let mut fate = Fate::default();
+        for i in 0..10_000 {
+            let now = Time::from_us(100_000 + i * 100);
+            let packet = Packet {
+                slot: 0,
+                flow: FlowId(0),
+                bytes: 1500,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                enqueued: Time::from_us(i * 100),
+            };
+            // 100 ms old each, but alone but for one packet: at most 1500 B behind the head.
+            queue.enqueue(packet, packet.enqueued, &mut fate);
+            queue.enqueue(packet, packet.enqueued, &mut fate);
+            queue.dequeue(now, &mut fate);
+            queue.dequeue(now, &mut fate);
+        }
+        assert!(fate.is_empty());
+    }
+}

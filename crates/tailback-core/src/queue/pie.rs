@@ -1,0 +1,311 @@
+//! PIE: drop arrivals with a probability that a proportional-integral controller steers to a target delay.
+//!
+//! Law: every `t_update`: p += α(q − target) + β(q − q_old), in smaller steps while p is small.
+//! Source: RFC 8033 section 4 and 5.
+//!
+//! Differs from the source:
+//! - The delay q is the sojourn time of the last packet sent, zero when the queue is empty (RFC 8033 section 5.2
+//!   allows it, Linux does it since 5.6); the departure-rate estimator is left out, for ns-3.27 too.
+//!
+//! Live twin: Linux `pie`.
+
+use super::parts::{Line, Period};
+use super::registry::{Place, Registered};
+use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::packet::{Ecn, Packet};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// PIE.
+#[derive(Clone, Debug)]
+pub struct Pie {
+    line: Line,
+    law: Law,
+    probability: f64,
+    /// Accumulated since the last drop, for de-randomisation.
+    accumulated: f64,
+    burst_left: Duration,
+    delay: Duration,
+    delay_old: Duration,
+    updates: Period,
+    random: Stream,
+}
+
+#[derive(Clone, Debug)]
+struct Law {
+    target: Duration,
+    alpha: f64,
+    beta: f64,
+    t_update: Duration,
+    max_burst: Duration,
+    limit: u32,
+    mtu: Bytes,
+    marks: bool,
+}
+
+/// RFC 8033 section 5.5: never drop before this much probability has accumulated,
+const ACCUMULATED_MIN: f64 = 0.85;
+/// always drop once this much has.
+const ACCUMULATED_MAX: f64 = 8.5;
+/// RFC 8033 section 5.1: ECN marks only up to this probability.
+const MARK_BELOW: f64 = 0.1;
+/// RFC 8033 section 4.2: above this delay p rises by 2 % an update regardless.
+const HIGH_DELAY: Duration = Duration::from_ms(250);
+
+impl Registered for Pie {
+    const CARD: Card = Card {
+        name: "pie",
+        title: "PIE",
+        law: "p += alpha (q - target) + beta (q - q_old) every t_update",
+        source: "RFC 8033 sections 4 and 5",
+        differs: &["The delay is the sojourn of the last packet sent; no departure-rate estimator"],
+        live_twin: Some("linux:pie"),
+        params: &[
+            ParamSpec::choice("variant", &["rfc8033", "linux", "ns-3.27"], "Whose defaults."),
+            ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold.")
+                .depends("15; ns-3.27 20"),
+            ParamSpec::number("t_update_ms", "ms", 15.0, (0.1, 10_000.0), "Time between updates of p.")
+                .depends("15; ns-3.27 30"),
+            ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),
+            ParamSpec::number("beta", "1/s", 1.25, (0.0, 100.0), "Weight of the change of delay."),
+            ParamSpec::number("max_burst_ms", "ms", 150.0, (0.0, 100_000.0), "Burst let through untouched.")
+                .depends("150; ns-3.27 100"),
+            ParamSpec::whole("limit_packets", "packets", 1000, (1, 1 << 31), "Most packets held.")
+                .depends("1000 (Linux); ns-3.27 25"),
+            ParamSpec::whole(
+                "mtu",
+                "B",
+                1500,
+                (1, 65_536),
+                "No drops while less than two of these are queued.",
+            ),
+            ParamSpec::flag(
+                "ecn",
+                false,
+                "Mark ECN-capable packets instead of dropping them while p is at most 0.1.",
+            ),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+        let is_ns3 = given.choice("variant") == "ns-3.27";
+        let (target, t_update, burst, limit) =
+            if is_ns3 { (20.0, 30.0, 100.0, 25) } else { (15.0, 15.0, 150.0, 1000) };
+        let time = |name: &str, default: f64| {
+            Duration::from_secs_f64(given.given_number(name).unwrap_or(default) / 1000.0)
+        };
+        let law = Law {
+            target: time("target_ms", target),
+            alpha: given.number("alpha"),
+            beta: given.number("beta"),
+            t_update: time("t_update_ms", t_update),
+            max_burst: time("max_burst_ms", burst),
+            limit: given.given_whole("limit_packets").map_or(limit, |n| n as u32),
+            mtu: given.whole("mtu"),
+            marks: given.flag("ecn"),
+        };
+        Ok(Pie {
+            line: Line::default(),
+            probability: 0.0,
+            accumulated: 0.0,
+            burst_left: law.max_burst,
+            delay: Duration::ZERO,
+            delay_old: Duration::ZERO,
+            updates: Period::new(law.t_update),
+            random: Stream::named(place.seed, "pie"),
+            law,
+        })
+    }
+}
+
+impl QueueDiscipline for Pie {
+    fn enqueue(&mut self, mut packet: Packet, now: Time, fate: &mut Fate) {
+        self.catch_up(now);
+        if self.line.len() >= self.law.limit {
+            self.accumulated = 0.0;
+            fate.drop(packet, DropReason::QueueFull);
+            return;
+        }
+        if self.chooses() {
+            if !(self.law.marks && packet.ecn.is_capable() && self.probability <= MARK_BELOW) {
+                fate.drop(packet, DropReason::Aqm);
+                return;
+            }
+            packet.ecn = Ecn::Ce;
+            fate.mark(packet);
+        }
+        self.line.push(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
+        self.catch_up(now);
+        let packet = self.line.pop()?;
+        self.delay = if self.line.is_empty() { Duration::ZERO } else { now.since(packet.enqueued) };
+        Some(packet)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.line.backlog()
+    }
+}
+
+impl Pie {
+    /// Is the next arrival one to drop or mark?
+    fn chooses(&mut self) -> bool {
+        let is_light = self.delay_old < self.law.target / 2 && self.probability < 0.2;
+        if !self.burst_left.is_zero() || is_light || self.line.bytes() < 2 * self.law.mtu {
+            return false;
+        }
+        self.accumulated = if self.probability > 0.0 { self.accumulated + self.probability } else { 0.0 };
+        if self.accumulated < ACCUMULATED_MIN {
+            return false;
+        }
+        let chosen = self.accumulated >= ACCUMULATED_MAX || self.random.chance(self.probability);
+        if chosen {
+            self.accumulated = 0.0;
+        }
+        chosen
+    }
+
+    #[inline]
+    fn catch_up(&mut self, now: Time) {
+        while self.updates.due(now).is_some() {
+            self.update();
+            let is_at_rest = self.probability == 0.0 && self.delay.is_zero() && self.delay_old.is_zero();
+            if is_at_rest && self.burst_left == self.law.max_burst {
+                self.updates.skip(now);
+            }
+        }
+    }
+
+    fn update(&mut self) {
+        let law = &self.law;
+        self.burst_left = self.burst_left.saturating_sub(law.t_update);
+        self.probability = law.next_probability(self.probability, self.delay, self.delay_old);
+        let is_calm = self.delay < law.target / 2 && self.delay_old < law.target / 2;
+        self.delay_old = self.delay;
+        if self.probability == 0.0 && is_calm {
+            self.burst_left = law.max_burst;
+            self.accumulated = 0.0;
+        }
+    }
+}
+
+impl Law {
+    fn next_probability(&self, p: f64, delay: Duration, delay_old: Duration) -> f64 {
+        let (q, q_old, target) = (delay.as_secs_f64(), delay_old.as_secs_f64(), self.target.as_secs_f64());
+        // RFC 8033 section 4.2 and 5: steps shrink with p.
+        let shrink = match p {
+            p if p < 1e-6 => 2048.0,
+            p if p < 1e-5 => 512.0,
+            p if p < 1e-4 => 128.0,
+            p if p < 1e-3 => 32.0,
+            p if p < 1e-2 => 8.0,
+            p if p < 1e-1 => 2.0,
+            _ => 1.0,
+        };
+        let mut step = (self.alpha * (q - target) + self.beta * (q - q_old)) / shrink;
+        if p >= 0.1 && step > 0.02 {
+            step = 0.02;
+        }
+        if delay > HIGH_DELAY {
+            step += 0.02;
+        }
+        let mut p = p + step;
+        if delay.is_zero() && delay_old.is_zero() {
+            p *= 1.0 - 1.0 / 64.0;
+        }
+        p.clamp(0.0, 1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Params;
+
+    fn pie() -> Pie {
+        let params = Params::new();
+        let given = Checked::new(&Pie::CARD, &params, "q").unwrap();
+        Pie::new(&given, &Place { rate: None, seed: 1 }).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_probability(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} against {expected}");
+    }
+
+    #[test]
+    fn one_update_is_the_controllers_sum() {
+        let law = pie().law;
+        let ms = Duration::from_ms;
+        // 0.125 · 10 ms + 1.25 · 5 ms = 0.0075.
+        assert_probability(law.next_probability(0.2, ms(25), ms(20)), 0.2075);
+        assert_probability(law.next_probability(0.05, ms(25), ms(20)), 0.05 + 0.0075 / 2.0);
+        assert_probability(law.next_probability(0.005, ms(25), ms(20)), 0.005 + 0.0075 / 8.0);
+        assert_probability(law.next_probability(0.0, ms(25), ms(20)), 0.0075 / 2048.0);
+    }
+
+    #[test]
+    fn steps_are_bounded_above_ten_percent_and_pushed_at_high_delay() {
+        let law = pie().law;
+        let ms = Duration::from_ms;
+        assert_probability(law.next_probability(0.2, ms(200), ms(100)), 0.22);
+        assert_probability(law.next_probability(0.2, ms(300), ms(300)), 0.2 + 0.02 + 0.02);
+        assert_probability(law.next_probability(0.99, ms(300), ms(300)), 1.0);
+    }
+
+    #[test]
+    fn probability_decays_when_idle() {
+        let law = pie().law;
+        // The integral term still pulls by α·target before the decay applies.
+        let expected = (0.5 - 0.125 * 0.015) * (1.0 - 1.0 / 64.0);
+        assert_probability(law.next_probability(0.5, Duration::ZERO, Duration::ZERO), expected);
+    }
+
+    #[test]
+    fn drops_are_spread_by_accumulation() {
+        let mut pie = pie();
+        (pie.burst_left, pie.delay_old, pie.probability) = (Duration::ZERO, Duration::from_ms(20), 0.1);
+        let packet = Packet {
+            slot: 0,
+            flow: crate::packet::FlowId(0),
+            bytes: 1500,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: false,
+            enqueued: Time::ZERO,
+        };
+        (0..4).for_each(|_| pie.line.push(packet));
+        let mut gaps = Vec::new();
+        let mut gap = 0;
+        for _ in 0..20_000 {
+            gap += 1;
+            if pie.chooses() {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        // Nine arrivals to accumulate 0.85, forced at the 85th: 9 + a geometric wait of mean 10, less one.
+        assert!(gaps.iter().all(|gap| (9..=85).contains(gap)));
+        let mean = f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
+        assert!((17.0..19.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn updates_are_made_at_their_due_times_however_late() {
+        let (mut early, mut late) = (pie(), pie());
+        for pie in [&mut early, &mut late] {
+            (pie.probability, pie.delay, pie.delay_old) = (0.3, Duration::from_ms(30), Duration::from_ms(20));
+        }
+        for t in 0..1000 {
+            early.catch_up(Time::from_us(t * 997));
+        }
+        early.catch_up(Time::from_ms(1000));
+        late.catch_up(Time::from_ms(1000));
+        assert_eq!(early.probability, late.probability);
+        assert_eq!(early.burst_left, late.burst_left);
+    }
+}

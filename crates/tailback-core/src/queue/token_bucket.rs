@@ -1,0 +1,120 @@
+//! Token bucket: a FIFO that lets packets go at a rate, after bursts of up to a bucketful.
+//!
+//! Law: the bucket gains rate/8 bytes a second up to `burst`; a packet goes when the bucket holds its bytes, and
+//! takes them out.
+//! Source: Linux 5.10 sch_tbf.c, without peak rate; RFC 2697 section 3 for the single bucket.
+//!
+//! Differs from the source:
+//! - Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s.
+//!
+//! Live twin: Linux `tbf`.
+
+use super::parts::Line;
+use super::registry::{Place, Registered};
+use super::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::packet::Packet;
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// Tokens are counted in units of 1/(8·10¹²) byte, so that rate [bit/s] × time [ps] is a whole number of them.
+const TOKENS_PER_BYTE: u128 = 8_000_000_000_000;
+
+/// A token bucket.
+#[derive(Clone, Debug)]
+pub struct TokenBucket {
+    line: Line,
+    rate: u64,
+    burst: Bytes,
+    limit: Bytes,
+    tokens: u128,
+    /// When `tokens` was right.
+    counted: Time,
+}
+
+impl Registered for TokenBucket {
+    const CARD: Card = Card {
+        name: "token_bucket",
+        title: "Token bucket",
+        law: "a packet goes when the bucket, filled at rate up to burst, holds its bytes",
+        source: "Linux 5.10 sch_tbf.c; RFC 2697",
+        differs: &["Tokens are exact; no peak rate"],
+        live_twin: Some("linux:tbf"),
+        params: &[
+            ParamSpec::whole(
+                "rate_bps",
+                "bit/s",
+                0,
+                (1, 1_000_000_000_000_000),
+                "Rate at which the bucket fills.",
+            )
+            .depends("the link's rate"),
+            ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
+                .depends("4 ms of the rate (HZ 250), at least 3000"),
+            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
+                .depends("burst and 50 ms of the rate"),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+        let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(place.rate) else {
+            return Err(given.refuse("rate_bps", "neither it nor the link's rate is known", "Give rate_bps"));
+        };
+        let burst = given.given_whole("burst").unwrap_or(rate.bytes_in(Duration::from_ms(4)).max(3000));
+        let limit = given.given_whole("limit_bytes").unwrap_or(burst + rate.bytes_in(Duration::from_ms(50)));
+        Ok(TokenBucket {
+            line: Line::default(),
+            rate: rate.as_bps(),
+            burst,
+            limit,
+            tokens: u128::from(burst) * TOKENS_PER_BYTE,
+            counted: Time::ZERO,
+        })
+    }
+}
+
+impl QueueDiscipline for TokenBucket {
+    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+        let bytes = Bytes::from(packet.bytes);
+        if bytes > self.burst || self.line.bytes() + bytes > self.limit {
+            fate.drop(packet, DropReason::QueueFull);
+            return;
+        }
+        self.line.push(packet);
+    }
+
+    fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
+        let need = tokens_for(self.line.head()?);
+        self.fill(now);
+        if self.tokens < need {
+            return None;
+        }
+        self.tokens -= need;
+        self.line.pop()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.line.backlog()
+    }
+
+    fn ready_at(&self, now: Time) -> Option<Time> {
+        let missing = tokens_for(self.line.head()?).saturating_sub(self.tokens_at(now));
+        Some(now + Duration::from_ps(missing.div_ceil(u128::from(self.rate)) as u64))
+    }
+}
+
+impl TokenBucket {
+    fn tokens_at(&self, now: Time) -> u128 {
+        let gained = u128::from(self.rate) * u128::from(now.since(self.counted).as_ps());
+        (self.tokens + gained).min(u128::from(self.burst) * TOKENS_PER_BYTE)
+    }
+
+    fn fill(&mut self, now: Time) {
+        self.tokens = self.tokens_at(now);
+        self.counted = now;
+    }
+}
+
+fn tokens_for(packet: &Packet) -> u128 {
+    u128::from(packet.bytes) * TOKENS_PER_BYTE
+}
