@@ -1,0 +1,405 @@
+"""Reports: one self-contained HTML file that loads nothing from anywhere.
+
+`write` serves a single result and a study; a study's report is written by `Study.run`, with its figures beside it.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from .. import metrics, plots
+from ..metrics import Rows
+from ..metrics.rows import Floats
+from ..plots import flows as who
+from ..plots.recipes import POINTS, Curve
+from ..plots.style import BLACK, INK, house_style
+from . import interactive
+
+if TYPE_CHECKING:
+    from ..studies.framework import ClaimResult, Data, Study, StudyResult
+
+__all__ = ["claims_html", "single", "write", "write_study"]
+
+
+@cache
+def _template() -> Any:
+    text = files(__name__).joinpath("template.html").read_text(encoding="utf-8")
+    return Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True).from_string(text)
+
+
+@cache
+def _plotlyjs() -> Markup:
+    from plotly.offline import get_plotlyjs
+
+    # The library is ours to trust; only the closing tag must not end our script element early.
+    return Markup(str(get_plotlyjs()).replace("</script", "<\\/script"))
+
+
+def _json(value: Any) -> Markup:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    # Inside a script element only "</" and "<!--" could be taken for mark-up.
+    return Markup(text.replace("<", "\\u003c"))
+
+
+def _png(figure: Figure) -> str:
+    out = io.BytesIO()
+    with house_style():
+        figure.savefig(out, format="png", dpi=160, bbox_inches="tight", pad_inches=0.05)
+    return base64.b64encode(out.getvalue()).decode("ascii")
+
+
+def _page(**parts: Any) -> str:
+    defaults: dict[str, Any] = {
+        "subtitle": "",
+        "tiles": [],
+        "claims": None,
+        "plots": [],
+        "tables": [],
+        "explorer": None,
+        "notes": [],
+        "provenance": [],
+        "sources": [],
+        "contents": [],
+        "specs": {},
+    }
+    page = defaults | parts
+    page["specs"] = _json(page["specs"])
+    return str(_template().render(plotlyjs=_plotlyjs(), **page))
+
+
+def write(what: Any, path: str | Path) -> Path:
+    """Write the report of a result, or of a study that was run, as one HTML file.
+
+    The file appears whole or not at all.
+    """
+    from ..studies.framework import StudyResult
+    from ..studies.store import write_text
+
+    target = Path(path)
+    if isinstance(what, StudyResult):
+        if what.report_path.resolve() != target.resolve():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(what.report_path, target)
+        return target
+    write_text(target, single(what))
+    return target
+
+
+# --- Single results -------------------------------------------------------------------------------------------
+
+
+def single(result: Any) -> str:
+    """The report of one result as HTML text: what was counted, time series static and interactive, the scenario."""
+    rows = Rows.of(result)
+    shown = []
+    specs = {}
+    for name, title in _fitting(rows):
+        recipe = plots.get(name)
+        try:
+            figure = recipe(rows)
+        except (plots.MissingRows, ValueError):
+            continue
+        spec = _overview_spec(rows) if name == "overview" else None
+        if spec:
+            specs[name] = spec
+        caption = recipe.doc.split("\n\n", 1)[0].replace("\n", " ")
+        shown.append(_plot_entry(name, title, caption, figure, live=spec is not None, opened=spec is not None))
+    meta = rows.meta
+    provenance = [
+        ("name", rows.name or "–"),
+        ("seed", str(rows.seed)),
+        ("simulated", f"{rows.duration_s:g} s"),
+        *((str(k), str(v)) for k, v in meta.items() if k in ("version", "engine", "command", "python", "platform")),
+    ]
+    toml = getattr(result, "toml", "")
+    sources = [("Scenario (TOML)", toml)] if toml else []
+    sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
+    tables = [_flow_table(rows), _link_table(rows)]
+    return _page(
+        title=rows.name or "One run",
+        subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if _rated(rows) else "",
+        tiles=_tiles(rows),
+        plots=shown,
+        tables=tables,
+        provenance=provenance,
+        sources=sources,
+        contents=[("figures", "Figures"), ("flows", "Flows"), ("links", "Links"), ("again", "Run it again")],
+        specs={"figures": specs},
+    )
+
+
+def _rated(rows: Rows) -> bool:
+    return any(rows.link_spec(i).get("rate_bps") for i in rows.route(0))
+
+
+def _fitting(rows: Rows) -> list[tuple[str, str]]:
+    wanted = ["overview"]
+    if rows.tcp_flows and rows.has("congestion") and (rows.has("polls") or rows.has("segments")):
+        if len(metrics.epochs(rows, rows.tcp_flows[0])):
+            wanted.append("cwnd-and-queue")
+    if rows.udp_flows and rows.has("packets"):
+        wanted.append("delay-cdf")
+        if rows.tcp_flows:
+            wanted.append("delay-vs-occupancy")
+    wanted += ["throughput", "loss"]
+    return [(name, plots.get(name).title) for name in wanted]
+
+
+def _plot_entry(
+    name: str, title: str, caption: str, figure: Figure, *, live: bool, opened: bool = False, saved: str = ""
+) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": title,
+        "caption": caption,
+        "png": _png(figure),
+        "width": round(figure.get_figwidth() * 118),
+        "live": live,
+        "open": opened,
+        "files": saved,
+    }
+
+
+def _overview_spec(rows: Rows) -> dict[str, Any] | None:
+    """The overview to zoom into: state, queue and delay on one time axis."""
+    stack: list[tuple[str, Sequence[Curve], float | None]] = []
+
+    def thin(series: tuple[Floats, Floats], scale: float, label: str, colour: str) -> Curve:
+        t, v = metrics.decimate(*series, POINTS)
+        return Curve(label, t, v * scale, colour)
+
+    if rows.has("polls") or rows.has("segments"):
+        windows, times = [], []
+        for position, flow in enumerate(rows.tcp_flows):
+            try:
+                series = metrics.cwnd_series(rows, flow)
+            except plots.MissingRows:
+                continue
+            if len(series[0]) == 0:
+                continue
+            name = rows.flow_names[flow]
+            colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
+            windows.append(thin(series, 1.0 / rows.mss(flow), name, colour))
+            if rows.has("polls"):
+                times.append(thin(metrics.web100_series(rows, flow, "srtt_s"), 1e3, name, colour))
+        if windows:
+            stack.append(("cwnd (segments)", windows, None))
+        if times:
+            stack.append(("smoothed RTT (ms)", times, None))
+    if rows.has("queue_polls") or rows.scenario.get("instruments", {}).get("queues"):
+        limit = rows.limit_bytes(rows.bottleneck)
+        stack.append(("queue (kB)", [thin(metrics.backlog_series(rows), 1e-3, "queue", INK)], limit / 1e3))
+    if rows.has("packets"):
+        delays = [
+            thin(metrics.one_way_delay(rows, flow), 1e3, rows.flow_names[flow], BLACK)
+            for flow in rows.udp_flows
+            if len(rows.of_flow("packets", flow)["index"])
+        ]
+        if delays:
+            stack.append(("one-way delay (ms)", delays, None))
+    return interactive.stacked(stack) if stack else None
+
+
+def _tiles(rows: Rows) -> list[dict[str, str]]:
+    tiles = []
+    for flow in rows.tcp_flows[:4]:
+        tiles.append(
+            {
+                "value": f"{metrics.goodput(rows, flow) / 1e6:.2f} Mbit/s",
+                "name": f"goodput, {rows.flow_names[flow]}",
+                "kind": "",
+            }
+        )
+    if rows.has("packets"):
+        for flow in rows.udp_flows[:2]:
+            median = float(metrics.delay_quantiles(rows, flow, (0.5,))[0]) * 1e3
+            tiles.append(
+                {"value": f"{median:.1f} ms", "name": f"median induced delay, {rows.flow_names[flow]}", "kind": ""}
+            )
+    if _rated(rows):
+        tiles.append({"value": f"{100 * metrics.utilisation(rows):.1f} %", "name": "utilisation", "kind": ""})
+        tiles.append({"value": f"{100 * metrics.loss_rate(rows):.2g} %", "name": "packets dropped", "kind": ""})
+    return tiles
+
+
+def _text(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else format(value, form)
+
+
+def _flow_table(rows: Rows) -> dict[str, Any]:
+    counted = []
+    for flow, name in enumerate(rows.flow_names):
+        totals = {key: column[0] for key, column in rows.of_flow("flows", flow).items()}
+        counted.append(
+            [
+                name,
+                who.title_of(rows, flow),
+                _text(metrics.goodput(rows, flow) / 1e6, ".3f"),
+                f"{int(totals['packets_sent']):,}",
+                f"{int(totals['packets_dropped']):,}",
+                f"{int(totals['segments_retransmitted']):,}",
+                f"{int(totals['recoveries'])}",
+                f"{int(totals['timeouts'])}",
+                _text(1e3 * float(totals["rtt_min_s"]), ".2f"),
+                _text(1e3 * float(totals["srtt_s"]), ".2f"),
+            ]
+        )
+    columns = ["flow", "sender", "goodput (Mbit/s)", "packets", "dropped", "retransmitted", "recoveries", "timeouts",
+               "smallest RTT (ms)", "last smoothed RTT (ms)"]  # fmt: skip
+    return {
+        "name": "flows",
+        "title": "Flows",
+        "caption": "Counted over the whole run.",
+        "columns": columns,
+        "rows": counted,
+        "names": 2,
+    }
+
+
+def _link_table(rows: Rows) -> dict[str, Any]:
+    counted = []
+    for link, name in enumerate(rows.link_names):
+        totals = {key: column[0] for key, column in rows.of_link("links", link).items()}
+        spec = rows.link_spec(link)
+        rated = bool(spec.get("rate_bps"))
+        counted.append(
+            [
+                name,
+                str(spec["queue"]["discipline"]) if rated else "–",
+                who.speed(rows.rate_bps(link)) if rated else "∞",
+                f"{1e3 * float(spec.get('delay_ps', 0)) / 1e12:g}",
+                f"{int(totals['arrived']):,}",
+                f"{int(totals['dropped']):,}",
+                f"{int(totals['marked']):,}",
+                _text(100 * metrics.utilisation(rows, link), ".2f") if rated else "–",
+                f"{float(totals['backlog_bytes_mean']) / 1e3:,.2f}",
+                f"{float(totals['backlog_bytes_max']) / 1e3:,.2f}",
+            ]
+        )
+    columns = ["link", "queue", "rate", "delay (ms)", "packets", "dropped", "marked", "utilisation (%)",
+               "mean queue (kB)", "largest queue (kB)"]  # fmt: skip
+    return {
+        "name": "links",
+        "title": "Links",
+        "caption": "Counted over the whole run.",
+        "columns": columns,
+        "rows": counted,
+        "names": 2,
+    }
+
+
+# --- Studies --------------------------------------------------------------------------------------------------
+
+
+def write_study(study: Study, data: Data, result: StudyResult, *, progress: bool = False) -> Path:
+    """Draw a study's figures (PNG and PDF into `figures/`) and write its report; fills in `result.figures`."""
+    from ..studies.store import write_text
+
+    folder = result.folder / "figures"
+    entries, specs = [], {}
+    for plot in study.plots:
+        figure = plot.draw(data)
+        saved = plots.save(figure, folder / plot.name)
+        spec = plot.interactive(data) if plot.interactive else None
+        if spec:
+            specs[plot.name] = spec
+        names = ", ".join(f"figures/{path.name}" for path in saved)
+        entries.append(_plot_entry(plot.name, plot.title, plot.caption, figure, live=spec is not None, saved=names))
+        result.figures.append(
+            {"name": plot.name, "title": plot.title, "files": [str(Path("figures") / path.name) for path in saved]}
+        )
+    explorer = study.explorer(data)
+    page = _page(
+        title=result.title,
+        subtitle=result.paper,
+        tiles=_study_tiles(result),
+        claims=Markup(_claims_table(result.claims)),
+        plots=entries,
+        tables=[vars(table) | {"names": 2 if table.columns[1] == "sender" else 1} for table in result.tables],
+        explorer=explorer is not None,
+        notes=result.meta["notes"],
+        provenance=_provenance(result),
+        sources=_sources(data),
+        contents=[
+            ("claims", "Claims"),
+            ("figures", "Figures"),
+            *((table.name, table.title.split(" (")[0].split(":")[0]) for table in result.tables),
+            *([("explorer", "Look at any run")] if explorer else []),
+            ("again", "Run it again"),
+        ],
+        specs={"figures": specs, "explorer": explorer},
+    )
+    write_text(result.report_path, page)
+    return result.report_path
+
+
+def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
+    kinds = {"reproduced": "good", "partly": "some", "not": "bad"}
+    tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
+    tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
+    tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
+    if result.meta["grid_wall_s"] and not result.cells_reused:
+        tiles.append(
+            {"value": f"{result.meta['grid_wall_s']:.0f} s", "name": f"on {result.meta['cores']} cores", "kind": ""}
+        )
+    return tiles
+
+
+def _provenance(result: StudyResult) -> list[tuple[str, str]]:
+    meta = result.meta
+    return [
+        ("command", str(meta["command"])),
+        ("seeds", ", ".join(str(seed) for seed in meta["seeds"])),
+        ("engine", str(meta["engine"])),
+        ("cells", str(meta["cells"])),
+        ("Python", str(meta["python"])),
+        ("platform", str(meta["platform"])),
+    ]
+
+
+def _sources(data: Data) -> list[tuple[str, str]]:
+    shown = [cell for cell in data.cells.values() if cell.keep_tables][:8] or list(data.cells.values())[:1]
+    return [(f"Scenario: {cell.label}", cell.scenario.to_toml()) for cell in shown]
+
+
+def _claims_table(claims: Sequence[ClaimResult]) -> str:
+    out = ["<table><thead><tr><th>claim</th><th>what the paper says</th><th>paper</th><th>ours</th><th>spread</th>"
+           "<th>verdict</th><th>figure</th></tr></thead><tbody>"]  # fmt: skip
+    for claim in claims:
+        e = _escaped(vars(claim))
+        out.append(
+            f'<tr class="claim" id="{e["id"]}"><td><b>{e["id"]}</b></td><td>{e["text"]} '
+            f'<span class="soft small">({e["where"]})</span></td><td>{e["paper"]}</td><td><b>{e["ours"]}</b></td>'
+            f'<td class="soft">{e["spread"]}</td><td><span class="badge {e["verdict"]}">{e["verdict"]}</span></td>'
+            f'<td><a href="#{e["figure"]}">{e["figure"]}</a></td></tr>'
+        )
+        note = f"<br><b>Details.</b> {e['note']}." if e["note"] else ""
+        out.append(
+            f'<tr class="how"><td></td><td colspan="6"><details><summary>how</summary><div class="in"><b>Measured.</b> '
+            f"{e['definition']}.<br><b>Rule.</b> {e['threshold']}.{note}</div></details></td></tr>"
+        )
+    out.append("</tbody></table>")
+    return "".join(out)
+
+
+def _escaped(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: html.escape(str(value)) for name, value in values.items()}
+
+
+def claims_html(result: StudyResult) -> str:
+    """The claims table alone, for notebooks."""
+    return _claims_table(result.claims)

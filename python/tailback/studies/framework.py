@@ -1,0 +1,500 @@
+"""A study is a grid of scenarios, what to keep of each run, claims with rules fixed beforehand, and figures.
+
+A cell's metrics are taken right after its run, in the worker that ran it, so that big tables are let go at once;
+only summaries stay. Each summary is written to disk atomically, and an interrupted study resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from matplotlib.figure import Figure
+
+from .store import Store, engine_fingerprint, write_text
+from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED, Rule
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tailback.result import Result
+    from tailback.scenario import Scenario
+
+Summary = dict[str, Any]
+
+GRID, ABLATION = "grid", "ablation"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario of a study, to be run with several seeds."""
+
+    key: str
+    label: str
+    scenario: Scenario
+    factors: Mapping[str, Any]
+    role: str = GRID
+    cost: float = 1.0
+    """How long it takes compared with others: longest go first."""
+    keep_tables: bool = False
+    """Save the first seed's tables as Parquet, for figures."""
+    seeds: int | None = None
+    """At most this many seeds; `None`: as many as the study."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A claim's value for one seed, with what it was made of."""
+
+    value: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something a paper says, how it is measured here and when it counts as reproduced."""
+
+    id: str
+    text: str
+    kind: str
+    paper: str
+    unit: str
+    definition: str
+    measure: Callable[[Data, int], Measured | None]
+    rule: Rule
+    figure: str
+    where: str = ""
+    remark: Callable[[Data], str] | None = None
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim with what came out."""
+
+    id: str
+    text: str
+    kind: str
+    where: str
+    paper: str
+    ours: str
+    spread: str
+    values: list[float]
+    unit: str
+    verdict: str
+    threshold: str
+    definition: str
+    figure: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of a study: static always, interactive where zooming helps."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Data], Figure]
+    interactive: Callable[[Data], dict[str, Any] | None] | None = None
+
+
+@dataclass
+class Data:
+    """Everything a claim or a figure may read: summaries by cell and seed, tables of the figure cells."""
+
+    cells: Mapping[str, Cell]
+    summaries: Mapping[tuple[str, int], Summary]
+    seeds: tuple[int, ...]
+    folder: Path
+    _open: dict[str, Any] = field(default_factory=dict)
+
+    def get(self, key: str, seed: int) -> Summary | None:
+        """Summary of a cell and seed, or `None` if it was not run."""
+        return self.summaries.get((key, seed))
+
+    def over_seeds(self, key: str) -> list[Summary]:
+        """All seeds' summaries of a cell."""
+        return [s for seed in self.seeds if (s := self.get(key, seed)) is not None]
+
+    def first(self, key: str) -> Summary | None:
+        """Summary of the first seed."""
+        return self.get(key, self.seeds[0])
+
+    def result(self, key: str) -> Any:
+        """The saved tables of a figure cell (first seed)."""
+        if key not in self._open:
+            from tailback.result import open_result
+
+            self._open[key] = open_result(self.folder / "tables" / key)
+        return self._open[key]
+
+    def has_tables(self, key: str) -> bool:
+        """Were this cell's tables kept?"""
+        return (self.folder / "tables" / key / "meta.json").exists()
+
+
+@dataclass(frozen=True)
+class TableOut:
+    """A table of the report."""
+
+    name: str
+    title: str
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass
+class StudyResult:
+    """What a study came to."""
+
+    study: str
+    title: str
+    paper: str
+    folder: Path
+    report_path: Path
+    claims: list[ClaimResult]
+    tables: list[TableOut]
+    figures: list[dict[str, Any]]
+    meta: dict[str, Any]
+    wall_s: float
+    simulated_s: float
+    cells_run: int
+    cells_reused: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`; numbers that do not exist are null."""
+        return cast(
+            dict[str, Any],
+            _plain(
+                {
+                    "study": self.study,
+                    "title": self.title,
+                    "paper": self.paper,
+                    "report": str(self.report_path),
+                    "claims": [asdict(claim) for claim in self.claims],
+                    "tables": [asdict(table) for table in self.tables],
+                    "figures": self.figures,
+                    "meta": self.meta,
+                    "wall_s": self.wall_s,
+                    "simulated_s": self.simulated_s,
+                    "cells_run": self.cells_run,
+                    "cells_reused": self.cells_reused,
+                }
+            ),
+        )
+
+    def verdicts(self) -> dict[str, int]:
+        """How many claims came to which verdict."""
+        counted = dict.fromkeys((REPRODUCED, PARTLY, NOT, UNMEASURED), 0)
+        for claim in self.claims:
+            counted[claim.verdict] += 1
+        return {word: count for word, count in counted.items() if count}
+
+    def print(self, console: Console) -> None:
+        """Show the claims table and where the report lies."""
+        from rich.table import Table
+        from rich.text import Text
+
+        colours = {REPRODUCED: "green", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
+        table = Table(title=self.title, title_justify="left", header_style="bold", pad_edge=False)
+        for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "figure"):
+            table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))
+        for claim in self.claims:
+            table.add_row(
+                claim.id,
+                Text(claim.text),
+                Text(claim.paper),
+                Text(claim.ours),
+                Text(claim.spread),
+                Text(claim.verdict, style=colours[claim.verdict]),
+                claim.figure,
+            )
+        console.print(table)
+        summary = ", ".join(f"{count} {word}" for word, count in self.verdicts().items())
+        console.print(f"{summary}; {self.cells_run} runs in {self.wall_s:.1f} s, {self.cells_reused} reused")
+        console.print(Text(f"report: {self.report_path}"), soft_wrap=True)
+
+    def _repr_html_(self) -> str:
+        """Claims table for notebooks."""
+        from tailback.report import claims_html
+
+        return claims_html(self)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A paper's experiment, as code."""
+
+    name: str
+    title: str
+    paper: str
+    doc: str
+    revision: str
+    """Changes when the extraction does, so that old cells are not mixed with new ones."""
+    grid: Callable[[bool], list[Cell]]
+    extract: Callable[[Cell, Result], Summary]
+    claims: Sequence[Claim]
+    plots: Sequence[Plot]
+    tables: Callable[[Data], list[TableOut]]
+    notes: Callable[[Data], list[str]] = lambda _: []
+    explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
+
+    def run(
+        self,
+        out: Path,
+        *,
+        seeds: int = 5,
+        quick: bool = False,
+        progress: bool = True,
+        cancel: Any = None,
+        workers: int | None = None,
+    ) -> StudyResult:
+        """Run what is missing, judge the claims, draw the figures, write the report.
+
+        Parameters
+        ----------
+        out
+            Folder of the study; finished cells found there are used again.
+        seeds
+            How many seeds each cell is run with: 1, 2, … `seeds`.
+        quick
+            Only the cells that most figures need, with one seed; claims without data say so.
+        progress
+            Show a progress bar (on a terminal).
+        cancel
+            A `tailback.Cancel` to stop the runs from another thread.
+        workers
+            Threads; `None`: one a core.
+        """
+        if seeds < 1:
+            raise ValueError(f"a study needs at least one seed, not {seeds}")
+        began = time.perf_counter()
+        out = Path(out)
+        out.mkdir(parents=True, exist_ok=True)
+        cells = {cell.key: cell for cell in self.grid(quick)}
+        numbers = tuple(range(1, (1 if quick else seeds) + 1))
+        store = Store(out / "cells", f"{self.name}/{self.revision}")
+        summaries: dict[tuple[str, int], Summary] = {}
+        missing: list[tuple[Cell, int, Scenario, str]] = []
+        for cell in cells.values():
+            for seed in numbers[: cell.seeds]:
+                scenario = cell.scenario.with_({}, seed=seed)
+                key = store.key(scenario.to_json())
+                kept = store.load(key)
+                tables_there = not (cell.keep_tables and seed == numbers[0]) or _tables_of(out, cell.key) == key
+                if kept is not None and tables_there:
+                    summaries[cell.key, seed] = kept
+                else:
+                    missing.append((cell, seed, scenario, key))
+        missing.sort(key=lambda item: -item[0].cost)
+        reused = len(summaries)
+        grid_wall = self._run_missing(out, missing, numbers[0], store, summaries, progress, cancel, workers)
+        data = Data(cells, summaries, numbers, out)
+        return self._finish(data, began, grid_wall, len(missing), reused, quick, progress)
+
+    def _run_missing(
+        self,
+        out: Path,
+        missing: Sequence[tuple[Cell, int, Scenario, str]],
+        first_seed: int,
+        store: Store,
+        summaries: dict[tuple[str, int], Summary],
+        progress: bool,
+        cancel: Any,
+        workers: int | None,
+    ) -> float:
+        from tailback.run import run_each
+
+        if not missing:
+            return 0.0
+        by_identity = {(cell.key, seed): (cell, key) for cell, seed, _, key in missing}
+
+        def keep(result: Result) -> tuple[tuple[str, int], Summary]:
+            identity = (result.name, result.seed)
+            cell, key = by_identity[identity]
+            summary = self.extract(cell, result)
+            if cell.keep_tables and result.seed == first_seed:
+                folder = out / "tables" / cell.key
+                result.save(folder)
+                write_text(folder / "cell", key)
+            return identity, summary
+
+        began = time.perf_counter()
+        with _bar(self.title, [cell.cost for cell, *_ in missing], progress) as advance:
+            runs = run_each([scenario for *_, scenario, _ in missing], workers=workers, cancel=cancel, then=keep)
+            for _, (identity, summary) in runs:
+                store.save(by_identity[identity][1], summary)
+                summaries[identity] = summary
+                advance(by_identity[identity][0].cost)
+        return time.perf_counter() - began
+
+    def _finish(
+        self, data: Data, began: float, grid_wall: float, ran: int, reused: int, quick: bool, progress: bool
+    ) -> StudyResult:
+        from tailback import report
+
+        claims = [judge(claim, data) for claim in self.claims]
+        result = StudyResult(
+            study=self.name,
+            title=self.title,
+            paper=self.paper,
+            folder=data.folder,
+            report_path=data.folder / "report.html",
+            claims=claims,
+            tables=self.tables(data),
+            figures=[],
+            meta={
+                "engine": engine_fingerprint(),
+                "seeds": list(data.seeds),
+                "quick": quick,
+                "cells": len(data.cells),
+                "grid_wall_s": round(grid_wall, 2),
+                "grid_runs": ran,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "cores": os.cpu_count(),
+                "notes": self.notes(data),
+                "command": f"tailback study {self.name}" + (" --quick" if quick else f" --seeds {len(data.seeds)}"),
+            },
+            wall_s=0.0,
+            simulated_s=sum(data.cells[key].scenario.duration.seconds for key, _ in data.summaries),
+            cells_run=ran,
+            cells_reused=reused,
+        )
+        report.write_study(self, data, result, progress=progress)
+        result.wall_s = time.perf_counter() - began
+        write_text(data.folder / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
+        write_text(data.folder / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+        return result
+
+
+def judge(claim: Claim, data: Data) -> ClaimResult:
+    """Measure a claim for every seed and apply its rule to the median."""
+    values: list[float] = []
+    parts: dict[str, list[float]] = {}
+    for seed in data.seeds:
+        measured = claim.measure(data, seed)
+        if measured is None or math.isnan(measured.value):
+            continue
+        values.append(measured.value)
+        for name, part in measured.parts.items():
+            parts.setdefault(name, []).append(part)
+    middle = statistics.median(values) if values else float("nan")
+    each = [claim.rule.verdict(value) for value in values]
+    notes = [f"{name} {statistics.median(series):.3g}" for name, series in parts.items() if series]
+    if len(set(each)) > 1:
+        notes.append("single seeds: " + ", ".join(f"{each.count(v)} {v}" for v in dict.fromkeys(each)))
+    if claim.remark is not None and values:
+        notes.append(claim.remark(data))
+    return ClaimResult(
+        id=claim.id,
+        text=claim.text,
+        kind=claim.kind,
+        where=claim.where,
+        paper=claim.paper,
+        ours=f"{middle:.3g}{claim.unit}" if values else "–",
+        spread=f"{min(values):.3g} … {max(values):.3g}" if len(values) > 1 else "one seed" if values else "–",
+        values=values,
+        unit=claim.unit,
+        verdict=claim.rule.verdict(middle),
+        threshold=claim.rule.words(),
+        definition=claim.definition,
+        figure=claim.figure,
+        note="; ".join(note for note in notes if note),
+    )
+
+
+def _tables_of(out: Path, key: str) -> str | None:
+    try:
+        return (out / "tables" / key / "cell").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+class _Advance:
+    def __init__(self, bar: Any, task: Any) -> None:
+        self.bar, self.task = bar, task
+
+    def __enter__(self) -> Callable[[float], None]:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def __call__(self, cost: float) -> None:
+        self.bar.update(self.task, advance=cost)
+
+
+def _bar(title: str, costs: Sequence[float], progress: bool) -> Any:
+    """A progress bar whose steps weigh what their runs cost, on standard error, only on a terminal."""
+    if not progress or not sys.stderr.isatty():
+        return nullcontext(lambda _: None)
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    return _Advance(bar, bar.add_task(title, total=sum(costs)))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def load(out: Path) -> StudyResult:
+    """Read a finished study back from its folder."""
+    stored = json.loads((Path(out) / "study.json").read_text(encoding="utf-8"))
+    return StudyResult(
+        study=stored["study"],
+        title=stored["title"],
+        paper=stored["paper"],
+        folder=Path(out),
+        report_path=Path(out) / "report.html",
+        claims=[ClaimResult(**claim) for claim in stored["claims"]],
+        tables=[TableOut(**table) for table in stored["tables"]],
+        figures=stored["figures"],
+        meta=stored["meta"],
+        wall_s=stored["wall_s"],
+        simulated_s=stored["simulated_s"],
+        cells_run=stored["cells_run"],
+        cells_reused=stored["cells_reused"],
+    )
+
+
+def is_study(path: Path) -> bool:
+    """Does this folder hold a finished study?"""
+    return (Path(path) / "study.json").is_file()
+
+
+def chunks(values: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    """Consecutive parts of at most `size`."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]

@@ -1,0 +1,89 @@
+"""Figures: every recipe draws, says what it needs, and writes whole files."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.figure import Figure
+from synthetic import sawtooth
+
+from tailback import plots
+from tailback.metrics import Rows
+
+
+@pytest.mark.parametrize("name", plots.names())
+def test_every_recipe_draws_one_result(name):
+    figure = plots.get(name)(sawtooth())
+    assert isinstance(figure, Figure)
+    assert figure.axes
+
+
+@pytest.mark.parametrize("name", plots.names())
+def test_every_recipe_draws_several_results(name):
+    figure = plots.get(name)({"one": sawtooth(), "two": sawtooth(period_s=4.0, depth=0.4)})
+    assert figure.axes
+
+
+@pytest.mark.parametrize("name", plots.names())
+def test_axes_carry_units_or_say_share(name):
+    figure = plots.get(name)(sawtooth())
+    labelled = [ax.get_ylabel() or ax.get_xlabel() for ax in figure.axes if ax.get_visible()]
+    assert any(labelled)
+    for text in filter(None, labelled):
+        assert any(mark in text for mark in ("(", "share", "per", "%", "growth")), text
+
+
+def test_default_figure_exists():
+    assert plots.default in plots.names()
+
+
+def test_unknown_figure_suggests_the_nearest():
+    with pytest.raises(plots.UnknownFigure, match="delay-cdf"):
+        plots.get("delay-cfd")
+
+
+def test_a_figure_whose_instrument_was_off_names_it():
+    base = sawtooth()
+    rows = Rows({k: v for k, v in base.tables.items() if k != "packets"}, base.scenario)
+    with pytest.raises(plots.MissingRows, match=r"instruments\.packets"):
+        plots.get("delay-cdf")(rows)
+
+
+def test_overview_leaves_out_what_was_not_recorded():
+    base = sawtooth()
+    rows = Rows({k: v for k, v in base.tables.items() if k != "packets"}, base.scenario)
+    assert len(plots.get("overview")(rows).axes) == len(plots.get("overview")(base).axes) - 1
+
+
+def test_overview_of_a_run_without_instruments_shows_the_totals():
+    base = sawtooth()
+    described = {**base.scenario, "instruments": {}}
+    rows = Rows({k: base.tables[k] for k in ("flows", "links", "congestion")}, described)
+    assert "goodput" in plots.get("overview")(rows).axes[0].get_xlabel()
+
+
+def test_saving_writes_png_and_pdf_and_nothing_else(tmp_path):
+    figure = plots.get("delay-cdf")(sawtooth())
+    paths = plots.save(figure, tmp_path / "figure")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["figure.pdf", "figure.png"]
+    assert sorted(paths) == sorted(tmp_path.iterdir())
+    assert (tmp_path / "figure.png").read_bytes()[:4] == b"\x89PNG"
+    assert (tmp_path / "figure.pdf").read_bytes()[:5] == b"%PDF-"
+
+
+def test_a_suffix_chooses_the_format(tmp_path):
+    assert plots.save(plots.get("loss")(sawtooth()), tmp_path / "x.svg") == [tmp_path / "x.svg"]
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    for name in ("a", "b"):
+        plots.save(plots.get("cwnd-and-queue")(sawtooth()), tmp_path / name)
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_drawing_leaves_matplotlibs_settings_alone():
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    plots.get("overview")(sawtooth())
+    assert dict(mpl.rcParams) == before
