@@ -68,7 +68,7 @@ fn main() {
         receiver_stack: None,
         cc,
         cc_params: Params::new(),
-        stack_params: Params::new(),
+        stack_params: match std::env::var("QA") { Ok(q) => Params::from([("quick_acks".into(), Value::Number(q.parse().unwrap()))]), _ => Params::new() },
         send_buffer: Some(64 << 20),
         receive_buffer: Some(64 << 20),
         mtu: 1500,

@@ -40,6 +40,8 @@ pub struct Receiver {
     echo: Time,
     right_edge: u64,
     capacity: Bytes,
+    // Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
+    offered: Bytes,
     scale: u8,
     echo_congestion: bool,
 }
@@ -62,11 +64,18 @@ impl Receiver {
             quick_acks: stack.quick_acks,
             delayed_until: Time::NEVER,
             echo: Time::NEVER,
-            right_edge: capacity,
+            right_edge: 0,
             capacity,
+            offered: stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity)),
             scale,
             echo_congestion: false,
         }
+        .with_right_edge()
+    }
+
+    fn with_right_edge(mut self) -> Self {
+        self.right_edge = self.next + self.offered;
+        self
     }
 
     /// The next offset expected.
@@ -106,7 +115,8 @@ impl Receiver {
     pub fn without_scaling(&mut self) {
         self.scale = 0;
         self.capacity = self.capacity.min(65_535);
-        self.right_edge = self.next + self.capacity;
+        self.offered = self.offered.min(self.capacity);
+        self.right_edge = self.next + self.offered;
     }
 
     /// The handshake's segment gave a timestamp to echo.
@@ -158,6 +168,12 @@ impl Receiver {
     fn decide(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
         let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
         self.unacknowledged += length;
+        // Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes,
+        // the sender is told at once. This is what keeps slow start fed with an ACK a segment.
+        if self.offered < self.capacity && length >= 128 {
+            self.offered = (self.offered + 2 * u64::from(self.mss)).min(self.capacity);
+            return AckWhen::Now;
+        }
         if self.quick_acks > 0 {
             self.quick_acks -= 1;
             return AckWhen::Now;
@@ -270,7 +286,7 @@ impl Receiver {
         }
         segment.ack = self.next;
         segment.ts_ecr = self.echo;
-        let offered = (self.capacity >> self.scale).min(65_535) << self.scale;
+        let offered = (self.offered >> self.scale).min(65_535) << self.scale;
         // RFC 9293 section 3.8.6: never move the right edge back.
         self.right_edge = self.right_edge.max(self.next + offered);
         segment.window = self.right_edge - self.next;

@@ -98,6 +98,9 @@ pub struct Stack {
     pub ack_every: u32,
     /// Segments acknowledged at once at the start and after a gap (quick-ACK mode).
     pub quick_acks: u32,
+    /// Window offered at first, growing by two segments for each one received and acknowledged at once while
+    /// it grows; `None`: the whole buffer from the start.
+    pub initial_receive_window: Option<Bytes>,
     /// Speak ECN (RFC 3168).
     pub ecn: bool,
     /// Segments the reassembly queue holds at most.
@@ -154,6 +157,7 @@ const FREEBSD_7: Stack = Stack {
     delayed_ack_tick: true,
     ack_every: 2,
     quick_acks: 0,
+    initial_receive_window: None,
     ecn: false,
     reassembly_limit: None,
     send_buffer: 262_144,
@@ -187,6 +191,7 @@ const LINUX_2_6_25: Stack = Stack {
     delayed_ack_tick: false,
     ack_every: 2,
     quick_acks: 16,
+    initial_receive_window: Some(5_840),
     ecn: false,
     reassembly_limit: None,
     send_buffer: 4_194_304,
@@ -205,6 +210,7 @@ const LINUX: Stack = Stack {
     max_burst: None,
     rto_initial: ms(1000),
     clock_tick: Duration::ZERO,
+    initial_receive_window: Some(65_535),
     receive_buffer: 6_291_456,
     window_share: 50,
     ..LINUX_2_6_25
@@ -248,6 +254,7 @@ pub const PROFILES: &[Profile] = &[
             ("delayed_ack_tick", "tcp_timer.c 7.3: per-connection callout, taken here as a grid"),
             ("ack_every", "RFC 1122 section 4.2.3.2"),
             ("quick_acks", "none"),
+            ("initial_receive_window", "the whole buffer"),
             ("ecn", "not implemented in 7.x"),
             ("reassembly_limit", "reass.maxqlen is 48 by default; unlimited here, as every study raises it"),
             ("send_buffer", "sendbuf_max 256 KiB"),
@@ -285,6 +292,7 @@ pub const PROFILES: &[Profile] = &[
             ("delayed_ack_tick", "timer started at the segment"),
             ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
             ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16), again after a gap"),
+            ("initial_receive_window", "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment"),
             ("ecn", "tcp_ecn = 0"),
             ("reassembly_limit", "bounded by the receive buffer only"),
             ("send_buffer", "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once"),
@@ -328,6 +336,7 @@ pub const PROFILES: &[Profile] = &[
             ("delayed_ack_tick", "timer started at the segment"),
             ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
             ("quick_acks", "TCP_MAX_QUICKACKS 16, again after a gap"),
+            ("initial_receive_window", "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment"),
             ("ecn", "tcp_ecn = 2: not asked for by the sender"),
             ("reassembly_limit", "bounded by the receive buffer only"),
             ("send_buffer", "tcp_wmem[2] = 4 MiB; taken as if grown at once"),
@@ -392,6 +401,7 @@ impl Stack {
             RtoRule::FreeBsd => "freebsd",
         };
         let or_none = |limit: Option<u32>| limit.map_or("none".into(), |limit| limit.to_string());
+        let bytes_or_all = |bytes: Option<Bytes>| bytes.map_or("all".into(), |bytes| bytes.to_string());
         vec![
             ("initial_window", self.initial_window.to_string()),
             ("sack", self.sack.to_string()),
@@ -418,6 +428,7 @@ impl Stack {
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
             ("ack_every", self.ack_every.to_string()),
             ("quick_acks", self.quick_acks.to_string()),
+            ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
             ("ecn", self.ecn.to_string()),
             ("reassembly_limit", or_none(self.reassembly_limit)),
             ("send_buffer", self.send_buffer.to_string()),
@@ -526,6 +537,12 @@ impl Stack {
             "delayed_ack_tick" => self.delayed_ack_tick = flag()?,
             "ack_every" => self.ack_every = number(1.0, 1000.0)? as u32,
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
+            "initial_receive_window" => {
+                self.initial_receive_window = match value {
+                    Value::Flag(false) => None,
+                    _ => Some(number(1.0, 1e12)? as u64),
+                };
+            }
             "ecn" => self.ecn = flag()?,
             "reassembly_limit" => {
                 self.reassembly_limit = match value {
