@@ -19,7 +19,7 @@ use crate::packet::Packet;
 use crate::queue::registry::{self, Place, Queue};
 use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::rng::Stream;
-use crate::scenario::{LinkSpec, ScenarioError};
+use crate::scenario::{LinkSpec, QueueSpec, ScenarioError};
 use crate::time::{Bytes, Duration, Rate, Time};
 use crate::wire::{Passage, Wire};
 
@@ -144,6 +144,14 @@ impl Link {
             if hz == 0 || hz > FASTEST_TICK {
                 return refuse("tick_hz", hz.into(), "not a timer", "Give 1 to 1000000 Hz, or leave it out");
             }
+        }
+        if spec.rate_bps.is_none() && spec.queue.discipline != QueueSpec::unlimited().discipline {
+            return Err(ScenarioError {
+                field: format!("links[{index}].queue.discipline"),
+                value: format!("\"{}\"", spec.queue.discipline),
+                problem: "an infinitely fast link never has a queue to manage".into(),
+                fix: "Give the link a rate, or leave its queue out".into(),
+            });
         }
         let rate = spec.rate_bps.map(Rate::from_bps);
         let place = Place { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };

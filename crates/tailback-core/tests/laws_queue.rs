@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use tailback_core::link::{Host, Link, Watch};
 use tailback_core::packet::{Ecn, FlowId, Packet};
+use tailback_core::queue::registry::cards;
 use tailback_core::queue::{Backlog, DropReason, Fate};
+use tailback_core::rng::Stream;
 use tailback_core::scenario::{LinkSpec, Params, QueueSpec, Value, WireSpec};
 use tailback_core::time::{Duration, Time};
 
@@ -455,4 +457,272 @@ proptest! {
         // Time never runs back for a watcher either.
         prop_assert!(late.events.is_sorted_by_key(|event| event.0));
     }
+}
+
+/// A queue of every registered discipline and, where it has them, of every variant.
+fn every_queue() -> Vec<QueueSpec> {
+    let mut queues = Vec::new();
+    for card in cards() {
+        match card.param("variant") {
+            None => queues.push(queue(card.name, &[])),
+            Some(variant) => {
+                queues.extend(variant.choices.iter().map(|it| queue(card.name, &[("variant", name(it))])))
+            }
+        }
+        if card.param("ecn").is_some() {
+            queues.push(queue(card.name, &[("ecn", Value::Flag(true))]));
+        }
+        for limit in ["limit_packets", "limit_bytes"] {
+            if card.param(limit).is_some() {
+                let least = if limit == "limit_packets" { 5.0 } else { 6000.0 };
+                queues.push(queue(card.name, &[(limit, number(least))]));
+            }
+        }
+    }
+    queues.push(queue("fifo", &[("limit_packets", number(4.0)), ("drop", name("head"))]));
+    queues.push(queue(
+        "sfq",
+        &[("limit_packets", number(6.0)), ("depth", number(3.0)), ("drop", name("head"))],
+    ));
+    queues.push(queue("fq_codel", &[("limit_packets", number(8.0)), ("drop_batch", number(3.0))]));
+    queues.push(queue("fq_codel", &[("flows", number(2.0)), ("memory_limit", number(9000.0))]));
+    queues.push(queue("token_bucket", &[("rate_bps", number(3e6)), ("burst", number(1500.0))]));
+    queues
+        .push(queue("red", &[("unit", name("bytes")), ("weight", number(0.2)), ("ecn", Value::Flag(true))]));
+    queues
+        .push(queue("red", &[("min", number(1.0)), ("weight", number(0.5)), ("gentle", Value::Flag(false))]));
+    queues.push(queue(
+        "pie",
+        &[("max_burst_ms", number(0.0)), ("target_ms", number(1.0)), ("ecn", Value::Flag(true))],
+    ));
+    queues
+}
+
+/// Traffic that overloads 10 Mbit/s by half for up to a third of a second.
+fn overload() -> impl Strategy<Value = Vec<(Time, Packet)>> {
+    let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
+    prop::collection::vec((0u64..800, 0u32..5, 40u32..1500, ecn), 50..800).prop_map(|gaps| {
+        let mut at = 0;
+        (0..)
+            .zip(gaps)
+            .map(|(slot, (gap, flow, bytes, ecn))| {
+                at += gap;
+                (Time::from_us(at), Packet { ecn, ..packet(slot, flow, bytes) })
+            })
+            .collect()
+    })
+}
+
+/// No flow's packets may overtake one another in a queue, except that DualPI2 serves a flow's L4S packets (ECT(1)
+/// or CE) apart from its classic ones.
+fn is_in_order_per_flow(slots: &[u32], sent: &[(Time, Packet)], discipline: &str) -> bool {
+    let class = |slot: u32| {
+        let packet = sent[slot as usize].1;
+        let is_fast = discipline == "dualpi2" && matches!(packet.ecn, Ecn::Ect1 | Ecn::Ce);
+        (packet.flow, is_fast)
+    };
+    let mut last = std::collections::BTreeMap::new();
+    slots.iter().all(|&slot| last.insert(class(slot), slot).is_none_or(|before| before < slot))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn every_discipline_keeps_the_laws(arrivals in overload(), ticked in any::<bool>()) {
+        for spec in every_queue() {
+            let discipline = spec.discipline.clone();
+            let shape = format!("{spec:?}");
+            let limit_packets = spec.params.get("limit_packets").cloned();
+            let limit_bytes = spec.params.get("limit_bytes").cloned();
+            let spec = LinkSpec { queue: spec, tick_hz: ticked.then_some(1000), delay_ps: 3_000_000_000, ..plain() };
+
+            // Conservation of packets and bytes: the link checks it at every call, and here once more by hand.
+            let mut link = build(&spec);
+            let (due, fate) = run(&mut link, &arrivals);
+            let mut seen: Vec<u32> = due.arrivals.iter().map(|(_, slot)| *slot).collect();
+            prop_assert!(is_in_order_per_flow(&seen, &arrivals, &discipline), "{}", shape);
+            seen.extend(fate.drops.iter().map(|(packet, _)| packet.slot));
+            seen.sort_unstable();
+            prop_assert_eq!(seen, (0..arrivals.len() as u32).collect::<Vec<_>>(), "{}", shape);
+            prop_assert_eq!(link.resident(), Backlog::default());
+            prop_assert_eq!(link.count().marked as usize, fate.marks.len());
+            prop_assert_eq!(link.count().dropped as usize, fate.drops.len());
+
+            // Only what says it can bear it is marked, and it is marked once.
+            for marked in &fate.marks {
+                prop_assert!(marked.ecn == Ecn::Ce && arrivals[marked.slot as usize].1.ecn.is_capable(), "{}", shape);
+            }
+
+            // Limits hold after every event.
+            for (_, _, _, backlog) in &due.events {
+                if let Some(Value::Number(limit)) = limit_packets {
+                    prop_assert!(f64::from(backlog.packets) <= limit, "{}: {:?}", shape, backlog);
+                }
+                if let Some(Value::Number(limit)) = limit_bytes {
+                    prop_assert!(backlog.bytes as f64 <= limit, "{}: {:?}", shape, backlog);
+                }
+            }
+
+            // Late or restless wakes change nothing.
+            let end = ms(20_000);
+            let (late, _) = run_late(&mut build(&spec), &arrivals, end);
+            let (restless, _) = run_restless(&mut build(&spec), &arrivals, end);
+            prop_assert_eq!(&due.arrivals, &late.arrivals, "{}", shape);
+            prop_assert_eq!(&due.arrivals, &restless.arrivals, "{}", shape);
+            prop_assert_eq!(&due.events, &late.events, "{}", shape);
+            prop_assert_eq!(&due.events, &restless.events, "{}", shape);
+        }
+    }
+}
+
+#[test]
+fn every_discipline_says_what_it_is() {
+    let names: Vec<&str> = cards().iter().map(|card| card.name).collect();
+    assert_eq!(names, ["fifo", "codel", "fq_codel", "pie", "red", "dualpi2", "sfq", "token_bucket"]);
+    for card in cards() {
+        assert!(!card.law.is_empty() && !card.source.is_empty() && !card.title.is_empty(), "{}", card.name);
+        for param in card.params {
+            assert!(param.doc.ends_with('.'), "{}.{}: {}", card.name, param.name, param.doc);
+        }
+    }
+}
+
+#[test]
+fn every_discipline_acts_on_a_lasting_overload() {
+    // 16 Mbit/s of ECN-capable packets into 10 for 10 s; the unlimited FIFO alone lets everything wait.
+    let arrivals: Vec<_> = (0..13_333)
+        .map(|i| (Time::from_us(750 * u64::from(i)), Packet { ecn: Ecn::Ect0, ..packet(i, i % 3, 1500) }))
+        .collect();
+    for spec in every_queue() {
+        let is_unlimited = spec == queue("fifo", &[]);
+        let shape = format!("{spec:?}");
+        let (_, fate) = run(&mut build(&LinkSpec { queue: spec, ..plain() }), &arrivals);
+        assert_eq!(fate.is_empty(), is_unlimited, "{shape}");
+        // Three of eight packets are too many: whoever drops must drop about as many in the end.
+        let with_limit = shape.contains("limit");
+        if with_limit && fate.marks.is_empty() {
+            assert!((4000..=5100).contains(&fate.drops.len()), "{shape}: {} drops", fate.drops.len());
+        }
+    }
+}
+
+#[test]
+fn a_queue_that_would_never_form_is_refused() {
+    let spec = LinkSpec { rate_bps: None, queue: queue("codel", &[]), ..plain() };
+    assert_eq!(Link::build(&spec, 1, 1).map(|_| ()).unwrap_err().field, "links[1].queue.discipline");
+}
+
+/// Flow 0 sends `bytes` every `gap` and flow 1 overloads the link: the longest time flow 0's packets took.
+fn worst_of_a_sparse_flow(discipline: &str) -> Duration {
+    let mut arrivals = Vec::new();
+    // Bulk: 1500 B each millisecond, 12 Mbit/s into 10. Call: 200 B each 20 ms, 80 kbit/s, out of step with it.
+    for i in 0..5000u32 {
+        arrivals.push((ms(u64::from(i)), packet(i, 1, 1500)));
+        if i % 20 == 0 {
+            arrivals.push((Time::from_us(u64::from(i) * 1000 + 450), packet(10_000 + i, 0, 200)));
+        }
+    }
+    let sent = |slot: u32| arrivals.iter().find(|(_, packet)| packet.slot == slot).unwrap().0;
+    let spec = LinkSpec { queue: queue(discipline, &[]), ..plain() };
+    let (book, fate) = run(&mut build(&spec), &arrivals);
+    assert!(fate.drops.iter().all(|(packet, _)| packet.flow == FlowId(1)), "{discipline} drops the call");
+    let call = book.arrivals.iter().filter(|(_, slot)| *slot >= 10_000);
+    call.map(|&(at, slot)| at.since(sent(slot))).max().expect("the call has packets")
+}
+
+#[test]
+fn fair_queues_isolate_a_sparse_call_from_a_bulk_flow() {
+    // At worst the call waits for one bulk packet in service and one whose turn has begun: 2 · 1.2 ms + 0.16 ms.
+    for discipline in ["fq_codel", "sfq"] {
+        let worst = worst_of_a_sparse_flow(discipline);
+        assert!(worst <= Duration::from_us(2560), "{discipline}: {worst:?}");
+    }
+    // Without isolation the bulk flow's queue is the call's: 2 Mbit/s of excess pile up for 5 s.
+    assert!(worst_of_a_sparse_flow("fifo") > Duration::from_ms(500));
+}
+
+#[test]
+fn fifo_waits_as_m_d_1_does() {
+    // Pollaczek and Khinchine: mean wait ρ/(2(1 − ρ)) service times for Poisson arrivals of equal packets.
+    for rho in [0.3, 0.6, 0.8] {
+        let mut gaps = Stream::named(1, "poisson");
+        let service = 1_200_000_000.0;
+        let mut at = 0.0;
+        let n = 400_000;
+        let arrivals: Vec<_> = (0..n)
+            .map(|slot| {
+                at += gaps.exponential(service / rho);
+                (Time::from_ps(at as u64), packet(slot, 0, 1500))
+            })
+            .collect();
+        let mut total = 0.0;
+        for (at, slot) in delivered(&plain(), &arrivals) {
+            total += at.since(arrivals[slot as usize].0).as_secs_f64() * 1e12 - service;
+        }
+        let wait = total / f64::from(n) / service;
+        let expected = rho / (2.0 * (1.0 - rho));
+        assert!((wait / expected - 1.0).abs() < 0.03, "load {rho}: {wait} against {expected}");
+    }
+}
+
+#[test]
+fn tokens_let_a_burst_through_and_then_the_rate() {
+    // Bucket 6000 B at 1 Mbit/s on a 100 Mbit/s link: four packets at link rate, then one each 12 ms.
+    let params = [("rate_bps", number(1e6)), ("burst", number(6000.0)), ("limit_bytes", number(1e6))];
+    let spec = LinkSpec { rate_bps: Some(100_000_000), queue: queue("token_bucket", &params), ..plain() };
+    let burst: Vec<_> = (0..8).map(|i| (ms(100), packet(i, 0, 1500))).collect();
+    let at: Vec<u64> = delivered(&spec, &burst).iter().map(|(at, _)| at.as_us() - 100_000).collect();
+    assert_eq!(at, [120, 240, 360, 480, 12_120, 24_120, 36_120, 48_120]);
+}
+
+/// Reno-like flows through the queue, one window each: the mean queueing delay over the second half of 120 s, in
+/// ms.
+fn settled_delay_ms(discipline: &str, params: &[(&str, Value)], flows: usize) -> f64 {
+    let spec = LinkSpec { queue: queue(discipline, params), ..plain() };
+    let (mut link, mut fate, mut book) = (build(&spec), Fate::default(), Notebook::default());
+    let mut window = vec![2.0f64; flows];
+    // When each flow sends its next packet: windows are spread over the round trip.
+    let mut next: Vec<f64> = (0..flows).map(|flow| 0.001 * flow as f64).collect();
+    let (mut sum, mut n) = (0.0, 0.0);
+    let mut slot = 0;
+    loop {
+        let flow = (0..flows).min_by(|&a, &b| next[a].total_cmp(&next[b])).unwrap();
+        let at = next[flow];
+        if at > 120.0 {
+            return sum / n * 1000.0;
+        }
+        let now = Time::ZERO + Duration::from_secs_f64(at);
+        link.advance(now, &mut fate, &mut book);
+        link.push(Packet { ecn: Ecn::Ect0, ..packet(slot, flow as u32, 1500) }, now, &mut fate, &mut ());
+        slot += 1;
+        let queueing = link.backlog().bytes as f64 * 8.0 / 1e7;
+        if at > 60.0 {
+            (sum, n) = (sum + queueing, n + 1.0);
+        }
+        window[flow] += 1.0 / window[flow];
+        for packet in fate.drops.iter().map(|(packet, _)| packet).chain(&fate.marks) {
+            let cut = &mut window[packet.flow.0 as usize];
+            *cut = (*cut / 2.0).max(1.0);
+        }
+        fate.clear();
+        book.arrivals.clear();
+        next[flow] = at + (0.04 + queueing) / window[flow];
+    }
+}
+
+#[test]
+fn managed_queues_settle_at_their_targets() {
+    // The controllers with an integral hold their target whatever the load; a FIFO holds what it is given.
+    for flows in [2, 5, 10] {
+        let pie = settled_delay_ms("pie", &[("ecn", Value::Flag(true))], flows);
+        assert!((13.0..17.0).contains(&pie), "PIE, {flows} flows: {pie} ms, not 15");
+        let dualpi2 = settled_delay_ms("dualpi2", &[], flows);
+        assert!((13.0..17.0).contains(&dualpi2), "DualPI2, {flows} flows: {dualpi2} ms, not 15");
+        let fifo = settled_delay_ms("fifo", &[("limit_bytes", number(150_000.0))], flows);
+        assert!((60.0..120.0).contains(&fifo), "FIFO, {flows} flows: {fifo} ms of 120");
+    }
+    // CoDel lets a lone flow's sawtooth below target pass and holds the rest near it.
+    let codel = settled_delay_ms("codel", &[], 2);
+    assert!((1.0..10.0).contains(&codel), "CoDel: {codel} ms");
 }
