@@ -1,7 +1,9 @@
 //! The sending half: window, loss detection, recovery, timers.
 //!
 //! One sender serves every stack; the [`Stack`] says how. The order of work on an ACK is Linux's: scoreboard,
-//! RTT, loss detection, recovery state, then the algorithm, then the reduction step.
+//! RTT, loss detection, recovery state, then the algorithm, then the reduction step. This file keeps the state,
+//! takes ACKs and sends; its rooms are [`loss`] (what is lost), [`recovery`] (phases and reductions), [`undo`],
+//! [`timers`] and [`window`] (how much of it is used).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
@@ -10,14 +12,20 @@
 //! NextSeg rules 3 and 4 (retransmitting what is not yet lost when there is nothing else to send) are left out;
 //! Linux's adaptive reordering degree and F-RTO are not modelled (timestamps undo what F-RTO would prevent).
 
+mod loss;
+mod recovery;
+mod timers;
+mod undo;
+mod window;
+
 use std::sync::Arc;
 
 use crate::cc::registry::Algorithm;
-use crate::cc::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
+use crate::cc::{Ack, CongestionControl, Control, Phase};
 use crate::tcp::rtt::RttEstimator;
 use crate::tcp::scoreboard::{Delivery, Scoreboard};
 use crate::tcp::segment::{Flags, Range, Segment};
-use crate::tcp::stack::{Detection, GrowthGate, Reduction, Stack};
+use crate::tcp::stack::{Detection, Reduction, Stack};
 use crate::time::{Bytes, Duration, Time};
 
 /// Something worth a row in the `congestion` table.
@@ -287,20 +295,6 @@ impl Sender {
         }
     }
 
-    /// The earliest instant at which [`Self::on_timer`] or sending has something to do.
-    pub fn next_wake(&self) -> Time {
-        let pace = if self.control.pacing.is_some() && self.pace_at > self.last_sent && self.wants_to_send() {
-            self.pace_at
-        } else {
-            Time::NEVER
-        };
-        self.rto_at.min(self.probe_at).min(self.reorder_at).min(pace)
-    }
-
-    fn wants_to_send(&self) -> bool {
-        self.board.has_repairs() || self.snd_nxt < self.write_end
-    }
-
     // ---------------------------------------------------------------- acknowledgements
 
     /// An ACK arrived. `ack` and the SACK blocks come from the segment.
@@ -396,39 +390,6 @@ impl Sender {
         self.arm_probe(now);
     }
 
-    fn is_in_slow_start(&self) -> bool {
-        match self.stack.slow_start_at_equality {
-            true => self.control.cwnd <= self.control.ssthresh,
-            false => self.control.cwnd < self.control.ssthresh,
-        }
-    }
-
-    fn is_cwnd_limited(&self, in_flight: Bytes) -> bool {
-        match self.stack.growth_gate {
-            GrowthGate::Always => true,
-            GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
-            GrowthGate::RecentlyFull => {
-                if self.is_in_slow_start() {
-                    self.control.cwnd < 2 * self.most_out
-                } else {
-                    self.window_full
-                }
-            }
-        }
-    }
-
-    /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead).
-    fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) {
-        if is_duplicate {
-            let most = self.board.segments_out().saturating_sub(1);
-            self.departed = (self.departed + 1).min(most);
-        } else if acked_segments > 0 {
-            // A partial ACK covers the retransmission and what had departed above it.
-            self.departed = self.departed.saturating_sub(acked_segments.saturating_sub(1));
-            self.departed = self.departed.min(self.board.segments_out().saturating_sub(1));
-        }
-    }
-
     fn sample_rtt(
         &mut self,
         segment: &Segment,
@@ -455,121 +416,6 @@ impl Sender {
         }
     }
 
-    /// Find losses; returns segments newly taken for lost.
-    fn detect(&mut self, now: Time, advanced: bool) -> u32 {
-        self.reorder_at = Time::NEVER;
-        if self.board.is_empty() {
-            return 0;
-        }
-        let threshold = self.stack.duplicate_threshold;
-        let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
-        match self.stack.detection {
-            Detection::Rack => {
-                let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
-                self.reorder_at = due.unwrap_or(Time::NEVER);
-                lost
-            }
-            Detection::Fack => {
-                let triggered = self.board.forward_segments() > u64::from(threshold);
-                if triggered || in_recovery {
-                    self.board.mark_by_fack(threshold, self.control.mss)
-                } else {
-                    0
-                }
-            }
-            Detection::Rfc6675 => {
-                let marked = self.board.mark_by_sacked_above(threshold);
-                if marked == 0 && self.duplicate_acks >= threshold && self.phase < Phase::Cwr {
-                    return self.board.mark_head();
-                }
-                marked
-            }
-            Detection::DuplicateAcks => {
-                let triggered = self.duplicate_acks >= threshold;
-                if self.phase == Phase::Recovery {
-                    match (self.stack.sack, advanced) {
-                        (true, _) => self.board.mark_holes(),
-                        // RFC 6582 section 3.2 step 5: a partial ACK exposes the next hole.
-                        (false, true) if self.snd_una < self.recover => self.board.mark_head(),
-                        (false, _) => 0,
-                    }
-                } else if triggered && self.phase < Phase::Recovery && self.snd_una >= self.recover {
-                    match self.stack.sack {
-                        true => self.board.mark_holes(),
-                        false => self.board.mark_head(),
-                    }
-                } else {
-                    0
-                }
-            }
-        }
-    }
-
-    /// RFC 8985 section 6.2 step 4, as Linux does it: none while nothing was ever reordered and loss is
-    /// likely, a quarter of the minimum RTT (at most SRTT/8) otherwise.
-    fn reordering_window(&self) -> Duration {
-        let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
-        let enough = self.board.sacked_segments() >= self.stack.duplicate_threshold;
-        if !self.reordering_seen && (in_recovery || enough) {
-            return Duration::ZERO;
-        }
-        if self.rtt.min() == Duration::MAX {
-            return Duration::ZERO;
-        }
-        (self.rtt.min() / 4).min(self.rtt.srtt() / 8)
-    }
-
-    fn step_state(
-        &mut self,
-        segment: &Segment,
-        newly_acked: Bytes,
-        lost: u32,
-        now: Time,
-        notes: &mut Vec<Note>,
-    ) {
-        if self.phase >= Phase::Recovery && self.try_undo(segment, newly_acked, now, notes) {
-            return;
-        }
-        match self.phase {
-            Phase::Recovery | Phase::Cwr if self.snd_una >= self.recover && newly_acked > 0 => {
-                self.leave_recovery(now, notes);
-            }
-            Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
-                self.departed = 0;
-                self.undo_armed = false;
-                self.set_phase(Phase::Open, now);
-            }
-            _ => {}
-        }
-        if self.phase < Phase::Recovery {
-            if lost > 0 {
-                self.enter_recovery(now, notes);
-            } else if self.phase != Phase::Cwr {
-                let is_disturbed = self.board.sacked_segments() > 0 || self.departed > 0;
-                let phase = if is_disturbed { Phase::Disorder } else { Phase::Open };
-                if phase != self.phase {
-                    self.set_phase(phase, now);
-                }
-                if is_disturbed {
-                    self.moderate();
-                }
-            }
-        }
-    }
-
-    fn set_phase(&mut self, to: Phase, now: Time) {
-        let from = std::mem::replace(&mut self.phase, to);
-        let change = PhaseChange {
-            now,
-            from,
-            to,
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_nxt,
-            srtt: self.rtt.srtt(),
-        };
-        self.algorithm.on_phase(&change, &mut self.control);
-    }
-
     fn note(&self, kind: NoteKind, now: Time, cwnd_before: Bytes, notes: &mut Vec<Note>) {
         notes.push(Note {
             kind,
@@ -579,315 +425,6 @@ impl Sender {
             ssthresh: self.control.ssthresh,
             in_flight: self.in_flight(),
         });
-    }
-
-    fn congestion(&mut self, signal: Signal, now: Time) {
-        let congestion = Congestion {
-            now,
-            signal,
-            mss: self.control.mss,
-            in_flight: self.in_flight(),
-            send_window: self.send_window(),
-            srtt: self.rtt.srtt(),
-            rtt_min: self.rtt.min(),
-            snd_una: self.snd_una,
-            snd_nxt: self.snd_nxt,
-        };
-        self.algorithm.on_congestion(&congestion, &mut self.control);
-    }
-
-    fn begin_reduction(&mut self, signal: Signal, now: Time) {
-        self.undo_armed = self.stack.undo;
-        self.undo_cwnd = self.control.cwnd;
-        self.undo_ssthresh = self.control.ssthresh;
-        self.undo_retransmissions = 0;
-        self.first_retransmission = Time::NEVER;
-        self.recover = self.snd_nxt;
-        self.prior_cwnd = self.control.cwnd;
-        self.prr_delivered = 0;
-        self.prr_out = 0;
-        self.halving_odd = false;
-        self.congestion(signal, now);
-    }
-
-    fn enter_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
-        let before = self.control.cwnd;
-        self.begin_reduction(Signal::Loss, now);
-        self.count.recoveries += 1;
-        self.probe_end = 0;
-        if !self.algorithm.owns_window() {
-            match self.stack.reduction {
-                // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
-                Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
-                // FreeBSD 7.3: one segment, so only the first hole leaves now.
-                Reduction::FreeBsd => self.control.cwnd = u64::from(self.control.mss),
-                Reduction::RateHalving | Reduction::Prr => {}
-            }
-        }
-        // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
-        self.may_force = true;
-        self.set_phase(Phase::Recovery, now);
-        self.note(NoteKind::RecoveryEntered, now, before, notes);
-    }
-
-    fn on_echo(&mut self, now: Time, notes: &mut Vec<Note>) {
-        // RFC 3168 section 6.1.2: once per window of data.
-        if self.phase >= Phase::Cwr {
-            return;
-        }
-        let before = self.control.cwnd;
-        self.begin_reduction(Signal::Ecn, now);
-        self.undo_armed = false;
-        self.is_reducing_ecn = true;
-        if !self.algorithm.owns_window()
-            && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
-        {
-            self.control.cwnd = self.control.ssthresh;
-        }
-        self.set_phase(Phase::Cwr, now);
-        self.note(NoteKind::CwrEntered, now, before, notes);
-    }
-
-    fn leave_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
-        let before = self.control.cwnd;
-        let mss = u64::from(self.control.mss);
-        if !self.algorithm.owns_window() {
-            match self.stack.reduction {
-                Reduction::Immediate if self.stack.sack => self.control.cwnd = self.control.ssthresh,
-                // RFC 6582 section 3.2 step 3, first option: no burst after leaving.
-                Reduction::Immediate => {
-                    let flight = self.board.in_flight().max(mss) + mss;
-                    self.control.cwnd = self.control.ssthresh.min(flight);
-                }
-                // FreeBSD 7.3: whatever is outstanding plus one segment, if that is less than ssthresh.
-                Reduction::FreeBsd => {
-                    let flight = self.snd_nxt - self.snd_una;
-                    self.control.cwnd = match flight < self.control.ssthresh {
-                        true => flight + mss,
-                        false => self.control.ssthresh,
-                    };
-                }
-                // Linux 2.6.25: never raised here; slow start closes what is missing.
-                Reduction::RateHalving => self.control.cwnd = self.control.cwnd.min(self.control.ssthresh),
-                Reduction::Prr => self.control.cwnd = self.control.ssthresh,
-            }
-            self.moderate();
-        }
-        self.departed = 0;
-        self.undo_armed = false;
-        let kind = match self.phase {
-            Phase::Cwr => NoteKind::CwrLeft,
-            _ => NoteKind::RecoveryLeft,
-        };
-        self.set_phase(Phase::Open, now);
-        self.keep_floor();
-        self.note(kind, now, before, notes);
-    }
-
-    /// Linux 2.6 bounds the burst after a disturbance: cwnd at most in flight + `max_burst`.
-    fn moderate(&mut self) {
-        if let Some(burst) = self.stack.max_burst {
-            let most = self.in_flight() + u64::from(burst) * u64::from(self.control.mss);
-            self.control.cwnd = self.control.cwnd.min(most);
-        }
-    }
-
-    /// One ACK's step of the descent during Recovery and CWR.
-    fn reduce(&mut self, delivery: &Delivery, newly_acked: Bytes, lost: u32, is_duplicate: bool) {
-        let mss = u64::from(self.control.mss);
-        let in_flight = self.in_flight();
-        match self.stack.reduction {
-            Reduction::Immediate => {}
-            Reduction::FreeBsd if self.phase == Phase::Cwr => {}
-            Reduction::FreeBsd => {
-                if newly_acked > 0 {
-                    // Partial ACK: what this recovery has sent, plus one or two segments.
-                    let allowance = if delivery.acked_segments > 1 { 2 } else { 1 };
-                    let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
-                    self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
-                } else if is_duplicate && in_flight < self.control.ssthresh {
-                    self.control.cwnd = (self.control.cwnd + mss).min(self.control.ssthresh);
-                }
-            }
-            Reduction::RateHalving => {
-                let is_news = newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate;
-                if !is_news {
-                    return;
-                }
-                let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
-                if self.halving_odd && self.control.cwnd > floor {
-                    self.control.cwnd -= mss;
-                }
-                self.halving_odd = !self.halving_odd;
-                self.control.cwnd = self.control.cwnd.min(in_flight + mss);
-            }
-            Reduction::Prr => {
-                let delivered = match self.stack.sack {
-                    true => delivery.delivered_bytes,
-                    false => delivery.delivered_bytes.max(if is_duplicate { mss } else { 0 }),
-                };
-                if delivered == 0 || self.prior_cwnd == 0 {
-                    return;
-                }
-                self.prr_delivered += delivered;
-                let ssthresh = self.control.ssthresh;
-                let mut allowed = if in_flight > ssthresh {
-                    // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
-                    // rounded up to whole segments as Linux counts them.
-                    let target =
-                        (self.prr_delivered as u128 * ssthresh as u128).div_ceil(self.prior_cwnd as u128);
-                    (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.prr_out)
-                } else {
-                    let mut limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
-                    if newly_acked > 0 && lost == 0 {
-                        limit += mss;
-                    }
-                    limit.min(ssthresh - in_flight)
-                };
-                if self.prr_out == 0 {
-                    allowed = allowed.max(mss);
-                }
-                self.control.cwnd = in_flight + allowed;
-            }
-        }
-    }
-
-    fn keep_floor(&mut self) {
-        self.control.cwnd = self.control.cwnd.max(u64::from(self.control.mss));
-    }
-
-    // ---------------------------------------------------------------- undo
-
-    /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived
-    /// (RFC 3522); or every retransmission was reported as a duplicate (RFC 2883, RFC 3708).
-    fn try_undo(&mut self, segment: &Segment, newly_acked: Bytes, now: Time, notes: &mut Vec<Note>) -> bool {
-        if !self.undo_armed {
-            return false;
-        }
-        let by_timestamp = self.stack.timestamps
-            && newly_acked > 0
-            && segment.ts_ecr != Time::NEVER
-            && segment.ts_ecr < self.first_retransmission
-            && self.first_retransmission != Time::NEVER;
-        let by_duplicates = segment.is_dsack
-            && self.first_retransmission != Time::NEVER
-            && self.undo_retransmissions <= 0
-            && self.board.retransmitted() == 0;
-        if !by_timestamp && !by_duplicates {
-            return false;
-        }
-        let before = self.control.cwnd;
-        self.board.unmark();
-        self.control.cwnd = self.control.cwnd.max(self.undo_cwnd);
-        self.control.ssthresh = self.control.ssthresh.max(self.undo_ssthresh);
-        self.algorithm.on_undo(now, &mut self.control);
-        self.undo_armed = false;
-        self.reordering_seen = true;
-        self.count.undos += 1;
-        self.departed = 0;
-        self.set_phase(Phase::Open, now);
-        self.note(NoteKind::Undo, now, before, notes);
-        true
-    }
-
-    // ---------------------------------------------------------------- timers
-
-    fn arm_rto(&mut self, now: Time) {
-        self.rto_at = if self.board.is_empty() { Time::NEVER } else { self.rtt.deadline(now) };
-    }
-
-    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK.
-    fn arm_probe(&mut self, now: Time) {
-        self.probe_at = Time::NEVER;
-        if !self.stack.tail_loss_probe
-            || self.phase != Phase::Open
-            || self.board.is_empty()
-            || self.probe_end != 0
-            || self.rtt.srtt().is_zero()
-        {
-            return;
-        }
-        let mut wait = self.rtt.srtt() * 2;
-        wait += match self.board.segments_out() {
-            1 => self.stack.rto_minimum,
-            _ => Duration::from_ms(8), // two jiffies at HZ = 250
-        };
-        let at = now + wait;
-        if at < self.rto_at {
-            self.probe_at = at;
-        }
-    }
-
-    /// Timers. Returns true if something was due.
-    pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) -> bool {
-        let mut acted = false;
-        if now >= self.reorder_at {
-            self.reorder_at = Time::NEVER;
-            acted = true;
-            let lost = self.detect(now, false);
-            if lost > 0 && self.phase < Phase::Recovery {
-                self.enter_recovery(now, notes);
-            }
-        }
-        if now >= self.probe_at {
-            self.probe_at = Time::NEVER;
-            acted = true;
-            self.probe_end = self.snd_nxt.max(1);
-            // Sent by `next_segment`: new data if there is any, else the last segment again.
-            self.probe_repeated = !(self.snd_nxt < self.write_end && self.snd_nxt < self.right_edge);
-            self.may_force = true;
-        }
-        if now >= self.rto_at {
-            acted = true;
-            self.on_timeout(now, notes);
-        }
-        acted
-    }
-
-    fn on_timeout(&mut self, now: Time, notes: &mut Vec<Note>) {
-        let before = self.control.cwnd;
-        let first = self.timeout_una != self.snd_una || self.phase != Phase::Loss;
-        self.count.timeouts += 1;
-        // RFC 5681 section 3.1: ssthresh only the first time the same data times out.
-        if first {
-            self.timeout_una = self.snd_una;
-            self.begin_reduction(Signal::Timeout { first }, now);
-        } else {
-            self.congestion(Signal::Timeout { first }, now);
-        }
-        let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
-        self.board.mark_all(forget);
-        self.departed = 0;
-        self.duplicate_acks = 0;
-        self.recover = self.snd_nxt;
-        self.probe_end = 0;
-        self.probe_at = Time::NEVER;
-        self.control.cwnd = u64::from(self.control.mss);
-        self.set_phase(Phase::Loss, now);
-        self.rtt.back_off();
-        self.rto_at = self.rtt.deadline(now);
-        self.may_force = true;
-        self.note(NoteKind::Timeout, now, before, notes);
-    }
-
-    /// A probe's ACK: if the probe itself repaired the loss, congestion is answered once (RFC 8985 7.4.2).
-    fn settle_probe(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
-        if self.probe_end == 0 || self.snd_una < self.probe_end {
-            return;
-        }
-        let repaired = self.probe_repeated && !segment.is_dsack;
-        self.probe_end = 0;
-        if repaired && self.phase == Phase::Open {
-            let before = self.control.cwnd;
-            self.begin_reduction(Signal::Loss, now);
-            self.undo_armed = false;
-            if !self.algorithm.owns_window() {
-                self.control.cwnd = self.control.ssthresh;
-            }
-            self.note(NoteKind::RecoveryEntered, now, before, notes);
-            self.note(NoteKind::RecoveryLeft, now, self.control.cwnd, notes);
-            self.count.recoveries += 1;
-        }
     }
 
     // ---------------------------------------------------------------- sending
@@ -1032,40 +569,5 @@ impl Sender {
             flags = flags.with(Flags::CWR);
         }
         Segment { seq: range.start, len: length - u32::from(is_fin), flags, ts_val: now, ..Segment::blank() }
-    }
-
-    /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
-    fn on_window_used(&mut self) {
-        let out = self.board.outstanding();
-        let is_full = self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
-        if self.snd_una >= self.usage_end || is_full || (!self.window_full && out > self.most_out) {
-            self.window_full = is_full;
-            self.most_out = out;
-            self.usage_end = self.snd_nxt;
-        }
-    }
-
-    fn restart_after_idle(&mut self, now: Time) {
-        let idle = now.since(self.last_sent);
-        if self.snd_nxt == 0 || !self.stack.idle_restart || idle <= self.rtt.timeout() {
-            return;
-        }
-        let initial = u64::from(self.stack.initial_window) * u64::from(self.control.mss);
-        let restart = initial.min(self.control.cwnd);
-        let mut remaining = idle.saturating_sub(self.rtt.timeout());
-        match self.stack.reduction {
-            // Linux halves once for every timeout of idleness.
-            Reduction::RateHalving | Reduction::Prr => loop {
-                self.control.cwnd = (self.control.cwnd / 2).max(restart);
-                if remaining < self.rtt.timeout() || self.control.cwnd == restart {
-                    break;
-                }
-                remaining = remaining.saturating_sub(self.rtt.timeout());
-            },
-            Reduction::Immediate | Reduction::FreeBsd => self.control.cwnd = restart,
-        }
-        let mss = u64::from(self.control.mss);
-        self.control.cwnd = (self.control.cwnd / mss * mss).max(mss);
-        self.algorithm.on_idle_restart(now, idle, &mut self.control);
     }
 }

@@ -292,7 +292,10 @@ pub const PROFILES: &[Profile] = &[
             ("delayed_ack_tick", "timer started at the segment"),
             ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
             ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16), again after a gap"),
-            ("initial_receive_window", "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment"),
+            (
+                "initial_receive_window",
+                "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment",
+            ),
             ("ecn", "tcp_ecn = 0"),
             ("reassembly_limit", "bounded by the receive buffer only"),
             ("send_buffer", "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once"),
@@ -336,7 +339,10 @@ pub const PROFILES: &[Profile] = &[
             ("delayed_ack_tick", "timer started at the segment"),
             ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
             ("quick_acks", "TCP_MAX_QUICKACKS 16, again after a gap"),
-            ("initial_receive_window", "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment"),
+            (
+                "initial_receive_window",
+                "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment",
+            ),
             ("ecn", "tcp_ecn = 2: not asked for by the sender"),
             ("reassembly_limit", "bounded by the receive buffer only"),
             ("send_buffer", "tcp_wmem[2] = 4 MiB; taken as if grown at once"),

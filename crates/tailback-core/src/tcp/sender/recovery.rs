@@ -1,0 +1,251 @@
+//! Recovery: the phases, and how the window comes down to where the algorithm wants it.
+//!
+//! Sources: RFC 6582, RFC 6675 section 5, RFC 6937 (PRR), RFC 3168 section 6.1.2; Linux 2.6.25 (rate halving),
+//! FreeBSD 7.3 (the one-segment ramp).
+
+use super::{Note, NoteKind, Sender};
+use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
+use crate::tcp::scoreboard::Delivery;
+use crate::tcp::segment::Segment;
+use crate::tcp::stack::Reduction;
+use crate::time::{Bytes, Time};
+
+impl Sender {
+    pub(super) fn step_state(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        lost: u32,
+        now: Time,
+        notes: &mut Vec<Note>,
+    ) {
+        if self.phase >= Phase::Recovery && self.try_undo(segment, newly_acked, now, notes) {
+            return;
+        }
+        match self.phase {
+            Phase::Recovery | Phase::Cwr if self.snd_una >= self.recover && newly_acked > 0 => {
+                self.leave_recovery(now, notes);
+            }
+            Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
+                self.departed = 0;
+                self.undo_armed = false;
+                self.set_phase(Phase::Open, now);
+            }
+            _ => {}
+        }
+        if self.phase < Phase::Recovery {
+            if lost > 0 {
+                self.enter_recovery(now, notes);
+            } else if self.phase != Phase::Cwr {
+                let is_disturbed = self.board.sacked_segments() > 0 || self.departed > 0;
+                let phase = if is_disturbed { Phase::Disorder } else { Phase::Open };
+                if phase != self.phase {
+                    self.set_phase(phase, now);
+                }
+                if is_disturbed {
+                    self.moderate();
+                }
+            }
+        }
+    }
+
+    pub(super) fn set_phase(&mut self, to: Phase, now: Time) {
+        let from = std::mem::replace(&mut self.phase, to);
+        let change = PhaseChange {
+            now,
+            from,
+            to,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            srtt: self.rtt.srtt(),
+        };
+        self.algorithm.on_phase(&change, &mut self.control);
+    }
+
+    pub(super) fn congestion(&mut self, signal: Signal, now: Time) {
+        let congestion = Congestion {
+            now,
+            signal,
+            mss: self.control.mss,
+            in_flight: self.in_flight(),
+            send_window: self.send_window(),
+            srtt: self.rtt.srtt(),
+            rtt_min: self.rtt.min(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        };
+        self.algorithm.on_congestion(&congestion, &mut self.control);
+    }
+
+    pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
+        self.undo_armed = self.stack.undo;
+        self.undo_cwnd = self.control.cwnd;
+        self.undo_ssthresh = self.control.ssthresh;
+        self.undo_retransmissions = 0;
+        self.first_retransmission = Time::NEVER;
+        self.recover = self.snd_nxt;
+        self.prior_cwnd = self.control.cwnd;
+        self.prr_delivered = 0;
+        self.prr_out = 0;
+        self.halving_odd = false;
+        self.congestion(signal, now);
+    }
+
+    pub(super) fn enter_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        self.begin_reduction(Signal::Loss, now);
+        self.count.recoveries += 1;
+        self.probe_end = 0;
+        if !self.algorithm.owns_window() {
+            match self.stack.reduction {
+                // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
+                Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
+                // FreeBSD 7.3: one segment, so only the first hole leaves now.
+                Reduction::FreeBsd => self.control.cwnd = u64::from(self.control.mss),
+                Reduction::RateHalving | Reduction::Prr => {}
+            }
+        }
+        // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
+        self.may_force = true;
+        self.set_phase(Phase::Recovery, now);
+        self.note(NoteKind::RecoveryEntered, now, before, notes);
+    }
+
+    pub(super) fn on_echo(&mut self, now: Time, notes: &mut Vec<Note>) {
+        // RFC 3168 section 6.1.2: once per window of data.
+        if self.phase >= Phase::Cwr {
+            return;
+        }
+        let before = self.control.cwnd;
+        self.begin_reduction(Signal::Ecn, now);
+        self.undo_armed = false;
+        self.is_reducing_ecn = true;
+        if !self.algorithm.owns_window()
+            && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
+        {
+            self.control.cwnd = self.control.ssthresh;
+        }
+        self.set_phase(Phase::Cwr, now);
+        self.note(NoteKind::CwrEntered, now, before, notes);
+    }
+
+    pub(super) fn leave_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        let mss = u64::from(self.control.mss);
+        if !self.algorithm.owns_window() {
+            match self.stack.reduction {
+                Reduction::Immediate if self.stack.sack => self.control.cwnd = self.control.ssthresh,
+                // RFC 6582 section 3.2 step 3, first option: no burst after leaving.
+                Reduction::Immediate => {
+                    let flight = self.board.in_flight().max(mss) + mss;
+                    self.control.cwnd = self.control.ssthresh.min(flight);
+                }
+                // FreeBSD 7.3: whatever is outstanding plus one segment, if that is less than ssthresh.
+                Reduction::FreeBsd => {
+                    let flight = self.snd_nxt - self.snd_una;
+                    self.control.cwnd = match flight < self.control.ssthresh {
+                        true => flight + mss,
+                        false => self.control.ssthresh,
+                    };
+                }
+                // Linux 2.6.25: never raised here; slow start closes what is missing.
+                Reduction::RateHalving => self.control.cwnd = self.control.cwnd.min(self.control.ssthresh),
+                Reduction::Prr => self.control.cwnd = self.control.ssthresh,
+            }
+            self.moderate();
+        }
+        self.departed = 0;
+        self.undo_armed = false;
+        let kind = match self.phase {
+            Phase::Cwr => NoteKind::CwrLeft,
+            _ => NoteKind::RecoveryLeft,
+        };
+        self.set_phase(Phase::Open, now);
+        self.keep_floor();
+        self.note(kind, now, before, notes);
+    }
+
+    /// Linux 2.6 bounds the burst after a disturbance: cwnd at most in flight + `max_burst`.
+    pub(super) fn moderate(&mut self) {
+        if let Some(burst) = self.stack.max_burst {
+            let most = self.in_flight() + u64::from(burst) * u64::from(self.control.mss);
+            self.control.cwnd = self.control.cwnd.min(most);
+        }
+    }
+
+    /// One ACK's step of the descent during Recovery and CWR.
+    pub(super) fn reduce(&mut self, delivery: &Delivery, newly_acked: Bytes, lost: u32, is_duplicate: bool) {
+        match self.stack.reduction {
+            Reduction::Immediate => {}
+            Reduction::FreeBsd if self.phase == Phase::Cwr => {}
+            Reduction::FreeBsd => self.reduce_freebsd(delivery, newly_acked, is_duplicate),
+            Reduction::RateHalving => {
+                if newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate {
+                    self.halve_rate();
+                }
+            }
+            Reduction::Prr => self.reduce_proportionally(delivery, newly_acked, lost, is_duplicate),
+        }
+    }
+
+    /// FreeBSD 7.3: up by one segment for each duplicate ACK, from one segment to ssthresh.
+    fn reduce_freebsd(&mut self, delivery: &Delivery, newly_acked: Bytes, is_duplicate: bool) {
+        let mss = u64::from(self.control.mss);
+        if newly_acked > 0 {
+            // Partial ACK: what this recovery has sent, plus one or two segments.
+            let allowance = if delivery.acked_segments > 1 { 2 } else { 1 };
+            let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
+            self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
+        } else if is_duplicate && self.in_flight() < self.control.ssthresh {
+            self.control.cwnd = (self.control.cwnd + mss).min(self.control.ssthresh);
+        }
+    }
+
+    /// Linux 2.6.25: one segment less for every second ACK, and never more than one segment above the flight.
+    fn halve_rate(&mut self) {
+        let mss = u64::from(self.control.mss);
+        let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
+        if self.halving_odd && self.control.cwnd > floor {
+            self.control.cwnd -= mss;
+        }
+        self.halving_odd = !self.halving_odd;
+        self.control.cwnd = self.control.cwnd.min(self.in_flight() + mss);
+    }
+
+    /// PRR, RFC 6937 section 3.
+    fn reduce_proportionally(
+        &mut self,
+        delivery: &Delivery,
+        newly_acked: Bytes,
+        lost: u32,
+        is_duplicate: bool,
+    ) {
+        let mss = u64::from(self.control.mss);
+        let in_flight = self.in_flight();
+        let delivered = match self.stack.sack {
+            true => delivery.delivered_bytes,
+            false => delivery.delivered_bytes.max(if is_duplicate { mss } else { 0 }),
+        };
+        if delivered == 0 || self.prior_cwnd == 0 {
+            return;
+        }
+        self.prr_delivered += delivered;
+        let ssthresh = self.control.ssthresh;
+        let mut allowed = if in_flight > ssthresh {
+            // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
+            // rounded up to whole segments as Linux counts them.
+            let target = (self.prr_delivered as u128 * ssthresh as u128).div_ceil(self.prior_cwnd as u128);
+            (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.prr_out)
+        } else {
+            let mut limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
+            if newly_acked > 0 && lost == 0 {
+                limit += mss;
+            }
+            limit.min(ssthresh - in_flight)
+        };
+        if self.prr_out == 0 {
+            allowed = allowed.max(mss);
+        }
+        self.control.cwnd = in_flight + allowed;
+    }
+}
