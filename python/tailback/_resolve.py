@@ -74,7 +74,8 @@ class _Resolver:
         flows = [self._flow(index, there, back) for index, (there, back) in enumerate(routes)]
         instruments = self._instruments()
         if self.problems:
-            raise ScenarioError(self.problems)
+            # A dumbbell's queue stands for two links: what is wrong with it is said once.
+            raise ScenarioError(list(dict.fromkeys(self.problems)))
         return {
             "format": FORMAT,
             "name": scenario.name,
@@ -232,11 +233,13 @@ class _Resolver:
             else:
                 size = self._bytes(queue.limit, rate, rtt, place)
                 largest = max((self._largest_packet(n) for n in crossing), default=0)
-                if size is not None and size < largest:
+                # dummynet's rule looks at the backlog alone: a short queue still takes a packet when it is empty.
+                takes_any = queue.params.get("accept") == "below"
+                if size is not None and size < largest and not takes_any:
                     self.problem(
                         place,
                         f"the queue holds {size} bytes, less than one packet of {largest} bytes",
-                        f'Give at least "{largest}B" or "1packets"',
+                        f'Give at least "{largest}B" or "1packets", or accept = "below" (a packet when empty)',
                         value=str(queue.limit),
                     )
                 if size is not None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -28,8 +29,25 @@ __all__ = ["app", "main"]
 
 _FAILED, _BAD_INPUT, _INTERRUPTED = 1, 2, 130
 
+
+class _Stopped(TailbackError):
+    """Ctrl-C, in a form that passes through the command-line library, which would make it a bare exit."""
+
+
+class _Group(typer.core.TyperGroup):
+    """The commands, with Ctrl-C handed on."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            kept = str(error) if isinstance(error, Interrupted) else "interrupted: earlier results are untouched"
+            raise _Stopped(kept) from None
+
+
 app = typer.Typer(
     name="tailback",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode="markdown",
@@ -170,8 +188,11 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --seed 7 --out results/seven --json`
     """
     import tailback
+    from tailback.result import demand_writable
 
     scenario = _read(file, settings, seed)
+    if out is not None:
+        demand_writable(out)
     result = tailback.run(scenario, progress=not as_json)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
@@ -470,13 +491,9 @@ def _fail(error: BaseException, code: int) -> int:
     if "--json" in sys.argv[1:]:
         problems = error.problems if isinstance(error, ScenarioError) else ()
         _emit({"error": text, "problems": [_problem(problem) for problem in problems]})
-    _say(f"[bold red]error:[/bold red] {escape(text + notes)}")
+    label = "" if code == _INTERRUPTED else "[bold red]error:[/bold red] "
+    _say(f"{label}{escape(text + notes)}")
     return code
-
-
-def _interrupted(error: KeyboardInterrupt) -> int:
-    kept = str(error) if isinstance(error, Interrupted) else "interrupted: earlier results are untouched"
-    return _fail(_Told(kept), _INTERRUPTED)
 
 
 def _is_meant_for_people(error: BaseException) -> bool:
@@ -489,17 +506,13 @@ def _call(command: Any) -> int:
         return int(command.main(prog_name="tailback", standalone_mode=False) or 0)
     except typer.Exit as error:
         return error.exit_code
-    except typer.Abort as error:
-        # What click makes of Ctrl-C.
-        cause = error.__cause__ or error.__context__
-        return _interrupted(cause if isinstance(cause, KeyboardInterrupt) else KeyboardInterrupt())
-    except KeyboardInterrupt as error:
-        return _interrupted(error)
     except BrokenPipeError:
         # The reader (head, less) has seen enough; leave nothing for the interpreter's exit to flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _FAILED
     except Exception as error:
+        if isinstance(error, _Stopped):
+            return _fail(error, _INTERRUPTED)
         if isinstance(error, ScenarioError | _BadInput):
             return _fail(error, _BAD_INPUT)
         if _is_meant_for_people(error):

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-__all__ = ["EVENTS", "FATES", "KINDS", "PHASES", "REASONS", "Result", "open_result"]
+__all__ = ["EVENTS", "FATES", "KINDS", "PHASES", "REASONS", "Result", "demand_writable", "open_result"]
 
 #: Version of the folder's layout.
 FORMAT = 1
@@ -61,6 +61,16 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("segments", "phase"): PHASES,
     ("polls", "phase"): PHASES,
     ("packets", "fate"): FATES,
+}
+
+#: The instruments that fill a table; a table not listed here is always there.
+_INSTRUMENTS = {
+    "segments": ("segments",),
+    "polls": ("polls",),
+    "internals": ("internals",),
+    "queue": ("queues", "drops"),
+    "queue_polls": ("queue_polls",),
+    "packets": ("packets",),
 }
 
 Array = npt.NDArray[Any]
@@ -91,7 +101,8 @@ class Result:
         names = tables.get("_names", {})
         self._tables: dict[str, Columns] = {}
         for name, columns in tables.items():
-            if name != "_names":
+            # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
+            if name != "_names" and (_length(columns) or self._recorded(name)):
                 self._tables[name] = {key: _read_only(column) for key, column in columns.items()}
         self._folder: Path | None = None
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
@@ -266,17 +277,17 @@ class Result:
         words = _WORDS.get((table, column))
         return None if words is None else list(words)
 
+    def _recorded(self, table: str) -> bool:
+        instruments = self.resolved.get("instruments") or {}
+        return table not in _INSTRUMENTS or any(instruments.get(key) for key in _INSTRUMENTS[table])
+
     def _demand(self, table: str) -> None:
         if table in self._rows:
             return
-        instruments = {
-            "segments": "segments", "polls": "polls", "internals": "internals", "queue": "queues or drops",
-            "queue_polls": "queue_polls", "packets": "packets",
-        }  # fmt: skip
-        if table in instruments:
+        if table in _INSTRUMENTS:
             raise ResultError(
                 f"{table} was not recorded. "
-                f"Switch it on in the scenario, [instruments] {instruments[table]}, and run again."
+                f"Switch it on in the scenario, [instruments] {' or '.join(_INSTRUMENTS[table])}, and run again."
             )
         raise ResultError(f"there is no table {table}. {_choices(table, self.tables)}")
 
@@ -392,8 +403,8 @@ class Result:
         `ResultError` if it cannot be written; whatever was there is then untouched.
         """
         target = Path(folder).absolute()
+        demand_writable(target, overwrite=overwrite)
         try:
-            _may_write(target, overwrite)
             target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise _cannot_write(target, error) from None
@@ -420,7 +431,7 @@ class Result:
         for file_name, text in (
             ("scenario.toml", self.toml),
             ("resolved.json", json.dumps(self.resolved, indent=1, sort_keys=True) + "\n"),
-            ("meta.json", json.dumps(meta, indent=1, sort_keys=True) + "\n"),
+            ("meta.json", json.dumps(meta, indent=1) + "\n"),
         ):
             with (folder / file_name).open("w", encoding="utf-8") as out:
                 out.write(text)
@@ -501,6 +512,29 @@ def open_result(folder: str | os.PathLike[str]) -> Result:
     return result
 
 
+def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+    """Raise `ResultError` if `Result.save` would refuse `folder`: better before a long run than after it."""
+    target = Path(folder).absolute()
+    try:
+        if target.exists():
+            if not target.is_dir():
+                raise ResultError(f"{target} is a file. Give a folder for the result.")
+            if any(target.iterdir()):
+                if not (target / "meta.json").is_file():
+                    raise ResultError(
+                        f"{target} holds something else than a result and is left alone. Give another folder."
+                    )
+                if not overwrite:
+                    raise ResultError(f"{target} already holds a result. Give another folder, or allow overwriting.")
+        above = next(parent for parent in target.parents if parent.exists())
+        if not above.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(above, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        raise _cannot_write(target, error) from None
+
+
 # --- Helpers --------------------------------------------------------------------------------------------------
 
 
@@ -577,19 +611,6 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _may_write(target: Path, overwrite: bool) -> None:
-    if not target.exists():
-        return
-    if not target.is_dir():
-        raise ResultError(f"{target} is a file. Give a folder for the result.")
-    if not any(target.iterdir()):
-        return
-    if not (target / "meta.json").is_file():
-        raise ResultError(f"{target} holds something else than a result and is left alone. Give another folder.")
-    if not overwrite:
-        raise ResultError(f"{target} already holds a result. Give another folder, or allow overwriting.")
-
-
 def _put_in_place(partial: Path, target: Path) -> None:
     """Rename, in one step also if there is an earlier result."""
     if not target.exists() or not any(target.iterdir()):
@@ -633,6 +654,7 @@ def _cannot_write(target: Path, error: OSError) -> ResultError:
         errno.EPERM: "the folder is not writable. Give another, or change its permissions.",
         errno.EROFS: "the file system is read-only. Give another folder.",
         errno.ENOTDIR: "part of the path is a file. Give another folder.",
+        errno.EEXIST: "part of the path is a file. Give another folder.",
         errno.ENAMETOOLONG: "the name is too long. Give a shorter one.",
     }
     reason = reasons.get(error.errno or 0, f"{error.strerror or error}.")

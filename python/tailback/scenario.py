@@ -151,7 +151,7 @@ class _Part(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise ScenarioError(_problems(error)) from None
+            raise ScenarioError(_problems(error, data)) from None
 
     # Tells pydantic that validation need not go through this method (nested parts must not raise on their own).
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -559,7 +559,7 @@ class Scenario(_Part):
         try:
             return cls.model_validate(dict(data))
         except ValidationError as error:
-            raise ScenarioError(_problems(error)) from None
+            raise ScenarioError(_problems(error, data)) from None
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Scenario:
@@ -716,7 +716,7 @@ _PARTS: dict[str, type[_Part]] = {
 }
 
 
-def _problems(error: ValidationError) -> list[Problem]:
+def _problems(error: ValidationError, data: Mapping[str, Any]) -> list[Problem]:
     out = []
     for item in error.errors(include_url=False):
         loc = [{"flows": "flow", "links": "link", "from_": "from"}.get(str(step), step) for step in item["loc"]]
@@ -738,8 +738,22 @@ def _problems(error: ValidationError) -> list[Problem]:
             fix = "See docs/scenario.md"
         if isinstance(value, Mapping | list | tuple | _Part):
             value = None
-        out.append(Problem(_path(loc), value, problem, fix.rstrip(".") + "."))
+        out.append(Problem(_path(_as_written(loc, data)), value, problem, fix.rstrip(".") + "."))
     return out
+
+
+def _as_written(loc: list[str | int], data: Any) -> list[str | int]:
+    """The place without what was not written: `queue = "0bdp"` has no `limit` below it."""
+    for at, step in enumerate(loc):
+        if isinstance(data, str | int | float):
+            return loc[:at]
+        if isinstance(data, Mapping):
+            data = data.get(step)
+        elif isinstance(data, list | tuple) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            break
+    return loc
 
 
 def _root(error: ValidationError) -> type[_Part]:

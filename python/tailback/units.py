@@ -329,9 +329,10 @@ def to_unit(text: str, unit: str) -> float:
         return float(Bytes(text))
     if word in ("bps", "bit/s", "bits/s"):
         return float(Rate(text))
-    number, found = _split(text if re.search(r"[A-Za-z%]$", text) else text + unit, "a number", "0.5")
+    bare = not re.search(r"[A-Za-z%]\s*$", text)
+    number, found = _split(f"{text} /" if bare else text, "a number", "0.5")
     if found == "%" and not word:
         return float(number / 100)
-    if found.lower().rstrip("s") == word.rstrip("s"):
+    if bare or found.lower().rstrip("s") == word.rstrip("s"):
         return float(number)
     raise UnitError(f'"{found}" does not fit', f"Give a number in {unit}" if unit else "Give a plain number")
