@@ -235,8 +235,8 @@ def test_a_relapse_within_an_epoch_is_counted():
     polls["cwnd"] = np.cumsum(speed) * 0.01 * 1448
     polls["srtt_s"] = np.full_like(t, 0.1)
     rows = Rows({**base.tables, "polls": polls}, base.scenario)
-    assert metrics.slowdowns_per_epoch(rows, "tcp", metrics.epochs(rows, "tcp")).tolist() == [1.0] * 6
-    assert metrics.slowdowns_per_epoch(base, "tcp", metrics.epochs(base, "tcp")).sum() == 0
+    assert metrics.slowdowns_per_epoch(rows, "tcp").tolist() == [1.0] * 6
+    assert metrics.slowdowns_per_epoch(base, "tcp").sum() == 0
 
 
 def test_a_missing_table_names_the_instrument():

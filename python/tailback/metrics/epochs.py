@@ -10,7 +10,7 @@ is the entry into recovery or CWR, or a timeout. Three rules make this robust:
    whatever slow start left behind.
 3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half
    and twice the median duration. If there is no such window, the one nearest to the middle; if there are fewer
-   epochs, all of them; if there is none, the time from the last event (or the start) to the end, marked as not
+   epochs, all of them; if there is none, the time from the first event (or the start) to the end, marked as not
    complete.
 """
 
@@ -71,6 +71,8 @@ class Epochs:
     """Window the event at the start reduced to (ssthresh), bytes."""
     cwnd_end: Floats
     """Window just before the event at the end, bytes."""
+    first_event_s: float
+    """When slow start ended: the first event; 0 if there is none."""
     steady_from_s: float
     open_since_s: float
     """Start of the epoch that the end of the run cut off."""
@@ -177,13 +179,14 @@ def epochs_of(events: Events) -> Epochs:
     times = events.t_s
     if len(times) == 0:
         nothing = np.zeros(0)
-        return Epochs(nothing, nothing, nothing, nothing, 0.0, 0.0)
+        return Epochs(nothing, nothing, nothing, nothing, 0.0, 0.0, 0.0)
     steady = 1 if len(times) > 1 else 0
     return Epochs(
         times[steady:-1],
         times[steady + 1 :],
         events.ssthresh[steady:-1],
         events.cwnd_before[steady + 1 :],
+        float(times[0]),
         float(times[steady]),
         float(times[-1]),
     )
@@ -202,7 +205,7 @@ def typical_epochs(result: Any, flow: int | str, count: int = 3, merge_rtts: flo
 def typical_window(found: Epochs, duration_s: float, count: int = 3) -> Window:
     """The typical window among given epochs of a run of that duration."""
     if len(found) == 0:
-        return Window(found.open_since_s, duration_s, 0, 0, False)
+        return Window(found.first_event_s, duration_s, 0, 0, False)
     if len(found) < count:
         return Window(float(found.start_s[0]), float(found.end_s[-1]), 0, len(found), False)
     lengths = found.duration_s

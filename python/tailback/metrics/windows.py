@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .epochs import Epochs
+from .epochs import congestion_events, epochs_of, loaded_rtt_s
 from .registry import metric
 from .rows import Floats, Rows, between, floats
 
@@ -67,7 +67,10 @@ def window_queue_correlation(
     end_s: float | None = None,
     step_s: float = 0.01,
 ) -> float:
-    """Pearson's correlation of congestion window and backlog, both sampled every `step_s`."""
+    """Pearson's correlation of congestion window and backlog, both sampled every `step_s`.
+
+    Recovery and two loaded round trips after it are left out: there cwnd counts retransmissions, not growth.
+    """
     from .queue import backlog_series
 
     rows = Rows.of(result)
@@ -76,6 +79,8 @@ def window_queue_correlation(
     if len(t_w) < 3 or len(t_q) < 3:
         return float("nan")
     grid = np.arange(max(t_w[0], t_q[0]), min(t_w[-1], t_q[-1]), step_s)
+    for entered, calm in zip(congestion_events(rows, flow).t_s, _settled_s(rows, flow), strict=True):
+        grid = grid[(grid < entered) | (grid >= calm)]
     if len(grid) < 3:
         return float("nan")
     w, q = np.interp(grid, t_w, window), np.interp(grid, t_q, backlog)
@@ -127,15 +132,21 @@ def growth_per_rtt(
 
 @metric(title="Returns to slow growth within an epoch", unit="1", source="CAIA-TR-080818A section VII-A, Fig. 13")
 def slowdowns_per_epoch(
-    result: Any, flow: int | str, found: Epochs, fast: float = 4.0, slow: float = 2.0, step_s: float = 0.5
+    result: Any, flow: int | str, fast: float = 4.0, slow: float = 2.0, step_s: float = 0.5
 ) -> Floats:
     """How often, inside each epoch, growth fell from above `fast` to below `slow` segments a round trip.
 
-    A reduction of the window ends the epoch, so within one only the increase α can have fallen back.
+    Counted from the end of recovery and two loaded round trips more, when the window has climbed back to its
+    threshold. A reduction of the window ends the epoch, so from there on only the increase α can have fallen back.
     """
+    rows = Rows.of(result)
+    events = congestion_events(rows, flow)
+    found = epochs_of(events)
+    # The epochs open with the last events but one.
+    settled = _settled_s(rows, flow)[len(events) - 1 - len(found) : len(events) - 1]
     counts = np.zeros(len(found))
     for k in range(len(found)):
-        _, growth = growth_per_rtt(result, flow, float(found.start_s[k]), float(found.end_s[k]), step_s)
+        _, growth = growth_per_rtt(rows, flow, float(settled[k]), float(found.end_s[k]), step_s)
         was_fast = False
         for value in growth:
             if np.isnan(value):
@@ -146,3 +157,10 @@ def slowdowns_per_epoch(
                 counts[k] += 1
                 was_fast = False
     return counts
+
+
+def _settled_s(rows: Rows, flow: int | str) -> Floats:
+    """When each event's reduction is over: two loaded round trips after recovery was left."""
+    events = congestion_events(rows, flow)
+    left = np.where(np.isnan(events.left_s), events.t_s, events.left_s)
+    return left + 2.0 * loaded_rtt_s(rows, flow)

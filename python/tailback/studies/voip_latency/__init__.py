@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ..framework import Data, Study
 from .claims import CLAIMS
-from .extract import extract
+from .extract import summarise
 from .figures import FIGURES, explorer
-from .grid import CDF_PATHS, DUMMYNET_CAP, JITTER, ROUTER_HZ, START_SPREAD, grid, path_title
-from .tables import tables
+from .grid import CDF_PATHS, DUMMYNET_CAP, JITTER, ROUTER_HZ, START_SPREAD, all_cells, path_title
+from .tables import all_tables
 
 
 def notes(data: Data) -> list[str]:
@@ -20,9 +20,9 @@ def notes(data: Data) -> list[str]:
         f"backlog already exceeds the limit; the router's timer runs at {ROUTER_HZ} Hz.",
         f"dummynet silently cuts byte limits to {DUMMYNET_CAP:,} B; the grid keeps the paper's nominal 2,000,000 B at "
         "100 Mbit/s × 160 ms, and the cut queue is among the ablations.",
-        "Distributions are compared on " + ", ".join(path_title(*path) for path in CDF_PATHS) + ". NewReno needs "
-        "80 s and more for one epoch at 100 Mbit/s × 80 ms, so a run of 180 s cannot hold three typical ones; there all "
-        "whole epochs are used, or the time since the last event.",
+        "Distributions are compared on " + ", ".join(path_title(*path) for path in CDF_PATHS) + ". NewReno needs more than "
+        "100 s for an epoch at 100 Mbit/s × 80 ms, so a run of 180 s cannot hold three typical ones. Where there are fewer, "
+        "all whole epochs are used, and where there is none, all the time since slow start ended.",
         "Byte counting (ABC) is off on Linux 2.6.25 by default, contrary to the paper's text; the ablation shows it on.",
     ]
 
@@ -33,11 +33,11 @@ STUDY = Study(
     paper="NewReno, HTCP and CUBIC: impact on VoIP latency, CAIA Technical Report 080818A, August 2008",
     doc=__doc__,
     revision="1",
-    grid=grid,
-    extract=extract,
+    grid=all_cells,
+    extract=summarise,
     claims=CLAIMS,
     plots=FIGURES,
-    tables=tables,
+    tables=all_tables,
     notes=notes,
     explorer=explorer,
 )

@@ -18,7 +18,7 @@ SERIES_POINTS = 500
 """Points of each series in the report's explorer, after decimation that keeps every bin's extremes."""
 
 
-def extract(cell: Cell, result: Any) -> Summary:
+def summarise(cell: Cell, result: Any) -> Summary:
     """Summary of one run."""
     rows = Rows.of(result)
     tcp, call = rows.flow("tcp"), rows.flow("call")
@@ -31,7 +31,7 @@ def extract(cell: Cell, result: Any) -> Summary:
     steady = (
         (float(found.start_s[0]), float(found.end_s[-1]))
         if len(found)
-        else (min(found.open_since_s, 0.5 * rows.duration_s), rows.duration_s)
+        else (found.first_event_s, rows.duration_s)
     )
     mss = rows.mss(tcp)
     totals = rows.of_flow("flows", tcp)
@@ -80,7 +80,7 @@ def extract(cell: Cell, result: Any) -> Summary:
         "drops_tcp": len(metrics.drop_times(rows, link, tcp)),
         "drops_call": len(metrics.drop_times(rows, link, call)),
         "disorders": _visits(rows, tcp),
-        "slowdowns": _round(metrics.slowdowns_per_epoch(rows, tcp, found), 0),
+        "slowdowns": _round(metrics.slowdowns_per_epoch(rows, tcp), 0),
         "series": _series(rows, tcp, call, link, window.start_s, window.end_s) if rows.seed == 1 else None,
     }
     if rows.scenario["instruments"].get("queues"):

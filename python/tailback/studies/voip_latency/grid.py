@@ -21,8 +21,9 @@ DURATION_S = 180
 
 MTU, CALL_BYTES = 1500, 200
 
-# The text lists no buffer sizes for Linux and patched iperf to set them; large enough that they never limit.
-BUFFER = "8MB"
+# The text lists no buffer sizes for Linux and patched iperf to set them. Large enough that they never limit: while a
+# loss is repaired nearly two windows (of up to 4 MB) lie between the hole and the newest segment.
+BUFFER = "32MB"
 
 # dummynet shortens larger byte limits to this without a word (FreeBSD 7.3 ip_dummynet.c, pipe_byte_limit).
 DUMMYNET_CAP = 1_048_576
@@ -159,7 +160,7 @@ def cost(rate: int) -> float:
     return rate * 15.0 + 9.0
 
 
-def grid(quick: bool) -> list[Cell]:
+def all_cells(quick: bool) -> list[Cell]:
     """Every cell of the study; `quick`: the paths that most figures need, without the ablations."""
     cells = []
     for queue in QUEUES:

@@ -140,6 +140,6 @@ def ablations(data: Data) -> TableOut:
     )
 
 
-def tables(data: Data) -> list[TableOut]:
+def all_tables(data: Data) -> list[TableOut]:
     """All of them; those without rows left out."""
     return [table for table in (epochs(data), ablations(data), whole_grid(data)) if table.rows]
