@@ -50,10 +50,6 @@ impl Arena {
     pub fn release(&mut self, slot: u32) {
         self.free.push(slot);
     }
-    /// Slots in use.
-    pub fn in_use(&self) -> usize {
-        self.segments.len() - self.free.len()
-    }
     /// Packets ever kept.
     pub fn ever(&self) -> u64 {
         self.next_number

@@ -9,7 +9,7 @@ use super::build::Parts;
 use super::schedule::Schedule;
 use crate::link::{Host, Link, Watch};
 use crate::packet::{Ecn, FlowId, Packet};
-use crate::probe::{Probe, QueueEvent};
+use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::tcp::endpoint::{Endpoint, State};
 use crate::tcp::segment::{Segment, ip_bytes};
@@ -140,7 +140,7 @@ impl<P: Probe> Lent<'_, P> {
     ) {
         if P::WANTS && self.watches {
             let number = self.arena.number(packet.slot);
-            self.probe.queue(at, self.link, event, packet, number, backlog, reason);
+            self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
         }
     }
 }

@@ -75,18 +75,8 @@ pub trait Probe {
     fn received(&mut self, _now: Time, _row: u32) {}
     /// The packet of that row was dropped.
     fn lost(&mut self, _row: u32) {}
-    /// A queue event; `reason` only for drops.
-    fn queue(
-        &mut self,
-        _now: Time,
-        _link: u32,
-        _event: QueueEvent,
-        _packet: &Packet,
-        _number: u64,
-        _backlog: Backlog,
-        _reason: Option<DropReason>,
-    ) {
-    }
+    /// A queue event at a link.
+    fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
     /// Does anybody watch this link's queue?
     fn watches(&self, _link: u32) -> bool {
         false
@@ -97,6 +87,23 @@ pub trait Probe {
         Self: Sized,
     {
     }
+}
+
+/// One event in a queue.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueRow<'a> {
+    /// When.
+    pub now: Time,
+    /// What.
+    pub event: QueueEvent,
+    /// To which packet,
+    pub packet: &'a Packet,
+    /// and its number in the run.
+    pub number: u64,
+    /// What the queue holds afterwards.
+    pub backlog: Backlog,
+    /// Why, if it was dropped.
+    pub reason: Option<DropReason>,
 }
 
 /// What happens in a queue.

@@ -1,9 +1,9 @@
 //! The probe that records: one vector a column, flows and links chosen by the scenario.
 
-use super::{Column, Probe, QueueEvent, Table, Tables};
+use super::{Column, Probe, QueueEvent, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
-use crate::packet::{FlowId, Packet};
-use crate::queue::{Backlog, DropReason};
+use crate::packet::FlowId;
+use crate::queue::Backlog;
 use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::{Duration, Time};
@@ -251,31 +251,22 @@ impl Probe for Recorder {
         }
     }
 
-    fn queue(
-        &mut self,
-        now: Time,
-        link: u32,
-        event: QueueEvent,
-        packet: &Packet,
-        number: u64,
-        backlog: Backlog,
-        reason: Option<DropReason>,
-    ) {
+    fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
         let wanted = self.links[link as usize];
-        let is_loss = matches!(event, QueueEvent::Drop | QueueEvent::Mark);
-        if !(wanted.every || wanted.some && is_loss) || !self.is_on(now) {
+        let is_loss = matches!(row.event, QueueEvent::Drop | QueueEvent::Mark);
+        if !(wanted.every || wanted.some && is_loss) || !self.is_on(row.now) {
             return;
         }
         self.queue.push(
-            now.as_secs_f64(),
+            row.now.as_secs_f64(),
             link,
-            event as u8,
-            packet.flow.0,
-            number,
-            packet.bytes,
-            backlog.bytes,
-            backlog.packets,
-            reason.map_or(255, |reason| reason as u8),
+            row.event as u8,
+            row.packet.flow.0,
+            row.number,
+            row.packet.bytes,
+            row.backlog.bytes,
+            row.backlog.packets,
+            row.reason.map_or(255, |reason| reason as u8),
         );
     }
 

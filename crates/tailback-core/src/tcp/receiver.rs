@@ -166,7 +166,6 @@ impl Receiver {
     }
 
     fn decide(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
-        let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
         self.unacknowledged += length;
         // Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes,
         // the sender is told at once. This is what keeps slow start fed with an ACK a segment.
@@ -174,6 +173,7 @@ impl Receiver {
             self.offered = (self.offered + 2 * u64::from(self.mss)).min(self.capacity);
             return AckWhen::Now;
         }
+        let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
         if self.quick_acks > 0 {
             self.quick_acks -= 1;
             return AckWhen::Now;

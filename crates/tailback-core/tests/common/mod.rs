@@ -1,0 +1,133 @@
+//! Small scenarios for the tests, and a reader of their tables.
+
+#![allow(dead_code, reason = "each test binary uses its own part")]
+
+use tailback_core::engine::Simulation;
+use tailback_core::probe::{Column, Tables};
+use tailback_core::scenario::{
+    AppSpec, FlowSpec, Instruments, LinkSpec, Params, QueueSpec, Randomness, Scenario, TcpSpec, Value,
+    WireSpec,
+};
+
+pub const SECOND: u64 = 1_000_000_000_000;
+pub const MS: u64 = 1_000_000_000;
+
+pub fn tcp(cc: &str, stack: &str) -> TcpSpec {
+    TcpSpec {
+        stack: stack.into(),
+        receiver_stack: None,
+        cc: cc.into(),
+        cc_params: Params::new(),
+        stack_params: Params::new(),
+        send_buffer: Some(64 << 20),
+        receive_buffer: Some(64 << 20),
+        mtu: 1500,
+    }
+}
+
+pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
+    FlowSpec {
+        name: name.into(),
+        from: "left".into(),
+        to: "right".into(),
+        route: None,
+        back_route: None,
+        start_ps: 0,
+        stop_ps: None,
+        app: AppSpec { kind: kind.into(), params: Params::new() },
+        tcp,
+    }
+}
+
+pub fn bulk(cc: &str, stack: &str) -> FlowSpec {
+    flow("bulk", "bulk", Some(tcp(cc, stack)))
+}
+
+pub fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit_bytes: Option<u64>) -> LinkSpec {
+    let mut params = Params::new();
+    if let Some(limit) = limit_bytes {
+        params.insert("limit_bytes".into(), Value::Number(limit as f64));
+        params.insert("in_service".into(), Value::Name("counted".into()));
+    }
+    LinkSpec {
+        name: name.into(),
+        from: from.into(),
+        to: to.into(),
+        rate_bps: Some(bps),
+        delay_ps,
+        tick_hz: None,
+        queue: QueueSpec { discipline: "fifo".into(), params },
+        wire: WireSpec::default(),
+    }
+}
+
+/// One bottleneck each way with the RTT split in two.
+pub fn dumbbell(
+    bps: u64,
+    rtt_ps: u64,
+    limit_bytes: Option<u64>,
+    seconds: u64,
+    flows: Vec<FlowSpec>,
+) -> Scenario {
+    Scenario {
+        format: 1,
+        name: "test".into(),
+        seed: 1,
+        duration_ps: seconds * SECOND,
+        nodes: vec!["left".into(), "right".into()],
+        links: vec![
+            link("bottleneck", "left", "right", bps, rtt_ps / 2, limit_bytes),
+            link("return", "right", "left", bps, rtt_ps / 2, limit_bytes),
+        ],
+        flows,
+        randomness: Randomness::default(),
+        instruments: Instruments::default(),
+    }
+}
+
+pub fn run(scenario: &Scenario) -> Tables {
+    let mut simulation = Simulation::build(scenario).expect("a valid scenario");
+    while !simulation.run_events(1_000_000).expect("a sound engine") {}
+    simulation.finish()
+}
+
+pub fn column(tables: &Tables, table: &str, column: &str) -> Vec<f64> {
+    let table = tables.tables.iter().find(|it| it.name == table).unwrap_or_else(|| panic!("table {table}"));
+    let found = table.columns.iter().find(|(name, _)| *name == column);
+    match &found.unwrap_or_else(|| panic!("column {column}")).1 {
+        Column::F64(values) => values.clone(),
+        Column::U64(values) => values.iter().map(|value| *value as f64).collect(),
+        Column::U32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::U16(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::U8(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::Bool(values) => values.iter().map(|value| f64::from(u8::from(*value))).collect(),
+    }
+}
+
+/// Times at which a flow entered fast recovery after `from` seconds.
+pub fn entries(tables: &Tables, flow: f64, from: f64) -> Vec<f64> {
+    let (t, kind) = (column(tables, "congestion", "t_s"), column(tables, "congestion", "kind"));
+    let of = column(tables, "congestion", "flow");
+    (0..t.len())
+        .filter(|row| kind[*row] == 0.0 && of[*row] == flow && t[*row] >= from)
+        .map(|row| t[row])
+        .collect()
+}
+
+/// Every bit of every table, for comparing runs.
+pub fn bits(tables: &Tables) -> Vec<u64> {
+    let mut bits = Vec::new();
+    for table in &tables.tables {
+        for (_, column) in &table.columns {
+            match column {
+                Column::F64(values) => bits.extend(values.iter().map(|value| value.to_bits())),
+                Column::U64(values) => bits.extend(values),
+                Column::U32(values) => bits.extend(values.iter().map(|value| u64::from(*value))),
+                Column::U16(values) => bits.extend(values.iter().map(|value| u64::from(*value))),
+                Column::U8(values) => bits.extend(values.iter().map(|value| u64::from(*value))),
+                Column::Bool(values) => bits.extend(values.iter().map(|value| u64::from(*value))),
+            }
+        }
+    }
+    bits
+}

@@ -1,0 +1,115 @@
+//! Same scenario and seed, same bytes: twice, on any number of threads, and beside strangers.
+
+mod common;
+
+use common::{MS, bits, bulk, column, dumbbell, flow, link, run};
+use tailback_core::scenario::{Instruments, Scenario};
+
+fn busy() -> Scenario {
+    let mut other = bulk("cubic", "linux");
+    other.name = "other".into();
+    let flows = vec![bulk("reno", "freebsd-7"), other, flow("call", "voip", None)];
+    let mut scenario = dumbbell(10_000_000, 40 * MS, Some(50_000), 10, flows);
+    scenario.randomness.start_spread_ps = 100 * MS;
+    scenario.randomness.processing_jitter_ps = MS / 2;
+    scenario.links[0].wire.loss = 0.001;
+    scenario.instruments = Instruments {
+        segments: vec!["bulk".into()],
+        polls: vec!["bulk".into(), "other".into()],
+        internals: true,
+        queue_polls: vec!["bottleneck".into()],
+        poll_interval_ps: MS,
+        queues: vec!["bottleneck".into()],
+        packets: vec!["call".into()],
+        ..Instruments::default()
+    };
+    scenario
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_any_number_of_threads() {
+    let scenario = busy();
+    let once = bits(&run(&scenario));
+    assert!(once.len() > 100_000, "the test looks at something");
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let scenario = scenario.clone();
+            std::thread::spawn(move || bits(&run(&scenario)))
+        })
+        .collect();
+    for thread in threads {
+        assert!(thread.join().unwrap() == once);
+    }
+}
+
+#[test]
+fn another_seed_gives_another_run() {
+    let mut scenario = busy();
+    let once = bits(&run(&scenario));
+    scenario.seed = 2;
+    assert!(bits(&run(&scenario)) != once);
+}
+
+#[test]
+fn instruments_change_nothing() {
+    let mut scenario = busy();
+    let with = run(&scenario);
+    scenario.instruments = Instruments::default();
+    let without = run(&scenario);
+    for table in ["flows", "links", "congestion"] {
+        let of = |tables: &tailback_core::probe::Tables| {
+            tables.tables.iter().find(|it| it.name == table).cloned().map(|it| format!("{it:?}"))
+        };
+        assert_eq!(of(&with), of(&without), "{table}");
+    }
+}
+
+#[test]
+fn a_stranger_elsewhere_disturbs_no_random_stream() {
+    let mut scenario = busy();
+    for name in ["up", "down"] {
+        scenario.nodes.push(name.into());
+    }
+    scenario.links.push(link("elsewhere", "up", "down", 1_000_000, 10 * MS, Some(10_000)));
+    scenario.links.push(link("elsewhere back", "down", "up", 1_000_000, 10 * MS, Some(10_000)));
+    scenario.links[2].wire.loss = 0.01;
+    let alone = run(&scenario);
+    let mut stranger = bulk("reno", "linux");
+    (stranger.name, stranger.from, stranger.to) = ("stranger".into(), "up".into(), "down".into());
+    scenario.flows.push(stranger);
+    let together = run(&scenario);
+    for table in ["polls", "packets", "segments"] {
+        for name in ["t_s", "sent_s", "received_s", "cwnd"] {
+            let has = |tables: &tailback_core::probe::Tables| {
+                tables
+                    .tables
+                    .iter()
+                    .any(|it| it.name == table && it.columns.iter().any(|(column, _)| *column == name))
+            };
+            if has(&alone) {
+                let (one, two) = (column(&alone, table, name), column(&together, table, name));
+                let same =
+                    one.len() == two.len() && one.iter().zip(&two).all(|(a, b)| a.to_bits() == b.to_bits());
+                assert!(same, "{table}.{name}");
+            }
+        }
+    }
+    assert!(column(&together, "flows", "bytes_acked")[3] > 0.0);
+}
+
+#[test]
+fn packets_and_bytes_are_conserved_end_to_end() {
+    let tables = run(&busy());
+    let links = |name: &str| column(&tables, "links", name);
+    for link in 0..2 {
+        let sum = links("delivered")[link] + links("dropped")[link] + links("resident")[link];
+        assert_eq!(links("arrived")[link], sum);
+    }
+    let flows = |name: &str| column(&tables, "flows", name);
+    for flow in 0..3 {
+        let missing = flows("packets_sent")[flow] - flows("bytes_received")[flow].min(0.0);
+        assert!(missing >= 0.0);
+        assert!(flows("bytes_received")[flow] <= flows("bytes_sent")[flow]);
+        assert!(flows("bytes_acked")[flow] <= flows("bytes_received")[flow]);
+    }
+}
