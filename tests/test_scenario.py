@@ -432,6 +432,10 @@ to = "b"
 def test_the_engines_complaints_come_back_in_the_users_words() -> None:
     found = problem(HELLO.replace('stack = "linux"', 'stack = "linux"\nreceive_buffer = "10B"'))
     assert (found.field, found.value, found.line) == ("flow[0].receive_buffer", "10B", 10)
+    found = problem(HELLO.replace('stack = "linux"', 'access_delay = "2000h"'))
+    assert (found.field, found.value, found.line) == ("flow[0].access_delay", "7200000s", 9)
+    found = problem(HELLO.replace('rtt = "80ms"', 'delay = "1ms"\nback_delay = "2000h"\nqueue = "9kB"'))
+    assert (found.field, found.value, found.line) == ("dumbbell.back_delay", "7200000s", 6)
     found = problem(HELLO.replace('duration = "60s"', 'duration = "2000h"'))
     assert (found.field, found.value, found.line) == ("duration", "7200000s", 2)
 

@@ -186,7 +186,7 @@ class _Resolver:
         self.places |= {
             at: hop.place,
             f"{at}.rate_bps": self._first(f"{hop.place}.back_rate", f"{hop.place}.rate", back=index == 1),
-            f"{at}.delay_ps": self._first(f"{hop.place}.rtt", f"{hop.place}.delay", back=True),
+            f"{at}.delay_ps": self._delay_place(hop, back=index == 1),
             f"{at}.tick_hz": f"{hop.place}.tick_hz",
             f"{at}.queue": hop.queue_place or hop.place,
             f"{at}.queue.discipline": f"{hop.queue_place}.discipline",
@@ -212,6 +212,13 @@ class _Resolver:
         if hop.queue is not None and hop.rate is not None:
             out["queue"] = self._queue(index, hop, hop.queue, hop.rate, routes)
         return out
+
+    def _delay_place(self, hop: _Hop, *, back: bool) -> str:
+        if hop.place.startswith("flow"):
+            return f"{hop.place}.access_delay"
+        if _look_up(self.scenario, f"{hop.place}.rtt") is not None:
+            return f"{hop.place}.rtt"
+        return self._first(f"{hop.place}.back_delay", f"{hop.place}.delay", back=back)
 
     def _first(self, first: str, second: str, *, back: bool) -> str:
         return first if back and _look_up(self.scenario, first) is not None else second
