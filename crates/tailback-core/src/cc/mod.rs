@@ -4,13 +4,26 @@
 //! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
+pub mod bic;
+pub mod cdg;
+pub mod compound;
 pub mod cubic;
+pub mod dctcp;
 #[cfg(test)]
 mod fixture;
+pub mod highspeed;
 pub mod htcp;
+pub mod hybla;
+pub mod illinois;
+pub mod ledbat;
 pub mod parts;
 pub mod registry;
 pub mod reno;
+pub mod scalable;
+pub mod vegas;
+pub mod veno;
+pub mod westwood;
+pub mod yeah;
 
 use crate::time::{Bytes, Duration, Rate, Time};
 
@@ -133,6 +146,13 @@ pub struct Ack {
     pub snd_nxt: u64,
 }
 
+impl Ack {
+    /// New data was acknowledged and no reduction is under way: Linux runs its growth rules on such ACKs.
+    pub fn advances(&self) -> bool {
+        self.newly_acked > 0 && !matches!(self.phase, Phase::Cwr | Phase::Recovery)
+    }
+}
+
 /// What kind of congestion signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
@@ -208,6 +228,12 @@ pub trait CongestionControl {
     }
     /// True if the algorithm sets cwnd itself in every phase (BBR): the stack then does not reduce it.
     fn owns_window(&self) -> bool {
+        false
+    }
+    /// Asked after every `on_ack`: does the algorithm want a reduction although nothing was lost or marked (a
+    /// delay backoff)? The stack then enters CWR as for an ECN echo, calling `on_congestion` with
+    /// [`Signal::Ecn`], which also withdraws the wish.
+    fn wants_reduction(&self) -> bool {
         false
     }
     /// The algorithm's own quantities for probes, `(name, value)`, in a fixed order.

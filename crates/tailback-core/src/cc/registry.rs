@@ -51,6 +51,19 @@ algorithms! {
     reno::Reno,
     htcp::Htcp,
     cubic::Cubic,
+    bic::Bic,
+    highspeed::HighSpeed,
+    scalable::Scalable,
+    vegas::Vegas,
+    veno::Veno,
+    westwood::Westwood,
+    hybla::Hybla,
+    illinois::Illinois,
+    yeah::Yeah,
+    dctcp::Dctcp,
+    ledbat::Ledbat,
+    compound::Compound,
+    cdg::Cdg,
 }
 
 impl CongestionControl for Algorithm {
@@ -82,6 +95,10 @@ impl CongestionControl for Algorithm {
     #[inline]
     fn owns_window(&self) -> bool {
         each!(self, state => state.owns_window())
+    }
+    #[inline]
+    fn wants_reduction(&self) -> bool {
+        each!(self, state => state.wants_reduction())
     }
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
         each!(self, state => state.internals(out))

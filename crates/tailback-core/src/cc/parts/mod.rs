@@ -4,3 +4,4 @@ pub mod clock;
 pub mod decrease;
 pub mod growth;
 pub mod hystart;
+pub mod round;

@@ -1,0 +1,603 @@
+//! CDG: back off, with a probability, when the RTT rises from one round trip to the next.
+//!
+//! Law: g_min and g_max are the changes of the smallest and largest RTT of a round trip, averaged over 8; with
+//! probability 1 − e^(−g/G) w ← 0.7·w; increase and loss as Reno, but a shadow window remembers what delay
+//! backoffs gave up, and a loss with an empty queue costs nothing (loss tolerance).
+//! Source: Hayes and Armitage, IFIP Networking 2011 (LNCS 6641); FreeBSD `cc_cdg` 0.1; Linux `tcp_cdg`.
+//!
+//! Differs from the source:
+//! - `linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss
+//!   tolerance unless asked for, HyStart, shadow window reduced to half before it is used.
+//! - `freebsd`: the exponential itself where the module has a table; smallest and largest sample of the
+//!   round trip where it has a helper's marked packets; the increase is per round trip.
+//!
+//! Live twin: Linux `cdg`.
+
+use super::parts::clock::{span_us, us32};
+use super::parts::decrease::{freebsd_half, landing};
+use super::parts::growth::Growth;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use crate::math;
+use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// Round trips averaged over.
+const WINDOW: usize = 8;
+/// Falls of the RTT sum beyond this (µs) show that the backoff worked (Linux).
+const EFFECT_US: i32 = 32;
+/// ACKs no further apart than this form a train (Linux CDG's HyStart).
+const TRAIN_GAP_US: u32 = 3_000;
+/// Smallest unit of its HyStart's judgement.
+const HYSTART_FLOOR_US: u32 = 125;
+/// Single-segment ACKs doubted as delayed, at most.
+const DELACKS: u8 = 5;
+
+/// What the gradients say about the queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Queue {
+    Unknown,
+    NotFull,
+    Full,
+    /// A delay backoff is under way (Linux).
+    Backoff,
+}
+
+/// Smallest and largest RTT of a round trip, or their changes; microseconds, zero for none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct MinMax {
+    min: i32,
+    max: i32,
+}
+
+/// CDG's memory; all of it is cold but for the round trip's end, so all of it is boxed.
+#[derive(Clone, Debug)]
+pub struct Cdg {
+    state: Box<State>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    is_freebsd: bool,
+    use_shadow: bool,
+    use_tolerance: bool,
+    hystart: bool,
+    wants: bool,
+    /// The gradient window has been filled once.
+    filled: bool,
+    /// FreeBSD: the next gradient follows a backoff and says nothing.
+    skip: bool,
+    queue: Queue,
+    tail: u8,
+    doubted: u8,
+    samples: u8,
+    /// Backoffs without effect.
+    ineffectual: u32,
+    consecutive_limit: u32,
+    hold: u32,
+    alpha_inc: u32,
+    /// Round trips since the last increase of the increment (FreeBSD).
+    rounds: u32,
+    increment: u32,
+    backoff_beta: f64,
+    loss_beta: f64,
+    /// G, in ms a round trip.
+    scale_ms: f64,
+    /// Shadow window in segments.
+    shadow: u64,
+    end: u64,
+    round: MinMax,
+    before: MinMax,
+    sum: MinMax,
+    ring: [MinMax; WINDOW],
+    delay_min: u32,
+    last_ack: u32,
+    round_start: u32,
+    growth: Growth,
+    stream: Stream,
+}
+
+impl Registered for Cdg {
+    const CARD: Card = Card {
+        name: "cdg",
+        title: "CAIA Delay-Gradient",
+        law: "with probability 1 - exp(-g/G) w = 0.7 w, g the RTT's change per RTT; else Reno with a shadow window",
+        source: "Hayes and Armitage, IFIP Networking 2011; FreeBSD cc_cdg 0.1; Linux tcp_cdg",
+        differs: &[
+            "linux: sums of 8 gradients, backoff through CWR, HyStart, loss tolerance off",
+            "freebsd: exact exponential, every sample of the round trip instead of marked packets",
+        ],
+        live_twin: Some("linux:cdg"),
+        params: &[
+            ParamSpec::choice("variant", &["linux", "freebsd"], "Whose rules; freebsd is CDG v0.1."),
+            ParamSpec::number("backoff_beta", "", 0.7, (0.1, 1.0), "Share kept on a delay backoff.")
+                .depends("linux 724/1024, freebsd 0.7"),
+            ParamSpec::number("loss_beta", "", 0.5, (0.1, 1.0), "Share kept on loss."),
+            ParamSpec::number(
+                "scale",
+                "ms",
+                3.0,
+                (0.05, 1_000.0),
+                "G: gradient of 63 % backoff probability.",
+            )
+            .depends("linux 1000/(42*8) = 2.976, freebsd 3"),
+            ParamSpec::flag("shadow", true, "Loss uses the shadow window."),
+            ParamSpec::flag("tolerance", true, "Ignore loss unless the queue is judged full.")
+                .depends("linux off, freebsd on"),
+            ParamSpec::flag("hystart", true, "End slow start as HyStart does.")
+                .depends("linux on, freebsd off"),
+            ParamSpec::whole("ineffectual", "", 5, (0, 1_000), "Backoffs without effect before they pause."),
+            ParamSpec::whole("hold", "round trips", 5, (0, 1_000), "How long they pause (freebsd)."),
+            ParamSpec::whole(
+                "alpha_inc",
+                "round trips",
+                0,
+                (0, 1_000),
+                "Increment +1 every so many; 0 never (freebsd).",
+            ),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
+        let is_freebsd = given.choice("variant") == "freebsd";
+        let scale = if is_freebsd { 3.0 } else { 1_000.0 / (42.0 * WINDOW as f64) };
+        let beta = if is_freebsd { 0.7 } else { 724.0 / 1024.0 };
+        let state = State {
+            is_freebsd,
+            use_shadow: given.flag("shadow"),
+            use_tolerance: given.given_flag("tolerance").unwrap_or(is_freebsd),
+            hystart: given.given_flag("hystart").unwrap_or(!is_freebsd),
+            wants: false,
+            filled: false,
+            skip: false,
+            queue: Queue::Unknown,
+            tail: 0,
+            doubted: 0,
+            samples: 0,
+            ineffectual: 0,
+            consecutive_limit: given.whole("ineffectual") as u32,
+            hold: given.whole("hold") as u32,
+            alpha_inc: given.whole("alpha_inc") as u32,
+            rounds: 0,
+            increment: 1,
+            backoff_beta: given.given_number("backoff_beta").unwrap_or(beta),
+            loss_beta: given.number("loss_beta"),
+            scale_ms: given.given_number("scale").unwrap_or(scale),
+            shadow: 0,
+            end: 0,
+            round: MinMax::default(),
+            before: MinMax::default(),
+            sum: MinMax::default(),
+            ring: [MinMax::default(); WINDOW],
+            delay_min: 0,
+            last_ack: 0,
+            round_start: 0,
+            growth: Growth::default(),
+            stream: Stream::named(seed, "cdg"),
+        };
+        Ok(Cdg { state: Box::new(state) })
+    }
+}
+
+impl CongestionControl for Cdg {
+    fn on_established(&mut self, _now: Time, _srtt: Option<Duration>, control: &mut Control) {
+        if !self.state.is_freebsd {
+            self.state.shadow = control.cwnd_segments();
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let state = &mut *self.state;
+        state.sample(ack);
+        if !ack.advances() {
+            return;
+        }
+        if state.is_freebsd {
+            state.freebsd(ack, control);
+        } else {
+            state.linux(ack, control);
+        }
+    }
+
+    fn wants_reduction(&self) -> bool {
+        self.state.wants
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        let state = &mut *self.state;
+        state.growth.clear();
+        state.wants = false;
+        if state.is_freebsd {
+            control.ssthresh = state.freebsd_landing(congestion, control);
+        } else if !congestion.is_repeated_timeout() {
+            control.ssthresh = state.linux_landing(control);
+        }
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        let state = &mut *self.state;
+        let is_reduced = matches!(change.from, Phase::Cwr | Phase::Recovery);
+        if is_reduced && !state.is_freebsd {
+            // The reduction itself is no gradient: begin a new round trip.
+            state.queue = Queue::Unknown;
+            state.end = change.snd_nxt;
+            state.before = std::mem::take(&mut state.round);
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, control: &mut Control) {
+        let state = &mut *self.state;
+        state.ring = [MinMax::default(); WINDOW];
+        state.sum = MinMax::default();
+        state.round = MinMax::default();
+        state.before = MinMax::default();
+        state.filled = false;
+        state.tail = 0;
+        state.queue = Queue::Unknown;
+        state.shadow = control.cwnd_segments();
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        out.push(("gradient_min_ms", f64::from(self.state.sum.min) / (1e3 * WINDOW as f64)));
+        out.push(("gradient_max_ms", f64::from(self.state.sum.max) / (1e3 * WINDOW as f64)));
+        out.push(("shadow", self.state.shadow as f64));
+        out.push(("ineffectual", f64::from(self.state.ineffectual)));
+    }
+}
+
+impl State {
+    fn sample(&mut self, ack: &Ack) {
+        let Some(rtt) = ack.rtt else { return };
+        let rtt_us = span_us(rtt) as i32;
+        if !self.is_freebsd {
+            // An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower.
+            if ack.newly_acked_segments == 1 && self.doubted > 0 {
+                self.round.min = self.round.min.min(rtt_us);
+                self.doubted -= 1;
+                return;
+            }
+            if ack.newly_acked_segments > 1 && self.doubted < DELACKS {
+                self.doubted += 1;
+            }
+        }
+        self.round.min = if self.round.min == 0 { rtt_us } else { self.round.min.min(rtt_us) };
+        self.round.max = self.round.max.max(rtt_us);
+    }
+
+    /// Enter this round trip's change into the window; returns it and keeps the sums.
+    fn gradient(&mut self) -> MinMax {
+        let change = MinMax { min: self.round.min - self.before.min, max: self.round.max - self.before.max };
+        let oldest = std::mem::replace(&mut self.ring[usize::from(self.tail)], change);
+        self.sum.min += change.min - oldest.min;
+        self.sum.max += change.max - oldest.max;
+        self.tail = (self.tail + 1) % WINDOW as u8;
+        change
+    }
+
+    /// 1 − e^(−g/G), g in µs a round trip.
+    fn backs_off(&mut self, gradient_us: f64) -> bool {
+        self.stream.uniform() < backoff_probability(gradient_us / 1_000.0, self.scale_ms)
+    }
+
+    fn linux(&mut self, ack: &Ack, control: &mut Control) {
+        if ack.in_slow_start && self.hystart {
+            self.watch_slow_start(ack, control);
+        }
+        if ack.snd_una > self.end && self.round.max > 0 {
+            let gradient = if self.before.max > 0 { self.linux_gradient() } else { 0 };
+            self.end = ack.snd_nxt;
+            self.before = std::mem::take(&mut self.round);
+            self.last_ack = 0;
+            self.samples = 0;
+            if gradient > 0 && self.linux_backs_off(gradient, control) {
+                return;
+            }
+        }
+        let window = control.cwnd_segments();
+        if !ack.may_grow {
+            self.shadow = self.shadow.min(window);
+            return;
+        }
+        let in_slow_start = ack.in_slow_start && control.cwnd < control.ssthresh;
+        self.growth.reno(&Ack { in_slow_start, ..*ack }, control);
+        self.shadow += control.cwnd_segments() - window;
+    }
+
+    /// The sum over eight round trips, extrapolated while there are fewer.
+    fn linux_gradient(&mut self) -> i32 {
+        self.gradient();
+        let MinMax { min, max } = self.sum;
+        let mut gradient = if min > 0 { min } else { max };
+        if !self.filled {
+            if self.tail == 0 {
+                self.filled = true;
+            } else {
+                gradient = (i64::from(gradient) * WINDOW as i64 / i64::from(self.tail)) as i32;
+            }
+        }
+        if min <= -EFFECT_US || max <= -EFFECT_US {
+            self.ineffectual = 0;
+        }
+        if self.use_tolerance {
+            // Changes below 1/32 ms over the window are noise.
+            let (min, max) = ((min + 32).div_euclid(64), (max + 32).div_euclid(64));
+            if min > 0 && max <= 0 {
+                self.queue = Queue::Full;
+            } else if (min > 0 && max > 0) || max < 0 {
+                self.queue = Queue::NotFull;
+            }
+        }
+        gradient
+    }
+
+    fn linux_backs_off(&mut self, sum_us: i32, control: &Control) -> bool {
+        if !self.backs_off(f64::from(sum_us) / WINDOW as f64) {
+            return false;
+        }
+        if self.consecutive_limit > 0 {
+            self.ineffectual += 1;
+            if self.ineffectual > self.consecutive_limit {
+                return false;
+            }
+        }
+        self.shadow = self.shadow.max(control.cwnd_segments());
+        self.queue = Queue::Backoff;
+        self.wants = true;
+        true
+    }
+
+    fn linux_landing(&mut self, control: &Control) -> Bytes {
+        let window = control.cwnd_segments();
+        if self.queue == Queue::Backoff {
+            return landing((window as f64 * self.backoff_beta) as u64, control.mss);
+        }
+        if self.queue == Queue::NotFull && self.use_tolerance {
+            return landing(window, control.mss);
+        }
+        self.shadow = (self.shadow / 2).min(window);
+        let kept = (window as f64 * self.loss_beta) as u64;
+        landing(if self.use_shadow { kept.max(self.shadow) } else { kept }, control.mss)
+    }
+
+    fn watch_slow_start(&mut self, ack: &Ack, control: &mut Control) {
+        let least = self.round.min as u32;
+        self.delay_min = if self.delay_min == 0 { least } else { self.delay_min.min(least.max(1)) };
+        if self.delay_min == 0 {
+            return;
+        }
+        let now = us32(ack.now);
+        if self.last_ack == 0 || !ack.cwnd_limited {
+            self.last_ack = now;
+            self.round_start = now;
+        } else if now.wrapping_sub(self.last_ack) < TRAIN_GAP_US {
+            self.last_ack = now;
+            if now.wrapping_sub(self.round_start) > (self.delay_min / 2).max(HYSTART_FLOOR_US) {
+                control.ssthresh = control.cwnd;
+                return;
+            }
+        }
+        if self.samples < 8 {
+            self.samples += 1;
+        } else if least > (self.delay_min + self.delay_min / 8).max(HYSTART_FLOOR_US) {
+            control.ssthresh = control.cwnd;
+        }
+    }
+
+    fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        let mut grows_by = 0;
+        if ack.snd_una > self.end {
+            let judged = self.before.max > 0 && self.round.max > 0;
+            if judged && self.freebsd_round(ack.in_slow_start) {
+                self.freebsd_back_off(control);
+            } else {
+                grows_by = self.freebsd_increment();
+            }
+            self.before = std::mem::take(&mut self.round);
+            self.end = ack.snd_nxt;
+        }
+        if !ack.may_grow {
+            return;
+        }
+        let before = control.cwnd;
+        if ack.in_slow_start && control.cwnd < control.ssthresh {
+            self.growth.slow_start(ack, control);
+        } else {
+            control.cwnd += u64::from(grows_by) * mss;
+        }
+        if self.shadow > 0 {
+            self.shadow += (control.cwnd - before) / mss;
+        }
+    }
+
+    /// Judge a round trip; true if the window backs off.
+    fn freebsd_round(&mut self, in_slow_start: bool) -> bool {
+        let change = self.gradient();
+        if std::mem::take(&mut self.skip) {
+            return false;
+        }
+        let MinMax { min, max } = self.sum;
+        self.queue = match (min.signum(), max.signum()) {
+            (1, -1 | 0) => Queue::Full,
+            (0 | 1, -1) => {
+                self.shadow = 0;
+                Queue::NotFull
+            }
+            (1, 1) | (-1, -1) => Queue::NotFull,
+            _ => self.queue,
+        };
+        if min < 0 || max < 0 {
+            self.ineffectual = 0;
+        }
+        let average = |sum: i32| f64::from(sum) / WINDOW as f64;
+        let gradient = if in_slow_start && change.min > 0 {
+            f64::from(change.min)
+        } else if min > 0 {
+            average(min)
+        } else if in_slow_start && change.max > 0 {
+            f64::from(change.max)
+        } else if max > 0 {
+            average(max)
+        } else {
+            return false;
+        };
+        if !self.backs_off(gradient) {
+            return false;
+        }
+        self.ineffectual += 1;
+        if self.consecutive_limit > 0 && self.ineffectual > self.consecutive_limit {
+            if self.ineffectual >= self.consecutive_limit + self.hold {
+                self.ineffectual = 0;
+            }
+            return false;
+        }
+        true
+    }
+
+    fn freebsd_back_off(&mut self, control: &mut Control) {
+        let window = control.cwnd_segments();
+        self.skip = true;
+        self.shadow = self.shadow.max(window);
+        control.cwnd = landing((window as f64 * self.backoff_beta) as u64, control.mss).min(control.cwnd);
+        control.ssthresh = control.cwnd.max(landing(0, control.mss));
+        self.increment = 1;
+        self.rounds = 0;
+    }
+
+    fn freebsd_increment(&mut self) -> u32 {
+        self.rounds += 1;
+        if self.alpha_inc > 0 && self.rounds >= self.alpha_inc {
+            self.rounds = 0;
+            self.increment += 1;
+        }
+        self.increment
+    }
+
+    fn freebsd_landing(&mut self, congestion: &Congestion, control: &Control) -> Bytes {
+        use super::Signal;
+        if congestion.signal != Signal::Loss {
+            return freebsd_half(congestion, control);
+        }
+        let window = control.cwnd_segments();
+        let tolerates = self.use_tolerance && self.queue == Queue::NotFull;
+        if tolerates {
+            return landing(window, control.mss);
+        }
+        self.shadow = (self.shadow as f64 * self.loss_beta) as u64;
+        let kept = (window as f64 * self.loss_beta) as u64;
+        landing(if self.use_shadow { kept.max(self.shadow.min(window)) } else { kept }, control.mss)
+    }
+}
+
+/// 1 − e^(−g/G) for a positive gradient, both in ms a round trip; certain above 5·G.
+fn backoff_probability(gradient_ms: f64, scale_ms: f64) -> f64 {
+    if gradient_ms > 5.0 * scale_ms { 1.0 } else { 1.0 - math::exp(-gradient_ms.max(0.0) / scale_ms) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::fixture::{Lab, build, named};
+    use crate::cc::{Counting, Signal};
+
+    #[test]
+    fn the_backoff_probability_has_the_papers_values() {
+        let rows = [
+            (0.1, 0.0328),
+            (0.5, 0.1535),
+            (1.0, 0.2835),
+            (2.0, 0.4866),
+            (3.0, 0.6321),
+            (5.0, 0.8111),
+            (10.0, 0.9643),
+        ];
+        for (gradient, probability) in rows {
+            assert!((backoff_probability(gradient, 3.0) - probability).abs() < 5e-5);
+        }
+        assert_eq!(backoff_probability(15.1, 3.0), 1.0);
+        assert!((backoff_probability(1.0, 2.0) - 0.3935).abs() < 5e-5);
+        // Linux: the sum over eight round trips, 42 per million and microsecond.
+        for (sum_us, probability) in
+            [(1_000.0, 0.0411), (3_000.0, 0.1184), (8_000.0, 0.2854), (24_000.0, 0.6351)]
+        {
+            let found = backoff_probability(sum_us / 8_000.0, 1_000.0 / 336.0);
+            assert!((found - probability).abs() < 6e-5, "{sum_us}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_delay_backoff_keeps_seven_tenths() {
+        let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
+        let mut lab = Lab::avoiding(100, Counting::PerSegment);
+        cdg.state.freebsd_back_off(&mut lab.control);
+        assert_eq!((lab.window(), cdg.state.shadow), (70, 100));
+        let mut cdg = build::<Cdg>(&[]);
+        let mut lab = Lab::avoiding(100, Counting::PerSegment);
+        cdg.state.queue = Queue::Backoff;
+        cdg.on_congestion(&lab.congestion(Signal::Ecn), &mut lab.control);
+        assert_eq!(lab.control.ssthresh_segments(), 70);
+    }
+
+    #[test]
+    fn a_rising_rtt_asks_for_a_reduction_and_a_steady_one_does_not() {
+        for (rise_ms, asks) in [(0, false), (20, true)] {
+            let mut cdg = build::<Cdg>(&[]);
+            let mut lab = Lab::avoiding(50, Counting::PerSegment);
+            let asked = (0..6).any(|_| {
+                lab.rtt += Duration::from_ms(rise_ms);
+                lab.round(&mut cdg);
+                cdg.wants_reduction()
+            });
+            assert_eq!(asked, asks);
+        }
+    }
+
+    #[test]
+    fn without_a_gradient_freebsd_adds_a_segment_a_round_trip() {
+        let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
+        let mut lab = Lab::avoiding(70, Counting::Bytes { limit: 2 });
+        for _ in 0..31 {
+            lab.round(&mut cdg);
+        }
+        assert!((99..=101).contains(&lab.window()), "{}", lab.window());
+    }
+
+    #[test]
+    fn loss_is_tolerated_unless_the_queue_is_full() {
+        for (queue, kept) in [(Queue::NotFull, 100), (Queue::Full, 60), (Queue::Unknown, 60)] {
+            let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
+            cdg.state.queue = queue;
+            cdg.state.shadow = 120;
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            cdg.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+            assert_eq!(lab.control.ssthresh_segments(), kept, "{queue:?}");
+        }
+    }
+
+    #[test]
+    fn five_backoffs_without_effect_make_it_pause_for_five() {
+        let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
+        // Gradients far above 5·G: every decision is positive.
+        let answers: Vec<bool> = (0..12)
+            .map(|_| {
+                cdg.state.skip = false;
+                cdg.state.before = MinMax { min: 1, max: 1 };
+                cdg.state.round = MinMax { min: 1_000_000, max: 1_000_000 };
+                cdg.state.freebsd_round(false)
+            })
+            .collect();
+        let expected = [true, true, true, true, true, false, false, false, false, false, true, true];
+        assert_eq!(answers, expected);
+    }
+
+    #[test]
+    fn the_same_seed_backs_off_at_the_same_time() {
+        let run = || {
+            let mut cdg = build::<Cdg>(&[]);
+            (0..200).map(|_| cdg.state.backs_off(500.0)).collect::<Vec<_>>()
+        };
+        assert_eq!(run(), run());
+    }
+}

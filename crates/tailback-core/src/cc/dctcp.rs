@@ -1,0 +1,149 @@
+//! DCTCP: cut in proportion to the share of marked bytes.
+//!
+//! Law: α ← (1 − g)·α + g·F each window, F the marked share; w ← w·(1 − α/2) at most once a window; loss halves.
+//! Source: RFC 8257 section 3.3; Linux `tcp_dctcp`.
+//!
+//! Differs from the source:
+//! - As in Linux, α in 1/1024 and g a power of two; a share too small to register still decays by one.
+//!
+//! Live twin: Linux `dctcp`.
+
+use super::parts::decrease::{half, landing};
+use super::parts::growth::Growth;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Signal};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// α = 1.
+const ONE: u32 = 1024;
+
+/// DCTCP's memory.
+#[derive(Clone, Debug)]
+pub struct Dctcp {
+    /// g = 2^−shift.
+    shift: u32,
+    /// In 1/1024.
+    alpha: u32,
+    /// The window ends when this byte is acknowledged.
+    end: u64,
+    delivered: Bytes,
+    marked: Bytes,
+    growth: Growth,
+}
+
+impl Registered for Dctcp {
+    const CARD: Card = Card {
+        name: "dctcp",
+        title: "DCTCP",
+        law: "a = (1-g) a + g F per window, F the marked share; w = (1-a/2) w once a window; on loss w = w/2",
+        source: "RFC 8257 section 3.3; Linux tcp_dctcp",
+        differs: &["a in 1/1024, g a power of two"],
+        live_twin: Some("linux:dctcp"),
+        params: &[
+            ParamSpec::whole("shift_g", "", 4, (1, 10), "g = 2^-shift_g."),
+            ParamSpec::number("initial_alpha", "", 1.0, (0.0, 1.0), "Alpha before the first window."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        Ok(Dctcp {
+            shift: given.whole("shift_g") as u32,
+            alpha: (given.number("initial_alpha") * f64::from(ONE)) as u32,
+            end: 0,
+            delivered: 0,
+            marked: 0,
+            growth: Growth::default(),
+        })
+    }
+}
+
+impl CongestionControl for Dctcp {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.delivered += ack.newly_acked;
+        self.marked += ack.marked;
+        if ack.snd_una >= self.end {
+            self.close_window(ack.snd_nxt);
+        }
+        if ack.may_grow {
+            self.growth.reno(ack, control);
+        }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        self.growth.clear();
+        if congestion.is_repeated_timeout() {
+            return;
+        }
+        control.ssthresh = match congestion.signal {
+            Signal::Ecn => {
+                let window = control.cwnd_segments();
+                landing(window - window * u64::from(self.alpha) / (2 * u64::from(ONE)), control.mss)
+            }
+            _ => half(control),
+        };
+    }
+
+    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
+        // The marks before the pause are stale; α stays.
+        self.delivered = 0;
+        self.marked = 0;
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        out.push(("alpha", f64::from(self.alpha) / f64::from(ONE)));
+    }
+}
+
+impl Dctcp {
+    fn close_window(&mut self, snd_nxt: u64) {
+        let decay = self.alpha >> self.shift;
+        self.alpha -= if decay == 0 { self.alpha.min(1) } else { decay };
+        if self.marked > 0 {
+            let share = (self.marked << (10 - self.shift)) / self.delivered.max(1);
+            self.alpha = (self.alpha + share as u32).min(ONE);
+        }
+        self.delivered = 0;
+        self.marked = 0;
+        self.end = snd_nxt;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Counting;
+    use crate::cc::fixture::{Lab, build};
+
+    #[test]
+    fn alpha_follows_the_marked_share() {
+        let mut dctcp = build::<Dctcp>(&[]);
+        let expected = [(0.0, 0.9375), (0.0, 0.87891), (0.5, 0.85522), (0.5, 0.83302), (1.0, 0.84346)];
+        for (share, alpha) in expected {
+            dctcp.delivered = 100_000;
+            dctcp.marked = (share * 1e5) as u64;
+            dctcp.close_window(0);
+            // Whole 1/1024, rounded down at each of up to five steps.
+            assert!((f64::from(dctcp.alpha) / 1024.0 - alpha).abs() < 4.0 / 1024.0, "{}", dctcp.alpha);
+        }
+    }
+
+    #[test]
+    fn marks_cut_by_half_of_alpha_and_loss_by_half() {
+        for (signal, kept) in [(Signal::Ecn, 75), (Signal::Loss, 50)] {
+            let mut dctcp = build::<Dctcp>(&[]);
+            dctcp.alpha = 512;
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            dctcp.on_congestion(&lab.congestion(signal), &mut lab.control);
+            assert_eq!(lab.control.ssthresh_segments(), kept);
+        }
+    }
+
+    #[test]
+    fn alpha_dies_out_without_marks() {
+        let mut dctcp = build::<Dctcp>(&[]);
+        (0..200).for_each(|_| dctcp.close_window(0));
+        assert_eq!(dctcp.alpha, 0);
+    }
+}

@@ -1,0 +1,330 @@
+//! Vegas: keep between α and β segments of one's own in the queue.
+//!
+//! Law: diff = w·(rtt − base)/base; each round trip w ← w + 1 if diff < α, w − 1 if diff > β; slow start ends
+//! when diff > γ; loss halves.
+//! Source: Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux `tcp_vegas` of 6.x and 2.6.25; FreeBSD `cc_vegas`.
+//!
+//! Differs from the source:
+//! - `linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state and in
+//!   round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the base.
+//! - `freebsd`: one RTT sample a round trip, whole bytes per millisecond, slow start every other round trip.
+//!
+//! Live twin: Linux `vegas`.
+
+use super::parts::decrease::{freebsd_half, half, landing};
+use super::parts::growth::Growth;
+use super::parts::round::RoundRtt;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Variant {
+    Linux,
+    Linux2625,
+    FreeBsd,
+}
+
+/// Vegas' memory.
+#[derive(Clone, Debug)]
+pub struct Vegas {
+    variant: Variant,
+    /// Linux: in the Open state. FreeBSD: this round trip slow starts.
+    active: bool,
+    alpha: u32,
+    beta: u32,
+    gamma: u32,
+    /// Segments in the queue at the last look.
+    diff: u32,
+    round: RoundRtt,
+    /// Window in bytes when the round trip began.
+    old_window: Bytes,
+    /// Bytes delivered when the round trip began.
+    old_delivered: Bytes,
+    growth: Growth,
+}
+
+impl Registered for Vegas {
+    const CARD: Card = Card {
+        name: "vegas",
+        title: "TCP Vegas",
+        law: "per RTT w += 1 if diff < a, w -= 1 if diff > b, diff = w (rtt-base)/base; on loss w = w/2",
+        source: "Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux tcp_vegas; FreeBSD cc_vegas",
+        differs: &[
+            "linux: slow start every round trip; Reno outside Open and with few samples",
+            "linux-2.6.25: diff relative to the current RTT, with the window a round trip ago",
+            "freebsd: one sample a round trip, bytes per millisecond in whole numbers",
+        ],
+        live_twin: Some("linux:vegas"),
+        params: &[
+            ParamSpec::choice("variant", &["linux", "linux-2.6.25", "freebsd"], "Whose arithmetic."),
+            ParamSpec::whole("alpha", "segments", 2, (1, 1_000), "Grow below this many in the queue.")
+                .depends("linux, linux-2.6.25 2; freebsd 1"),
+            ParamSpec::whole("beta", "segments", 4, (1, 1_000), "Shrink above this many in the queue.")
+                .depends("linux, linux-2.6.25 4; freebsd 3"),
+            ParamSpec::whole("gamma", "segments", 1, (1, 1_000), "Leave slow start above this many."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        let (variant, alpha, beta) = match given.choice("variant") {
+            "freebsd" => (Variant::FreeBsd, 1, 3),
+            "linux-2.6.25" => (Variant::Linux2625, 2, 4),
+            _ => (Variant::Linux, 2, 4),
+        };
+        let alpha = given.given_whole("alpha").unwrap_or(alpha) as u32;
+        let beta = given.given_whole("beta").unwrap_or(beta) as u32;
+        if alpha > beta {
+            return Err(given.refuse("alpha", "is larger than beta", "Give alpha at most beta"));
+        }
+        Ok(Vegas {
+            variant,
+            active: true,
+            alpha,
+            beta,
+            gamma: given.whole("gamma") as u32,
+            diff: 0,
+            round: RoundRtt::default(),
+            old_window: 0,
+            old_delivered: 0,
+            growth: Growth::default(),
+        })
+    }
+}
+
+impl CongestionControl for Vegas {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.round.sample(ack);
+        if !ack.advances() {
+            return;
+        }
+        if self.variant == Variant::FreeBsd {
+            self.freebsd(ack, control);
+            return;
+        }
+        if !self.active {
+            self.reno(ack, control);
+            return;
+        }
+        if !self.round.is_over(ack) {
+            if ack.in_slow_start && ack.may_grow {
+                self.growth.slow_start(ack, control);
+            }
+            return;
+        }
+        if self.round.samples <= 2 {
+            self.reno(ack, control);
+        } else {
+            self.judge(ack, control);
+        }
+        self.old_window = control.cwnd;
+        self.round.begin(ack.snd_nxt);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        self.growth.clear();
+        control.ssthresh = match self.variant {
+            Variant::FreeBsd => freebsd_half(congestion, control),
+            _ if congestion.is_repeated_timeout() => control.ssthresh,
+            _ => half(control),
+        };
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        if self.variant == Variant::FreeBsd {
+            return;
+        }
+        self.active = change.to == Phase::Open;
+        if self.active {
+            self.round.begin(change.snd_nxt);
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
+        // The path may have changed: forget its base.
+        self.round = RoundRtt { end: self.round.end, ..RoundRtt::default() };
+    }
+
+    fn recovery_floor(&self, control: &Control) -> Option<Bytes> {
+        Some(control.ssthresh / 2)
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        out.push(("diff", f64::from(self.diff)));
+        out.push(("base_rtt_s", f64::from(self.round.base_us) / 1e6));
+    }
+}
+
+impl Vegas {
+    fn reno(&mut self, ack: &Ack, control: &mut Control) {
+        if ack.may_grow {
+            self.growth.reno(ack, control);
+        }
+    }
+
+    /// Linux, once a round trip.
+    fn judge(&mut self, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        let window = control.cwnd_segments();
+        let RoundRtt { base_us: base, min_us: rtt, .. } = self.round;
+        // In halves of a segment where the old kernel computes in them.
+        let (unit, diff, target) = if self.variant == Variant::Linux {
+            (1, self.round.excess(window, base), window * u64::from(base) / u64::from(rtt))
+        } else {
+            let old = self.old_window / mss;
+            let doubled = old * u64::from(base) * 2 / u64::from(rtt);
+            (2, 2 * old - doubled.min(2 * old), doubled / 2)
+        };
+        self.diff = (diff / unit) as u32;
+        let above = |limit: u32| diff > u64::from(limit) * unit;
+        if ack.in_slow_start {
+            if above(self.gamma) {
+                // Down to what the path holds, but one more.
+                control.cwnd = control.cwnd.min((target + 1) * mss);
+                control.ssthresh = match self.variant {
+                    Variant::Linux => control.ssthresh.min(control.cwnd.saturating_sub(mss)),
+                    _ => landing(0, control.mss),
+                };
+            } else if ack.may_grow {
+                self.growth.slow_start(ack, control);
+            }
+        } else if above(self.beta) {
+            control.cwnd = control.cwnd.saturating_sub(mss);
+            if self.variant == Variant::Linux {
+                control.ssthresh = control.ssthresh.min(control.cwnd.saturating_sub(mss));
+            }
+        } else if diff < u64::from(self.alpha) * unit && ack.may_grow {
+            control.cwnd += mss;
+        }
+        control.cwnd = control.cwnd.max(landing(0, control.mss));
+        if self.variant == Variant::Linux {
+            // A window above ssthresh raises it to 3/4 of itself (`tcp_current_ssthresh`).
+            let three_quarters = control.cwnd_segments() * 3 / 4;
+            control.ssthresh = control.ssthresh.max(landing(three_quarters, control.mss));
+        }
+    }
+
+    /// FreeBSD: one sample a round trip decides; the sample is the round trip's first.
+    fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        if self.round.is_over(ack) {
+            if let Some(rtt) = ack.rtt {
+                // The helper adds a tick of 1 ms.
+                let rtt_ms = rtt.as_ms() + 1;
+                let base_ms = u64::from(self.round.base_us) / 1_000 + 1;
+                let sent = ack.delivered - self.old_delivered;
+                self.diff = freebsd_diff(self.old_window, base_ms, sent, rtt_ms, mss) as u32;
+                self.step_freebsd(ack, control);
+            }
+            self.old_window = control.cwnd;
+            self.old_delivered = ack.delivered;
+            self.round.begin(ack.snd_nxt);
+        }
+        if self.active && ack.in_slow_start && ack.may_grow {
+            self.growth.slow_start(ack, control);
+        }
+    }
+
+    fn step_freebsd(&mut self, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        if self.diff < self.alpha {
+            if ack.in_slow_start {
+                self.active = !self.active;
+            } else {
+                self.active = false;
+                if ack.may_grow {
+                    control.cwnd += mss;
+                }
+            }
+        } else if self.diff > self.beta {
+            self.active = false;
+            control.cwnd = control.cwnd.saturating_sub(mss).max(landing(0, control.mss));
+            control.ssthresh = control.ssthresh.min(control.cwnd);
+        }
+    }
+}
+
+/// (expected − actual)·base in segments, every division whole; zero if more was sent than expected.
+fn freebsd_diff(window: Bytes, base_ms: u64, sent: Bytes, rtt_ms: u64, mss: u64) -> u64 {
+    let expected = window / base_ms;
+    let actual = sent / rtt_ms;
+    expected.saturating_sub(actual) * base_ms / mss
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Counting;
+    use crate::cc::fixture::{Lab, build, named};
+
+    #[test]
+    fn new_and_old_diff_differ_by_what_they_divide_by() {
+        // w 20, base 100, rtt 120: old 3.33, new 4.0.
+        for (variant, expected) in [("linux", 4), ("linux-2.6.25", 3)] {
+            let mut vegas = build::<Vegas>(&[("variant", named(variant))]);
+            let mut lab = Lab::avoiding(20, Counting::PerSegment);
+            vegas.old_window = lab.control.cwnd;
+            vegas.round = RoundRtt { end: 0, base_us: 100_000, min_us: 120_000, samples: 9 };
+            let ack = lab.ack(1);
+            vegas.judge(&ack, &mut lab.control);
+            assert_eq!(vegas.diff, expected, "{variant}");
+        }
+    }
+
+    #[test]
+    fn freebsd_divides_bytes_by_milliseconds() {
+        // mss 1448, w 10, base 4 ms, rtt 5 ms: (3620 − 2896)·4/1448 = 2.
+        assert_eq!(freebsd_diff(14_480, 4, 14_480, 5, 1448), 2);
+        // A 4 ms path under 10 ms ticks reads 1 and 11 ms.
+        assert_eq!(freebsd_diff(14_480, 1, 14_480, 11, 1448), 9);
+    }
+
+    #[test]
+    fn the_window_settles_between_alpha_and_beta_in_the_queue() {
+        for variant in ["linux", "linux-2.6.25"] {
+            // 50 segments fill the path of 100 ms; each beyond adds 2 ms.
+            for start in [40, 80] {
+                let mut vegas = build::<Vegas>(&[("variant", named(variant))]);
+                let mut lab = Lab::avoiding(start, Counting::PerSegment);
+                vegas.round.base_us = 100_001;
+                for _ in 0..60 {
+                    lab.rtt = Duration::from_ms(100 + 2 * lab.window().saturating_sub(50));
+                    lab.round(&mut vegas);
+                }
+                assert!((51..=55).contains(&lab.window()), "{variant} from {start}: {}", lab.window());
+            }
+        }
+    }
+
+    #[test]
+    fn slow_start_ends_above_gamma_at_the_target() {
+        let mut vegas = build::<Vegas>(&[]);
+        let mut lab = Lab::new(60, Counting::PerSegment);
+        vegas.round = RoundRtt { end: 0, base_us: 100_000, min_us: 110_000, samples: 9 };
+        let ack = lab.ack(1);
+        vegas.judge(&ack, &mut lab.control);
+        // ⌊60·100/110⌋ + 1.
+        assert_eq!((lab.window(), lab.control.ssthresh_segments()), (55, 54));
+    }
+
+    #[test]
+    fn freebsd_slow_starts_every_other_round_trip() {
+        let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
+        let mut lab = Lab::new(4, Counting::Bytes { limit: 2 });
+        let windows = lab.windows(&mut vegas, 8);
+        let doublings = windows.windows(2).filter(|pair| pair[1] >= 2 * pair[0] - 2).count();
+        let pauses = windows.windows(2).filter(|pair| pair[1] <= pair[0] + 2).count();
+        assert!(doublings >= 3 && pauses >= 3, "{windows:?}");
+    }
+
+    #[test]
+    fn contradictory_bounds_are_refused() {
+        let params = [("alpha", 5.0), ("beta", 3.0)]
+            .map(|(name, value)| (name.to_string(), crate::scenario::Value::Number(value)))
+            .into();
+        let error = crate::cc::registry::build("vegas", &params, "flows[0].tcp", 1).unwrap_err();
+        assert_eq!(error.field, "flows[0].tcp.cc_params.alpha");
+    }
+}

@@ -1,0 +1,194 @@
+//! Veno: Reno that tells random loss from congestion by its own backlog in the queue.
+//!
+//! Law: N = w·(rtt − base)/rtt; w ← w + 1 a round trip while N < 3, else every second one; loss keeps 4/5 of w
+//! if N < 3, else half.
+//! Source: Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno`.
+//!
+//! Differs from the source:
+//! - As in Linux, N is computed at every ACK from the RTT since the last one, and the rule "two samples or
+//!   fewer: Reno" acts only at the start, because the count is never reset. Outside Open it is Reno.
+//!
+//! Live twin: Linux `veno`.
+
+use super::parts::decrease::landing;
+use super::parts::growth::{Growth, credit};
+use super::parts::round::RoundRtt;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Duration, Time};
+
+/// Veno's memory.
+#[derive(Clone, Debug)]
+pub struct Veno {
+    active: bool,
+    /// The next full window of ACKs raises the window (congestive state).
+    raises: bool,
+    /// β in half segments.
+    beta: u32,
+    /// N in half segments.
+    diff: u32,
+    credit: u32,
+    round: RoundRtt,
+    growth: Growth,
+}
+
+impl Registered for Veno {
+    const CARD: Card = Card {
+        name: "veno",
+        title: "TCP Veno",
+        law: "w += 1 per RTT, per 2 RTT if N >= 3, N = w (rtt-base)/rtt; on loss w = 4/5 w if N < 3, else w/2",
+        source: "Fu and Liew, IEEE JSAC 21(2) 2003; Linux tcp_veno",
+        differs: &["N at every ACK from the latest RTT, as in Linux; Reno outside the Open state"],
+        live_twin: Some("linux:veno"),
+        params: &[ParamSpec::number(
+            "beta",
+            "segments",
+            3.0,
+            (0.5, 1_000.0),
+            "Backlog that means congestion.",
+        )],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        Ok(Veno {
+            active: true,
+            raises: true,
+            beta: (given.number("beta") * 2.0) as u32,
+            diff: 0,
+            credit: 0,
+            round: RoundRtt::default(),
+            growth: Growth::default(),
+        })
+    }
+}
+
+impl CongestionControl for Veno {
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        self.round.sample(ack);
+        if !ack.may_grow {
+            return;
+        }
+        if !self.active || self.round.samples <= 2 {
+            self.growth.reno(ack, control);
+        } else {
+            self.judge(ack, control);
+        }
+        // Only the RTT is forgotten, never the count of samples.
+        let samples = self.round.samples;
+        self.round.begin(ack.snd_nxt);
+        self.round.samples = samples;
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        self.growth.clear();
+        self.credit = 0;
+        if congestion.is_repeated_timeout() {
+            return;
+        }
+        let window = control.cwnd_segments();
+        let kept = if self.diff < self.beta { window * 4 / 5 } else { window / 2 };
+        control.ssthresh = landing(kept, control.mss);
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        self.active = change.to == Phase::Open;
+        if self.active {
+            let samples = self.round.samples;
+            self.round.begin(change.snd_nxt);
+            self.round.samples = samples;
+        }
+    }
+
+    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
+        self.round = RoundRtt::default();
+        self.raises = true;
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        out.push(("n", f64::from(self.diff) / 2.0));
+        out.push(("base_rtt_s", f64::from(self.round.base_us) / 1e6));
+    }
+}
+
+impl Veno {
+    fn judge(&mut self, ack: &Ack, control: &mut Control) {
+        let window = control.cwnd_segments();
+        if ack.rtt.is_some() {
+            self.diff = backlog_halves(window, self.round.base_us, self.round.min_us);
+        }
+        let mut segments = credit(ack);
+        if ack.in_slow_start {
+            segments = self.growth.slow_start(ack, control);
+            if segments == 0 {
+                return;
+            }
+        }
+        if self.diff < self.beta {
+            self.growth.additive(ack, control, control.cwnd_segments(), segments);
+            return;
+        }
+        // Congestive: every second window of ACKs raises it.
+        if u64::from(self.credit) >= control.cwnd_segments() {
+            if self.raises {
+                control.cwnd += u64::from(control.mss);
+            }
+            self.raises = !self.raises;
+            self.credit = 0;
+        } else {
+            self.credit += segments as u32;
+        }
+    }
+}
+
+/// N in half segments: 2w − ⌊2w·base/rtt⌋.
+fn backlog_halves(window: u64, base_us: u32, rtt_us: u32) -> u32 {
+    (2 * window - 2 * window * u64::from(base_us) / u64::from(rtt_us.max(1))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Counting;
+    use crate::cc::fixture::{Lab, build};
+
+    fn after(window: u64, rtt_ms: u64) -> (Veno, Lab) {
+        let mut veno = build::<Veno>(&[]);
+        let mut lab = Lab::avoiding(window, Counting::PerSegment);
+        lab.rtt = Duration::from_ms(54);
+        for _ in 0..4 {
+            let ack = lab.ack(1);
+            veno.on_ack(&ack, &mut lab.control);
+        }
+        lab.control.cwnd = window * 1000;
+        lab.rtt = Duration::from_ms(rtt_ms);
+        let ack = lab.ack(0);
+        let ack = Ack { may_grow: true, ..ack };
+        veno.on_ack(&ack, &mut lab.control);
+        (veno, lab)
+    }
+
+    #[test]
+    fn three_segments_in_the_queue_separate_random_loss_from_congestion() {
+        // w 30, base 54: rtt 57 ⇒ N 1.58 ⇒ 24; rtt 66 ⇒ N 5.45 ⇒ 15.
+        for (rtt_ms, n, kept) in [(57, 1.58, 24), (66, 5.45, 15)] {
+            let (mut veno, mut lab) = after(30, rtt_ms);
+            assert!((f64::from(veno.diff) / 2.0 - n).abs() < 0.5, "{}", veno.diff);
+            lab.lose(&mut veno);
+            assert_eq!(lab.window(), kept);
+        }
+    }
+
+    #[test]
+    fn congestive_growth_is_half() {
+        for (rtt_ms, low, high) in [(54, 18, 20), (90, 8, 10)] {
+            let (mut veno, mut lab) = after(30, rtt_ms);
+            for _ in 0..20 {
+                lab.round(&mut veno);
+            }
+            let grown = lab.window() - 30;
+            assert!((low..=high).contains(&grown), "{rtt_ms} ms: {grown}");
+        }
+    }
+}
