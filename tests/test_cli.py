@@ -215,6 +215,14 @@ def test_show_and_export(tailback: Any, saved: Path, tmp_path: Path) -> None:
     assert tailback("export", saved, "--format", "pcap").code == 2
 
 
+def test_exports_lie_beside_the_result_also_from_within(
+    tailback: Any, saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(saved)
+    assert tailback("export", ".", "--format", "csv", "--table", "flows").code == 0
+    assert (saved.parent / "kept-csv" / "flows.csv").is_file()
+
+
 def test_studies_and_figures_are_listed_and_unknown_ones_refused(tailback: Any, saved: Path) -> None:
     assert "voip-latency" in tailback("study", "--list").out
     names = [row["name"] for row in tailback("study", "--list", "--json").data["studies"]]

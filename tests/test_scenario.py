@@ -232,6 +232,22 @@ def test_parameters_of_algorithms_and_stacks_may_have_units() -> None:
     assert tcp["stack_params"] == {"delayed_ack": 40.0, "sack": False}
 
 
+def test_a_parameter_may_leave_its_unit_to_the_value() -> None:
+    queue = {"discipline": "codel", "target": "2500us", "interval_ms": 50, "limit": "200packets"}
+    resolved = tb.dumbbell(rate="1mbit", rtt="80ms", queue=queue, flows=[tb.bulk()], duration="1s").resolve()
+    assert resolved["links"][0]["queue"] == {
+        "discipline": "codel",
+        "params": {"limit_packets": 200, "target_ms": 2.5, "interval_ms": 50},
+    }
+
+
+def test_a_limit_the_discipline_does_not_know_is_refused() -> None:
+    with pytest.raises(tb.ScenarioError, match="pie has no limit in bytes"):
+        tb.dumbbell(
+            rate="1mbit", rtt="80ms", queue={"discipline": "pie", "limit": "1bdp"}, flows=[tb.bulk()], duration="1s"
+        ).resolve()
+
+
 def test_all_means_what_has_something_to_record() -> None:
     scenario = tb.dumbbell(
         rate="1mbit", rtt="80ms", flows=[tb.bulk(access_delay="1ms"), tb.voip()], duration="1s",

@@ -387,7 +387,7 @@ def report(
 
     is_study = studies.is_study(result)
     subject = studies.load(result) if is_study else open_result(result)
-    default = result / "report.html" if is_study else result.with_name(result.name + ".html")
+    default = result / "report.html" if is_study else _beside(result, ".html")
     path = reports.write(subject, out or default)
     if as_json:
         _emit({"report": path})
@@ -460,15 +460,21 @@ def export(
 
     opened = open_result(result)
     if form is _Format.CSV:
-        paths = opened.to_csv(out or result.with_name(result.name + "-csv"), table)
+        paths = opened.to_csv(out or _beside(result, "-csv"), table)
     else:
         which = flow or _logged_flow(opened)
-        target = out or result.with_name(f"{result.name}-{which}.siftr.log")
+        target = out or _beside(result, f"-{which}.siftr.log")
         paths = [opened.to_siftr(target, which, side=side)]
     if as_json:
         _emit({"format": form.value, "files": paths})
     else:
         _say("\n".join(f"wrote: {escape(str(path))}" for path in paths))
+
+
+def _beside(folder: Path, ending: str) -> Path:
+    """A sibling of a result; "." has no name until it is spelt out."""
+    named = folder if folder.name else folder.absolute()
+    return named.with_name(named.name + ending)
 
 
 def _logged_flow(result: Any) -> str:
