@@ -44,6 +44,8 @@ def colour(rows: Rows, flow: int, position: int = 0) -> str:
 
 def path_of(rows: Rows) -> str:
     """The bottleneck in words: rate, round-trip time, queue."""
+    if not any(rows.link_spec(i).get("rate_bps") for i in rows.route(0)):
+        return "no bottleneck"
     index = rows.bottleneck
     rate, limit = rows.rate_bps(index), rows.limit_bytes(index)
     queue = f", queue {limit / 1e3:,.0f} kB" if limit < float("inf") else ""

@@ -165,6 +165,10 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
         slope, _, r2 = metrics.delay_slope(rows, call, None, start, end)
         right.set_xlim(0, top / 1e3)
         right.set_xlabel("queue met on arrival (kB)")
+        right.yaxis.tick_right()
+        right.yaxis.set_label_position("right")
+        right.spines["right"].set_visible(True)
+        right.spines["left"].set_visible(False)
         right.set_ylabel("one-way delay (ms)")
         halo(
             right.text(
@@ -319,6 +323,7 @@ def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growt
     top.tick_params(labelbottom=False)
     bottom.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.9)
     bottom.set_yscale("log")
+    bottom.yaxis.set_major_formatter("{x:g}")
     bottom.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
     bottom.set_ylabel("growth\n(segments/RTT)")
     bottom.set_xlabel("time (s)")

@@ -117,7 +117,7 @@ def single(result: Any) -> str:
         if spec:
             specs[name] = spec
         caption = recipe.doc.split("\n\n", 1)[0].replace("\n", " ")
-        shown.append(_plot_entry(name, title, caption, figure, live=spec is not None, opened=spec is not None))
+        shown.append(_plot_entry(name, title, caption, figure, live=spec is not None, live_first=spec is not None))
     meta = rows.meta
     provenance = [
         ("name", rows.name or "–"),
@@ -148,9 +148,9 @@ def _rated(rows: Rows) -> bool:
 
 def _fitting(rows: Rows) -> list[tuple[str, str]]:
     wanted = ["overview"]
-    if rows.tcp_flows and rows.has("congestion") and (rows.has("polls") or rows.has("segments")):
-        if len(metrics.epochs(rows, rows.tcp_flows[0])):
-            wanted.append("cwnd-and-queue")
+    watched = bool(rows.tcp_flows) and (rows.has("polls") or rows.has("segments"))
+    if watched and len(metrics.epochs(rows, rows.tcp_flows[0])):
+        wanted.append("cwnd-and-queue")
     if rows.udp_flows and rows.has("packets"):
         wanted.append("delay-cdf")
         if rows.tcp_flows:
@@ -160,7 +160,7 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _plot_entry(
-    name: str, title: str, caption: str, figure: Figure, *, live: bool, opened: bool = False, saved: str = ""
+    name: str, title: str, caption: str, figure: Figure, *, live: bool, live_first: bool = False, saved: str = ""
 ) -> dict[str, Any]:
     return {
         "name": name,
@@ -169,7 +169,7 @@ def _plot_entry(
         "png": _png(figure),
         "width": round(figure.get_figwidth() * 118),
         "live": live,
-        "open": opened,
+        "live_first": live_first,
         "files": saved,
     }
 
@@ -215,15 +215,14 @@ def _overview_spec(rows: Rows) -> dict[str, Any] | None:
 
 
 def _tiles(rows: Rows) -> list[dict[str, str]]:
-    tiles = []
-    for flow in rows.tcp_flows[:4]:
-        tiles.append(
-            {
-                "value": f"{metrics.goodput(rows, flow) / 1e6:.2f} Mbit/s",
-                "name": f"goodput, {rows.flow_names[flow]}",
-                "kind": "",
-            }
-        )
+    tiles = [
+        {
+            "value": f"{metrics.goodput(rows, flow) / 1e6:.2f} Mbit/s",
+            "name": f"goodput, {rows.flow_names[flow]}",
+            "kind": "",
+        }
+        for flow in rows.tcp_flows[:4]
+    ]
     if rows.has("packets"):
         for flow in rows.udp_flows[:2]:
             median = float(metrics.delay_quantiles(rows, flow, (0.5,))[0]) * 1e3

@@ -99,8 +99,7 @@ def stacked(
         name = "" if i == 0 else str(i + 1)
         high = 1.0 - i * (each + gap)
         layout[f"yaxis{name}"] = _axis(unit, domain=[max(high - each, 0.0), high], rangemode="tozero")
-        for curve in curves:
-            data.append(_trace(curve, name) | {"xaxis": "x"})
+        data += [_trace(curve, name) | {"xaxis": "x"} for curve in curves]
         if limit is not None and np.isfinite(limit):
             shapes.append(
                 {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": f"y{name}", "y0": limit, "y1": limit,

@@ -10,20 +10,22 @@ from .grid import CDF_PATHS, DUMMYNET_CAP, JITTER, ROUTER_HZ, START_SPREAD, all_
 from .tables import all_tables
 
 
-def notes(data: Data) -> list[str]:
+def notes(_: Data) -> list[str]:
     """What the reader must know about how this was run."""
+    links = ", ".join(path_title(*path) for path in CDF_PATHS)
     return [
-        f"Seeds vary the flows' starts (up to {START_SPREAD}) and each packet's processing in its host (up to {JITTER}); "
-        "everything else is the same.",
-        "One-way delay is split evenly: half of the round trip each way. The call crosses the data's direction.",
-        "Queue: dummynet of FreeBSD 7, first in first out, the packet in service counts, an arrival is dropped when the "
-        f"backlog already exceeds the limit; the router's timer runs at {ROUTER_HZ} Hz.",
-        f"dummynet silently cuts byte limits to {DUMMYNET_CAP:,} B; the grid keeps the paper's nominal 2,000,000 B at "
-        "100 Mbit/s × 160 ms, and the cut queue is among the ablations.",
-        "Distributions are compared on " + ", ".join(path_title(*path) for path in CDF_PATHS) + ". NewReno needs more than "
-        "100 s for an epoch at 100 Mbit/s × 80 ms, so a run of 180 s cannot hold three typical ones. Where there are fewer, "
-        "all whole epochs are used, and where there is none, all the time since slow start ended.",
-        "Byte counting (ABC) is off on Linux 2.6.25 by default, contrary to the paper's text; the ablation shows it on.",
+        f"Seeds vary the flows' starts (up to {START_SPREAD}) and each packet's processing in its host (up to "
+        f"{JITTER}); everything else is the same.",
+        "One-way delay is split evenly: half of the round trip each way. The call crosses in the data's direction.",
+        "Queue: dummynet of FreeBSD 7, first in first out, the packet in service counts, an arrival is dropped when "
+        f"the backlog already exceeds the limit; the router's timer runs at {ROUTER_HZ} Hz.",
+        f"dummynet silently cuts byte limits to {DUMMYNET_CAP:,} B; the grid keeps the paper's nominal 2,000,000 B "
+        "at 100 Mbit/s × 160 ms, and the cut queue is among the ablations.",
+        f"Distributions are compared on {links}. NewReno needs more than 100 s for an epoch at 100 Mbit/s × 80 ms, so "
+        "a run of 180 s cannot hold three typical ones. Where there are fewer, all whole epochs are used, and where "
+        "there is none, all the time since slow start ended.",
+        "Byte counting (ABC) is off on Linux 2.6.25 by default, contrary to the paper's text; the ablation shows it "
+        "on.",
     ]
 
 
@@ -32,7 +34,7 @@ STUDY = Study(
     title="What NewReno, H-TCP and CUBIC add to a phone call",
     paper="NewReno, HTCP and CUBIC: impact on VoIP latency, CAIA Technical Report 080818A, August 2008",
     doc=__doc__,
-    revision="1",
+    revision="2",
     grid=all_cells,
     extract=summarise,
     claims=CLAIMS,

@@ -28,11 +28,7 @@ def summarise(cell: Cell, result: Any) -> Summary:
     found = metrics.epochs_of(events)
     window = metrics.typical_window(found, rows.duration_s)
     # Whole epochs only, so that no part of the cycle counts twice.
-    steady = (
-        (float(found.start_s[0]), float(found.end_s[-1]))
-        if len(found)
-        else (found.first_event_s, rows.duration_s)
-    )
+    steady = (float(found.start_s[0]), float(found.end_s[-1])) if len(found) else (found.first_event_s, rows.duration_s)
     mss = rows.mss(tcp)
     totals = rows.of_flow("flows", tcp)
     _, induced = metrics.induced_delay(rows, call, window.start_s, window.end_s)
@@ -72,7 +68,7 @@ def summarise(cell: Cell, result: Any) -> Summary:
         "above_three_quarters_steady": metrics.share_above(induced_steady, 0.75 * full_s),
         "time_above_three_quarters": metrics.time_above(rows, 0.75, link, *steady),
         "backlog_low": _round(metrics.epoch_minimum_backlog(rows, tcp, link) / limit, 4),
-        "backlog_high": float(np.max(backlog) / limit) if len(backlog) else None,
+        "backlog_high": _highest(rows, link, backlog, *steady) / limit,
         "correlation": metrics.window_queue_correlation(rows, tcp, link, window.start_s, window.end_s),
         "period_cwnd_s": metrics.dominant_period(*metrics.cwnd_series(rows, tcp, *steady)),
         "period_queue_s": metrics.dominant_period(t_q, backlog),
@@ -96,6 +92,17 @@ def _round(values: Floats, digits: int) -> list[float]:
 
 def _quantiles(values: Floats) -> list[float] | None:
     return _round(np.quantile(values, QUANTILES), 4) if len(values) else None
+
+
+def _highest(rows: Rows, link: int, backlog: Floats, start: float, end: float) -> float:
+    """The largest backlog seen, by polls and by packets that were dropped."""
+    seen = [float(np.max(backlog))] if len(backlog) else []
+    if rows.has("queue"):
+        table = rows.of_link("queue", link)
+        when = floats(table["t_s"])
+        met = floats(table["backlog_bytes"])[(when >= start) & (when <= end)]
+        seen += [float(np.max(met))] if len(met) else []
+    return max(seen, default=float("nan"))
 
 
 def _visits(rows: Rows, flow: int) -> int:
@@ -153,6 +160,11 @@ def _recovery(rows: Rows, flow: int, events: metrics.Events) -> dict[str, float]
         "climb_rtts": float(np.median(climbs)),
         "bursts": float(np.median(bursts)),
     }
+
+
+def quantile_shift(first: list[float], second: list[float]) -> float:
+    """Mean distance of two distributions given by their quantiles (Wasserstein's), in their unit."""
+    return float(np.mean(np.abs(np.asarray(first) - np.asarray(second))))
 
 
 def quantile_distance(first: list[float], second: list[float]) -> float:

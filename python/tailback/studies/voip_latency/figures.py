@@ -183,6 +183,7 @@ def irregular(rtts: tuple[int, ...]) -> Any:
                 tg, growth = metrics.growth_per_rtt(rows, flow, start, end)
                 right.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.8)
                 right.set_yscale("log")
+                right.yaxis.set_major_formatter("{x:g}")
                 right.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
                 right.set_ylabel("growth (seg./RTT)")
                 for event in metrics.congestion_events(rows, flow).t_s:
@@ -200,7 +201,10 @@ def _irregular_cells(data: Data, rtts: tuple[int, ...]) -> list[tuple[str, Rows]
     for rtt in rtts:
         wanted = [
             (key_of(100, rtt, "1bdp", "linux-htcp"), "as configured"),
-            (disturbed_key(rtt, DISTURBANCES[1], "open"), "1 packet in 10 000 twice, clock restarts on Open (2.6.25)"),
+            (
+                disturbed_key(rtt, DISTURBANCES[1], "open"),
+                "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)",
+            ),
             (disturbed_key(rtt, DISTURBANCES[1], "event"), "the same wire, clock restarts on congestion only (2.6.28)"),
         ]
         for key, what in wanted:
@@ -235,14 +239,18 @@ def discernible(data: Data) -> Figure:
             hollow = path[2] != "1bdp"
             colour = colour_of("htcp") if np.median(values) > DISCERNIBLE else colour_of("reno")
             ax.vlines(x, min(values), max(values), color=colour, lw=1)
-            ax.plot(x, float(np.median(values)), "o", color=colour, mfc="white" if hollow else colour, ms=5)
+            ax.plot(x, max(float(np.median(values)), 0.03), "o", color=colour, mfc="white" if hollow else colour, ms=5)
         ax.axvline(VISIBLE_SEGMENTS, color=SOFT, lw=0.9, ls=(0, (4, 2)))
         ax.axhline(DISCERNIBLE, color=SOFT, lw=0.9, ls=(0, (4, 2)))
         ax.set_xscale("log")
-        ax.set_ylim(0, 1.02)
-        halo(ax.text(VISIBLE_SEGMENTS * 1.06, 0.98, "paper: 25 packets", va="top", fontsize=8, color=SOFT))
+        ax.set_yscale("log")
+        ax.set_ylim(0.02, 1000)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_major_formatter("{x:g}")
+        halo(ax.text(VISIBLE_SEGMENTS * 1.08, 600, "paper: 25 packets", va="top", fontsize=8, color=SOFT))
+        halo(ax.text(2500, DISCERNIBLE * 1.1, "one packet of queue", va="bottom", ha="right", fontsize=8, color=SOFT))
         ax.set_xlabel("largest window the path holds, BDP + queue (segments)")
-        ax.set_ylabel("largest distance between\ntwo algorithms' delays (KS)")
+        ax.set_ylabel("largest distance between\ntwo algorithms (packets of queue)")
         ax.set_title("filled: queue 1 BDP, hollow: ¼ BDP")
     return figure
 
@@ -254,6 +262,7 @@ def recovery(data: Data) -> Figure:
         return _empty()
     with house_style():
         figure, axes = new_figure(2, len(tables), width=FULL_WIDTH, height=3.0, sharex="col", sharey="row")
+        highest = 0.0
         for column, (label, rows) in enumerate(tables.items()):
             top, bottom = axes[0][column], axes[1][column]
             flow = rows.flow("tcp")
@@ -267,13 +276,14 @@ def recovery(data: Data) -> Figure:
             cc = str(rows.flow_spec(flow)["tcp"]["cc"])
             top.step(t - at, w / rows.mss(flow), where="post", color=colour_of(cc), lw=1.1)
             top.axhline(events.ssthresh[k] / rows.mss(flow), color=SOFT, lw=0.8, ls=(0, (4, 2)))
-            top.set_ylim(bottom=0)
+            highest = max(highest, float(np.max(w)) / rows.mss(flow))
             top.set_title(label, fontsize=7.5)
             bottom.fill_between(tq - at, q / 1e3, color=SKY, alpha=0.4, lw=0, step="post")
             bottom.plot(tq - at, q / 1e3, color=INK, lw=0.6, drawstyle="steps-post")
             bottom.set_ylim(bottom=0)
             bottom.set_xlim(-0.25, 0.75)
             bottom.set_xticks([0, 0.5])
+        axes[0][0].set_ylim(0, 1.08 * highest)
         axes[0][0].set_ylabel("cwnd (segments)")
         axes[1][0].set_ylabel("queue (kB)")
         figure.supxlabel("time since the sender noticed the loss (s)", fontsize=8.5)
@@ -291,33 +301,81 @@ def explorer(data: Data) -> dict[str, Any] | None:
 
 
 FIGURES: tuple[Plot, ...] = (
-    Plot("fig-02-03", "Figs 2 and 3: NewReno on FreeBSD and Linux",
-         "Congestion window and queue occupancy over three typical epochs. 10 Mbit/s, RTT 80 ms, queue 1 BDP. Dashed: the "
-         "queue's limit; red ticks: drops.", cwnd_and_queue("freebsd-reno", "linux-reno"),
-         cwnd_and_queue_interactive("freebsd-reno", "linux-reno")),
-    Plot("fig-04-05", "Figs 4 and 5: H-TCP on FreeBSD and Linux", "As above.",
-         cwnd_and_queue("freebsd-htcp", "linux-htcp"), cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp")),
-    Plot("fig-06", "Fig. 6: CUBIC on Linux", "As above; the two-part cycle of fast convergence.",
-         cwnd_and_queue("linux-cubic"), cwnd_and_queue_interactive("linux-cubic")),
-    Plot("fig-recovery", "Fast recovery at close range",
-         "One reduction of each sender: rate halving on Linux, an immediate fall and a climb on FreeBSD (section VI-B). "
-         "Dashed: β·cwnd.", recovery),
-    Plot("fig-07-08", "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
-         "Dots are call packets. On the left both axes are drawn to the law's scale, so the dots must lie on the "
-         "occupancy's edge.", delay_vs_occupancy),
-    Plot("fig-09-11", "Figs 9–11: distribution of the delay the call sees",
-         "Induced delay (one-way delay less its smallest possible value) over three typical epochs, queue 1 BDP; each curve "
-         "the median over seeds. The paper does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other "
-         "figures.", delay_cdfs, delay_cdfs_interactive),
-    Plot("fig-12", "Fig. 12: median induced delay by bandwidth × delay",
-         "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds.", medians),
-    Plot("fig-13", "Fig. 13: H-TCP's irregularity at the highest BDPs",
-         "Linux H-TCP at 100 Mbit/s × 80 and 160 ms. The plain model grows fast without relapse; a wire that delivers one "
-         "packet in ten thousand twice makes 2.6.25 restart its clock each time.", irregular((80, 160)),
-         irregular_interactive((80, 160))),
-    Plot("fig-14", "Fig. 14: H-TCP-like among NewReno-like epochs",
-         "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.", irregular((16,)), irregular_interactive((16,))),
-    Plot("fig-discernible", "When algorithms can be told apart",
-         "Largest Kolmogorov–Smirnov distance between the call's delay distributions under two algorithms on the same "
-         "system, against the largest window the path holds.", discernible),
-)  # fmt: skip
+    Plot(
+        "fig-02-03",
+        "Figs 2 and 3: NewReno on FreeBSD and Linux",
+        "Congestion window and queue occupancy over three typical epochs. 10 Mbit/s, RTT 80 ms, "
+        "queue 1 BDP. Dashed: the "
+        "queue's limit; red ticks: drops.",
+        cwnd_and_queue("freebsd-reno", "linux-reno"),
+        cwnd_and_queue_interactive("freebsd-reno", "linux-reno"),
+    ),
+    Plot(
+        "fig-04-05",
+        "Figs 4 and 5: H-TCP on FreeBSD and Linux",
+        "As above.",
+        cwnd_and_queue("freebsd-htcp", "linux-htcp"),
+        cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp"),
+    ),
+    Plot(
+        "fig-06",
+        "Fig. 6: CUBIC on Linux",
+        "As above; the two-part cycle of fast convergence.",
+        cwnd_and_queue("linux-cubic"),
+        cwnd_and_queue_interactive("linux-cubic"),
+    ),
+    Plot(
+        "fig-recovery",
+        "Fast recovery at close range",
+        "One reduction of each sender: rate halving on Linux, an immediate fall and a climb on FreeBSD (section VI-B). "
+        "Dashed: β·cwnd.",
+        recovery,
+    ),
+    Plot(
+        "fig-07-08",
+        "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
+        "Dots are call packets. On the left both axes are drawn to the law's scale, so the dots must lie on the "
+        "occupancy's edge.",
+        delay_vs_occupancy,
+    ),
+    Plot(
+        "fig-09-11",
+        "Figs 9–11: distribution of the delay the call sees",
+        "Induced delay (one-way delay less its smallest possible value) over three typical epochs, "
+        "queue 1 BDP; each curve "
+        "the median over seeds. The paper does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other "
+        "figures.",
+        delay_cdfs,
+        delay_cdfs_interactive,
+    ),
+    Plot(
+        "fig-12",
+        "Fig. 12: median induced delay by bandwidth × delay",
+        "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds.",
+        medians,
+    ),
+    Plot(
+        "fig-13",
+        "Fig. 13: H-TCP's irregularity at the highest BDPs",
+        "Linux H-TCP at 100 Mbit/s × 80 and 160 ms. The plain model grows fast without relapse; a "
+        "wire on which two packets "
+        "overtake one in ten thousand makes 2.6.25 restart its clock each time, without a loss.",
+        irregular((80, 160)),
+        irregular_interactive((80, 160)),
+    ),
+    Plot(
+        "fig-14",
+        "Fig. 14: H-TCP-like among NewReno-like epochs",
+        "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.",
+        irregular((16,)),
+        irregular_interactive((16,)),
+    ),
+    Plot(
+        "fig-discernible",
+        "When algorithms can be told apart",
+        "Mean distance between the call's delay distributions under the two most different "
+        "algorithms on one system, in "
+        "packets of queue, against the largest window the path holds. Below 0.03: drawn there.",
+        discernible,
+    ),
+)

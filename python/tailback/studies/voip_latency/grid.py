@@ -93,7 +93,7 @@ def path_title(rate: int, rtt: int, queue: str | None = None) -> str:
 
 
 def full_instruments(sender: Sender) -> Instruments:
-    """What the testbed logged: SIFTR on FreeBSD, Web100 each millisecond on Linux, every queue event, every call packet."""
+    """What the testbed logged: SIFTR on FreeBSD, Web100 each millisecond, every queue event, every call packet."""
     return Instruments(
         segments=("tcp",) if sender.stack.startswith("freebsd") else (),
         polls=("tcp",),
@@ -108,7 +108,8 @@ def light_instruments() -> Instruments:
     return Instruments(
         polls=("tcp",),
         queue_polls=("bottleneck",),
-        poll_interval="10ms",
+        # Not a multiple of the router's tick: else every poll would meet the queue at the same phase of it.
+        poll_interval="9.7ms",
         drops=("bottleneck",),
         packets=("call",),
     )
@@ -126,6 +127,7 @@ def scenario(
     wire: Mapping[str, Any] | None = None,
     cc_params: Mapping[str, Any] | None = None,
     stack_params: Mapping[str, Any] | None = None,
+    tick_hz: int | None = ROUTER_HZ,
     duration_s: int = DURATION_S,
 ) -> Scenario:
     """One run: a download and a call cross the bottleneck in the same direction for three minutes."""
@@ -145,7 +147,7 @@ def scenario(
         rate=f"{rate}mbit",
         rtt=f"{rtt}ms",
         queue=buffer,
-        tick_hz=ROUTER_HZ,
+        tick_hz=tick_hz,
         wire=Wire(**wire) if wire else None,
         flows=[tcp, voip(name="call", packet_size=f"{CALL_BYTES}B", interval="20ms")],
         duration=f"{duration_s}s",
@@ -162,14 +164,10 @@ def cost(rate: int) -> float:
 
 def all_cells(quick: bool) -> list[Cell]:
     """Every cell of the study; `quick`: the paths that most figures need, without the ablations."""
-    cells = []
-    for queue in QUEUES:
-        for rate in RATES_MBIT:
-            for rtt in RTTS_MS:
-                if quick and (queue != "1bdp" or (rate, rtt) not in ((1, 16), (10, 80), (100, 16))):
-                    continue
-                for sender in SENDERS:
-                    cells.append(_grid_cell(rate, rtt, queue, sender))
+    paths = [(rate, rtt, queue) for queue in QUEUES for rate in RATES_MBIT for rtt in RTTS_MS]
+    if quick:
+        paths = [path for path in paths if path in ((1, 16, "1bdp"), (10, 80, "1bdp"), (100, 16, "1bdp"))]
+    cells = [_grid_cell(*path, sender) for path in paths for sender in SENDERS]
     return cells if quick else cells + ablations()
 
 
@@ -189,7 +187,13 @@ def _grid_cell(rate: int, rtt: int, queue: str, sender: Sender) -> Cell:
 
 
 DISTURBANCES = (3e-5, 1e-4, 3e-4)
-"""Shares of packets delivered twice: at 100 Mbit/s one every 4 s, 1.2 s and 0.4 s."""
+"""Shares of packets held back on the wire: at 100 Mbit/s one every 4 s, 1.2 s and 0.4 s."""
+
+HELD_BACK = "250us"
+"""Two packets overtake at 100 Mbit/s: two duplicate ACKs, one too few for a fast retransmit."""
+
+UNTIMED = ((10, 160), (100, 16))
+"""Paths on which the router's timer decides whether CUBIC's cycle has two parts."""
 
 
 def ablations() -> list[Cell]:
@@ -225,11 +229,28 @@ def ablations() -> list[Cell]:
                 seeds=1,
             )
         )
+    for rate, rtt in UNTIMED:
+        name = untimed_key(rate, rtt)
+        cells.append(
+            Cell(
+                key=name,
+                label=f"Linux CUBIC, {path_title(rate, rtt, '1bdp')}, router without a timer",
+                scenario=scenario(rate, rtt, "1bdp", SENDER["linux-cubic"], name=name, tick_hz=None),
+                factors={"rate": rate, "rtt": rtt, "queue": "1bdp", "sender": "linux-cubic", "kind": "untimed"},
+                role=ABLATION,
+                cost=cost(rate),
+                seeds=2,
+            )
+        )
     for rtt in RTTS_MS:
-        for share in DISTURBANCES:
-            cells.append(disturbed(rtt, share, "open"))
+        cells += [disturbed(rtt, share, "open") for share in DISTURBANCES]
         cells.append(disturbed(rtt, DISTURBANCES[1], "event"))
     return cells
+
+
+def untimed_key(rate: int, rtt: int) -> str:
+    """Name of a CUBIC cell without the router's timer."""
+    return f"untimed-{rate}M-{rtt}ms"
 
 
 def _ablation(
@@ -257,33 +278,27 @@ def disturbed_key(rtt: int, share: float, clock: str) -> str:
 
 
 def disturbed(rtt: int, share: float, clock: str) -> Cell:
-    """Linux H-TCP at 100 Mbit/s on a wire that delivers a small share of packets twice.
+    """Linux H-TCP at 100 Mbit/s on a wire that lets two packets overtake a small share of the others.
 
-    Each duplicate makes the sender pass through Disorder and back to Open. 2.6.25 restarts H-TCP's clock on every
-    entry into Open (`open`); since 2.6.28 only a congestion event does (`event`).
+    Each such packet makes the sender pass through Disorder and back to Open without a reduction. 2.6.25 restarts
+    H-TCP's clock on every entry into Open (`open`); since 2.6.28 only congestion does (`event`). Without the router's
+    timer, whose bursts would let up to eight packets overtake and so trigger a retransmission.
     """
     name = disturbed_key(rtt, share, clock)
     return Cell(
         key=name,
-        label=f"Linux H-TCP, {path_title(100, rtt, '1bdp')}, {share:g} duplicated, clock restarts on {clock}",
+        label=f"Linux H-TCP, {path_title(100, rtt, '1bdp')}, {share:g} reordered, clock restarts on {clock}",
         scenario=scenario(
             100,
             rtt,
             "1bdp",
             SENDER["linux-htcp"],
             name=name,
-            wire={"duplicate": share},
+            wire={"reorder": share, "reorder_delay": HELD_BACK},
             cc_params={"clock_restart": clock},
+            tick_hz=None,
         ),
-        factors={
-            "rate": 100,
-            "rtt": rtt,
-            "queue": "1bdp",
-            "sender": "linux-htcp",
-            "kind": "disturbed",
-            "share": share,
-            "clock": clock,
-        },
+        factors={"rate": 100, "rtt": rtt, "queue": "1bdp", "sender": "linux-htcp", "kind": "disturbed"},
         role=ABLATION,
         cost=cost(100),
         keep_tables=share == DISTURBANCES[1],

@@ -92,7 +92,8 @@ def whole_grid(data: Data) -> TableOut:
     return TableOut(
         "grid",
         "The whole grid",
-        "Medians over seeds. Delays are induced by queueing, over three typical epochs; “queue > ¾” is the share of call "
+        "Medians over seeds. Delays are induced by queueing, over three typical epochs; “queue > "
+        "¾” is the share of call "
         "packets that met such a queue there.",
         ["path", "sender", *_COLUMNS],
         rows,
@@ -126,7 +127,8 @@ def ablations(data: Data) -> TableOut:
     return TableOut(
         "ablations",
         "What it would take: one assumption changed at a time",
-        "“Relapses”: share of epochs in which growth falls from above 4 to below 2 segments per round trip without a loss.",
+        "“Relapses”: share of epochs in which growth falls from above 4 to below 2 segments per "
+        "round trip without a loss.",
         [
             "run",
             "epoch (s)",
