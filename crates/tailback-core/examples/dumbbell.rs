@@ -25,6 +25,7 @@ fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit: f64) -
         tick_hz: None,
         queue: QueueSpec { discipline: "fifo".into(), params },
         wire: WireSpec::default(),
+        ..LinkSpec::default()
     }
 }
 

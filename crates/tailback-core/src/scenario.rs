@@ -51,7 +51,7 @@ pub struct Scenario {
 }
 
 /// A link in one direction: queue, serialiser, then propagation delay (dummynet's two pipes).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Name, unique.
@@ -75,6 +75,52 @@ pub struct LinkSpec {
     /// What the wire does to packets beyond delaying them.
     #[serde(default)]
     pub wire: WireSpec,
+    /// How the link transmits, if not bit by bit at `rate_bps`; then that is left out.
+    #[serde(default)]
+    pub medium: Option<MediumSpec>,
+    /// Rate and delay from later instants on, in order of time.
+    #[serde(default)]
+    pub schedule: Vec<StepSpec>,
+    /// Delivery opportunities instead of a rate: a recorded link.
+    #[serde(default)]
+    pub trace: Option<TraceSpec>,
+}
+
+/// A medium by its registry name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumSpec {
+    /// Registry name.
+    pub name: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub params: Params,
+    /// Of a medium that stations contend for: links that name the same channel share it. `None`: the link has it
+    /// to itself.
+    #[serde(default)]
+    pub channel: Option<String>,
+}
+
+/// A change of a link at an instant; what is not given stays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepSpec {
+    /// When.
+    pub at_ps: u64,
+    /// Rate from then on; zero is an outage.
+    #[serde(default)]
+    pub rate_bps: Option<u64>,
+    /// Propagation delay of what leaves from then on.
+    #[serde(default)]
+    pub delay_ps: Option<u64>,
+}
+
+/// Instants at which a recorded link could deliver one full packet; after the last it begins anew.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSpec {
+    /// The instants in milliseconds, as in mahimahi's files; equal ones are several opportunities.
+    pub deliveries_ms: Vec<u64>,
 }
 
 /// A queue discipline by its registry name.
@@ -95,6 +141,12 @@ impl QueueSpec {
     }
 }
 
+impl Default for QueueSpec {
+    fn default() -> Self {
+        QueueSpec::unlimited()
+    }
+}
+
 /// Random impairments of a wire; all off by default.
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -109,6 +161,16 @@ pub struct WireSpec {
     pub reorder_delay_ps: u64,
     /// Uniform extra delay between zero and this, without reordering.
     pub jitter_ps: u64,
+    /// Probability that a bit is wrong; a packet with a wrong bit is lost.
+    pub bit_error: f64,
+    /// Gilbert and Elliott's channel: probability a packet that a good state turns bad,
+    pub burst_start: f64,
+    /// that a bad state turns good,
+    pub burst_end: f64,
+    /// that a packet is lost in the bad state,
+    pub burst_loss: f64,
+    /// and in the good one.
+    pub gap_loss: f64,
 }
 
 /// A flow: an application at `from` talking to `to`.

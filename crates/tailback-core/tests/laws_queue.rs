@@ -20,6 +20,7 @@ fn plain() -> LinkSpec {
         tick_hz: None,
         queue: QueueSpec::unlimited(),
         wire: WireSpec::default(),
+        ..LinkSpec::default()
     }
 }
 

@@ -205,6 +205,7 @@ fn jitter(name: String, jitter_ps: u64, seed: u64) -> Result<Link, ScenarioError
         tick_hz: None,
         queue: QueueSpec::unlimited(),
         wire: WireSpec { jitter_ps, ..WireSpec::default() },
+        ..LinkSpec::default()
     };
     Link::build(&spec, usize::MAX, seed)
         .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })

@@ -58,6 +58,7 @@ pub fn link(name: &str, from: &str, to: &str, bps: u64, delay_ps: u64, limit_byt
         tick_hz: None,
         queue: QueueSpec { discipline: "fifo".into(), params },
         wire: WireSpec::default(),
+        ..LinkSpec::default()
     }
 }
 
