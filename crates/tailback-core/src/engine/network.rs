@@ -302,7 +302,7 @@ impl<P: Probe> Network<P> {
     fn bury(&mut self) {
         for index in 0..self.fate.drops.len() {
             let (packet, _) = self.fate.drops[index];
-            self.flows[packet.flow.0 as usize].count.packets_dropped += 1;
+            self.flows[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
             if P::WANTS {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
@@ -319,7 +319,8 @@ impl<P: Probe> Network<P> {
             self.push(link, packet);
             return;
         }
-        flow.count.packets_received += 1;
+        // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
+        flow.count.packets_received += u64::from(!packet.is_reverse);
         let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
