@@ -291,7 +291,9 @@ impl State {
             self.before = std::mem::take(&mut self.round);
             self.last_ack = 0;
             self.samples = 0;
-            if gradient > 0 && self.linux_backs_off(gradient, control) {
+            // In the Loss state the stack would not reduce again.
+            let can_reduce = ack.phase != Phase::Loss;
+            if gradient > 0 && can_reduce && self.linux_backs_off(gradient, control) {
                 return;
             }
         }
@@ -421,7 +423,7 @@ impl State {
         let MinMax { min, max } = self.sum;
         self.queue = match (min.signum(), max.signum()) {
             (1, -1 | 0) => Queue::Full,
-            (0 | 1, -1) => {
+            (0, -1) => {
                 self.shadow = 0;
                 Queue::NotFull
             }

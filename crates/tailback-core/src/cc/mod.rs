@@ -4,6 +4,7 @@
 //! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
+pub mod bbr;
 pub mod bic;
 pub mod cdg;
 pub mod compound;

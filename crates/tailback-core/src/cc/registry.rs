@@ -64,6 +64,7 @@ algorithms! {
     ledbat::Ledbat,
     compound::Compound,
     cdg::Cdg,
+    bbr::Bbr,
 }
 
 impl CongestionControl for Algorithm {

@@ -4,4 +4,5 @@ pub mod clock;
 pub mod decrease;
 pub mod growth;
 pub mod hystart;
+pub mod maximum;
 pub mod round;

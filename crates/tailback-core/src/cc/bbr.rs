@@ -1,0 +1,683 @@
+//! BBR version 1: send at the measured bottleneck rate, with two empty-path windows in flight at most.
+//!
+//! Law: BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w =
+//! gain·BtlBw·RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in turn; every 10 s
+//! w = 4 for 200 ms.
+//! Source: Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (5.10).
+//!
+//! Differs from the source:
+//! - Rates in bits per second of payload where the kernel has packets per microsecond; pacing is of payload.
+//! - In flight is what is in flight on this ACK: the kernel's estimate for the next departure time is not made.
+//! - A sender limited by its application while probing RTTmin is not marked as such.
+//!
+//! Live twin: Linux `bbr`.
+//!
+//! All of the state is boxed: a BBR flow keeps more than an ACK-clocked one, and reads most of it at each ACK.
+
+use super::parts::clock::span_us;
+use super::parts::maximum::WindowedMax;
+use super::registry::Registered;
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// Gains are in 1/256.
+const ONE: u64 = 256;
+/// 2/ln 2.
+const HIGH_GAIN: u64 = 739;
+/// Its inverse.
+const DRAIN_GAIN: u64 = 88;
+/// ProbeBW's gains: one round trip above, one below, six at the estimate.
+const CYCLE: [u64; 8] = [320, 192, ONE, ONE, ONE, ONE, ONE, ONE];
+/// Rounds the bandwidth filter remembers.
+const BW_ROUNDS: u32 = 10;
+/// Segments in flight at least.
+const MIN_WINDOW: u64 = 4;
+/// Startup ends when the rate has not grown by a quarter for three rounds.
+const FULL_GROWTH: u64 = 320;
+const FULL_ROUNDS: u8 = 3;
+/// Pacing stays 1 % below the estimate.
+const PACING_MARGIN: u64 = 99;
+/// ACK aggregation: rounds per slot of the filter, and the longest burst allowed for.
+const EXTRA_ROUNDS: u8 = 5;
+const EXTRA_LIMIT_US: u64 = 100_000;
+/// Policer detection: rounds an interval lasts at least and at most, and how long the result holds.
+const POLICER_ROUNDS: (u32, u32) = (4, 16);
+const POLICER_HOLD: u32 = 48;
+/// An interval is lossy above 50/256, and two rates agree within 1/8 or 4 kbit/s.
+const POLICER_LOSS: u64 = 50;
+const POLICER_DIFFERENCE_BPS: u64 = 4_000;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// BBR's memory.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    state: Box<State>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    mode: Mode,
+    previous: Phase,
+    packet_conservation: bool,
+    idle_restart: bool,
+    has_seen_rtt: bool,
+    round_start: bool,
+    probe_rtt_round_done: bool,
+    full: bool,
+    full_rounds: u8,
+    cycle: u8,
+    pacing_gain: u64,
+    window_gain: u64,
+    bandwidth: WindowedMax,
+    rounds: u32,
+    next_round: Bytes,
+    full_bandwidth: u64,
+    /// Zero until the first sample.
+    rtt_us: u32,
+    rtt_at: Time,
+    probe_rtt_us: u64,
+    rtt_window: Duration,
+    probe_rtt_until: Option<Time>,
+    cycle_at: Time,
+    prior_window: u64,
+    extra: [u64; 2],
+    extra_slot: usize,
+    extra_rounds: u8,
+    epoch_at: Time,
+    epoch_acked: u64,
+    policer: Policer,
+    lost: u64,
+    stream: Stream,
+}
+
+/// Long-term sampling, for a token bucket that lets bursts through and then drops.
+#[derive(Clone, Copy, Debug, Default)]
+struct Policer {
+    enabled: bool,
+    sampling: bool,
+    in_use: bool,
+    rounds: u32,
+    bandwidth: u64,
+    delivered: Bytes,
+    lost: u64,
+    at: Time,
+}
+
+impl Registered for Bbr {
+    const CARD: Card = Card {
+        name: "bbr",
+        title: "BBR v1",
+        law: "pacing = gain BtlBw, w = gain BtlBw RTprop; gains 2.89 | 0.34 | 1.25, 0.75, 1 x 6; 4 segments every 10 s",
+        source: "Cardwell et al., ACM Queue 14(5) 2016; Linux 5.10 tcp_bbr",
+        differs: &["rates in bits per second of payload", "in flight now instead of at the next departure"],
+        live_twin: Some("linux:bbr"),
+        params: &[
+            ParamSpec::number("window_gain", "", 2.0, (1.0, 10.0), "Window in empty-path windows."),
+            ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long RTprop is believed."),
+            ParamSpec::number("probe_rtt", "ms", 200.0, (1.0, 10_000.0), "How long RTprop is probed for."),
+            ParamSpec::flag("policer_detection", true, "Recognise token-bucket policers."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
+        let state = State {
+            mode: Mode::Startup,
+            previous: Phase::Open,
+            packet_conservation: false,
+            idle_restart: false,
+            has_seen_rtt: false,
+            round_start: false,
+            probe_rtt_round_done: false,
+            full: false,
+            full_rounds: 0,
+            cycle: 0,
+            pacing_gain: HIGH_GAIN,
+            window_gain: (given.number("window_gain") * ONE as f64) as u64,
+            bandwidth: WindowedMax::default(),
+            rounds: 0,
+            next_round: 0,
+            full_bandwidth: 0,
+            rtt_us: 0,
+            rtt_at: Time::ZERO,
+            probe_rtt_us: (given.number("probe_rtt") * 1_000.0) as u64,
+            rtt_window: Duration::from_secs_f64(given.number("rtt_window")),
+            probe_rtt_until: None,
+            cycle_at: Time::ZERO,
+            prior_window: 0,
+            extra: [0; 2],
+            extra_slot: 0,
+            extra_rounds: 0,
+            epoch_at: Time::ZERO,
+            epoch_acked: 0,
+            policer: Policer { enabled: given.flag("policer_detection"), ..Policer::default() },
+            lost: 0,
+            stream: Stream::named(seed, "bbr"),
+        };
+        Ok(Bbr { state: Box::new(state) })
+    }
+}
+
+impl CongestionControl for Bbr {
+    fn on_established(&mut self, now: Time, srtt: Option<Duration>, control: &mut Control) {
+        let state = &mut *self.state;
+        state.rtt_at = now;
+        state.cycle_at = now;
+        state.epoch_at = now;
+        if let Some(srtt) = srtt {
+            state.rtt_us = span_us(srtt);
+            state.has_seen_rtt = true;
+        }
+        // Before any sample: the initial window in the handshake's RTT, or in a millisecond.
+        let rtt = srtt.unwrap_or(Duration::from_ms(1));
+        control.pacing = Some(pacing(Rate::from_bytes_over(control.cwnd, rtt).as_bps(), HIGH_GAIN));
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let state = &mut *self.state;
+        state.lost += u64::from(ack.lost_segments);
+        state.measure_bandwidth(ack);
+        state.measure_aggregation(ack, control);
+        state.advance_cycle(ack, control.mss);
+        state.check_full(ack);
+        state.check_drain(ack, control);
+        state.measure_rtt(ack, control);
+        let window_gain = state.set_gains();
+        state.set_pacing(ack, control);
+        state.set_window(window_gain, ack, control);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
+        self.state.save_window(control);
+        if congestion.is_timeout() {
+            self.state.previous = Phase::Loss;
+            control.cwnd = u64::from(control.mss);
+        }
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        if change.to == Phase::Loss {
+            let state = &mut *self.state;
+            state.previous = Phase::Loss;
+            state.full_bandwidth = 0;
+            state.round_start = true;
+            state.sample_policer(1, false, change.now, None);
+        }
+    }
+
+    fn on_undo(&mut self, _now: Time, _control: &mut Control) {
+        let state = &mut *self.state;
+        state.full_bandwidth = 0;
+        state.full_rounds = 0;
+        state.policer.reset();
+    }
+
+    fn on_idle_restart(&mut self, now: Time, _idle: Duration, control: &mut Control) {
+        let state = &mut *self.state;
+        state.idle_restart = true;
+        state.epoch_at = now;
+        state.epoch_acked = 0;
+        if state.mode == Mode::ProbeBw {
+            // No burst above the estimate after a pause.
+            control.pacing = Some(pacing(state.estimate(), ONE));
+        }
+    }
+
+    fn owns_window(&self) -> bool {
+        true
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        out.push(("bandwidth_bps", self.state.estimate() as f64));
+        out.push(("rtt_min_s", f64::from(self.state.rtt_us) / 1e6));
+        out.push(("mode", f64::from(self.state.mode as u8)));
+        out.push(("pacing_gain", self.state.pacing_gain as f64 / ONE as f64));
+    }
+}
+
+impl State {
+    fn estimate(&self) -> u64 {
+        if self.policer.in_use { self.policer.bandwidth } else { self.bandwidth.get() }
+    }
+
+    fn measure_bandwidth(&mut self, ack: &Ack) {
+        self.round_start = false;
+        let Some(rate) = ack.delivery_rate else { return };
+        if ack.prior_delivered >= self.next_round {
+            self.next_round = ack.delivered;
+            self.rounds += 1;
+            self.round_start = true;
+            self.packet_conservation = false;
+        }
+        self.sample_policer(ack.lost_segments, ack.app_limited, ack.now, Some(ack));
+        let bps = rate.as_bps();
+        if !ack.app_limited || bps >= self.bandwidth.get() {
+            self.bandwidth.update(BW_ROUNDS, self.rounds, bps);
+        }
+    }
+
+    fn sample_policer(&mut self, losses: u32, app_limited: bool, now: Time, ack: Option<&Ack>) {
+        let policer = &mut self.policer;
+        if !policer.enabled {
+            return;
+        }
+        if policer.in_use {
+            if self.mode == Mode::ProbeBw && self.round_start {
+                policer.rounds += 1;
+                if policer.rounds >= POLICER_HOLD {
+                    policer.reset();
+                    self.begin_probe_bw(now);
+                }
+            }
+            return;
+        }
+        // A timeout carries no count of its own; the next ACK does.
+        let Some(ack) = ack else { return };
+        if !policer.sampling {
+            if losses == 0 {
+                return;
+            }
+            policer.begin(ack, self.lost);
+            policer.sampling = true;
+        }
+        if app_limited {
+            policer.reset();
+            return;
+        }
+        policer.rounds += u32::from(self.round_start);
+        if policer.rounds < POLICER_ROUNDS.0 {
+            return;
+        }
+        if policer.rounds > POLICER_ROUNDS.1 {
+            policer.reset();
+            return;
+        }
+        let delivered = ack.delivered - policer.delivered;
+        let lost = (self.lost - policer.lost) * u64::from(ack.mss);
+        if losses == 0 || delivered == 0 || lost * 256 < POLICER_LOSS * delivered {
+            return;
+        }
+        let span = now.since(policer.at);
+        if span.as_ms() == 0 {
+            return;
+        }
+        let bandwidth = Rate::from_bytes_over(delivered, span).as_bps();
+        let difference = bandwidth.abs_diff(policer.bandwidth);
+        let agrees = difference * 8 <= policer.bandwidth || difference <= POLICER_DIFFERENCE_BPS;
+        if policer.bandwidth > 0 && agrees {
+            policer.bandwidth = (bandwidth + policer.bandwidth) / 2;
+            policer.in_use = true;
+            policer.rounds = 0;
+            return;
+        }
+        policer.bandwidth = bandwidth;
+        policer.begin(ack, self.lost);
+    }
+
+    /// How much more than expected arrives at once: the window must cover it.
+    fn measure_aggregation(&mut self, ack: &Ack, control: &Control) {
+        if ack.delivered_segments == 0 || ack.delivery_rate.is_none() {
+            return;
+        }
+        if self.round_start {
+            self.extra_rounds += 1;
+            if self.extra_rounds >= EXTRA_ROUNDS {
+                self.extra_rounds = 0;
+                self.extra_slot = 1 - self.extra_slot;
+                self.extra[self.extra_slot] = 0;
+            }
+        }
+        let mss = u64::from(control.mss);
+        let acked = u64::from(ack.delivered_segments);
+        let mut expected = Rate::from_bps(self.estimate()).bytes_in(ack.now.since(self.epoch_at)) / mss;
+        if self.epoch_acked <= expected || self.epoch_acked + acked >= 1 << 20 {
+            self.epoch_acked = 0;
+            self.epoch_at = ack.now;
+            expected = 0;
+        }
+        self.epoch_acked += acked;
+        let extra = (self.epoch_acked - expected.min(self.epoch_acked)).min(control.cwnd_segments());
+        self.extra[self.extra_slot] = self.extra[self.extra_slot].max(extra);
+    }
+
+    fn advance_cycle(&mut self, ack: &Ack, mss: u32) {
+        if self.mode != Mode::ProbeBw {
+            return;
+        }
+        let gain = if self.policer.in_use { ONE } else { CYCLE[usize::from(self.cycle)] };
+        let is_long = ack.now.since(self.cycle_at).as_us() > u64::from(self.rtt_us);
+        let in_flight = ack.prior_in_flight / u64::from(mss);
+        let is_over = if gain > ONE {
+            is_long && (ack.lost_segments > 0 || in_flight >= self.inflight(gain, mss))
+        } else if gain < ONE {
+            is_long || in_flight <= self.inflight(ONE, mss)
+        } else {
+            is_long
+        };
+        if is_over {
+            self.cycle = (self.cycle + 1) % CYCLE.len() as u8;
+            self.cycle_at = ack.now;
+        }
+    }
+
+    fn check_full(&mut self, ack: &Ack) {
+        if self.full || !self.round_start || ack.app_limited {
+            return;
+        }
+        let bandwidth = self.bandwidth.get();
+        if bandwidth >= self.full_bandwidth * FULL_GROWTH / ONE {
+            self.full_bandwidth = bandwidth;
+            self.full_rounds = 0;
+            return;
+        }
+        self.full_rounds += 1;
+        self.full = self.full_rounds >= FULL_ROUNDS;
+    }
+
+    fn check_drain(&mut self, ack: &Ack, control: &mut Control) {
+        if self.mode == Mode::Startup && self.full {
+            self.mode = Mode::Drain;
+            control.ssthresh = self.inflight(ONE, control.mss).max(2) * u64::from(control.mss);
+        }
+        let in_flight = ack.in_flight / u64::from(control.mss);
+        if self.mode == Mode::Drain && in_flight <= self.inflight(ONE, control.mss) {
+            self.begin_probe_bw(ack.now);
+        }
+    }
+
+    fn begin_probe_bw(&mut self, now: Time) {
+        self.mode = Mode::ProbeBw;
+        // Any phase but the one below the estimate.
+        let drawn = 7 - self.stream.below(7) as u8;
+        self.cycle = (drawn + 1) % CYCLE.len() as u8;
+        self.cycle_at = now;
+    }
+
+    fn measure_rtt(&mut self, ack: &Ack, control: &mut Control) {
+        let expired = ack.now.since(self.rtt_at) > self.rtt_window;
+        if let Some(rtt) = ack.rtt {
+            let rtt_us = span_us(rtt);
+            if self.rtt_us == 0 || rtt_us <= self.rtt_us || expired {
+                self.rtt_us = rtt_us;
+                self.rtt_at = ack.now;
+            }
+        }
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.save_window(control);
+            self.mode = Mode::ProbeRtt;
+            self.probe_rtt_until = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            match self.probe_rtt_until {
+                None if ack.in_flight <= MIN_WINDOW * u64::from(control.mss) => {
+                    self.probe_rtt_until = Some(ack.now + Duration::from_us(self.probe_rtt_us));
+                    self.probe_rtt_round_done = false;
+                    self.next_round = ack.delivered;
+                }
+                None => {}
+                Some(until) => {
+                    self.probe_rtt_round_done |= self.round_start;
+                    if self.probe_rtt_round_done && ack.now > until {
+                        self.rtt_at = ack.now;
+                        control.cwnd = control.cwnd.max(self.prior_window * u64::from(control.mss));
+                        self.leave_probe_rtt(ack.now);
+                    }
+                }
+            }
+        }
+        if ack.delivered_segments > 0 {
+            self.idle_restart = false;
+        }
+    }
+
+    fn leave_probe_rtt(&mut self, now: Time) {
+        if self.full {
+            self.begin_probe_bw(now);
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    /// The gains of the mode; returns that of the window.
+    fn set_gains(&mut self) -> u64 {
+        let (pacing, window) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw if self.policer.in_use => (ONE, self.window_gain),
+            Mode::ProbeBw => (CYCLE[usize::from(self.cycle)], self.window_gain),
+            Mode::ProbeRtt => (ONE, ONE),
+        };
+        self.pacing_gain = pacing;
+        window
+    }
+
+    fn set_pacing(&mut self, ack: &Ack, control: &mut Control) {
+        if !self.has_seen_rtt && !ack.srtt.is_zero() {
+            self.has_seen_rtt = true;
+            control.pacing = Some(pacing(Rate::from_bytes_over(control.cwnd, ack.srtt).as_bps(), HIGH_GAIN));
+        }
+        let rate = pacing(self.estimate(), self.pacing_gain);
+        // Until the pipe is full, a slower sample does not slow Startup down.
+        if self.full || control.pacing.is_none_or(|current| rate > current) {
+            control.pacing = Some(rate);
+        }
+    }
+
+    /// Empty-path window times gain, in segments, rounded up.
+    fn bdp(&self, gain: u64, mss: u32) -> u64 {
+        if self.rtt_us == 0 {
+            // No RTT yet: the kernel's initial window.
+            return 10;
+        }
+        let bits = u128::from(self.estimate()) * u128::from(self.rtt_us) * u128::from(gain);
+        bits.div_ceil(8 * 1_000_000 * u128::from(ONE) * u128::from(mss)) as u64
+    }
+
+    /// Room for three bursts, an even number, two more while probing.
+    fn budget(&self, window: u64, pacing_bps: u64, mss: u32) -> u64 {
+        let window = window + 3 * burst_segments(pacing_bps, mss);
+        let window = window.next_multiple_of(2);
+        if self.mode == Mode::ProbeBw && self.cycle == 0 { window + 2 } else { window }
+    }
+
+    /// What gain·BDP allows in flight.
+    fn inflight(&self, gain: u64, mss: u32) -> u64 {
+        self.budget(self.bdp(gain, mss), pacing(self.estimate(), ONE).as_bps(), mss)
+    }
+
+    fn set_window(&mut self, gain: u64, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        let acked = u64::from(ack.delivered_segments);
+        let mut window = control.cwnd_segments();
+        if acked > 0 {
+            let conserves = self.recover_or_restore(ack, acked, &mut window, mss);
+            if !conserves {
+                let mut target = self.bdp(gain, control.mss);
+                if self.full {
+                    let most = Rate::from_bps(self.estimate()).bytes_in(Duration::from_us(EXTRA_LIMIT_US));
+                    target += self.extra[0].max(self.extra[1]).min(most / mss);
+                }
+                let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
+                target = self.budget(target, pacing_bps, control.mss);
+                if self.full {
+                    window = (window + acked).min(target);
+                } else if window < target || ack.delivered < 10 * mss {
+                    window += acked;
+                }
+                window = window.max(MIN_WINDOW);
+            }
+        }
+        if self.mode == Mode::ProbeRtt {
+            window = window.min(MIN_WINDOW);
+        }
+        control.cwnd = window.max(1) * mss;
+    }
+
+    /// In the first round of recovery one segment leaves for each delivered; afterwards the old window returns.
+    fn recover_or_restore(&mut self, ack: &Ack, acked: u64, window: &mut u64, mss: u64) -> bool {
+        let in_flight = ack.in_flight.div_ceil(mss);
+        *window = window.saturating_sub(u64::from(ack.lost_segments)).max(1);
+        if ack.phase == Phase::Recovery && self.previous != Phase::Recovery {
+            self.packet_conservation = true;
+            self.next_round = ack.delivered;
+            *window = in_flight + acked;
+        } else if self.previous >= Phase::Recovery && ack.phase < Phase::Recovery {
+            *window = (*window).max(self.prior_window);
+            self.packet_conservation = false;
+        }
+        self.previous = ack.phase;
+        if self.packet_conservation {
+            *window = (*window).max(in_flight + acked);
+        }
+        self.packet_conservation
+    }
+
+    fn save_window(&mut self, control: &Control) {
+        let window = control.cwnd_segments();
+        let is_clean = self.previous < Phase::Recovery && self.mode != Mode::ProbeRtt;
+        self.prior_window = if is_clean { window } else { self.prior_window.max(window) };
+    }
+}
+
+impl Policer {
+    fn reset(&mut self) {
+        *self = Policer { enabled: self.enabled, ..Policer::default() };
+    }
+    fn begin(&mut self, ack: &Ack, lost: u64) {
+        self.rounds = 0;
+        self.delivered = ack.delivered;
+        self.lost = lost;
+        self.at = ack.now;
+    }
+}
+
+/// gain·estimate, less the margin; never nothing.
+fn pacing(estimate_bps: u64, gain: u64) -> Rate {
+    let bps =
+        u128::from(estimate_bps) * u128::from(gain) * u128::from(PACING_MARGIN) / (u128::from(ONE) * 100);
+    Rate::from_bps((bps as u64).max(1_000))
+}
+
+/// Segments Linux would hand to the card at once at this pacing rate: about a millisecond's worth.
+fn burst_segments(pacing_bps: u64, mss: u32) -> u64 {
+    const SLOW_BPS: u64 = 1_200_000;
+    let least = if pacing_bps < SLOW_BPS { 1 } else { 2 };
+    let bytes = (pacing_bps / 8) >> 10;
+    (bytes.min(65_000) / u64::from(mss)).clamp(least, 127)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::Counting;
+    use crate::cc::fixture::{Lab, MSS, build};
+
+    /// A bottleneck of 10 Mbit/s of payload and 80 ms, `window` segments in flight.
+    fn feed(bbr: &mut Bbr, lab: &mut Lab, bps: u64, rounds: usize) {
+        for _ in 0..rounds {
+            let segments = lab.window();
+            let mss = u64::from(MSS);
+            let span = Rate::from_bps(bps).time_for(segments * mss).as_us().max(80_000);
+            let rate = Rate::from_bytes_over(segments * mss, Duration::from_us(span));
+            let sent = lab.delivered;
+            lab.rtt = Duration::from_us(span);
+            for _ in 0..segments {
+                lab.now += Duration::from_us(span) / segments;
+                let ack = lab.ack(1);
+                // Pacing below the estimate lets the queue drain whatever the window allows.
+                let empty_path = Rate::from_bps(bps).bytes_in(Duration::from_ms(80));
+                let in_flight = ack.in_flight.min(empty_path);
+                let ack = Ack { delivery_rate: Some(rate), prior_delivered: sent, in_flight, ..ack };
+                bbr.on_ack(&ack, &mut lab.control);
+            }
+        }
+    }
+
+    fn started() -> (Bbr, Lab) {
+        let mut bbr = build::<Bbr>(&[]);
+        let mut lab = Lab::new(10, Counting::PerSegment);
+        bbr.on_established(lab.now, Some(Duration::from_ms(80)), &mut lab.control);
+        (bbr, lab)
+    }
+
+    #[test]
+    fn the_first_pacing_rate_is_2_89_initial_windows_a_handshake() {
+        let (_, lab) = started();
+        // 10 · 8000 bit/80 ms = 1 Mbit/s, · 739/256 · 0.99.
+        assert_eq!(lab.control.pacing.unwrap().as_bps(), 2_857_851);
+    }
+
+    #[test]
+    fn startup_ends_after_three_rounds_without_growth() {
+        let (mut bbr, mut lab) = started();
+        feed(&mut bbr, &mut lab, 10_000_000, 4);
+        assert_eq!(bbr.state.mode, Mode::Startup);
+        feed(&mut bbr, &mut lab, 10_000_000, 6);
+        assert!(bbr.state.full);
+        assert_ne!(bbr.state.mode, Mode::Startup);
+    }
+
+    #[test]
+    fn the_window_is_two_empty_paths_and_three_bursts() {
+        let (mut bbr, mut lab) = started();
+        feed(&mut bbr, &mut lab, 10_000_000, 30);
+        assert_eq!(bbr.state.mode, Mode::ProbeBw);
+        // BDP 100 segments of 1000 bytes; 200, three bursts of two or so, and what arrives in bunches.
+        assert!((204..=320).contains(&lab.window()), "{}", lab.window());
+        bbr.state.extra = [0; 2];
+        let target = bbr.state.budget(bbr.state.bdp(2 * ONE, MSS), 10_000_000, MSS);
+        assert!((206..=210).contains(&target) && target % 2 == 0, "{target}");
+    }
+
+    #[test]
+    fn the_cycle_has_eight_phases_and_never_starts_below() {
+        for seed in 0..50 {
+            let (mut bbr, _) = started();
+            bbr.state.stream = Stream::named(seed, "bbr");
+            bbr.state.begin_probe_bw(Time::ZERO);
+            assert_ne!(CYCLE[usize::from(bbr.state.cycle)], 192);
+        }
+    }
+
+    #[test]
+    fn every_ten_seconds_four_segments_for_a_fifth_of_one() {
+        let (mut bbr, mut lab) = started();
+        feed(&mut bbr, &mut lab, 10_000_000, 12);
+        let mut least = u64::MAX;
+        let start = lab.now;
+        while lab.now.since(start) < Duration::from_secs(25) {
+            // The RTT never comes down to its minimum again.
+            lab.control.cwnd = lab.control.cwnd.max(u64::from(MSS));
+            feed(&mut bbr, &mut lab, 8_000_000, 1);
+            least = least.min(lab.window());
+        }
+        assert_eq!(least, MIN_WINDOW);
+        assert_ne!(bbr.state.mode, Mode::Startup);
+    }
+
+    #[test]
+    fn recovery_conserves_packets_for_a_round_and_then_restores_the_window() {
+        let (mut bbr, mut lab) = started();
+        feed(&mut bbr, &mut lab, 10_000_000, 30);
+        let before = lab.window();
+        bbr.on_congestion(&lab.congestion(crate::cc::Signal::Loss), &mut lab.control);
+        lab.change(Phase::Recovery, &mut bbr);
+        let ack = lab.ack(1);
+        let ack = Ack { in_flight: 50_000, lost_segments: 3, ..ack };
+        bbr.on_ack(&ack, &mut lab.control);
+        assert_eq!(lab.window(), 51);
+        lab.change(Phase::Open, &mut bbr);
+        let ack = lab.ack(1);
+        bbr.on_ack(&ack, &mut lab.control);
+        assert!(lab.window() + 10 >= before.min(206), "{} after {before}", lab.window());
+    }
+}
