@@ -5,6 +5,7 @@
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
 pub mod bbr;
+pub mod bbr3;
 pub mod bic;
 pub mod cdg;
 pub mod compound;

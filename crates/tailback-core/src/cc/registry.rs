@@ -65,6 +65,7 @@ algorithms! {
     compound::Compound,
     cdg::Cdg,
     bbr::Bbr,
+    bbr3::Bbr3,
 }
 
 impl CongestionControl for Algorithm {
