@@ -1,6 +1,7 @@
 """Every claim of the paper, how it is measured and when it counts: rules fixed before the first run.
 
-Numbers the paper prints count as reproduced within ±15 %, partly within ±30 %. “Three links” are those of the paper's
+Numbers the paper prints count as reproduced within ±15 %, partly within ±30 %; the ratio 1.14 within ±5 and ±10 %, lest
+no difference at all pass for it. “Three links” are those of the paper's
 distributions (Figs 9–11): 100 Mbit/s × 16 ms, 10 Mbit/s × 80 ms, 100 Mbit/s × 80 ms, queue 1 BDP.
 “Segments” are full packets of 1448 bytes of payload. A loaded round trip has a full queue in it.
 """
@@ -477,7 +478,7 @@ CLAIMS: tuple[Claim, ...] = (
         "",
         "median epoch on Linux over that on FreeBSD, 10 Mbit/s × 80 ms, 1 BDP",
         epoch_ratio("htcp"),
-        Near(1.14),
+        Near(1.14, 0.05, 0.10),
         "fig-04-05",
         "VI-A",
     ),

@@ -1,0 +1,114 @@
+"""Reports: complete in themselves, whole, and safe with any text in them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from synthetic import sawtooth
+from tailback import report, studies
+from tailback.metrics import Rows
+from test_study import tiny
+
+
+def specs_of(page: str) -> dict:
+    found = re.search(r'<script type="application/json" id="specs">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found.group(1))
+
+
+def without_library(page: str) -> str:
+    """The page without the plotting library, which names addresses it does not load here."""
+    scripts = re.findall(r"<script>.*?</script>", page, re.DOTALL)
+    return page.replace(max(scripts, key=len), "")
+
+
+@pytest.fixture(scope="module")
+def study_page(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("study")
+    return tiny().run(folder, seeds=2, progress=False), (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_single_result_gives_one_page_that_loads_nothing():
+    page = without_library(report.single(sawtooth()))
+    assert "http://" not in page
+    assert "https://" not in page
+    assert 'src="' not in re.sub(r'src="data:image/png;base64,[^"]*"', "", page)
+    assert "<link" not in page
+
+
+def test_a_single_result_shows_figures_flows_links_and_scenario():
+    page = report.single(sawtooth())
+    for part in ("Time series of one run", "smallest RTT", "bottleneck", "Scenario, resolved", "Run it again"):
+        assert part in page
+    assert specs_of(page)["figures"]["overview"]["data"]
+
+
+def test_interactive_series_keep_their_extremes():
+    rows = sawtooth(duration_s=600.0)
+    queue = next(t for t in specs_of(report.single(rows))["figures"]["overview"]["data"] if t["name"] == "queue")
+    backlog = rows.tables["queue_polls"]["backlog_bytes"] / 1e3
+    assert len(queue["x"]) <= 4000 < len(backlog)
+    assert max(queue["y"]) == pytest.approx(backlog.max(), abs=1e-3)
+    assert min(queue["y"]) == pytest.approx(backlog.min(), abs=1e-3)
+
+
+def test_names_cannot_break_out_of_the_page():
+    base = sawtooth()
+    evil = "</script><script>alert(1)</script>"
+    rows = Rows(base.tables, {**base.scenario, "name": evil})
+    page = report.single(rows)
+    assert evil not in page
+    assert "<script>alert" not in page
+
+
+def test_a_result_with_totals_only_still_has_a_report():
+    base = sawtooth()
+    rows = Rows({k: base.tables[k] for k in ("flows", "links", "congestion")}, {**base.scenario, "instruments": {}})
+    assert "goodput" in report.single(rows)
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "deep" / "report.html"
+    assert report.write(sawtooth(), target) == target
+    assert [p.name for p in target.parent.iterdir()] == ["report.html"]
+    assert target.read_text(encoding="utf-8").endswith("</html>\n") or target.stat().st_size > 1e6
+
+
+def test_a_studys_report_has_claims_first_then_figures(study_page):
+    _, page = study_page
+    assert 0 < page.index('id="claims"') < page.index('id="figures"') < page.index('id="again"')
+    assert 'class="badge reproduced"' in page
+    assert 'class="badge not measured"' in page
+
+
+def test_a_studys_report_escapes_and_loads_nothing(study_page):
+    _, page = study_page
+    assert "it moves &lt;fast&gt;" in page
+    bare = without_library(page)
+    assert "http://" not in bare
+    assert "https://" not in bare
+
+
+def test_a_studys_report_says_how_to_run_it_again(study_page):
+    result, page = study_page
+    assert "tailback study tiny --seeds 2" in page
+    assert result.meta["engine"] in page
+    assert "duration = " in page
+
+
+def test_reports_stay_small(study_page):
+    assert len(study_page[1].encode()) < 15e6
+
+
+def test_a_loaded_study_can_be_written_elsewhere(study_page, tmp_path):
+    result, page = study_page
+    again = studies.load(result.folder)
+    target = report.write(again, tmp_path / "copy.html")
+    assert target.read_text(encoding="utf-8") == page
+
+
+def test_claims_show_in_notebooks(study_page):
+    assert "T-1" in study_page[0]._repr_html_()

@@ -1,0 +1,360 @@
+"""Studies: rules, the framework's memory, and the first paper's grid and claims."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tailback as tb
+from tailback import studies
+from tailback.studies import framework, verdicts
+from tailback.studies.framework import Cell, Claim, Data, Measured, Plot, Study, TableOut
+from tailback.studies.store import Store
+from tailback.studies.voip_latency import claims as voip
+from tailback.studies.voip_latency import grid as voip_grid
+from tailback.studies.voip_latency.extract import QUANTILES, quantile_distance, quantile_shift
+from tailback.studies.voip_latency.figures import FIGURES
+
+# --- Rules ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "verdict"),
+    [
+        (verdicts.Near(1.85), 1.85, "reproduced"),
+        (verdicts.Near(1.85), 1.58, "reproduced"),
+        (verdicts.Near(1.85), 1.5, "partly"),
+        (verdicts.Near(1.85), 1.0, "not"),
+        (verdicts.AtLeast(90, 60), 90, "reproduced"),
+        (verdicts.AtLeast(90, 60), 89.9, "partly"),
+        (verdicts.AtLeast(90, 60), 59.9, "not"),
+        (verdicts.AtMost(3, 5), 3, "reproduced"),
+        (verdicts.AtMost(3, 5), 4, "partly"),
+        (verdicts.AtMost(3, 5), 5.1, "not"),
+        (verdicts.Within(1, 2, 0, 3), 1.5, "reproduced"),
+        (verdicts.Within(1, 2, 0, 3), 2.5, "partly"),
+        (verdicts.Within(1, 2, 0, 3), 3.5, "not"),
+        (verdicts.Near(1.85), float("nan"), "not measured"),
+    ],
+)
+def test_rules_decide_at_their_thresholds(rule, value, verdict):
+    assert rule.verdict(value) == verdict
+    assert rule.words()
+
+
+def test_distance_between_quantiles_is_that_between_distributions():
+    uniform = list(QUANTILES)
+    assert quantile_distance(uniform, uniform) == pytest.approx(0.0, abs=1e-9)
+    assert quantile_distance(uniform, [0.5 + v for v in uniform]) == pytest.approx(0.5, abs=0.01)
+    # A squared uniform lies furthest from it where √x − x is largest: a quarter at x = ¼.
+    assert quantile_distance(uniform, [v * v for v in uniform]) == pytest.approx(0.25, abs=0.01)
+    assert quantile_shift(uniform, [0.5 + v for v in uniform]) == pytest.approx(0.5)
+
+
+# --- A small study of real runs ---------------------------------------------------------------------------------
+
+
+def tiny(extract: Any = None, revision: str = "1") -> Study:
+    def cells(quick: bool) -> list[Cell]:
+        made = []
+        for cc in ("reno", "cubic"):
+            scenario = tb.dumbbell(
+                rate="1mbit",
+                rtt="40ms",
+                queue="1bdp",
+                flows=[tb.bulk(cc, name="tcp"), tb.voip(name="call")],
+                duration="4s",
+                name=cc,
+                instruments={"polls": ["tcp"], "packets": ["call"]},
+            )
+            made.append(Cell(cc, cc, scenario, {}, keep_tables=cc == "cubic"))
+        return made[:1] if quick else made
+
+    def summarise(cell: Cell, result: Any) -> dict[str, Any]:
+        return {"goodput": _goodput(result), "cell": cell.key}
+
+    def goodput(data: Data, seed: int) -> Measured | None:
+        summary = data.get("reno", seed)
+        return Measured(summary["goodput"] / 1e6, {"part": 1.0}) if summary else None
+
+    def figure(_: Data) -> Any:
+        from tailback.plots.style import new_figure
+
+        return new_figure(height=1.0)[0]
+
+    claim = Claim(
+        "T-1", "it moves <fast>", "number", "1", " Mbit/s", "goodput", goodput, verdicts.AtLeast(0.5, 0.1), "f"
+    )
+    other = Claim("T-2", "nobody looked", "number", "1", "", "nothing", lambda _d, _s: None, verdicts.AtMost(1, 2), "f")
+    return Study(
+        name="tiny",
+        title="A tiny study",
+        paper="none",
+        doc="",
+        revision=revision,
+        grid=cells,
+        extract=extract or summarise,
+        claims=(claim, other),
+        plots=(Plot("f", "a figure", "nothing to see", figure),),
+        tables=lambda _: [TableOut("t", "A table", "of one cell", ["path", "value"], [["here", "1"]])],
+    )
+
+
+def _goodput(result: Any) -> float:
+    from tailback import metrics
+
+    return metrics.goodput(result, "tcp")
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_study_runs_judges_draws_and_reports(tmp_path):
+    result = tiny().run(tmp_path, seeds=3, progress=False)
+    assert (result.cells_run, result.cells_reused) == (6, 0)
+    first, second = result.claims
+    assert first.verdict == "reproduced"
+    assert len(first.values) == 3
+    assert "…" in first.spread
+    assert (second.verdict, second.ours, second.spread) == ("not measured", "–", "–")
+    assert result.report_path.exists()
+    written = files_in(tmp_path)
+    assert {"report.html", "study.json", "claims.json", "figures/f.png", "figures/f.pdf"} <= written
+    assert "tables/cubic/meta.json" in written
+    assert not any(Path(name).name.startswith(".") for name in written)
+    assert result.simulated_s == pytest.approx(24.0)
+
+
+def test_its_json_is_plain_and_reads_back(tmp_path):
+    result = tiny().run(tmp_path, seeds=2, progress=False)
+    plain = json.loads(json.dumps(result.to_json(), allow_nan=False))
+    claim = plain["claims"][0]
+    assert {"id", "paper", "ours", "spread", "verdict", "threshold", "figure", "values"} <= set(claim)
+    assert studies.is_study(tmp_path)
+    again = studies.load(tmp_path)
+    assert [c.verdict for c in again.claims] == [c.verdict for c in result.claims]
+    assert again.report_path == result.report_path
+
+
+def test_finished_cells_are_not_run_again(tmp_path):
+    tiny().run(tmp_path, seeds=1, progress=False)
+    again = tiny().run(tmp_path, seeds=2, progress=False)
+    assert (again.cells_run, again.cells_reused) == (2, 2)
+
+
+def test_an_interrupted_study_resumes_where_it_stopped(tmp_path):
+    calls = []
+
+    def failing(cell: Cell, result: Any) -> dict[str, Any]:
+        calls.append(cell.key)
+        if len(calls) == 3:
+            raise RuntimeError("the light went out")
+        return {"goodput": _goodput(result)}
+
+    with pytest.raises(RuntimeError, match="the light went out"):
+        tiny(failing).run(tmp_path, seeds=3, progress=False, workers=1)
+    kept = len(list((tmp_path / "cells").glob("*.json")))
+    assert kept == 2
+    assert not (tmp_path / "study.json").exists()
+    result = tiny().run(tmp_path, seeds=3, progress=False)
+    assert result.cells_reused in (kept, kept - 1)  # One may lack its tables, which the figure cell needs.
+    assert result.cells_run + result.cells_reused == 6
+
+
+def test_a_damaged_cell_is_run_again(tmp_path):
+    tiny().run(tmp_path, seeds=1, progress=False)
+    victim = next((tmp_path / "cells").glob("*.json"))
+    victim.write_text(victim.read_text()[:10])
+    assert tiny().run(tmp_path, seeds=1, progress=False).cells_run == 1
+
+
+def test_another_revision_of_the_extraction_does_not_mix_with_the_old(tmp_path):
+    tiny().run(tmp_path, seeds=1, progress=False)
+    assert tiny(revision="2").run(tmp_path, seeds=1, progress=False).cells_run == 2
+
+
+def test_missing_tables_of_a_figure_cell_are_made_again(tmp_path):
+    tiny().run(tmp_path, seeds=1, progress=False)
+    (tmp_path / "tables" / "cubic" / "cell").unlink()
+    assert tiny().run(tmp_path, seeds=1, progress=False).cells_run == 1
+
+
+def test_the_same_seeds_give_the_same_claims_on_any_number_of_workers(tmp_path):
+    one = tiny().run(tmp_path / "one", seeds=2, progress=False, workers=1)
+    two = tiny().run(tmp_path / "two", seeds=2, progress=False, workers=2)
+    assert [c.values for c in one.claims] == [c.values for c in two.claims]
+
+
+def test_a_cancelled_study_keeps_what_it_has(tmp_path):
+    cancel = tb.Cancel()
+    cancel.set()
+    with pytest.raises(tb.Cancelled):
+        tiny().run(tmp_path, seeds=1, progress=False, cancel=cancel)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_quick_runs_one_seed_of_fewer_cells(tmp_path):
+    assert tiny().run(tmp_path, seeds=5, quick=True, progress=False).cells_run == 1
+
+
+def test_no_seed_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="at least one seed"):
+        tiny().run(tmp_path, seeds=0, progress=False)
+
+
+def test_the_claims_table_prints(tmp_path, capsys):
+    from rich.console import Console
+
+    tiny().run(tmp_path, seeds=1, progress=False).print(Console(width=140))
+    out = capsys.readouterr().out
+    assert "T-1" in out
+    assert "reproduced" in out
+    assert "report.html" in out.replace("\n", "")
+
+
+def test_the_store_writes_whole_files(tmp_path):
+    store = Store(tmp_path, "r")
+    key = store.key("{}")
+    assert store.load(key) is None
+    store.save(key, {"a": float("nan"), "b": [1, 2]})
+    loaded = store.load(key)
+    assert loaded is not None
+    assert loaded["b"] == [1, 2]
+    assert [p.name for p in tmp_path.iterdir()] == [f"{key}.json"]
+    assert Store(tmp_path, "other").key("{}") != key
+
+
+# --- The paper's grid and claims --------------------------------------------------------------------------------
+
+
+def test_the_grid_is_the_papers():
+    cells = [c for c in studies.get("voip-latency").grid(False) if c.role == framework.GRID]
+    assert len(cells) == 3 * 3 * 2 * 5
+    assert len({c.key for c in cells}) == 90
+    limits = sorted({voip_grid.limit_bytes(r, t, "1bdp") for r in (1, 10, 100) for t in (16, 80, 160)})
+    # Table III of the paper.
+    assert limits == [2_000, 10_000, 20_000, 100_000, 200_000, 1_000_000, 2_000_000]
+
+
+def test_every_cell_can_be_run():
+    for cell in studies.get("voip-latency").grid(False):
+        resolved = cell.scenario.resolve()
+        assert resolved["duration_ps"] == 180 * 10**12
+        assert resolved["name"] == cell.key
+
+
+def test_no_log_of_segments_at_100_mbit():
+    for cell in studies.get("voip-latency").grid(False):
+        if cell.factors["rate"] == 100:
+            instruments = cell.scenario.resolve()["instruments"]
+            assert not instruments["segments"]
+            assert not instruments["queues"]
+
+
+def test_every_claim_of_the_paper_is_there_with_a_figure():
+    ids = [claim.id for claim in voip.CLAIMS]
+    assert ids == [f"000-Q{i}" for i in range(1, 9)] + [f"000-L{i}" for i in range(1, 14)]
+    figures = {plot.name for plot in FIGURES}
+    for claim in voip.CLAIMS:
+        assert claim.figure in figures, claim.id
+        assert claim.definition
+        assert claim.where
+
+
+EPOCH = {"freebsd-reno": 8.7, "freebsd-htcp": 2.3, "linux-reno": 16.1, "linux-htcp": 2.62, "linux-cubic": 5.0}
+
+
+def summary(path: voip.Path, sender: str, *, good: bool) -> dict[str, Any]:
+    """A cell of a world in which the paper is right (or, with good=False, in which nothing distinguishes senders)."""
+    rate, rtt, queue = path
+    limit = voip_grid.limit_bytes(*path)
+    full_ms = 8e3 * limit / (rate * 1e6)
+    u = np.asarray(QUANTILES)
+    if good and voip.window_segments(*path) >= 25:
+        shape = {"reno": u, "htcp": u**3, "ubic": np.minimum(1.0, 0.6 + 0.7 * u)}[sender[-4:]]
+    else:
+        shape = np.full_like(u, 0.5)
+    duration = EPOCH[sender] if good else 3.0
+    epochs = [duration] * 12
+    peaks = [200.0, *([134.0] * 13)]
+    if good and sender == "linux-cubic":
+        epochs = [6.8, 2.5] * 6
+        peaks = [200.0, *([134.0, 137.0, 135.0, 137.0] * 3), 134.0]
+    relapses = 0.0
+    if good and rate == 100 and queue == "1bdp" and sender == "linux-htcp":
+        relapses = 3.0
+        epochs = [2.5, 2.5, 8.0] * 4 if rtt == 16 else [25.0] * 12
+    gradual = sender.startswith("linux") == good
+    return {
+        "key": voip_grid.key_of(*path, sender),
+        "loaded_rtt_s": rtt * 1e-3 + full_ms * 1e-3,
+        "limit_bytes": limit,
+        "epoch_s": epochs,
+        "window_first": 4,
+        "window_complete": True,
+        "cwnd_before": peaks,
+        "delay_ms": list(shape * full_ms),
+        "above_three_quarters": 0.9 if good else 0.3,
+        "backlog_low": [0.6 if sender == "linux-cubic" else 0.0] * 12 if good else [0.3] * 12,
+        "backlog_high": 1.0 if good else 0.5,
+        "correlation": 0.99 if good else 0.2,
+        "reaction_s": [(rtt + full_ms) * (1e-3 if good else 9e-3)] * 12,
+        "slowdowns": [relapses] * 12,
+        "slope": [8.0 / (rate * 1e6) * (1.0 if good else 1.2), 0.04, 0.999],
+        "recovery": {
+            "largest_fall": 0.03 if gradual else 1.5,
+            "lowest": 1.0,
+            "climb_rtts": 1.0 if good else 9.0,
+            "bursts": 0.0,
+        },
+    }
+
+
+def world(*, good: bool) -> Data:
+    summaries = {
+        (voip_grid.key_of(*path, sender.key), seed): summary(path, sender.key, good=good)
+        for path in voip.PATHS
+        for sender in voip_grid.SENDERS
+        for seed in (1, 2)
+    }
+    return Data({}, summaries, (1, 2), Path("nowhere"))
+
+
+@pytest.mark.parametrize("claim", voip.CLAIMS, ids=lambda claim: claim.id)
+def test_a_world_as_the_paper_says_reproduces_every_claim(claim):
+    judged = framework.judge(claim, world(good=True))
+    assert judged.verdict == "reproduced", judged
+
+
+@pytest.mark.parametrize("claim", voip.CLAIMS, ids=lambda claim: claim.id)
+def test_a_world_without_differences_reproduces_none_but_those_of_sameness(claim):
+    judged = framework.judge(claim, world(good=False))
+    same = {"000-Q5", "000-Q8", "000-L7", "000-L13"}
+    assert (judged.verdict == "reproduced") == (claim.id in same - {"000-Q5"}), judged
+
+
+@pytest.mark.parametrize("claim", voip.CLAIMS, ids=lambda claim: claim.id)
+def test_without_data_a_claim_is_not_measured(claim):
+    judged = framework.judge(claim, Data({}, {}, (1,), Path("nowhere")))
+    assert judged.verdict == "not measured"
+
+
+def test_cubics_cycle_is_told_from_a_plain_one():
+    path = (10, 80, "1bdp")
+    alternating = voip.two_part(summary(path, "linux-cubic", good=True))
+    plain = voip.two_part(summary(path, "linux-reno", good=True))
+    assert alternating is not None
+    assert plain is not None
+    assert alternating[0]
+    assert alternating[1] == pytest.approx(6.8 / 2.5)
+    assert not plain[0]
+
+
+def test_an_unknown_study_suggests_the_nearest():
+    with pytest.raises(studies.UnknownStudy, match="voip-latency"):
+        studies.get("voip-latancy")
