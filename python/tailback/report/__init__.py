@@ -167,7 +167,7 @@ def _plot_entry(
         "title": title,
         "caption": caption,
         "png": _png(figure),
-        "width": round(figure.get_figwidth() * 118),
+        "width": round(figure.get_figwidth() * 146),
         "live": live,
         "live_first": live_first,
         "files": saved,
@@ -387,8 +387,9 @@ def _claims_table(claims: Sequence[ClaimResult]) -> str:
             f'<td><a href="#{e["figure"]}">{e["figure"]}</a></td></tr>'
         )
         note = f"<br><b>Details.</b> {e['note']}." if e["note"] else ""
+        why = f'<div class="small why">{e["why"]}</div>' if e["why"] else ""
         out.append(
-            f'<tr class="how"><td></td><td colspan="6"><details><summary>how</summary><div class="in"><b>Measured.</b> '
+            f'<tr class="how"><td></td><td colspan="6">{why}<details><summary>how</summary><div class="in"><b>Measured.</b> '
             f"{e['definition']}.<br><b>Rule.</b> {e['threshold']}.{note}</div></details></td></tr>"
         )
     out.append("</tbody></table>")

@@ -75,6 +75,8 @@ class Claim:
     figure: str
     where: str = ""
     remark: Callable[[Data], str] | None = None
+    why: str = ""
+    """Best explanation of a miss, shown when there is one."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,7 @@ class ClaimResult:
     definition: str
     figure: str
     note: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -412,6 +415,7 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
         definition=claim.definition,
         figure=claim.figure,
         note="; ".join(note for note in notes if note),
+        why="" if not values or claim.rule.verdict(middle) == REPRODUCED else claim.why,
     )
 
 
