@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
-from synthetic import LIMIT, RATE, RTT_S, sawtooth
 
+from synthetic import LIMIT, RATE, RTT_S, sawtooth
 from tailback import metrics
 from tailback.metrics import Rows
 from tailback.metrics.rows import CWR_ENTERED, RECOVERY_ENTERED, RECOVERY_LEFT, TIMEOUT
@@ -270,3 +272,8 @@ def test_the_route_follows_the_fewest_hops():
     assert rows.route("call") == [0]
     assert rows.back_route("tcp") == [1]
     assert rows.base_rtt_s("tcp") == pytest.approx(0.08)
+
+
+def test_the_documentation_is_made_from_the_registry():
+    page = Path(__file__).parent.parent / "docs" / "metrics.md"
+    assert page.read_text(encoding="utf-8") == metrics.markdown()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.figure import Figure
-from synthetic import sawtooth
 
+from synthetic import sawtooth
 from tailback import plots
 from tailback.metrics import Rows
 

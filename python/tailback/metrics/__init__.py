@@ -30,7 +30,7 @@ from .epochs import (
 from .fairness import friendliness, jain
 from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
 from .rates import drop_times, flow_loss_rate, goodput, loss_rate, throughput_series, utilisation
-from .registry import MetricInfo, UnknownMetric, catalogue, get, metric, names
+from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
 from .rows import MissingRows, Rows
 from .windows import (
     cwnd_series,
@@ -79,6 +79,7 @@ __all__ = [
     "jitter",
     "loaded_rtt_s",
     "loss_rate",
+    "markdown",
     "metric",
     "names",
     "occupancy_distribution",

@@ -70,3 +70,17 @@ def get(name: str) -> MetricInfo:
 def catalogue() -> list[MetricInfo]:
     """Every metric, in alphabetical order."""
     return [_METRICS[name] for name in names()]
+
+
+def markdown() -> str:
+    """`docs/metrics.md`, made from the registry so that it cannot go stale."""
+    lines = [
+        "# Metrics",
+        "",
+        "Every metric is a pure function of a result's rows; `tailback.metrics.get(name)` finds it and",
+        "`tailback list metrics` prints this list. This page is `metrics.markdown()`; a test holds the two equal.",
+    ]
+    for entry in catalogue():
+        lines += ["", f"## {entry.name}", "", f"*{entry.title}.* Unit: {entry.unit}. Source: {entry.source}."]
+        lines += ["", entry.definition]
+    return "\n".join(lines) + "\n"
