@@ -389,8 +389,8 @@ def _claims_table(claims: Sequence[ClaimResult]) -> str:
         note = f"<br><b>Details.</b> {e['note']}." if e["note"] else ""
         why = f'<div class="small why">{e["why"]}</div>' if e["why"] else ""
         out.append(
-            f'<tr class="how"><td></td><td colspan="6">{why}<details><summary>how</summary><div class="in"><b>Measured.</b> '
-            f"{e['definition']}.<br><b>Rule.</b> {e['threshold']}.{note}</div></details></td></tr>"
+            f'<tr class="how"><td></td><td colspan="6">{why}<details><summary>how</summary><div class="in">'
+            f"<b>Measured.</b> {e['definition']}.<br><b>Rule.</b> {e['threshold']}.{note}</div></details></td></tr>"
         )
     out.append("</tbody></table>")
     return "".join(out)

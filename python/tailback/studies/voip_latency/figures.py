@@ -351,8 +351,8 @@ FIGURES: tuple[Plot, ...] = (
     Plot(
         "fig-12",
         "Fig. 12: median induced delay by bandwidth × delay",
-        "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds. NewReno completes no "
-        "epoch at 100 Mbit/s × 160 ms in three minutes: its points there cover the time since slow start.",
+        "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds. NewReno "
+        "completes no epoch at 100 Mbit/s × 160 ms in three minutes: its points there cover the time since slow start.",
         medians,
     ),
     Plot(

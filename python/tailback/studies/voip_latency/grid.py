@@ -21,9 +21,11 @@ DURATION_S = 180
 
 MTU, CALL_BYTES = 1500, 200
 
-# The text lists no buffer sizes for Linux and patched iperf to set them. Large enough that they never limit: while a
-# loss is repaired nearly two windows (of up to 4 MB) lie between the hole and the newest segment.
-BUFFER = "32MB"
+# The text lists no buffer sizes and patched iperf to set them: eight times what path and queue hold, so that they never
+# limit (during a repair nearly four windows may lie between the hole and the newest segment after slow start's
+# overshoot). Not the same for every path: a Linux receiver acknowledges every segment while its window still grows
+# towards the buffer, which at 1 Mbit/s and tens of megabytes would last for the whole run.
+BUFFER_WINDOWS, LEAST_BUFFER = 8, 65_536
 
 # dummynet shortens larger byte limits to this without a word (FreeBSD 7.3 ip_dummynet.c, pipe_byte_limit).
 DUMMYNET_CAP = 1_048_576
@@ -132,6 +134,7 @@ def scenario(
 ) -> Scenario:
     """One run: a download and a call cross the bottleneck in the same direction for three minutes."""
     size = limit_bytes(rate, rtt, queue) if limit is None else limit
+    socket = max(LEAST_BUFFER, BUFFER_WINDOWS * (limit_bytes(rate, rtt, "1bdp") + size))
     # dummynet in FreeBSD 7: the packet being sent still counts, and an arrival is dropped only if the queue already
     # exceeds its limit.
     buffer = Queue(discipline="fifo", limit=f"{size}B", params={"accept": "below", "in_service": "counted"})
@@ -139,8 +142,8 @@ def scenario(
         {"name": sender.cc, **sender.cc_params, **(cc_params or {})},
         {"name": sender.stack, **sender.stack_params, **(stack_params or {})},
         name="tcp",
-        send_buffer=BUFFER,
-        receive_buffer=BUFFER,
+        send_buffer=f"{socket}B",
+        receive_buffer=f"{socket}B",
         mtu=f"{MTU}B",
     )
     return dumbbell(
