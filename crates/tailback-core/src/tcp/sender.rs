@@ -111,6 +111,7 @@ pub struct Sender {
     duplicate_acks: u32,
     // Without SACK: duplicate ACKs taken as departures.
     departed: u32,
+    partial_acks: u32,
     may_force: bool,
     // Reduction state: PRR and rate halving.
     prior_cwnd: Bytes,
@@ -175,6 +176,7 @@ impl Sender {
             recover: 0,
             duplicate_acks: 0,
             departed: 0,
+            partial_acks: 0,
             may_force: false,
             prior_cwnd: 0,
             prr_delivered: 0,
@@ -341,7 +343,9 @@ impl Sender {
         let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
         if newly_acked > 0 {
             self.rtt.reset_backoff();
-            self.arm_rto(now);
+            if !self.is_impatient() {
+                self.arm_rto(now);
+            }
         }
         let round_start = self.snd_una > self.round_end;
         if round_start {
@@ -425,6 +429,17 @@ impl Sender {
             ssthresh: self.control.ssthresh,
             in_flight: self.in_flight(),
         });
+    }
+
+    /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
+    /// slow start after a timeout instead of one repair a round trip.
+    fn is_impatient(&mut self) -> bool {
+        if self.phase != Phase::Recovery || self.snd_una >= self.recover {
+            self.partial_acks = 0;
+            return false;
+        }
+        self.partial_acks += 1;
+        self.stack.impatient && self.partial_acks > 1
     }
 
     // ---------------------------------------------------------------- sending

@@ -70,6 +70,8 @@ pub struct Stack {
     pub duplicate_threshold: u32,
     /// A new segment for each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
+    /// In recovery without SACK only the first partial ACK restarts the retransmission timer (RFC 6582 section 4).
+    pub impatient: bool,
     /// Tail loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
     /// Undo a reduction that timestamps prove spurious (RFC 3522, RFC 4015).
@@ -143,6 +145,7 @@ const FREEBSD_7: Stack = Stack {
     reduction: Reduction::FreeBsd,
     duplicate_threshold: 3,
     limited_transmit: true,
+    impatient: false,
     tail_loss_probe: false,
     undo: false,
     growth_gate: GrowthGate::Always,
@@ -177,6 +180,7 @@ const LINUX_2_6_25: Stack = Stack {
     reduction: Reduction::RateHalving,
     duplicate_threshold: 3,
     limited_transmit: true,
+    impatient: false,
     tail_loss_probe: false,
     undo: true,
     growth_gate: GrowthGate::WindowFull,
@@ -240,6 +244,7 @@ pub const PROFILES: &[Profile] = &[
             ),
             ("duplicate_threshold", "tcp_input.c 7.3: tcprexmtthresh"),
             ("limited_transmit", "net.inet.tcp.rfc3042 = 1"),
+            ("impatient", "tcp_newreno_partial_ack 7.3 restarts the timer on each partial ACK"),
             ("tail_loss_probe", "not implemented"),
             ("undo", "only the bad-retransmit window after a first timeout; not modelled"),
             ("growth_gate", "tcp_input.c 7.3: growth on every ACK, flight not examined"),
@@ -278,6 +283,7 @@ pub const PROFILES: &[Profile] = &[
             ("reduction", "tcp_cwnd_down 2.6.25: rate halving"),
             ("duplicate_threshold", "tcp_reordering = 3"),
             ("limited_transmit", "implied by in-flight accounting (RFC 3042)"),
+            ("impatient", "tcp_rearm_rto on every ACK that advances"),
             ("tail_loss_probe", "since 3.10"),
             ("undo", "tcp_try_undo_recovery 2.6.25 (timestamps, D-SACK)"),
             ("growth_gate", "tcp_is_cwnd_limited 2.6.25: in flight >= cwnd without GSO"),
@@ -322,6 +328,7 @@ pub const PROFILES: &[Profile] = &[
             ),
             ("duplicate_threshold", "tcp_reordering = 3"),
             ("limited_transmit", "implied by in-flight accounting (RFC 3042)"),
+            ("impatient", "tcp_rearm_rto on every ACK that advances"),
             ("tail_loss_probe", "tcp_early_retrans = 3"),
             ("undo", "tcp_try_undo_recovery (timestamps, D-SACK)"),
             (
@@ -420,6 +427,7 @@ impl Stack {
             ("reduction", reduction.into()),
             ("duplicate_threshold", self.duplicate_threshold.to_string()),
             ("limited_transmit", self.limited_transmit.to_string()),
+            ("impatient", self.impatient.to_string()),
             ("tail_loss_probe", self.tail_loss_probe.to_string()),
             ("undo", self.undo.to_string()),
             ("growth_gate", gate.into()),
@@ -506,6 +514,7 @@ impl Stack {
             }
             "duplicate_threshold" => self.duplicate_threshold = number(1.0, 300.0)? as u32,
             "limited_transmit" => self.limited_transmit = flag()?,
+            "impatient" => self.impatient = flag()?,
             "tail_loss_probe" => self.tail_loss_probe = flag()?,
             "undo" => self.undo = flag()?,
             "growth_gate" => {
