@@ -277,3 +277,13 @@ def test_the_route_follows_the_fewest_hops():
 def test_the_documentation_is_made_from_the_registry():
     page = Path(__file__).parent.parent / "docs" / "metrics.md"
     assert page.read_text(encoding="utf-8") == metrics.markdown()
+
+
+def test_a_packet_let_go_early_by_a_timer_sets_the_floor():
+    base = sawtooth()
+    packets = dict(base.tables["packets"])
+    packets["received_s"] = packets["received_s"].copy()
+    packets["received_s"][5] = packets["sent_s"][5] + 0.0395
+    rows = Rows({**base.tables, "packets": packets}, base.scenario)
+    assert metrics.base_delay(rows, "call") == pytest.approx(0.0395)
+    assert metrics.induced_delay(rows, "call")[1].min() == pytest.approx(0.0)

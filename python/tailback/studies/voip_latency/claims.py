@@ -672,9 +672,9 @@ CLAIMS: tuple[Claim, ...] = (
         "fig-02-03",
         "VI-A",
         why=(
-            "NewReno: on every path but those where the window is about 25 segments or an epoch hardly fits into "
-            "the run. H-TCP: the longer the epoch, the less its first slow second and the later start of Linux's "
-            "clock count, so at 100 Mbit/s the two agree within 5 %."
+            "NewReno on every comparable path, and H-TCP on all but three. The longer the epoch, the less H-TCP's "
+            "first slow second and the later start of Linux's clock count, so at 100 Mbit/s with a queue of 1 BDP "
+            "the two systems agree within 5 %."
         ),
     ),
     Claim(
@@ -691,9 +691,9 @@ CLAIMS: tuple[Claim, ...] = (
         untimed_remark,
         why=(
             "Fast convergence needs two successive peaks to differ by a segment. The model is so regular that on "
-            "some paths every peak is the same, and then each epoch is a short one; the router's timer decides "
-            "which of the two cycles the flow locks into. Small windows grow by whole segments and always peak "
-            "alike."
+            "some paths every peak is the same, and then each epoch is a short one; which of the two cycles the "
+            "flow locks into hangs on the phase of starts and of the router's timer. Small windows grow by whole "
+            "segments and always peak alike."
         ),
     ),
     Claim(
