@@ -247,7 +247,7 @@ fn counting() -> impl Strategy<Value = Counting> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_that_can_happen_breaks_an_algorithm(

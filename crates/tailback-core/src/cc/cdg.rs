@@ -376,14 +376,14 @@ impl State {
         } else if now.wrapping_sub(self.last_ack) < TRAIN_GAP_US {
             self.last_ack = now;
             if now.wrapping_sub(self.round_start) > (self.delay_min / 2).max(HYSTART_FLOOR_US) {
-                control.ssthresh = control.cwnd;
+                control.ssthresh = control.cwnd.max(landing(0, control.mss));
                 return;
             }
         }
         if self.samples < 8 {
             self.samples += 1;
         } else if least > (self.delay_min + self.delay_min / 8).max(HYSTART_FLOOR_US) {
-            control.ssthresh = control.cwnd;
+            control.ssthresh = control.cwnd.max(landing(0, control.mss));
         }
     }
 
