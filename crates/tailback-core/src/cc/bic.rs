@@ -80,8 +80,9 @@ impl Registered for Bic {
 
 impl CongestionControl for Bic {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        if ack.phase == Phase::Open && ack.newly_acked_segments > 0 {
-            self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + ack.newly_acked_segments.min(1_000);
+        // Delivered, not covered: the ACK that ends recovery covers a window and would say it came for all of it.
+        if ack.phase == Phase::Open && ack.newly_acked > 0 {
+            self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + ack.delivered_segments.min(1_000);
         }
         if !ack.may_grow {
             return;
@@ -216,5 +217,14 @@ mod tests {
         };
         assert!((15..=16).contains(&grown(1)), "{}", grown(1));
         assert!((30..=33).contains(&grown(2)), "{}", grown(2));
+    }
+
+    #[test]
+    fn the_ack_that_ends_recovery_is_not_taken_for_a_delayed_one() {
+        let mut bic = bic(1_000);
+        let mut lab = Lab::avoiding(100, Counting::PerSegment);
+        let ack = Ack { delivered_segments: 1, ..lab.ack(100) };
+        bic.on_ack(&ack, &mut lab.control);
+        assert_eq!(bic.ack_ratio, 16);
     }
 }

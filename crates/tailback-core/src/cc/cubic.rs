@@ -261,11 +261,12 @@ impl Linux {
     }
 
     fn count_ack_ratio(&mut self, ack: &Ack) {
-        if self.is_current || ack.phase != Phase::Open || ack.newly_acked_segments == 0 {
+        if self.is_current || ack.phase != Phase::Open || ack.newly_acked == 0 {
             return;
         }
-        let covered = ack.newly_acked_segments.min(1_000) as u16;
-        self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + covered;
+        // Delivered, not covered: the ACK that ends recovery covers a window and would say it came for all of it.
+        let delivered = ack.delivered_segments.min(1_000) as u16;
+        self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + delivered;
     }
 
     /// Segments to be acknowledged per step of the window, now.
