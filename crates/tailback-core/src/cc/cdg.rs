@@ -65,6 +65,8 @@ struct State {
     use_tolerance: bool,
     hystart: bool,
     wants: bool,
+    /// A reduction has just ended (Linux).
+    is_reduced: bool,
     /// The gradient window has been filled once.
     filled: bool,
     /// FreeBSD: the next gradient follows a backoff and says nothing.
@@ -150,6 +152,7 @@ impl Registered for Cdg {
             use_tolerance: given.given_flag("tolerance").unwrap_or(is_freebsd),
             hystart: given.given_flag("hystart").unwrap_or(!is_freebsd),
             wants: false,
+            is_reduced: false,
             filled: false,
             skip: false,
             queue: Queue::Unknown,
@@ -191,6 +194,13 @@ impl CongestionControl for Cdg {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let state = &mut *self.state;
         state.sample(ack);
+        if std::mem::take(&mut state.is_reduced) {
+            // The reduction itself is no gradient: begin a new round trip, after the sample of the ACK that ended
+            // the reduction.
+            state.queue = Queue::Unknown;
+            state.end = ack.snd_nxt;
+            state.before = std::mem::take(&mut state.round);
+        }
         if !ack.advances() {
             return;
         }
@@ -220,10 +230,7 @@ impl CongestionControl for Cdg {
         let state = &mut *self.state;
         let is_reduced = matches!(change.from, Phase::Cwr | Phase::Recovery);
         if is_reduced && !state.is_freebsd {
-            // The reduction itself is no gradient: begin a new round trip.
-            state.queue = Queue::Unknown;
-            state.end = change.snd_nxt;
-            state.before = std::mem::take(&mut state.round);
+            state.is_reduced = true;
         }
     }
 
