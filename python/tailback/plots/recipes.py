@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
 
 from .. import metrics
 from ..metrics import Rows
@@ -324,6 +324,7 @@ def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growt
     bottom.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.9)
     bottom.set_yscale("log")
     bottom.yaxis.set_major_formatter("{x:g}")
+    bottom.yaxis.set_minor_formatter(NullFormatter())
     bottom.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
     bottom.set_ylabel("growth\n(segments/RTT)")
     bottom.set_xlabel("time (s)")

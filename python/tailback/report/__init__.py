@@ -160,17 +160,26 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
 
 
 def _plot_entry(
-    name: str, title: str, caption: str, figure: Figure, *, live: bool, live_first: bool = False, saved: str = ""
+    name: str,
+    title: str,
+    caption: str,
+    figure: Figure,
+    *,
+    live: bool,
+    live_first: bool = False,
+    saved: Sequence[Path] = (),
 ) -> dict[str, Any]:
+    # What was drawn for the folder serves the page as well.
+    drawn = [path for path in saved if path.suffix == ".png"]
     return {
         "name": name,
         "title": title,
         "caption": caption,
-        "png": _png(figure),
+        "png": base64.b64encode(drawn[0].read_bytes()).decode("ascii") if drawn else _png(figure),
         "width": round(figure.get_figwidth() * 146),
         "live": live,
         "live_first": live_first,
-        "files": saved,
+        "files": ", ".join(f"{path.parent.name}/{path.name}" for path in saved),
     }
 
 
@@ -316,8 +325,7 @@ def write_study(study: Study, data: Data, result: StudyResult, *, progress: bool
         spec = plot.interactive(data) if plot.interactive else None
         if spec:
             specs[plot.name] = spec
-        names = ", ".join(f"figures/{path.name}" for path in saved)
-        entries.append(_plot_entry(plot.name, plot.title, plot.caption, figure, live=spec is not None, saved=names))
+        entries.append(_plot_entry(plot.name, plot.title, plot.caption, figure, live=spec is not None, saved=saved))
         result.figures.append(
             {"name": plot.name, "title": plot.title, "files": [str(Path("figures") / path.name) for path in saved]}
         )

@@ -197,6 +197,15 @@ class StudyResult:
             ),
         )
 
+    def to_markdown(self) -> str:
+        """The claims table as Markdown."""
+        lines = ["| claim | what the paper says | paper | ours | spread | verdict |", "|---|---|---|---|---|---|"]
+        lines += [
+            f"| {c.id} | {c.text} | {c.paper} | {c.ours} | {c.spread} | {c.verdict} |".replace("\n", " ")
+            for c in self.claims
+        ]
+        return "\n".join(lines) + "\n"
+
     def verdicts(self) -> dict[str, int]:
         """How many claims came to which verdict."""
         counted = dict.fromkeys((REPRODUCED, PARTLY, NOT, UNMEASURED), 0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from tailback import metrics, plots
 from tailback.metrics import Rows
@@ -184,6 +185,7 @@ def irregular(rtts: tuple[int, ...]) -> Any:
                 right.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.8)
                 right.set_yscale("log")
                 right.yaxis.set_major_formatter("{x:g}")
+                right.yaxis.set_minor_formatter(NullFormatter())
                 right.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
                 right.set_ylabel("growth (seg./RTT)")
                 for event in metrics.congestion_events(rows, flow).t_s:
