@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 from matplotlib.figure import Figure
 
+import tailback as tb
 from synthetic import sawtooth
 from tailback import plots
 from tailback.metrics import Rows
+from tailback.plots.files import whole_file
 
 
 @pytest.mark.parametrize("name", plots.names())
@@ -87,3 +91,25 @@ def test_drawing_leaves_matplotlibs_settings_alone():
     before = dict(mpl.rcParams)
     plots.get("overview")(sawtooth())
     assert dict(mpl.rcParams) == before
+
+
+def test_a_figure_that_cannot_be_written_says_so_and_leaves_nothing(tmp_path):
+    (tmp_path / "file").write_text("here first")
+    with pytest.raises(tb.ResultError, match="not a folder"):
+        plots.save(plots.get("loss")(sawtooth()), tmp_path / "file" / "figure")
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_failure_while_writing_keeps_the_earlier_file(tmp_path):
+    target = tmp_path / "figure.txt"
+    target.write_text("earlier")
+
+    def fail() -> None:
+        with whole_file(target) as temporary:
+            temporary.write_text("half of the")
+            raise OSError(errno.ENOSPC, "no space")
+
+    with pytest.raises(tb.ResultError, match="the disk is full"):
+        fail()
+    assert target.read_text() == "earlier"
+    assert [p.name for p in tmp_path.iterdir()] == ["figure.txt"]

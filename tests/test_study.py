@@ -358,3 +358,12 @@ def test_cubics_cycle_is_told_from_a_plain_one():
 def test_an_unknown_study_suggests_the_nearest():
     with pytest.raises(studies.UnknownStudy, match="voip-latency"):
         studies.get("voip-latancy")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_first_run(tmp_path):
+    (tmp_path / "file").write_text("here first")
+    calls = []
+    study = tiny(lambda cell, result: calls.append(cell) or {})
+    with pytest.raises(tb.ResultError, match="not a folder"):
+        study.run(tmp_path / "file" / "out", seeds=1, progress=False)
+    assert not calls

@@ -5,8 +5,6 @@ Figures are made without pyplot, so drawing needs no display and is safe in thre
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -19,6 +17,8 @@ from matplotlib import font_manager, patheffects
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from .files import whole_file
 
 # Okabe and Ito's palette (2008), the usual colour-blind safe eight.
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
@@ -158,19 +158,10 @@ def save(figure: Figure, path: str | Path) -> list[Path]:
     target = Path(path)
     known = {".png", ".pdf", ".svg"}
     targets = [target] if target.suffix in known else [target.parent / (target.name + s) for s in (".png", ".pdf")]
-    targets[0].parent.mkdir(parents=True, exist_ok=True)
     for each in targets:
         kind = each.suffix[1:]
         # Without a date the same rows give the same bytes.
         metadata: dict[str, Any] = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
-        handle, temporary = tempfile.mkstemp(dir=each.parent, prefix=f".{each.name}.")
-        os.close(handle)
-        try:
-            with house_style():
-                figure.savefig(temporary, format=kind, metadata=metadata or None, bbox_inches="tight", pad_inches=0.05)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(each)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        with whole_file(each) as temporary, house_style():
+            figure.savefig(temporary, format=kind, metadata=metadata or None, bbox_inches="tight", pad_inches=0.05)
     return targets

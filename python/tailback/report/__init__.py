@@ -10,7 +10,6 @@ import html
 import io
 import json
 import math
-import shutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
@@ -92,8 +91,7 @@ def write(what: Any, path: str | Path) -> Path:
     target = Path(path)
     if isinstance(what, StudyResult):
         if what.report_path.resolve() != target.resolve():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(what.report_path, target)
+            write_text(target, what.report_path.read_text(encoding="utf-8"))
         return target
     write_text(target, single(what))
     return target

@@ -293,7 +293,8 @@ class Study:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
         began = time.perf_counter()
         out = Path(out)
-        out.mkdir(parents=True, exist_ok=True)
+        # Before the first run, not after the last: can anything be written there?
+        write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
         cells = {cell.key: cell for cell in self.grid(quick)}
         numbers = tuple(range(1, (1 if quick else seeds) + 1))
         store = Store(out / "cells", f"{self.name}/{self.revision}")
