@@ -172,3 +172,27 @@ fn delayed_acks_halve_renos_rise_only_where_acks_are_counted() {
         assert!((got / ratio - 1.0).abs() < 0.06, "{stack}: {got:.3}, expected {ratio}");
     }
 }
+
+#[test]
+fn what_a_timeout_sent_twice_is_not_taken_for_a_loss() {
+    // Without SACK, slow start overshoots a long path, the impatient timer ends the recovery, and everything is
+    // sent again: the duplicate ACKs of what had arrived must not start another recovery (RFC 6582 section 3.2).
+    let mut scenario = dumbbell(20_000_000, 160 * MS, Some(58_800), 60, vec![bulk("reno", "linux")]);
+    scenario.flows[0].tcp.as_mut().unwrap().mtu = 588;
+    let params = &mut scenario.flows[0].tcp.as_mut().unwrap().stack_params;
+    for (name, value) in [
+        ("sack", Value::Flag(false)),
+        ("impatient", Value::Flag(true)),
+        ("undo", Value::Flag(false)),
+        ("tail_loss_probe", Value::Flag(false)),
+        ("detection", Value::Name("duplicate-acks".into())),
+        ("reduction", Value::Name("immediate".into())),
+    ] {
+        params.insert(name.into(), value);
+    }
+    let tables = run(&scenario);
+    let (t, kind) = (column(&tables, "congestion", "t_s"), column(&tables, "congestion", "kind"));
+    let timeout = (0..t.len()).find(|row| kind[*row] == 2.0).expect("the overshoot ends in a timeout");
+    let false_ones = (timeout..t.len()).filter(|row| kind[*row] == 0.0 && t[*row] < 15.0).count();
+    assert_eq!(false_ones, 0);
+}

@@ -58,7 +58,7 @@ impl Sender {
                         (false, true) if self.snd_una < self.recover => self.board.mark_head(),
                         (false, _) => 0,
                     }
-                } else if triggered && self.phase < Phase::Recovery && self.snd_una >= self.recover {
+                } else if triggered && self.phase < Phase::Recovery && self.may_recover_again() {
                     match self.stack.sack {
                         true => self.board.mark_holes(),
                         false => self.board.mark_head(),
@@ -68,6 +68,12 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// Without SACK the duplicate ACKs of what a timeout sent twice look like a loss: RFC 6582 section 3.2 step 2
+    /// wants an ACK for more than `recover` first. With SACK they carry nothing new.
+    fn may_recover_again(&self) -> bool {
+        self.recover == 0 || self.snd_una > self.recover || self.stack.sack && self.snd_una == self.recover
     }
 
     /// RFC 8985 section 6.2 step 4, as Linux does it: none while nothing was ever reordered and loss is
