@@ -42,6 +42,8 @@ from tailback.scenario import (
     network,
     voip,
 )
+from tailback.store import Store, open_store
+from tailback.sweep import Span, SweepResult, Until, grid, latin_hypercube, sobol, sweep, zipped
 from tailback.units import Bytes, Duration, Rate, Size
 
 #: Version of tailback, package and engine alike.
@@ -68,19 +70,29 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Size",
+    "Span",
+    "Store",
+    "SweepResult",
     "TailbackError",
     "UnitError",
+    "Until",
     "Wire",
     "__version__",
     "bulk",
     "dumbbell",
     "flow",
+    "grid",
+    "latin_hypercube",
     "link",
     "network",
     "open_result",
+    "open_store",
     "registry",
     "run",
     "run_each",
     "run_many",
+    "sobol",
+    "sweep",
     "voip",
+    "zipped",
 ]

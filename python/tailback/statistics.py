@@ -1,0 +1,233 @@
+"""How sure a number is: intervals for medians and quantiles, paired comparisons, effect tables.
+
+Runs that share a seed share their random numbers, so that two settings are compared seed by seed: what both have in
+common cancels. Everything here is a function of its arguments; resampling uses a fixed seed.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy import stats
+
+from tailback.errors import TailbackError
+
+__all__ = ["Interval", "Paired", "StatisticsError", "effects", "interval", "paired", "summary"]
+
+Floats = npt.NDArray[np.float64]
+
+_RESAMPLES = 4999
+
+
+class StatisticsError(TailbackError):
+    """A question the data cannot answer."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and the interval that holds the true value with the given confidence. NaN from one value."""
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    confidence: float
+
+    @property
+    def width(self) -> float:
+        """Of the interval."""
+        return self.high - self.low
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+
+
+def _statistic(name: str) -> Callable[..., Any]:
+    if name == "mean":
+        return np.mean
+    quantile = 0.5 if name == "median" else _quantile(name)
+
+    def at(values: Floats, axis: int = -1) -> Any:
+        return np.quantile(values, quantile, axis=axis)
+
+    return at
+
+
+def _quantile(name: str) -> float:
+    try:
+        if name.startswith("p") and 0.0 <= float(name[1:]) <= 100.0:
+            return float(name[1:]) / 100.0
+    except ValueError:
+        pass
+    raise StatisticsError(f'there is no statistic "{name}". There are: mean, median, and quantiles such as p95')
+
+
+def interval(
+    values: Sequence[float] | Floats,
+    statistic: str = "median",
+    *,
+    confidence: float = 0.95,
+    method: str | None = None,
+    seed: int = 1,
+) -> Interval:
+    """The `statistic` ("mean", "median", "p95", …) of independent `values` and its confidence interval.
+
+    `method` is "t" (Student; of the mean only), "percentile" or "bca" (bootstrap). Default: "t" for a mean, as a
+    bootstrap of five values is too narrow, "percentile" for quantiles. Values that are not finite are left out.
+
+    >>> interval([4.5, 5.5, 5.0, 4.0, 6.0], "mean").estimate
+    5.0
+    """
+    if not 0.0 < confidence < 1.0:
+        raise StatisticsError(f"confidence lies between 0 and 1, it is no {confidence}. Give for example 0.95")
+    data = np.asarray(values, dtype=np.float64)
+    data = data[np.isfinite(data)]
+    measure = _statistic(statistic)
+    how = method or ("t" if statistic == "mean" else "percentile")
+    if how not in ("t", "percentile", "bca") or (how == "t" and statistic != "mean"):
+        raise StatisticsError(f'there is no method "{how}" for a {statistic}. There are: percentile, bca; t for a mean')
+    if len(data) == 0:
+        return Interval(math.nan, math.nan, math.nan, 0, confidence)
+    estimate = float(measure(data))
+    if len(data) == 1:
+        return Interval(estimate, math.nan, math.nan, 1, confidence)
+    if float(np.ptp(data)) == 0.0:
+        return Interval(estimate, estimate, estimate, len(data), confidence)
+    if how == "t":
+        half = float(stats.t.ppf(0.5 + confidence / 2, len(data) - 1) * stats.sem(data))
+        return Interval(estimate, estimate - half, estimate + half, len(data), confidence)
+    with warnings.catch_warnings():
+        # A bootstrap that collapses to a point is told below by its width, not by a warning.
+        warnings.simplefilter("ignore")
+        found = stats.bootstrap(
+            (data,),
+            measure,
+            confidence_level=confidence,
+            n_resamples=_RESAMPLES,
+            method="BCa" if how == "bca" else "percentile",
+            vectorized=True,
+            random_state=np.random.default_rng(seed),
+        ).confidence_interval
+    return Interval(estimate, float(found.low), float(found.high), len(data), confidence)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Two settings compared run by run."""
+
+    #: Of `b - a`.
+    difference: Interval
+    #: Of `b / a`; NaN unless all of `a` is above zero.
+    ratio: Interval
+    #: Share of pairs in which `b` is above `a`; ties count half.
+    above: float
+    #: How much narrower the interval of the difference is than without pairing (variances; above 1 is a gain).
+    gain: float
+
+
+def paired(
+    a: Mapping[Any, float], b: Mapping[Any, float], *, statistic: str = "mean", confidence: float = 0.95
+) -> Paired:
+    """Compare `b` with `a`, both by seed (or whatever runs have in common). Only what both have counts.
+
+    >>> paired({1: 10.0, 2: 20.0}, {1: 11.0, 2: 21.0}).difference.estimate
+    1.0
+    """
+    common = [key for key in a if key in b and math.isfinite(a[key]) and math.isfinite(b[key])]
+    if not common:
+        raise StatisticsError("nothing to pair: the two have no seed in common. Sweep both with the same seeds")
+    left = np.array([a[key] for key in common], dtype=np.float64)
+    right = np.array([b[key] for key in common], dtype=np.float64)
+    difference = right - left
+    nothing = Interval(math.nan, math.nan, math.nan, len(common), confidence)
+    ratio = interval(right / left, statistic, confidence=confidence) if bool((left > 0).all()) else nothing
+    spread = float(np.var(difference, ddof=1)) if len(common) > 1 else math.nan
+    unpaired = float(np.var(left, ddof=1) + np.var(right, ddof=1)) if len(common) > 1 else math.nan
+    return Paired(
+        interval(difference, statistic, confidence=confidence),
+        ratio,
+        float(np.mean((difference > 0) + 0.5 * (difference == 0))),
+        unpaired / spread if spread else math.nan,
+    )
+
+
+def summary(
+    frame: pl.DataFrame, metric: str, by: Sequence[str], *, statistic: str = "median", confidence: float = 0.95
+) -> pl.DataFrame:
+    """One row a combination of the columns `by`: the statistic of `metric` over the rest, with its interval."""
+    _demand(frame, [metric, *by])
+    rows = []
+    for group, part in frame.group_by(by, maintain_order=True):
+        found = interval(_numbers(part, metric), statistic, confidence=confidence)
+        told = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
+        rows.append(dict(zip(by, group, strict=True)) | told)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def effects(
+    frame: pl.DataFrame,
+    metric: str,
+    factor: str,
+    *,
+    across: Sequence[str],
+    baseline: Any = None,
+    statistic: str = "mean",
+    confidence: float = 0.95,
+) -> pl.DataFrame:
+    """What each level of `factor` does to `metric`, against the `baseline` level (default: the first).
+
+    Runs are paired where all columns `across` agree; name the seed and the other factors there. One row a level:
+    pairs, difference and ratio with intervals, share of pairs above the baseline.
+    """
+    _demand(frame, [metric, factor, *across])
+    levels = frame[factor].unique(maintain_order=True).to_list()
+    base = levels[0] if baseline is None else baseline
+    if base not in levels:
+        raise StatisticsError(f"{factor} is never {base}. It is: {', '.join(map(str, levels))}")
+    by_level: dict[Any, dict[Any, float]] = {}
+    for level in levels:
+        part = frame.filter(pl.col(factor) == level)
+        keys = [tuple(row) for row in part.select(across).rows()]
+        if len(set(keys)) < len(keys):
+            raise StatisticsError(
+                f"several runs with {factor} = {level} agree in {', '.join(across)}, so they cannot be paired. "
+                f"Name every other factor in across"
+            )
+        by_level[level] = dict(zip(keys, _numbers(part, metric), strict=True))
+    rows = []
+    for level in levels:
+        if level == base:
+            continue
+        found = paired(by_level[base], by_level[level], statistic=statistic, confidence=confidence)
+        rows.append(
+            {
+                factor: level,
+                "against": base,
+                "pairs": found.difference.n,
+                "difference": found.difference.estimate,
+                "low": found.difference.low,
+                "high": found.difference.high,
+                "ratio": found.ratio.estimate,
+                "ratio_low": found.ratio.low,
+                "ratio_high": found.ratio.high,
+                "above": found.above,
+            }
+        )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _demand(frame: pl.DataFrame, columns: Sequence[str]) -> None:
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        raise StatisticsError(f"there is no column {missing[0]}. There are: {', '.join(frame.columns)}")
+
+
+def _numbers(frame: pl.DataFrame, metric: str) -> Floats:
+    return np.array([math.nan if value is None else float(value) for value in frame[metric]], dtype=np.float64)

@@ -1,0 +1,249 @@
+"""A store: every run once, found by what was run and by which engine; summaries that SQL can ask.
+
+A run's key is a digest of its resolved scenario, the engine and what was measured, so that asking for the same
+again finds it. See `docs/sweeps.md` for the files, and for the same questions from DuckDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailback import _core
+from tailback.errors import TailbackError
+from tailback.result import Result, open_result
+from tailback.store import index
+from tailback.store.files import StoreError, locked, write_whole
+from tailback.store.index import Follower, Writer
+
+__all__ = ["Collected", "Follower", "Store", "StoreError", "Writer", "engine_fingerprint", "open_store", "run_key"]
+
+#: Version of the store's layout.
+FORMAT = 1
+_MARK = "store.json"
+
+
+@cache
+def engine_fingerprint() -> str:
+    """The engine's version and a digest of its binary, so that a rebuilt engine never meets old runs."""
+    binary = Path(str(_core.__file__)).read_bytes()
+    return f"{_core.version()}+{hashlib.sha256(binary).hexdigest()[:12]}"
+
+
+def run_key(scenario_json: str, *more: str) -> str:
+    """The key of a run: a digest of the resolved scenario, the engine and whatever else decides what is kept.
+
+    >>> run_key("{}") == run_key("{}"), run_key("{}") == run_key("{}", "loss")
+    (True, False)
+    """
+    return hashlib.sha256("\n".join((engine_fingerprint(), scenario_json, *more)).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `Store.gc` removed, or would remove."""
+
+    rows: int
+    tables: int
+    leftovers: int
+    bytes: int
+
+
+class Store:
+    """A folder of runs. Opening it reads nothing; several processes may read and write it at once.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()) / "store")
+    >>> with store.writer() as writer:
+    ...     writer.add({"key": "k1", "status": "ok", "finished": 1.0, "goodput_mbps": 9.5})
+    >>> store.query("SELECT avg(goodput_mbps) AS mean FROM runs").item()
+    9.5
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.folder = Path(folder)
+        mark = self.folder / _MARK
+        if create and not mark.exists():
+            self._create()
+        try:
+            found = json.loads(mark.read_text(encoding="utf-8"))["format"]
+        except FileNotFoundError:
+            raise StoreError(
+                f"there is no store {self.folder}. Make one with: tailback sweep GRID --store {self.folder}"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{mark} cannot be read: {error.strerror or error}.") from None
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(f"{mark} is damaged. A store of this version says: {_stamp()}") from None
+        if found != FORMAT:
+            raise StoreError(
+                f"{self.folder} has layout {found}; this tailback reads and writes layout {FORMAT}. It is left as it "
+                f"is: give another folder, or use the tailback that made it."
+            )
+
+    def _create(self) -> None:
+        try:
+            # Another process may be making the same store at this moment.
+            if self.folder.exists() and not (self.folder.is_dir() and _holds_only_ours(self.folder)):
+                raise StoreError(f"{self.folder} is there but is no store. Give a new or empty folder.")
+            for name in ("index", "journal", "tables"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            (self.folder / "lock").touch()
+            # Last, as it makes the folder a store.
+            write_whole(self.folder / _MARK, lambda partial: partial.write_text(_stamp(), encoding="utf-8"))
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be made: {error.strerror or error}.") from None
+
+    # -- writing
+
+    @contextlib.contextmanager
+    def writer(self) -> Generator[Writer, None, None]:
+        """A `Writer`, whose rows are folded into Parquet at the end of the block."""
+        busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
+        try:
+            with locked(self.folder / "lock", busy, shared=True):
+                writer = Writer(self.folder)
+                try:
+                    yield writer
+                finally:
+                    writer.close()
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.") from None
+
+    def shared_with(self, writer: Writer) -> bool:
+        """Is someone else writing to this store now?"""
+        return index.is_shared(self.folder, writer.journal)
+
+    def follow(self, columns: list[str] | None = None) -> Follower:
+        """What is there, and what comes, whoever writes it."""
+        return Follower(self.folder, columns)
+
+    # -- reading
+
+    def frame(self) -> pl.DataFrame:
+        """One row a run: the newest that succeeded, or how it failed."""
+        busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
+        with locked(self.folder / "lock", busy, shared=True):
+            return index.latest(self._everything())
+
+    def _everything(self) -> pl.DataFrame:
+        # Journals first: one that is folded meanwhile is then seen twice, not missed.
+        frames = []
+        for path in sorted((self.folder / "journal").glob("*.ndjson")):
+            with contextlib.suppress(FileNotFoundError):
+                found, _ = index.read_journal(path)
+                frames.append(index.as_frame(found))
+        frames += [index.read_part(path) for path in self.parts()]
+        return index.together(frames)
+
+    def parts(self) -> list[Path]:
+        """The Parquet files of the index."""
+        return sorted((self.folder / "index").glob("*.parquet"))
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """Ask in SQL (Polars' dialect); the runs are the table `runs`, a column with a dot needs double quotes."""
+        try:
+            return pl.SQLContext(runs=self.frame(), eager=True).execute(sql)
+        except pl.exceptions.PolarsError as error:
+            raise QueryError(f"this query cannot be answered: {error}") from None
+
+    def find(self, start: str) -> dict[str, Any]:
+        """The row of the run whose key begins with `start`; `StoreError` if there is not exactly one."""
+        frame = self.frame()
+        found = frame.filter(pl.col("key").str.starts_with(start))
+        if len(found) != 1:
+            what = "no run" if found.is_empty() else f"{len(found)} runs"
+            raise StoreError(f"{what} of {self.folder} has a key that begins with {start}. See: tailback results ls")
+        return {name: value for name, value in found.to_dicts()[0].items() if value is not None}
+
+    def tables_folder(self, run: str) -> Path:
+        """Where the tables of a run are, if they were kept."""
+        return self.folder / "tables" / run[:2] / run
+
+    def result(self, start: str) -> Result:
+        """A kept result by the beginning of its key; `StoreError` if its tables were not kept."""
+        row = self.find(start)
+        folder = self.tables_folder(str(row["run"]))
+        if not folder.exists():
+            raise StoreError(
+                f"the tables of {row['key']} were not kept. Sweep with --keep tables, or run its scenario again: "
+                f"tailback results show {row['key']} --scenario"
+            )
+        return open_result(folder)
+
+    # -- tidying up
+
+    def gc(self, *, other_engines: bool = False, failed: bool = False, dry_run: bool = False) -> Collected:
+        """Fold journals into one Parquet file and remove what nothing needs.
+
+        Goes: rows that a newer one of the same key replaced, tables without a row, leftovers of killed writers;
+        on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing.
+        """
+        busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
+        with locked(self.folder / "lock", busy, shared=False):
+            everything = self._everything()
+            kept = index.latest(everything)
+            if other_engines:
+                kept = kept.filter(pl.col("engine") == engine_fingerprint())
+            if failed:
+                kept = kept.filter(pl.col("status") == "ok")
+            needed = set(kept.filter(pl.col("tables"))["run"])
+            tables = [path for path in self._result_folders() if path.name not in needed]
+            leftovers = list(self._leftovers())
+            freed = sum(_bytes_of(path) for path in [*tables, *leftovers])
+            if not dry_run:
+                old = [*self.parts(), *(self.folder / "journal").glob("*.ndjson")]
+                try:
+                    if len(kept):
+                        index.write_part(self.folder, index._stem(), kept)
+                    # Only now: killed in between, rows are there twice, which readers settle.
+                    for path in old:
+                        path.unlink()
+                    for path in [*tables, *leftovers]:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                except OSError as error:
+                    raise StoreError(f"{self.folder} cannot be tidied up: {error.strerror or error}.") from None
+            return Collected(len(everything) - len(kept), len(tables), len(leftovers), freed)
+
+    def _result_folders(self) -> Iterator[Path]:
+        return (path for path in (self.folder / "tables").glob("*/*") if not path.name.startswith("."))
+
+    def _leftovers(self) -> Iterator[Path]:
+        yield from (self.folder / "tables").glob("*/.*")
+        yield from (self.folder / "index").glob(".*.partial")
+
+    def __repr__(self) -> str:
+        return f"<tailback.Store {self.folder}>"
+
+
+class QueryError(TailbackError):
+    """SQL that cannot be understood, or names what is not there."""
+
+
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """Open a store that is there; `StoreError` if there is none or it is of another version."""
+    return Store(folder, create=False)
+
+
+def _holds_only_ours(folder: Path) -> bool:
+    ours = {"index", "journal", "tables", "lock", _MARK}
+    return all(path.name in ours or path.name.startswith(f".{_MARK}.") for path in folder.iterdir())
+
+
+def _stamp() -> str:
+    return json.dumps({"format": FORMAT, "what": "a store of tailback", "version": _core.version()}) + "\n"
+
+
+def _bytes_of(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

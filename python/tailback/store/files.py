@@ -1,0 +1,55 @@
+"""Files that are whole or not there, and locks that die with their owner."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+from tailback.errors import ResultError
+
+__all__ = ["StoreError", "locked", "try_lock", "write_whole"]
+
+
+class StoreError(ResultError):
+    """A store that cannot be read, written or understood."""
+
+
+def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
+    """Let `fill` write a file beside `path`, then put it in place in one step; a failure leaves nothing behind."""
+    partial = path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
+    try:
+        fill(partial)
+        handle = os.open(partial, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def try_lock(handle: int, *, shared: bool = False) -> bool:
+    """Take a lock on an open file if it is free. The system drops it when its holder ends, however it ends."""
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def locked(path: Path, refusal: str, *, shared: bool) -> Generator[None, None, None]:
+    """Hold a lock on `path`; `StoreError` with `refusal` if somebody else's lock excludes it."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if not try_lock(handle, shared=shared):
+            raise StoreError(refusal)
+        yield
+    finally:
+        os.close(handle)
