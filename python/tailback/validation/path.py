@@ -1,0 +1,99 @@
+"""The paths on which kernels and ns-2 were measured, as scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tailback as tb
+
+__all__ = ["FROM_S", "LIMIT_BYTES", "OFFSETS_MS", "UNTIL_S", "ensemble", "kernel_path", "ns2_path"]
+
+LIMIT_BYTES = 100_000
+"""One bandwidth-delay product."""
+FROM_S, UNTIL_S = 20.5, 120.5
+"""The last 100 s of the transfer."""
+
+OFFSETS_MS = (0, 3, 7, 11, 16)
+"""Later starts of the transfer against the call, for the ensemble."""
+_LIMITS = (LIMIT_BYTES - 1500, LIMIT_BYTES, LIMIT_BYTES + 1500)
+
+NS2_FROM_S, NS2_UNTIL_S = 30.0, 180.0
+
+
+def kernel_path(
+    cc: str, *, start_ms: float = 500.0, limit_bytes: int = LIMIT_BYTES, until_s: float = UNTIL_S
+) -> tb.Scenario:
+    """The kernel's path. The packet in the shaper counts as queued, as in `tbf` over `bfifo`.
+
+    >>> kernel_path("reno").link_names
+    ['bottleneck', 'return']
+    """
+    queue: dict[str, Any] = {
+        "discipline": "fifo",
+        "limit_bytes": limit_bytes,
+        "accept": "fits",
+        "in_service": "counted",
+    }
+    transfer = tb.bulk(
+        cc,
+        name="bulk",
+        stack="linux",
+        start=f"{round(start_ms * 1000)}us",
+        stop="120.5s",
+        # As the kernel's defaults were raised to; they never limit the window.
+        send_buffer="64MiB",
+        receive_buffer="4MiB",
+    )
+    return tb.dumbbell(
+        name=f"kernel-{cc}",
+        rate="10mbit",
+        rtt="80ms",
+        queue=queue,
+        back_queue=queue,
+        flows=[transfer, tb.voip(name="voip")],
+        # One poll beyond the end.
+        duration=f"{round(until_s * 1000) + 20}ms",
+        instruments=_instruments(),
+    )
+
+
+def ensemble(cc: str) -> list[tb.Scenario]:
+    """The path again with other starts and one packet more or less of queue: the run's own spread.
+
+    Nothing on the path is random, so seeds change nothing.
+    """
+    return [
+        kernel_path(cc, start_ms=500.0 + offset, limit_bytes=limit)
+        for limit in _LIMITS
+        for offset in OFFSETS_MS
+        if (offset, limit) != (0, LIMIT_BYTES)
+    ]
+
+
+def ns2_path(cc: str, *, delayed_ack: bool) -> tb.Scenario:
+    """ns-2's path: its DropTail in bytes, the packet on the wire not counted."""
+    queue: dict[str, Any] = {"discipline": "fifo", "limit_bytes": LIMIT_BYTES, "accept": "ns2"}
+    stack: dict[str, Any] = {"name": "ns2-sack"} | (
+        {"delayed_ack": "40ms", "ack_every": 2} if delayed_ack else {"ack_every": 1}
+    )
+    transfer = tb.bulk(cc, name="bulk", stack=stack, start="500ms", send_buffer="64MiB", receive_buffer="64MiB")
+    return tb.dumbbell(
+        name=f"ns2-{cc}",
+        rate="10mbit",
+        rtt="80ms",
+        queue=queue,
+        back_queue=queue,
+        flows=[transfer, tb.voip(name="voip")],
+        duration="180s",
+        instruments=_instruments(),
+    )
+
+
+def _instruments() -> tb.Instruments:
+    return tb.Instruments(
+        polls=["bulk"],
+        queue_polls=["bottleneck"],
+        poll_interval="20ms",
+        drops=["bottleneck"],
+        packets=["voip"],
+    )
