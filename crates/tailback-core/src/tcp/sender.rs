@@ -387,6 +387,9 @@ impl Sender {
             snd_nxt: self.snd_nxt,
         };
         self.algorithm.on_ack(&ack, &mut self.control);
+        if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
+            self.enter_reduction(now, notes);
+        }
         if is_reducing && !self.algorithm.owns_window() {
             self.reduce(&delivery, newly_acked, lost, is_duplicate);
         }
@@ -450,6 +453,8 @@ impl Sender {
         if !force && self.control.pacing.is_some() && now < self.pace_at {
             return None;
         }
+        // The pacing timer has done its work; what holds us now, if anything, is a window.
+        self.pace_at = Time::ZERO;
         if force && self.probe_end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
         }

@@ -113,13 +113,17 @@ impl Sender {
 
     pub(super) fn on_echo(&mut self, now: Time, notes: &mut Vec<Note>) {
         // RFC 3168 section 6.1.2: once per window of data.
-        if self.phase >= Phase::Cwr {
-            return;
+        if self.phase < Phase::Cwr {
+            self.enter_reduction(now, notes);
+            self.is_reducing_ecn = true;
         }
+    }
+
+    /// Reduce although nothing was lost: after an ECN echo, or because the algorithm wants it.
+    pub(super) fn enter_reduction(&mut self, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Ecn, now);
         self.undo_armed = false;
-        self.is_reducing_ecn = true;
         if !self.algorithm.owns_window()
             && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
         {
