@@ -9,11 +9,11 @@
 use std::sync::Arc;
 
 use crate::cc::registry::Algorithm;
-use crate::tcp::receiver::{AckWhen, Receiver};
+use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
 use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::sender::{Note, Sender};
 use crate::tcp::stack::Stack;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Bytes, Time};
 
 /// Connection states, with the numbers BSD and SIFTR use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -163,7 +163,8 @@ impl Endpoint {
         if segment.flags.has(Flags::ACK) {
             self.sender.on_ack(segment, now, notes);
         }
-        if self.receiver.on_segment(segment, now, &self.stack) == AckWhen::Now {
+        let srtt = self.sender.rtt.srtt();
+        if self.receiver.on_segment(segment, now, srtt, &self.stack) == AckWhen::Now {
             self.ack_pending = true;
         }
         self.step_state();
@@ -192,8 +193,16 @@ impl Endpoint {
         self.established_at = now;
         self.syn_due = false;
         self.syn_at = Time::NEVER;
-        // Karn's rule holds for the handshake too.
-        let sample = (self.syn_tries == 1).then(|| now.since(self.syn_sent));
+        // Karn's rule holds for the handshake too, unless timestamps tell the repetitions apart.
+        let by_timestamp = self.stack.timestamps && segment.ts_ecr != Time::NEVER;
+        let sample = match (self.syn_tries, by_timestamp) {
+            (1, _) => Some(now.since(self.syn_sent)),
+            (_, true) => Some(now.since(segment.ts_ecr)),
+            (_, false) => None,
+        };
+        if self.syn_tries > 1 {
+            self.sender.on_handshake_lost(self.syn_tries - 1);
+        }
         self.sender.on_established(now, segment.window, sample);
     }
 
@@ -244,6 +253,9 @@ impl Endpoint {
         if !self.is_established() {
             return None;
         }
+        if let Some(early) = self.receiver.take_early_ack() {
+            return Some(self.compose_early(early, now));
+        }
         // The handshake's ACK goes alone, before any data.
         let is_first = self.sender.snd_nxt() == 0 && self.ack_pending && self.receiver.next() == 0;
         if !is_first {
@@ -269,15 +281,30 @@ impl Endpoint {
         self.ack_pending = false;
     }
 
+    /// The ACK for what came before the ECN mark changed; the current one is still due.
+    #[cold]
+    fn compose_early(&mut self, early: EarlyAck, now: Time) -> Segment {
+        let mut segment = Segment { seq: self.sender.snd_nxt(), ts_val: now, ..Segment::blank() };
+        self.stamp(&mut segment);
+        self.ack_pending = true;
+        segment.window += segment.ack - early.ack;
+        segment.ack = early.ack;
+        segment.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+        segment
+    }
+
     fn compose_syn(&mut self, now: Time) -> Segment {
         self.syn_due = false;
-        let wait = Duration::from_ps(self.stack.rto_initial.as_ps() << self.syn_tries.min(8));
+        let wait = self.stack.rto_initial * (1 << self.syn_tries.min(8));
+        let wait = wait.min(self.stack.rto_maximum);
         self.syn_at = now + wait;
         self.syn_tries += 1;
         self.syn_sent = now;
         let mut flags = Flags::SYN;
+        let mut echo = Time::NEVER;
         if self.state == State::SynReceived {
             flags = flags.with(Flags::ACK);
+            echo = self.receiver.echo();
         }
         Segment {
             to: self.peer,
@@ -286,6 +313,7 @@ impl Endpoint {
             window: self.receiver.capacity().min(65_535),
             window_scale: self.receiver.scale(),
             ts_val: now,
+            ts_ecr: echo,
             ..Segment::blank()
         }
     }

@@ -43,8 +43,29 @@ pub struct Receiver {
     // Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     offered: Bytes,
     scale: u8,
+    // ECE goes out with every ACK: latched until CWR (RFC 3168), or the mark of the latest segment (RFC 8257).
     echo_congestion: bool,
+    // Accurate echo: the ACK still owed for segments before the mark changed.
+    early: Option<EarlyAck>,
+    // SACK compression: duplicate ACKs sent since `next` last moved, held back since, and when they leave.
+    duplicates_sent: u32,
+    compressed: u32,
+    compressed_until: Time,
 }
+
+/// An ACK for what came before the latest segment, with the ECN echo of that time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EarlyAck {
+    /// The acknowledgement number.
+    pub ack: u64,
+    /// Whether it echoes congestion.
+    pub echo: bool,
+}
+
+/// SACK compression holds back at most so many ACKs (Linux tcp_comp_sack_nr).
+const MOST_COMPRESSED: u32 = 44;
+/// Duplicate ACKs that always leave at once, so that fast retransmit is not delayed.
+const NEVER_COMPRESSED: u32 = 3;
 
 impl Receiver {
     /// `capacity`: the window an empty buffer offers; `scale`: the window-scale shift offered; `mss`: payload
@@ -69,6 +90,10 @@ impl Receiver {
             offered: stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity)),
             scale,
             echo_congestion: false,
+            early: None,
+            duplicates_sent: 0,
+            compressed: 0,
+            compressed_until: Time::NEVER,
         }
         .with_right_edge()
     }
@@ -96,7 +121,7 @@ impl Receiver {
     }
     /// When the delayed ACK is due, or [`Time::NEVER`].
     pub fn ack_deadline(&self) -> Time {
-        self.delayed_until
+        self.delayed_until.min(self.compressed_until)
     }
     /// The window offered last, in bytes.
     pub fn window(&self) -> Bytes {
@@ -105,6 +130,10 @@ impl Receiver {
     /// The window-scale shift.
     pub fn scale(&self) -> u8 {
         self.scale
+    }
+    /// The timestamp to echo.
+    pub fn echo(&self) -> Time {
+        self.echo
     }
     /// Capacity of the receive buffer as a window.
     pub fn capacity(&self) -> Bytes {
@@ -124,18 +153,46 @@ impl Receiver {
         self.echo = segment.ts_val;
     }
 
-    /// Take a segment that carries data or FIN. Returns when to acknowledge it.
-    pub fn on_segment(&mut self, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
-        if segment.ce && stack.ecn {
-            self.echo_congestion = true;
-        }
-        if segment.flags.has(Flags::CWR) {
-            self.echo_congestion = false;
-        }
+    /// Take a segment that carries data or FIN. Returns when to acknowledge it. `srtt` is this end's estimate.
+    pub fn on_segment(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
             return AckWhen::Never;
         }
+        let mark_changed = stack.ecn && self.take_mark(segment, stack);
+        match self.place(segment, length, now, srtt, stack) {
+            // RFC 8257 section 3.2: a change of the mark is reported at once.
+            AckWhen::Later if mark_changed => AckWhen::Now,
+            when => when,
+        }
+    }
+
+    /// Note the ECN mark of a segment. Returns true if it must be reported at once.
+    fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
+        if !stack.accurate_echo {
+            // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
+            if segment.flags.has(Flags::CWR) {
+                self.echo_congestion = false;
+            }
+            self.echo_congestion |= segment.ce;
+            return false;
+        }
+        if segment.ce == self.echo_congestion {
+            return false;
+        }
+        if self.unacknowledged > 0 {
+            self.early = Some(EarlyAck { ack: self.next, echo: self.echo_congestion });
+        }
+        self.echo_congestion = segment.ce;
+        true
+    }
+
+    /// The ACK owed before the current one, if the ECN mark changed while an ACK was delayed.
+    pub fn take_early_ack(&mut self) -> Option<EarlyAck> {
+        self.early.take()
+    }
+
+    fn place(&mut self, segment: &Segment, length: u64, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let range = Range { start: segment.seq, end: segment.seq + length };
         if segment.flags.has(Flags::FIN) {
             self.fin_end = range.end;
@@ -149,14 +206,18 @@ impl Receiver {
             if range.end <= self.next && stack.dsack {
                 self.duplicate = Some(range);
             }
-            self.enter_quick_ack(stack);
+            self.quick_acks = self.quick_acks.max(stack.quick_acks);
             return AckWhen::Now;
         }
         if range.start > self.next {
-            return self.on_out_of_order(range, stack);
+            return self.on_out_of_order(range, now, srtt, stack);
+        }
+        if range.start < self.next && stack.dsack {
+            self.duplicate = Some(Range { start: range.start, end: self.next });
         }
         // In order, perhaps filling a gap.
         let had_gap = !self.ranges.is_empty();
+        self.duplicates_sent = 0;
         self.advance_to(range.end);
         if had_gap || segment.flags.has(Flags::FIN) {
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
@@ -193,8 +254,10 @@ impl Receiver {
         AckWhen::Later
     }
 
-    fn on_out_of_order(&mut self, range: Range, stack: &Stack) -> AckWhen {
-        self.enter_quick_ack(stack);
+    fn on_out_of_order(&mut self, range: Range, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
+        if stack.quick_acks_after_gap {
+            self.quick_acks = self.quick_acks.max(stack.quick_acks);
+        }
         if stack.reassembly_limit.is_some_and(|limit| self.reassembly_segments >= limit) {
             return AckWhen::Now;
         }
@@ -224,7 +287,31 @@ impl Receiver {
             self.ranges.drain(first + 1..last);
         }
         self.report_first(merged);
-        AckWhen::Now
+        match stack.sack_compression {
+            Some(most) if stack.sack && self.duplicate.is_none() => self.compress(most, now, srtt),
+            _ => AckWhen::Now,
+        }
+    }
+
+    /// Linux `__tcp_ack_snd_check`: after the third duplicate ACK the next ones wait for each other, a
+    /// twentieth of the round trip and at most `most`.
+    fn compress(&mut self, most: Duration, now: Time, srtt: Duration) -> AckWhen {
+        if self.quick_acks > 0 || self.compressed >= MOST_COMPRESSED {
+            return AckWhen::Now;
+        }
+        if self.duplicates_sent < NEVER_COMPRESSED {
+            self.duplicates_sent += 1;
+            return AckWhen::Now;
+        }
+        let delay = most.min(srtt / 20);
+        if delay.is_zero() {
+            return AckWhen::Now;
+        }
+        self.compressed += 1;
+        if self.compressed_until == Time::NEVER {
+            self.compressed_until = now + delay;
+        }
+        AckWhen::Later
     }
 
     /// Put `range` first among the blocks to report, dropping those it covers.
@@ -269,13 +356,9 @@ impl Receiver {
         self.recent_count = count as u8;
     }
 
-    fn enter_quick_ack(&mut self, stack: &Stack) {
-        self.quick_acks = self.quick_acks.max(stack.quick_acks);
-    }
-
     /// Is the delayed ACK due?
     pub fn is_ack_due(&self, now: Time) -> bool {
-        now >= self.delayed_until
+        now >= self.ack_deadline()
     }
 
     /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
@@ -309,5 +392,7 @@ impl Receiver {
         self.last_ack_sent = self.next;
         self.unacknowledged = 0;
         self.delayed_until = Time::NEVER;
+        self.compressed = 0;
+        self.compressed_until = Time::NEVER;
     }
 }

@@ -148,9 +148,9 @@ impl RttEstimator {
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
-    /// An ACK for new data ends the back-off even without a sample.
-    pub fn reset_backoff(&mut self) {
-        self.backoff = 0;
+    /// The handshake lost a segment and gave no sample: at least 3 s (RFC 6298 section 5.7).
+    pub fn fall_back(&mut self) {
+        self.initial = self.initial.max(Duration::from_secs(3));
     }
     /// Consecutive expiries.
     pub fn backoffs(&self) -> u32 {

@@ -195,11 +195,6 @@ impl Scoreboard {
     pub fn has_repairs(&self) -> bool {
         !self.to_repair.is_empty()
     }
-    /// Does this stack's head count as retransmitted?
-    pub fn head_is_retransmitted(&self) -> bool {
-        self.segments.front().is_some_and(|head| head.transmissions > 1)
-    }
-
     /// A new segment left.
     pub fn push(&mut self, end: u64, len: u32, is_fin: bool, now: Time) {
         if self.segments.is_empty() {
@@ -602,6 +597,43 @@ impl Scoreboard {
             marked += u32::from(self.mark_lost(number));
         }
         marked
+    }
+
+    /// Retransmission timeout with RACK: the head is lost, and whatever was sent longer ago than the RTT of the
+    /// latest delivery and was not SACKed (Linux `tcp_timeout_mark_lost`).
+    pub fn mark_stale(&mut self, now: Time) -> u32 {
+        let mut marked = 0;
+        for number in self.base..self.base + self.segments.len() as u64 {
+            let sent = self.segments[(number - self.base) as usize].sent;
+            if number == self.base || sent + self.rack.rtt <= now {
+                marked += u32::from(self.mark_lost(number));
+            }
+        }
+        marked
+    }
+
+    /// RFC 6675 NextSeg rule 3: the lowest segment below the highest SACKed one that is neither SACKed, nor
+    /// lost, nor retransmitted.
+    pub fn first_unrepaired_hole(&self) -> Option<u64> {
+        let highest = self.highest_sacked?;
+        (self.base..highest).find(|number| {
+            let segment = &self.segments[(number - self.base) as usize];
+            segment.flags & (SACKED | LOST | RETRANSMITTED) == 0 && segment.transmissions == 1
+        })
+    }
+
+    /// RFC 6675 NextSeg rule 4: the highest segment that is not SACKed.
+    pub fn highest_unsacked(&self) -> Option<u64> {
+        let unsacked = |segment: &Sent| segment.flags & (SACKED | LOST | RETRANSMITTED) == 0;
+        self.segments.iter().rposition(unsacked).map(|index| self.base + index as u64)
+    }
+
+    /// The segment of this number was retransmitted though nothing says that it is lost: it counts as in
+    /// flight twice.
+    pub fn on_rescued(&mut self, number: u64, now: Time, snd_nxt: u64) -> (Range, bool) {
+        self.retransmit(number, now, snd_nxt);
+        let segment = &self.segments[(number - self.base) as usize];
+        (Range { start: segment.end - u64::from(segment.len), end: segment.end }, segment.flags & FIN != 0)
     }
 
     /// A reduction was undone: what is marked lost but not retransmitted is in flight after all.

@@ -8,9 +8,9 @@
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
 //!
-//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission); RFC 6675
-//! NextSeg rules 3 and 4 (retransmitting what is not yet lost when there is nothing else to send) are left out;
-//! Linux's adaptive reordering degree and F-RTO are not modelled (timestamps undo what F-RTO would prevent).
+//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission); Linux's
+//! adaptive reordering degree and F-RTO are not modelled (timestamps undo what F-RTO would prevent); a peer that
+//! closes its window is not probed (no receiver here closes it).
 
 mod loss;
 mod recovery;
@@ -21,8 +21,8 @@ mod window;
 use std::sync::Arc;
 
 use crate::cc::registry::Algorithm;
-use crate::cc::{Ack, CongestionControl, Control, Phase};
-use crate::tcp::rtt::RttEstimator;
+use crate::cc::{Ack, CongestionControl, Control, Counting, Phase};
+use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Delivery, Scoreboard};
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::{Detection, Reduction, Stack};
@@ -118,27 +118,32 @@ pub struct Sender {
     prr_delivered: Bytes,
     prr_out: Bytes,
     halving_odd: bool,
-    // Undo state.
-    undo_armed: bool,
-    undo_cwnd: Bytes,
-    undo_ssthresh: Bytes,
-    first_retransmission: Time,
-    undo_retransmissions: i64,
-    reordering_seen: bool,
+    // RFC 6675 NextSeg rule 4 was used in this recovery.
+    rescued: bool,
+    undo: undo::UndoState,
+    reordering: loss::Reordering,
     round_end: u64,
     // Growth gate of Linux 6.
     window_full: bool,
     most_out: Bytes,
     usage_end: u64,
+    // Window validation: the most that was out since the window was last full, or since `used_since`.
+    used: Bytes,
+    used_since: Time,
+    // Segments left of the burst under way.
+    burst_left: u64,
     rto_at: Time,
     probe_at: Time,
     reorder_at: Time,
     probe_end: u64,
     probe_repeated: bool,
+    // Pacing: when the next segment may leave, and the wake that waits for it.
     pace_at: Time,
+    pace_wake: Time,
     last_sent: Time,
     timeout_una: u64,
-    is_reducing_ecn: bool,
+    // The next new segment tells the receiver of a reduction.
+    owes_cwr: bool,
     /// Counters.
     pub count: SenderCount,
 }
@@ -182,25 +187,26 @@ impl Sender {
             prr_delivered: 0,
             prr_out: 0,
             halving_odd: false,
-            undo_armed: false,
-            undo_cwnd: 0,
-            undo_ssthresh: 0,
-            first_retransmission: Time::NEVER,
-            undo_retransmissions: 0,
-            reordering_seen: false,
+            rescued: false,
+            undo: undo::UndoState::default(),
+            reordering: loss::Reordering::default(),
             round_end: 0,
             window_full: false,
             most_out: 0,
             usage_end: 0,
+            used: 0,
+            used_since: Time::ZERO,
+            burst_left: 0,
             rto_at: Time::NEVER,
             probe_at: Time::NEVER,
             reorder_at: Time::NEVER,
             probe_end: 0,
             probe_repeated: false,
             pace_at: Time::ZERO,
+            pace_wake: Time::NEVER,
             last_sent: Time::ZERO,
             timeout_una: u64::MAX,
-            is_reducing_ecn: false,
+            owes_cwr: false,
             count: SenderCount::default(),
             stack,
         }
@@ -216,6 +222,17 @@ impl Sender {
         }
         self.algorithm.on_established(now, sample, &mut self.control);
         self.last_sent = now;
+        self.used_since = now;
+    }
+
+    /// The handshake lost segments: RFC 5681 section 3.1 starts with one segment, and RFC 6298 section 5.7 with
+    /// a timeout of 3 s if there is no sample. Linux forgives one loss (`tcp_init_transfer`).
+    pub fn on_handshake_lost(&mut self, repeats: u32) {
+        let forgiven = if self.stack.rto_rule == RtoRule::Linux { 1 } else { 0 };
+        if repeats > forgiven {
+            self.control.cwnd = u64::from(self.control.mss);
+        }
+        self.rtt.fall_back();
     }
 
     /// The stack this sender runs.
@@ -335,30 +352,33 @@ impl Sender {
         if !self.stack.sack {
             self.count_departures(is_duplicate, delivery.acked_segments);
         }
-        self.reordering_seen |= delivery.reordering;
+        self.reordering.seen |= delivery.reordering;
         if segment.is_dsack {
-            self.undo_retransmissions -= 1;
+            self.count_duplicate(segment);
         }
 
         let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
-        if newly_acked > 0 {
-            self.rtt.reset_backoff();
-            if !self.is_impatient() {
-                self.arm_rto(now);
-            }
+        if newly_acked > 0 && !self.is_impatient() {
+            self.arm_rto(now);
         }
         let round_start = self.snd_una > self.round_end;
         if round_start {
             self.round_end = self.snd_nxt;
         }
 
-        self.settle_probe(segment, now, notes);
-        if segment.flags.has(Flags::ECE) && newly_acked > 0 {
+        if self.probe_end != 0 {
+            self.settle_probe(segment, newly_acked, now, notes);
+        }
+        let is_marked = self.stack.ecn && segment.flags.has(Flags::ECE);
+        if is_marked {
             self.on_echo(now, notes);
         }
+        let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let lost = self.detect(now, newly_acked > 0);
         self.step_state(segment, newly_acked, lost, now, notes);
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+        // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
+        let grows_first = self.stack.counting == Counting::PerAck;
         let rate = self.board.rate_sample(now, self.rtt.min());
         let ack = Ack {
             now,
@@ -367,7 +387,11 @@ impl Sender {
             newly_acked_segments: delivery.acked_segments,
             delivered_segments: delivery.delivered_segments,
             lost_segments: lost,
-            marked: if segment.flags.has(Flags::ECE) { newly_acked } else { 0 },
+            marked: match is_marked {
+                true if self.stack.accurate_echo => newly_acked,
+                true => newly_acked.min(u64::from(self.control.mss)),
+                false => 0,
+            },
             rtt: sample,
             rtt_min: self.rtt.min(),
             srtt: self.rtt.srtt(),
@@ -379,7 +403,7 @@ impl Sender {
             app_limited: rate.is_some_and(|sample| sample.app_limited),
             round_start,
             cwnd_limited: was_cwnd_limited,
-            may_grow: newly_acked > 0 && !is_reducing && was_cwnd_limited,
+            may_grow: newly_acked > 0 && was_cwnd_limited && !is_reducing && !(was_reducing && grows_first),
             phase: self.phase,
             counting: self.stack.counting,
             in_slow_start: self.is_in_slow_start(),
@@ -434,27 +458,16 @@ impl Sender {
         });
     }
 
-    /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
-    /// slow start after a timeout instead of one repair a round trip.
-    fn is_impatient(&mut self) -> bool {
-        if self.phase != Phase::Recovery || self.snd_una >= self.recover {
-            self.partial_acks = 0;
-            return false;
-        }
-        self.partial_acks += 1;
-        self.stack.impatient && self.partial_acks > 1
-    }
-
     // ---------------------------------------------------------------- sending
 
     /// The next segment the window lets go at `now`, or `None`. Acknowledgement fields are not filled in.
     pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
         let force = std::mem::take(&mut self.may_force);
-        if !force && self.control.pacing.is_some() && now < self.pace_at {
+        self.pace_wake = Time::NEVER;
+        if self.control.pacing.is_some() && !force && now < self.pace_at {
+            self.pace_wake = self.pace_at;
             return None;
         }
-        // The pacing timer has done its work; what holds us now, if anything, is a window.
-        self.pace_at = Time::ZERO;
         if force && self.probe_end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
         }
@@ -465,7 +478,29 @@ impl Sender {
             }
             return None;
         }
-        self.send_new(now, false)
+        let new = self.send_new(now, false);
+        if new.is_none() && self.stack.rescue && self.phase == Phase::Recovery && self.stack.sack {
+            return self.rescue(now);
+        }
+        new
+    }
+
+    /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
+    fn rescue(&mut self, now: Time) -> Option<Segment> {
+        if !self.may_send(u64::from(self.control.mss)) {
+            return None;
+        }
+        let number = match self.board.first_unrepaired_hole() {
+            Some(hole) => hole,
+            None if !self.rescued => {
+                self.rescued = true;
+                self.board.highest_unsacked()?
+            }
+            None => return None,
+        };
+        let (range, is_fin) = self.board.on_rescued(number, now, self.snd_nxt);
+        self.on_retransmission(now);
+        Some(self.compose(range, is_fin, now))
     }
 
     fn may_send(&self, bytes: Bytes) -> bool {
@@ -474,26 +509,33 @@ impl Sender {
             Reduction::FreeBsd if self.phase == Phase::Recovery && self.stack.sack => {
                 self.board.retransmitted() + (self.snd_nxt - self.recover)
             }
+            // RFC 3042 switched off: what was SACKED does not make room before recovery.
+            _ if self.phase == Phase::Disorder && !self.stack.limited_transmit => self.board.outstanding(),
             _ => self.in_flight(),
         };
         used + bytes <= self.control.cwnd
     }
 
     fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Segment {
-        if self.first_retransmission == Time::NEVER {
-            self.first_retransmission = now;
-        }
-        self.undo_retransmissions += 1;
         self.board.on_repaired(now, self.snd_nxt);
+        if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
+            // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
+            self.arm_rto(now);
+        }
+        self.on_retransmission(now);
+        self.compose(range, is_fin, now)
+    }
+
+    fn on_retransmission(&mut self, now: Time) {
+        self.undo.first_retransmission = self.undo.first_retransmission.min(now);
+        self.undo.unexplained += 1;
         self.count.segments_retransmitted += 1;
         if self.rto_at == Time::NEVER {
             self.arm_rto(now);
         }
-        self.compose(range, is_fin, now)
     }
 
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
-        self.arm_rto(now);
         if !self.probe_repeated {
             if let Some(segment) = self.send_new(now, true) {
                 return Some(segment);
@@ -528,6 +570,9 @@ impl Sender {
         if !force && !self.may_send(bytes) {
             return None;
         }
+        if self.stack.burst_segments > 1 && !force && self.defers(available) {
+            return None;
+        }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
         let is_first = self.board.is_empty();
         // The FIN rides on the last segment if that is all there is.
@@ -540,6 +585,24 @@ impl Sender {
             self.arm_rto(now);
         }
         Some(self.compose(Range { start: range.start, end: range.start + length }, is_fin, now))
+    }
+
+    /// Linux `tcp_tso_should_defer`: a burst waits until it is whole or a third of the window is free, unless
+    /// nothing is in flight that could bring an ACK, or recovery paces the sending already.
+    fn defers(&mut self, available: Bytes) -> bool {
+        if self.burst_left > 0 {
+            self.burst_left -= 1;
+            return false;
+        }
+        let mss = u64::from(self.control.mss);
+        let room = self.control.cwnd.saturating_sub(self.in_flight()).min(available);
+        let burst = u64::from(self.stack.burst_segments) * mss;
+        let is_enough = room >= burst.min(self.control.cwnd / 3) || available <= room;
+        if !is_enough && self.phase < Phase::Recovery && !self.board.is_empty() {
+            return true;
+        }
+        self.burst_left = (room / mss).saturating_sub(1);
+        false
     }
 
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
@@ -575,17 +638,21 @@ impl Sender {
             self.prr_out += u64::from(length);
         }
         if let Some(rate) = self.control.pacing {
-            let wire = u64::from(length) + u64::from(crate::tcp::segment::HEADERS);
             if rate.as_bps() > 0 {
-                self.pace_at = self.pace_at.max(now) + rate.time_for(wire);
+                // Linux `tcp_update_skb_after_send`: payload only, and up to half of a segment's time is
+                // forgiven to one that leaves late.
+                let span = rate.time_for(u64::from(length));
+                let credit = now.since(self.pace_at);
+                let credit = credit.min(span / 2);
+                self.pace_at = self.pace_at.max(now) + span.saturating_sub(credit);
             }
         }
-        if self.probe_at == Time::NEVER {
-            self.arm_probe(now);
-        }
-        self.on_window_used();
+        self.arm_probe(now);
+        self.on_window_used(now);
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
-        if std::mem::take(&mut self.is_reducing_ecn) {
+        // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
+        if self.owes_cwr && range.end == self.snd_nxt && length > u32::from(is_fin) {
+            self.owes_cwr = false;
             flags = flags.with(Flags::CWR);
         }
         Segment { seq: range.start, len: length - u32::from(is_fin), flags, ts_val: now, ..Segment::blank() }

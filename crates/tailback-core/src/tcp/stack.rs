@@ -1,7 +1,15 @@
 //! Stack profiles: the same sender and receiver, told how an operating system behaves.
 //!
 //! A profile is a row in [`PROFILES`]; each of its fields has a source in [`Profile::sources`], and a test
-//! demands it. A scenario may set single fields differently (`stack_params`).
+//! demands it. A scenario may set single fields differently (`stack_params`). The profiles themselves are in
+//! `stack/freebsd.rs`, `stack/linux.rs` and `stack/others.rs`.
+//!
+//! Left out on purpose: a cache of route metrics (every connection of a run is the first between its hosts) and
+//! the small-queue limit (hosts hand packets straight to their link, so there is no device queue to bound).
+
+mod freebsd;
+mod linux;
+mod others;
 
 use crate::cc::Counting;
 use crate::scenario::{ScenarioError, Value};
@@ -34,6 +42,39 @@ pub enum Reduction {
     Prr,
 }
 
+/// How fast PRR may send once the flight is below ssthresh (RFC 6937 section 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PrrBound {
+    /// Conservative reduction bound: as much as was delivered and not yet answered.
+    Conservative,
+    /// Slow-start reduction bound: one segment more per ACK.
+    SlowStart,
+    /// Slow start only while the cumulative acknowledgement advances without new loss (Linux 6, RFC 9937).
+    SafeAck,
+}
+
+/// Which evidence undoes a reduction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undo {
+    /// None.
+    Never,
+    /// An ACK within half a smoothed RTT of a first timeout (BSD's bad-retransmit window).
+    BadRetransmit,
+    /// Timestamps (RFC 3522) and D-SACK (RFC 3708), in fast recovery and after timeouts (Linux).
+    Full,
+}
+
+/// What idleness longer than the retransmission timeout does to the window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IdleRestart {
+    /// Nothing.
+    Keep,
+    /// Down to the restart window at once (RFC 5681 section 4.1).
+    Restart,
+    /// Halved for every timeout of idleness, not below the restart window (Linux, RFC 2861).
+    Halve,
+}
+
 /// When an ACK may raise the window at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrowthGate {
@@ -43,6 +84,8 @@ pub enum GrowthGate {
     WindowFull,
     /// In slow start if more than half the window was used, else if it was full in the last round (Linux 6).
     RecentlyFull,
+    /// While the congestion window and not the peer's is the limit (FreeBSD 9).
+    BelowSendWindow,
 }
 
 /// An operating system's TCP.
@@ -64,8 +107,12 @@ pub struct Stack {
     pub slow_start_at_equality: bool,
     /// How losses are found.
     pub detection: Detection,
+    /// Retransmit what is not yet lost when nothing else may be sent (RFC 6675 NextSeg rules 3 and 4).
+    pub rescue: bool,
     /// How the window falls.
     pub reduction: Reduction,
+    /// How fast PRR may send below ssthresh.
+    pub prr_bound: PrrBound,
     /// Duplicate ACKs, or segments of reordering, tolerated.
     pub duplicate_threshold: u32,
     /// A new segment for each of the first two duplicate ACKs (RFC 3042).
@@ -74,14 +121,20 @@ pub struct Stack {
     pub impatient: bool,
     /// Tail loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,
-    /// Undo a reduction that timestamps prove spurious (RFC 3522, RFC 4015).
-    pub undo: bool,
+    /// Which evidence undoes a reduction.
+    pub undo: Undo,
     /// When the window may grow.
     pub growth_gate: GrowthGate,
+    /// Bring the window halfway to what is used after a timeout's worth of not using it (RFC 2861).
+    pub window_validation: bool,
     /// After a disturbance: cwnd at most in flight + this many segments.
     pub max_burst: Option<u32>,
-    /// Shrink the window after an idle time longer than the retransmission timeout.
-    pub idle_restart: bool,
+    /// New data leaves in bursts of so many segments, unless a third of the window is free (Linux TSO deferral).
+    pub burst_segments: u32,
+    /// What an idle time longer than the retransmission timeout does.
+    pub idle_restart: IdleRestart,
+    /// Window after such an idle time, in segments.
+    pub restart_window: u32,
     /// Algorithm that turns RTT samples into a timeout.
     pub rto_rule: RtoRule,
     /// Timeout before the first sample.
@@ -98,13 +151,19 @@ pub struct Stack {
     pub delayed_ack_tick: bool,
     /// Full segments that force an acknowledgement.
     pub ack_every: u32,
-    /// Segments acknowledged at once at the start and after a gap (quick-ACK mode).
+    /// Segments acknowledged at once at the start (quick-ACK mode).
     pub quick_acks: u32,
+    /// Quick-ACK mode again after every out-of-order segment.
+    pub quick_acks_after_gap: bool,
     /// Window offered at first, growing by two segments for each one received and acknowledged at once while
     /// it grows; `None`: the whole buffer from the start.
     pub initial_receive_window: Option<Bytes>,
+    /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
+    pub sack_compression: Option<Duration>,
     /// Speak ECN (RFC 3168).
     pub ecn: bool,
+    /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
+    pub accurate_echo: bool,
     /// Segments the reassembly queue holds at most.
     pub reassembly_limit: Option<u32>,
     /// Send buffer when the scenario names none.
@@ -127,241 +186,25 @@ pub struct Profile {
     pub sources: &'static [(&'static str, &'static str)],
 }
 
-const MS: u64 = 1;
-const fn ms(ms: u64) -> Duration {
-    Duration::from_ms(ms * MS)
-}
-
-/// FreeBSD 7.0 as the VoIP latency study tuned it would set `delayed_ack` off; this is the release.
-const FREEBSD_7: Stack = Stack {
-    initial_window: 3,
-    sack: true,
-    dsack: false,
-    timestamps: true,
-    window_scaling: true,
-    counting: Counting::PerAckBytes,
-    slow_start_at_equality: true,
-    detection: Detection::DuplicateAcks,
-    reduction: Reduction::FreeBsd,
-    duplicate_threshold: 3,
-    limited_transmit: true,
-    impatient: false,
-    tail_loss_probe: false,
-    undo: false,
-    growth_gate: GrowthGate::Always,
-    max_burst: None,
-    idle_restart: true,
-    rto_rule: RtoRule::FreeBsd,
-    rto_initial: ms(3000),
-    rto_minimum: ms(200),
-    rto_maximum: ms(64_000),
-    clock_tick: ms(1),
-    delayed_ack: Some(ms(100)),
-    delayed_ack_tick: true,
-    ack_every: 2,
-    quick_acks: 0,
-    initial_receive_window: None,
-    ecn: false,
-    reassembly_limit: None,
-    send_buffer: 262_144,
-    receive_buffer: 262_144,
-    window_share: 100,
-};
-
-const LINUX_2_6_25: Stack = Stack {
-    initial_window: 3,
-    sack: true,
-    dsack: true,
-    timestamps: true,
-    window_scaling: true,
-    counting: Counting::PerAck,
-    slow_start_at_equality: true,
-    detection: Detection::Fack,
-    reduction: Reduction::RateHalving,
-    duplicate_threshold: 3,
-    limited_transmit: true,
-    impatient: false,
-    tail_loss_probe: false,
-    undo: true,
-    growth_gate: GrowthGate::WindowFull,
-    max_burst: Some(3),
-    idle_restart: true,
-    rto_rule: RtoRule::Linux,
-    rto_initial: ms(3000),
-    rto_minimum: ms(200),
-    rto_maximum: ms(120_000),
-    clock_tick: ms(4),
-    delayed_ack: Some(ms(40)),
-    delayed_ack_tick: false,
-    ack_every: 2,
-    quick_acks: 16,
-    initial_receive_window: Some(5_840),
-    ecn: false,
-    reassembly_limit: None,
-    send_buffer: 4_194_304,
-    receive_buffer: 4_194_304,
-    window_share: 75,
-};
-
-const LINUX: Stack = Stack {
-    initial_window: 10,
-    counting: Counting::PerSegment,
-    slow_start_at_equality: false,
-    detection: Detection::Rack,
-    reduction: Reduction::Prr,
-    tail_loss_probe: true,
-    growth_gate: GrowthGate::RecentlyFull,
-    max_burst: None,
-    rto_initial: ms(1000),
-    clock_tick: Duration::ZERO,
-    initial_receive_window: Some(65_535),
-    receive_buffer: 6_291_456,
-    window_share: 50,
-    ..LINUX_2_6_25
-};
-
 /// Every stack a scenario may name.
-pub const PROFILES: &[Profile] = &[
-    Profile {
-        name: "freebsd-7",
-        title: "FreeBSD 7 (7.3-RELEASE stands in for 7.0)",
-        stack: FREEBSD_7,
-        sources: &[
-            ("initial_window", "tcp_input.c 7.3: rfc3390 = 1, min(4 mss, max(2 mss, 4380 B))"),
-            ("sack", "net.inet.tcp.sack.enable = 1"),
-            ("dsack", "not implemented in 7.x"),
-            ("timestamps", "net.inet.tcp.rfc1323 = 1"),
-            ("window_scaling", "net.inet.tcp.rfc1323 = 1"),
-            ("counting", "tcp_input.c 7.3: cwnd += max(mss*mss/cwnd, 1) per ACK; no byte counting in 7.x"),
-            (
-                "slow_start_at_equality",
-                "tcp_input.c 7.3: the per-ACK increment is mss while cwnd <= ssthresh",
-            ),
-            ("detection", "tcp_input.c 7.3: tcprexmtthresh = 3 duplicate ACKs, then every SACK hole"),
-            (
-                "reduction",
-                "tcp_input.c 7.3, SACK branch: cwnd = 1 mss, + 1 mss per duplicate ACK up to ssthresh",
-            ),
-            ("duplicate_threshold", "tcp_input.c 7.3: tcprexmtthresh"),
-            ("limited_transmit", "net.inet.tcp.rfc3042 = 1"),
-            ("impatient", "tcp_newreno_partial_ack 7.3 restarts the timer on each partial ACK"),
-            ("tail_loss_probe", "not implemented"),
-            ("undo", "only the bad-retransmit window after a first timeout; not modelled"),
-            ("growth_gate", "tcp_input.c 7.3: growth on every ACK, flight not examined"),
-            ("max_burst", "none; cwnd = flight + mss on leaving recovery if flight < ssthresh"),
-            ("idle_restart", "tcp_output.c 7.3: idle >= RTO restarts slow start"),
-            ("rto_rule", "tcp_timer.h 7.3: rexmit_slop added after TCP_REXMTVAL"),
-            ("rto_initial", "tcp_timer.h 7.3: TCPTV_RTOBASE 3 s"),
-            ("rto_minimum", "tcp_timer.h 7.3: TCPTV_CPU_VAR 200 ms slop over a 30 ms floor"),
-            ("rto_maximum", "tcp_timer.h 7.3: TCPTV_REXMTMAX 64 s"),
-            ("clock_tick", "kern.hz = 1000"),
-            ("delayed_ack", "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)"),
-            ("delayed_ack_tick", "tcp_timer.c 7.3: per-connection callout, taken here as a grid"),
-            ("ack_every", "RFC 1122 section 4.2.3.2"),
-            ("quick_acks", "none"),
-            ("initial_receive_window", "the whole buffer"),
-            ("ecn", "not implemented in 7.x"),
-            ("reassembly_limit", "reass.maxqlen is 48 by default; unlimited here, as every study raises it"),
-            ("send_buffer", "sendbuf_max 256 KiB"),
-            ("receive_buffer", "recvbuf_max 256 KiB"),
-            ("window_share", "sbspace: the whole buffer is offered"),
-        ],
-    },
-    Profile {
-        name: "linux-2.6.25",
-        title: "Linux 2.6.25 (2008)",
-        stack: LINUX_2_6_25,
-        sources: &[
-            ("initial_window", "tcp_init_cwnd 2.6.25: 3 segments for 1095 < mss <= 1460"),
-            ("sack", "tcp_sack = 1"),
-            ("dsack", "tcp_dsack = 1"),
-            ("timestamps", "tcp_timestamps = 1"),
-            ("window_scaling", "tcp_window_scaling = 1"),
-            ("counting", "tcp_cong.c 2.6.25: per-ACK counter, tcp_abc = 0 (off by default)"),
-            ("slow_start_at_equality", "tcp_reno_cong_avoid 2.6.25: slow start while cwnd <= ssthresh"),
-            ("detection", "tcp_fack = 1: fackets_out > reordering"),
-            ("reduction", "tcp_cwnd_down 2.6.25: rate halving"),
-            ("duplicate_threshold", "tcp_reordering = 3"),
-            ("limited_transmit", "implied by in-flight accounting (RFC 3042)"),
-            ("impatient", "tcp_rearm_rto on every ACK that advances"),
-            ("tail_loss_probe", "since 3.10"),
-            ("undo", "tcp_try_undo_recovery 2.6.25 (timestamps, D-SACK)"),
-            ("growth_gate", "tcp_is_cwnd_limited 2.6.25: in flight >= cwnd without GSO"),
-            ("max_burst", "tcp_moderate_cwnd 2.6.25: in flight + 3"),
-            ("idle_restart", "tcp_slow_start_after_idle = 1"),
-            ("rto_rule", "tcp_rtt_estimator, tcp_set_rto 2.6.25"),
-            ("rto_initial", "TCP_TIMEOUT_INIT 3 s until 3.1"),
-            ("rto_minimum", "TCP_RTO_MIN 200 ms, as a floor of 4 rttvar"),
-            ("rto_maximum", "TCP_RTO_MAX 120 s"),
-            ("clock_tick", "jiffies at HZ = 250"),
-            ("delayed_ack", "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream"),
-            ("delayed_ack_tick", "timer started at the segment"),
-            ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
-            ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16), again after a gap"),
-            (
-                "initial_receive_window",
-                "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment",
-            ),
-            ("ecn", "tcp_ecn = 0"),
-            ("reassembly_limit", "bounded by the receive buffer only"),
-            ("send_buffer", "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once"),
-            ("receive_buffer", "autotuning maximum for 1 GiB of memory: 4 MiB; taken as if grown at once"),
-            ("window_share", "tcp_adv_win_scale = 2: three quarters"),
-        ],
-    },
-    Profile {
-        name: "linux",
-        title: "Linux 6.x",
-        stack: LINUX,
-        sources: &[
-            ("initial_window", "TCP_INIT_CWND 10 (RFC 6928)"),
-            ("sack", "tcp_sack = 1"),
-            ("dsack", "tcp_dsack = 1"),
-            ("timestamps", "tcp_timestamps = 1"),
-            ("window_scaling", "tcp_window_scaling = 1"),
-            ("counting", "tcp_cong_avoid_ai: segments acknowledged, since 3.18"),
-            ("slow_start_at_equality", "tcp_in_slow_start: cwnd < ssthresh"),
-            ("detection", "tcp_recovery = 1: RACK (RFC 8985)"),
-            (
-                "reduction",
-                "tcp_cwnd_reduction: PRR with the slow-start bound when una advances without new loss",
-            ),
-            ("duplicate_threshold", "tcp_reordering = 3"),
-            ("limited_transmit", "implied by in-flight accounting (RFC 3042)"),
-            ("impatient", "tcp_rearm_rto on every ACK that advances"),
-            ("tail_loss_probe", "tcp_early_retrans = 3"),
-            ("undo", "tcp_try_undo_recovery (timestamps, D-SACK)"),
-            (
-                "growth_gate",
-                "tcp_is_cwnd_limited: in slow start cwnd < 2 max_packets_out, else is_cwnd_limited",
-            ),
-            ("max_burst", "tcp_moderate_cwnd is gone"),
-            ("idle_restart", "tcp_slow_start_after_idle = 1"),
-            ("rto_rule", "tcp_rtt_estimator, tcp_set_rto"),
-            ("rto_initial", "TCP_TIMEOUT_INIT 1 s since 3.1"),
-            ("rto_minimum", "TCP_RTO_MIN 200 ms, as a floor of 4 rttvar"),
-            ("rto_maximum", "TCP_RTO_MAX 120 s"),
-            ("clock_tick", "microseconds; exact here"),
-            ("delayed_ack", "TCP_DELACK_MIN 40 ms"),
-            ("delayed_ack_tick", "timer started at the segment"),
-            ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
-            ("quick_acks", "TCP_MAX_QUICKACKS 16, again after a gap"),
-            (
-                "initial_receive_window",
-                "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment",
-            ),
-            ("ecn", "tcp_ecn = 2: not asked for by the sender"),
-            ("reassembly_limit", "bounded by the receive buffer only"),
-            ("send_buffer", "tcp_wmem[2] = 4 MiB; taken as if grown at once"),
-            ("receive_buffer", "tcp_rmem[2] = 6 MiB; taken as if grown at once"),
-            ("window_share", "tcp_adv_win_scale = 1: one half"),
-        ],
-    },
+pub static PROFILES: &[Profile] = &[
+    freebsd::FREEBSD_7,
+    freebsd::FREEBSD_9,
+    linux::LINUX_2_6_25,
+    linux::LINUX_3_2,
+    linux::LINUX,
+    others::NS2_SACK,
+    others::NS3,
+    others::WINDOWS_VISTA,
 ];
 
 /// Every stack a scenario may name.
 pub fn profiles() -> &'static [Profile] {
     PROFILES
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_ms(ms)
 }
 
 impl Stack {
@@ -407,6 +250,22 @@ impl Stack {
             GrowthGate::Always => "always",
             GrowthGate::WindowFull => "window-full",
             GrowthGate::RecentlyFull => "recently-full",
+            GrowthGate::BelowSendWindow => "below-send-window",
+        };
+        let bound = match self.prr_bound {
+            PrrBound::Conservative => "conservative",
+            PrrBound::SlowStart => "slow-start",
+            PrrBound::SafeAck => "safe-ack",
+        };
+        let undo = match self.undo {
+            Undo::Never => "never",
+            Undo::BadRetransmit => "bad-retransmit",
+            Undo::Full => "full",
+        };
+        let idle = match self.idle_restart {
+            IdleRestart::Keep => "keep",
+            IdleRestart::Restart => "restart",
+            IdleRestart::Halve => "halve",
         };
         let rule = match self.rto_rule {
             RtoRule::Rfc6298 => "rfc6298",
@@ -424,15 +283,20 @@ impl Stack {
             ("counting", counting),
             ("slow_start_at_equality", self.slow_start_at_equality.to_string()),
             ("detection", detection.into()),
+            ("rescue", self.rescue.to_string()),
             ("reduction", reduction.into()),
+            ("prr_bound", bound.into()),
             ("duplicate_threshold", self.duplicate_threshold.to_string()),
             ("limited_transmit", self.limited_transmit.to_string()),
             ("impatient", self.impatient.to_string()),
             ("tail_loss_probe", self.tail_loss_probe.to_string()),
-            ("undo", self.undo.to_string()),
+            ("undo", undo.into()),
             ("growth_gate", gate.into()),
+            ("window_validation", self.window_validation.to_string()),
             ("max_burst", or_none(self.max_burst)),
-            ("idle_restart", self.idle_restart.to_string()),
+            ("burst_segments", self.burst_segments.to_string()),
+            ("idle_restart", idle.into()),
+            ("restart_window", self.restart_window.to_string()),
             ("rto_rule", rule.into()),
             ("rto_initial", milliseconds(self.rto_initial)),
             ("rto_minimum", milliseconds(self.rto_minimum)),
@@ -442,8 +306,11 @@ impl Stack {
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
             ("ack_every", self.ack_every.to_string()),
             ("quick_acks", self.quick_acks.to_string()),
+            ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
+            ("sack_compression", self.sack_compression.map_or("off".into(), milliseconds)),
             ("ecn", self.ecn.to_string()),
+            ("accurate_echo", self.accurate_echo.to_string()),
             ("reassembly_limit", or_none(self.reassembly_limit)),
             ("send_buffer", self.send_buffer.to_string()),
             ("receive_buffer", self.receive_buffer.to_string()),
@@ -504,6 +371,7 @@ impl Stack {
                     "rack" => Detection::Rack,
                 )?;
             }
+            "rescue" => self.rescue = flag()?,
             "reduction" => {
                 self.reduction = one_of!(
                     "immediate" => Reduction::Immediate,
@@ -512,25 +380,54 @@ impl Stack {
                     "prr" => Reduction::Prr,
                 )?;
             }
+            "prr_bound" => {
+                self.prr_bound = one_of!(
+                    "conservative" => PrrBound::Conservative,
+                    "slow-start" => PrrBound::SlowStart,
+                    "safe-ack" => PrrBound::SafeAck,
+                )?;
+            }
             "duplicate_threshold" => self.duplicate_threshold = number(1.0, 300.0)? as u32,
             "limited_transmit" => self.limited_transmit = flag()?,
             "impatient" => self.impatient = flag()?,
             "tail_loss_probe" => self.tail_loss_probe = flag()?,
-            "undo" => self.undo = flag()?,
+            "undo" => {
+                self.undo = match value {
+                    Value::Flag(false) => Undo::Never,
+                    _ => one_of!(
+                        "never" => Undo::Never,
+                        "bad-retransmit" => Undo::BadRetransmit,
+                        "full" => Undo::Full,
+                    )?,
+                };
+            }
             "growth_gate" => {
                 self.growth_gate = one_of!(
                     "always" => GrowthGate::Always,
                     "window-full" => GrowthGate::WindowFull,
                     "recently-full" => GrowthGate::RecentlyFull,
+                    "below-send-window" => GrowthGate::BelowSendWindow,
                 )?;
             }
+            "window_validation" => self.window_validation = flag()?,
             "max_burst" => {
                 self.max_burst = match value {
                     Value::Flag(false) => None,
                     _ => Some(number(1.0, 1e6)? as u32),
                 };
             }
-            "idle_restart" => self.idle_restart = flag()?,
+            "burst_segments" => self.burst_segments = number(1.0, 64.0)? as u32,
+            "idle_restart" => {
+                self.idle_restart = match value {
+                    Value::Flag(false) => IdleRestart::Keep,
+                    _ => one_of!(
+                        "keep" => IdleRestart::Keep,
+                        "restart" => IdleRestart::Restart,
+                        "halve" => IdleRestart::Halve,
+                    )?,
+                };
+            }
+            "restart_window" => self.restart_window = number(1.0, 1000.0)? as u32,
             "rto_rule" => {
                 self.rto_rule = one_of!(
                     "rfc6298" => RtoRule::Rfc6298,
@@ -552,6 +449,14 @@ impl Stack {
             "delayed_ack_tick" => self.delayed_ack_tick = flag()?,
             "ack_every" => self.ack_every = number(1.0, 1000.0)? as u32,
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
+            "quick_acks_after_gap" => self.quick_acks_after_gap = flag()?,
+            "sack_compression" => {
+                self.sack_compression = match value {
+                    Value::Flag(false) => None,
+                    Value::Number(_) => Some(span()?),
+                    _ => return Err(complain("not a time", "Write milliseconds, or false for off.".into())),
+                };
+            }
             "initial_receive_window" => {
                 self.initial_receive_window = match value {
                     Value::Flag(false) => None,
@@ -559,6 +464,7 @@ impl Stack {
                 };
             }
             "ecn" => self.ecn = flag()?,
+            "accurate_echo" => self.accurate_echo = flag()?,
             "reassembly_limit" => {
                 self.reassembly_limit = match value {
                     Value::Flag(false) => None,
@@ -596,7 +502,7 @@ mod tests {
 
     #[test]
     fn unknown_fields_and_bad_values_name_the_field() {
-        let mut stack = FREEBSD_7;
+        let mut stack = Stack::named("freebsd-7", "x").unwrap();
         let wrong = stack.set("delayed_ack", &Value::Name("soon".into()), "flows[0].tcp").unwrap_err();
         assert!(wrong.to_string().contains("flows[0].tcp"), "{wrong}");
         assert!(stack.set("colour", &Value::Flag(true), "x").unwrap_err().fix.contains("delayed_ack"));

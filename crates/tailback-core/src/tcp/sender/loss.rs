@@ -7,10 +7,53 @@ use crate::cc::Phase;
 use crate::tcp::stack::Detection;
 use crate::time::{Duration, Time};
 
+/// RFC 8985 section 6.2 step 4: how many recoveries a widened reordering window outlives.
+const WINDOW_PERSISTS: u8 = 16;
+
+/// What the sender knows of reordering on the path (RFC 8985 section 5.2).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reordering {
+    /// Something never retransmitted was delivered below what was delivered before.
+    pub seen: bool,
+    // Quarters of the minimum RTT in the reordering window, and recoveries until it narrows again.
+    quarters: u8,
+    persists: u8,
+    // D-SACKs before this offset is acknowledged belong to the same round.
+    round_end: u64,
+}
+
+impl Default for Reordering {
+    fn default() -> Self {
+        Reordering { seen: false, quarters: 1, persists: 0, round_end: 0 }
+    }
+}
+
+impl Reordering {
+    /// A D-SACK: something was retransmitted that was only late. The window widens once a round trip.
+    pub fn on_duplicate(&mut self, snd_una: u64, snd_nxt: u64) {
+        if snd_una >= self.round_end {
+            self.round_end = snd_nxt;
+            self.quarters = self.quarters.saturating_add(1);
+            self.persists = WINDOW_PERSISTS;
+        }
+    }
+
+    /// A recovery is over.
+    pub fn on_recovered(&mut self) {
+        self.persists = self.persists.saturating_sub(1);
+        if self.persists == 0 {
+            self.quarters = 1;
+        }
+    }
+}
+
 impl Sender {
     /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead).
     pub(super) fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) {
-        if is_duplicate {
+        if self.phase == Phase::Loss {
+            // The timeout took everything for lost; duplicates answer what it forgot.
+            self.departed = 0;
+        } else if is_duplicate {
             let most = self.board.segments_out().saturating_sub(1);
             self.departed = (self.departed + 1).min(most);
         } else if acked_segments > 0 {
@@ -26,67 +69,81 @@ impl Sender {
         if self.board.is_empty() {
             return 0;
         }
-        let threshold = self.stack.duplicate_threshold;
-        let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
+        if !self.stack.sack {
+            return self.detect_newreno(advanced);
+        }
         match self.stack.detection {
             Detection::Rack => {
                 let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
                 self.reorder_at = due.unwrap_or(Time::NEVER);
                 lost
             }
-            Detection::Fack => {
-                let triggered = self.board.forward_segments() > u64::from(threshold);
-                if triggered || in_recovery {
-                    self.board.mark_by_fack(threshold, self.control.mss)
-                } else {
-                    0
-                }
-            }
-            Detection::Rfc6675 => {
-                let marked = self.board.mark_by_sacked_above(threshold);
-                if marked == 0 && self.duplicate_acks >= threshold && self.phase < Phase::Cwr {
-                    return self.board.mark_head();
-                }
-                marked
-            }
-            Detection::DuplicateAcks => {
-                let triggered = self.duplicate_acks >= threshold;
-                if self.phase == Phase::Recovery {
-                    match (self.stack.sack, advanced) {
-                        (true, _) => self.board.mark_holes(),
-                        // RFC 6582 section 3.2 step 5: a partial ACK exposes the next hole.
-                        (false, true) if self.snd_una < self.recover => self.board.mark_head(),
-                        (false, _) => 0,
-                    }
-                } else if triggered && self.phase < Phase::Recovery && self.may_recover_again() {
-                    match self.stack.sack {
-                        true => self.board.mark_holes(),
-                        false => self.board.mark_head(),
-                    }
-                } else {
-                    0
-                }
-            }
+            Detection::Fack if !self.reordering.seen => self.detect_fack(),
+            // Linux gives FACK up for RFC 6675 once it has seen reordering.
+            Detection::Fack | Detection::Rfc6675 => self.detect_rfc6675(),
+            Detection::DuplicateAcks => self.detect_holes(),
         }
     }
 
-    /// Without SACK the duplicate ACKs of what a timeout sent twice look like a loss: RFC 6582 section 3.2 step 2
-    /// wants an ACK for more than `recover` first. With SACK they carry nothing new.
-    fn may_recover_again(&self) -> bool {
-        self.recover == 0 || self.snd_una > self.recover || self.stack.sack && self.snd_una == self.recover
+    /// RFC 6582 section 3.2: the head is lost at the third duplicate ACK (step 2), and again at each partial
+    /// ACK (step 3); no new episode until what was sent before the last one is acknowledged (step 1).
+    fn detect_newreno(&mut self, advanced: bool) -> u32 {
+        if self.phase == Phase::Recovery {
+            let is_partial = advanced && self.snd_una < self.recover;
+            self.may_force |= is_partial;
+            return if is_partial { self.board.mark_head() } else { 0 };
+        }
+        let is_fresh = self.snd_una > self.recover || self.recover == 0;
+        if self.duplicate_acks >= self.stack.duplicate_threshold && self.phase < Phase::Recovery && is_fresh {
+            return self.board.mark_head();
+        }
+        0
+    }
+
+    fn detect_fack(&mut self) -> u32 {
+        let threshold = self.stack.duplicate_threshold;
+        let triggered = self.board.forward_segments() > u64::from(threshold);
+        if triggered || self.phase >= Phase::Recovery {
+            self.board.mark_by_fack(threshold, self.control.mss)
+        } else {
+            0
+        }
+    }
+
+    fn detect_rfc6675(&mut self) -> u32 {
+        let threshold = self.stack.duplicate_threshold;
+        let marked = self.board.mark_by_sacked_above(threshold);
+        // RFC 6675 section 5: DupThresh duplicate ACKs suffice, whatever they SACK.
+        if marked == 0 && self.duplicate_acks >= threshold && self.phase < Phase::Recovery {
+            return self.board.mark_head();
+        }
+        marked
+    }
+
+    /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK.
+    fn detect_holes(&mut self) -> u32 {
+        let triggered = self.duplicate_acks >= self.stack.duplicate_threshold
+            && self.phase < Phase::Recovery
+            && self.snd_una >= self.recover;
+        if self.phase != Phase::Recovery && !triggered {
+            return 0;
+        }
+        let marked = self.board.mark_holes();
+        // Duplicate ACKs without SACK news still mean the head.
+        if marked == 0 && triggered { self.board.mark_head() } else { marked }
     }
 
     /// RFC 8985 section 6.2 step 4, as Linux does it: none while nothing was ever reordered and loss is
-    /// likely, a quarter of the minimum RTT (at most SRTT/8) otherwise.
-    pub(super) fn reordering_window(&self) -> Duration {
+    /// likely, quarters of the minimum RTT otherwise, never more than SRTT.
+    fn reordering_window(&self) -> Duration {
         let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
         let enough = self.board.sacked_segments() >= self.stack.duplicate_threshold;
-        if !self.reordering_seen && (in_recovery || enough) {
+        if !self.reordering.seen && (in_recovery || enough) {
             return Duration::ZERO;
         }
         if self.rtt.min() == Duration::MAX {
             return Duration::ZERO;
         }
-        (self.rtt.min() / 4).min(self.rtt.srtt() / 8)
+        (self.rtt.min() / 4 * u64::from(self.reordering.quarters)).min(self.rtt.srtt())
     }
 }

@@ -7,7 +7,7 @@ use super::{Note, NoteKind, Sender};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::Reduction;
+use crate::tcp::stack::{PrrBound, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
@@ -19,16 +19,18 @@ impl Sender {
         now: Time,
         notes: &mut Vec<Note>,
     ) {
-        if self.phase >= Phase::Recovery && self.try_undo(segment, newly_acked, now, notes) {
+        if self.try_undo(segment, newly_acked, now, notes) {
             return;
         }
         match self.phase {
-            Phase::Recovery | Phase::Cwr if self.snd_una >= self.recover && newly_acked > 0 => {
+            Phase::Recovery if self.snd_una >= self.recover && newly_acked > 0 => {
                 self.leave_recovery(now, notes);
             }
+            // The CWR bit leaves with the first new segment: held until that one is acknowledged.
+            Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, notes),
             Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
                 self.departed = 0;
-                self.undo_armed = false;
+                self.reordering.on_recovered();
                 self.set_phase(Phase::Open, now);
             }
             _ => {}
@@ -78,12 +80,11 @@ impl Sender {
     }
 
     pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
-        self.undo_armed = self.stack.undo;
-        self.undo_cwnd = self.control.cwnd;
-        self.undo_ssthresh = self.control.ssthresh;
-        self.undo_retransmissions = 0;
-        self.first_retransmission = Time::NEVER;
+        self.arm_undo();
         self.recover = self.snd_nxt;
+        self.rescued = false;
+        // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason.
+        self.owes_cwr = self.stack.ecn;
         self.prior_cwnd = self.control.cwnd;
         self.prr_delivered = 0;
         self.prr_out = 0;
@@ -97,7 +98,7 @@ impl Sender {
         self.count.recoveries += 1;
         self.probe_end = 0;
         if !self.algorithm.owns_window() {
-            match self.stack.reduction {
+            match self.reduction() {
                 // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
                 Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
                 // FreeBSD 7.3: one segment, so only the first hole leaves now.
@@ -115,7 +116,6 @@ impl Sender {
         // RFC 3168 section 6.1.2: once per window of data.
         if self.phase < Phase::Cwr {
             self.enter_reduction(now, notes);
-            self.is_reducing_ecn = true;
         }
     }
 
@@ -123,7 +123,7 @@ impl Sender {
     pub(super) fn enter_reduction(&mut self, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Ecn, now);
-        self.undo_armed = false;
+        self.undo.is_armed = false;
         if !self.algorithm.owns_window()
             && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
         {
@@ -137,7 +137,7 @@ impl Sender {
         let before = self.control.cwnd;
         let mss = u64::from(self.control.mss);
         if !self.algorithm.owns_window() {
-            match self.stack.reduction {
+            match self.reduction() {
                 Reduction::Immediate if self.stack.sack => self.control.cwnd = self.control.ssthresh,
                 // RFC 6582 section 3.2 step 3, first option: no burst after leaving.
                 Reduction::Immediate => {
@@ -159,7 +159,7 @@ impl Sender {
             self.moderate();
         }
         self.departed = 0;
-        self.undo_armed = false;
+        self.reordering.on_recovered();
         let kind = match self.phase {
             Phase::Cwr => NoteKind::CwrLeft,
             _ => NoteKind::RecoveryLeft,
@@ -177,27 +177,39 @@ impl Sender {
         }
     }
 
+    /// The stack's reduction; FreeBSD's ramp belongs to SACK, without it RFC 6582 holds there too.
+    fn reduction(&self) -> Reduction {
+        match self.stack.reduction {
+            Reduction::FreeBsd if !self.stack.sack => Reduction::Immediate,
+            reduction => reduction,
+        }
+    }
+
     /// One ACK's step of the descent during Recovery and CWR.
     pub(super) fn reduce(&mut self, delivery: &Delivery, newly_acked: Bytes, lost: u32, is_duplicate: bool) {
-        match self.stack.reduction {
+        match self.reduction() {
             Reduction::Immediate => {}
             Reduction::FreeBsd if self.phase == Phase::Cwr => {}
-            Reduction::FreeBsd => self.reduce_freebsd(delivery, newly_acked, is_duplicate),
+            Reduction::FreeBsd => self.reduce_freebsd(newly_acked, is_duplicate),
             Reduction::RateHalving => {
                 if newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate {
                     self.halve_rate();
                 }
             }
-            Reduction::Prr => self.reduce_proportionally(delivery, newly_acked, lost, is_duplicate),
+            Reduction::Prr => {
+                // Without SACK a duplicate ACK stands for one segment.
+                let guessed = if is_duplicate && !self.stack.sack { u64::from(self.control.mss) } else { 0 };
+                self.reduce_proportionally(delivery.delivered_bytes.max(guessed), newly_acked, lost);
+            }
         }
     }
 
     /// FreeBSD 7.3: up by one segment for each duplicate ACK, from one segment to ssthresh.
-    fn reduce_freebsd(&mut self, delivery: &Delivery, newly_acked: Bytes, is_duplicate: bool) {
+    fn reduce_freebsd(&mut self, newly_acked: Bytes, is_duplicate: bool) {
         let mss = u64::from(self.control.mss);
         if newly_acked > 0 {
             // Partial ACK: what this recovery has sent, plus one or two segments.
-            let allowance = if delivery.acked_segments > 1 { 2 } else { 1 };
+            let allowance = if newly_acked >= 3 * mss { 2 } else { 1 };
             let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
             self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
         } else if is_duplicate && self.in_flight() < self.control.ssthresh {
@@ -217,19 +229,9 @@ impl Sender {
     }
 
     /// PRR, RFC 6937 section 3.
-    fn reduce_proportionally(
-        &mut self,
-        delivery: &Delivery,
-        newly_acked: Bytes,
-        lost: u32,
-        is_duplicate: bool,
-    ) {
+    pub(super) fn reduce_proportionally(&mut self, delivered: Bytes, newly_acked: Bytes, lost: u32) {
         let mss = u64::from(self.control.mss);
         let in_flight = self.in_flight();
-        let delivered = match self.stack.sack {
-            true => delivery.delivered_bytes,
-            false => delivery.delivered_bytes.max(if is_duplicate { mss } else { 0 }),
-        };
         if delivered == 0 || self.prior_cwnd == 0 {
             return;
         }
@@ -241,10 +243,13 @@ impl Sender {
             let target = (self.prr_delivered as u128 * ssthresh as u128).div_ceil(self.prior_cwnd as u128);
             (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.prr_out)
         } else {
-            let mut limit = self.prr_delivered.saturating_sub(self.prr_out).max(delivered);
-            if newly_acked > 0 && lost == 0 {
-                limit += mss;
-            }
+            let owed = self.prr_delivered.saturating_sub(self.prr_out);
+            let limit = match self.stack.prr_bound {
+                PrrBound::Conservative => owed,
+                PrrBound::SlowStart => owed.max(delivered) + mss,
+                PrrBound::SafeAck if newly_acked > 0 && lost == 0 => owed.max(delivered) + mss,
+                PrrBound::SafeAck => owed.max(delivered),
+            };
             limit.min(ssthresh - in_flight)
         };
         if self.prr_out == 0 {

@@ -5,33 +5,37 @@
 use super::{Note, NoteKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::Detection;
-use crate::time::{Duration, Time};
+use crate::tcp::stack::{Detection, Reduction, Undo};
+use crate::time::{Bytes, Duration, Time};
 
 impl Sender {
     /// The earliest instant at which [`Self::on_timer`] or sending has something to do.
     pub fn next_wake(&self) -> Time {
-        let pace = if self.control.pacing.is_some() && self.pace_at > self.last_sent && self.wants_to_send() {
-            self.pace_at
-        } else {
-            Time::NEVER
-        };
-        self.rto_at.min(self.probe_at).min(self.reorder_at).min(pace)
-    }
-
-    pub(super) fn wants_to_send(&self) -> bool {
-        self.board.has_repairs() || self.snd_nxt < self.write_end
+        self.rto_at.min(self.probe_at).min(self.reorder_at).min(self.pace_wake)
     }
 
     pub(super) fn arm_rto(&mut self, now: Time) {
         self.rto_at = if self.board.is_empty() { Time::NEVER } else { self.rtt.deadline(now) };
     }
 
-    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK.
+    /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
+    /// slow start after a timeout instead of one repair a round trip.
+    pub(super) fn is_impatient(&mut self) -> bool {
+        if self.phase != Phase::Recovery || self.snd_una >= self.recover {
+            self.partial_acks = 0;
+            return false;
+        }
+        self.partial_acks += 1;
+        self.stack.impatient && self.partial_acks > 1
+    }
+
+    /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK; never after the
+    /// retransmission timeout, which it then replaces.
     pub(super) fn arm_probe(&mut self, now: Time) {
         self.probe_at = Time::NEVER;
         if !self.stack.tail_loss_probe
-            || self.phase != Phase::Open
+            || !self.stack.sack
+            || !matches!(self.phase, Phase::Open | Phase::Cwr)
             || self.board.is_empty()
             || self.probe_end != 0
             || self.rtt.srtt().is_zero()
@@ -43,10 +47,7 @@ impl Sender {
             1 => self.stack.rto_minimum,
             _ => Duration::from_ms(8), // two jiffies at HZ = 250
         };
-        let at = now + wait;
-        if at < self.rto_at {
-            self.probe_at = at;
-        }
+        self.probe_at = (now + wait).min(self.rto_at);
     }
 
     /// Timers. Returns true if something was due.
@@ -58,6 +59,10 @@ impl Sender {
             let lost = self.detect(now, false);
             if lost > 0 && self.phase < Phase::Recovery {
                 self.enter_recovery(now, notes);
+                if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
+                    // Linux `tcp_rack_reo_timeout` counts one segment as delivered.
+                    self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
+                }
             }
         }
         if now >= self.probe_at {
@@ -67,6 +72,8 @@ impl Sender {
             // Sent by `next_segment`: new data if there is any, else the last segment again.
             self.probe_repeated = !(self.snd_nxt < self.write_end && self.snd_nxt < self.right_edge);
             self.may_force = true;
+            // The probe comes first; the timeout waits for what it brings (RFC 8985 section 7.3).
+            self.arm_rto(now);
         }
         if now >= self.rto_at {
             acted = true;
@@ -77,23 +84,35 @@ impl Sender {
 
     pub(super) fn on_timeout(&mut self, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
-        let first = self.timeout_una != self.snd_una || self.phase != Phase::Loss;
+        let first = self.is_new_episode();
         self.count.timeouts += 1;
-        // RFC 5681 section 3.1: ssthresh only the first time the same data times out.
         if first {
             self.timeout_una = self.snd_una;
             self.begin_reduction(Signal::Timeout { first }, now);
         } else {
             self.congestion(Signal::Timeout { first }, now);
         }
+        // BSD: only a first timeout can be a bad retransmit.
+        self.undo.bad_until = match self.rtt.backoffs() {
+            0 if self.stack.undo == Undo::BadRetransmit => now + self.rtt.srtt() / 2,
+            _ => Time::ZERO,
+        };
+        // RFC 6582 section 4, RFC 2018 section 8: the receiver may have reneged, so BSD forgets its SACKs.
         let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
-        self.board.mark_all(forget);
+        match self.stack.detection {
+            // Linux 6 leaves alone what was sent less than a round trip ago.
+            Detection::Rack if self.stack.sack => self.board.mark_stale(now),
+            _ => self.board.mark_all(forget),
+        };
         self.departed = 0;
         self.duplicate_acks = 0;
         self.recover = self.snd_nxt;
         self.probe_end = 0;
         self.probe_at = Time::NEVER;
-        self.control.cwnd = u64::from(self.control.mss);
+        let mss = u64::from(self.control.mss);
+        if !self.algorithm.owns_window() {
+            self.control.cwnd = self.board.in_flight() + mss;
+        }
         self.set_phase(Phase::Loss, now);
         self.rtt.back_off();
         self.rto_at = self.rtt.deadline(now);
@@ -101,17 +120,41 @@ impl Sender {
         self.note(NoteKind::Timeout, now, before, notes);
     }
 
-    /// A probe's ACK: if the probe itself repaired the loss, congestion is answered once (RFC 8985 7.4.2).
-    pub(super) fn settle_probe(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+    /// RFC 5681 section 3.1: ssthresh only the first time the same data times out. Linux also takes a timeout
+    /// within Recovery or CWR for a part of that episode (`tcp_enter_loss`).
+    fn is_new_episode(&self) -> bool {
+        match self.stack.reduction {
+            Reduction::RateHalving | Reduction::Prr => {
+                self.phase < Phase::Cwr || self.snd_una >= self.recover
+            }
+            Reduction::Immediate | Reduction::FreeBsd => {
+                self.timeout_una != self.snd_una || self.phase != Phase::Loss
+            }
+        }
+    }
+
+    /// A probe's ACK. If the probe itself repaired the loss, congestion is answered once; a D-SACK, or an ACK
+    /// of nothing new, says that the original had arrived too (RFC 8985 section 7.4.2).
+    pub(super) fn settle_probe(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        now: Time,
+        notes: &mut Vec<Note>,
+    ) {
         if self.probe_end == 0 || self.snd_una < self.probe_end {
             return;
         }
-        let repaired = self.probe_repeated && !segment.is_dsack;
+        let has_arrived_twice = segment.is_dsack || newly_acked == 0 && segment.sack_count == 0;
+        let repaired = self.probe_repeated && !has_arrived_twice && self.snd_una > self.probe_end;
+        if self.probe_repeated && !has_arrived_twice && !repaired {
+            return; // The ACK of the probe or of the original: what follows will tell.
+        }
         self.probe_end = 0;
         if repaired && self.phase == Phase::Open {
             let before = self.control.cwnd;
             self.begin_reduction(Signal::Loss, now);
-            self.undo_armed = false;
+            self.undo.is_armed = false;
             if !self.algorithm.owns_window() {
                 self.control.cwnd = self.control.ssthresh;
             }

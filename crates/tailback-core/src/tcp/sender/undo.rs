@@ -1,13 +1,72 @@
 //! Undoing a reduction that turns out to be spurious.
+//!
+//! Sources: RFC 3522 (Eifel detection), RFC 2883 and RFC 3708 (D-SACK), RFC 4015 (response), Linux
+//! `tcp_try_undo_*`, BSD's bad-retransmit window.
 
 use super::{Note, NoteKind, Sender};
 use crate::cc::{CongestionControl, Phase};
 use crate::tcp::segment::Segment;
+use crate::tcp::stack::Undo;
 use crate::time::{Bytes, Time};
 
+/// What was before the reduction, and the evidence gathered since.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UndoState {
+    /// A reduction can still be undone.
+    pub is_armed: bool,
+    pub cwnd: Bytes,
+    pub ssthresh: Bytes,
+    /// When the episode's first retransmission left.
+    pub first_retransmission: Time,
+    /// Retransmissions of the episode less the duplicates reported.
+    pub unexplained: i64,
+    // The episode's retransmissions lie between these offsets.
+    start: u64,
+    end: u64,
+    /// BSD: until then an ACK proves the timeout spurious.
+    pub bad_until: Time,
+}
+
+impl Default for UndoState {
+    fn default() -> Self {
+        UndoState {
+            is_armed: false,
+            cwnd: 0,
+            ssthresh: 0,
+            first_retransmission: Time::NEVER,
+            unexplained: 0,
+            start: 0,
+            end: 0,
+            bad_until: Time::ZERO,
+        }
+    }
+}
+
 impl Sender {
-    /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived
-    /// (RFC 3522); or every retransmission was reported as a duplicate (RFC 2883, RFC 3708).
+    /// A reduction begins: remember what may have to be restored.
+    pub(super) fn arm_undo(&mut self) {
+        self.undo = UndoState {
+            is_armed: self.stack.undo == Undo::Full,
+            cwnd: self.control.cwnd,
+            ssthresh: self.control.ssthresh,
+            start: self.snd_una,
+            end: self.snd_nxt,
+            ..UndoState::default()
+        };
+    }
+
+    /// The ACK reports a duplicate; only one of this episode's retransmissions explains one of them.
+    pub(super) fn count_duplicate(&mut self, segment: &Segment) {
+        self.reordering.on_duplicate(self.snd_una, self.snd_nxt);
+        let block = segment.sack[0];
+        if self.undo.is_armed && block.start >= self.undo.start && block.end <= self.undo.end {
+            self.undo.unexplained -= 1;
+        }
+    }
+
+    /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived.
+    /// D-SACK: every retransmission was reported as a duplicate. BSD: the ACK of a first timeout came within
+    /// half a smoothed RTT. Returns true if recovery ended here.
     pub(super) fn try_undo(
         &mut self,
         segment: &Segment,
@@ -15,32 +74,51 @@ impl Sender {
         now: Time,
         notes: &mut Vec<Note>,
     ) -> bool {
-        if !self.undo_armed {
+        if !self.undo.is_armed {
+            return self.try_undo_bad_retransmit(newly_acked, now, notes);
+        }
+        if self.undo.first_retransmission == Time::NEVER {
             return false;
         }
-        let by_timestamp = self.stack.timestamps
+        let by_timestamp = self.phase >= Phase::Recovery
+            && self.stack.timestamps
             && newly_acked > 0
             && segment.ts_ecr != Time::NEVER
-            && segment.ts_ecr < self.first_retransmission
-            && self.first_retransmission != Time::NEVER;
-        let by_duplicates = segment.is_dsack
-            && self.first_retransmission != Time::NEVER
-            && self.undo_retransmissions <= 0
-            && self.board.retransmitted() == 0;
+            && segment.ts_ecr < self.undo.first_retransmission;
+        // Also after recovery has ended: the last duplicate is reported a moment later.
+        let by_duplicates = segment.is_dsack && self.undo.unexplained <= 0;
         if !by_timestamp && !by_duplicates {
             return false;
         }
+        self.restore(now, notes);
+        self.reordering.seen |= by_timestamp;
+        true
+    }
+
+    fn try_undo_bad_retransmit(&mut self, newly_acked: Bytes, now: Time, notes: &mut Vec<Note>) -> bool {
+        if newly_acked == 0 || self.phase != Phase::Loss {
+            return false;
+        }
+        // Only the first ACK after the timeout can tell.
+        let bad_until = std::mem::replace(&mut self.undo.bad_until, Time::ZERO);
+        if now < bad_until {
+            self.restore(now, notes);
+        }
+        now < bad_until
+    }
+
+    fn restore(&mut self, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
         self.board.unmark();
-        self.control.cwnd = self.control.cwnd.max(self.undo_cwnd);
-        self.control.ssthresh = self.control.ssthresh.max(self.undo_ssthresh);
+        self.control.cwnd = self.control.cwnd.max(self.undo.cwnd);
+        self.control.ssthresh = self.control.ssthresh.max(self.undo.ssthresh);
         self.algorithm.on_undo(now, &mut self.control);
-        self.undo_armed = false;
-        self.reordering_seen = true;
+        self.undo.is_armed = false;
         self.count.undos += 1;
         self.departed = 0;
-        self.set_phase(Phase::Open, now);
+        if self.phase != Phase::Open {
+            self.set_phase(Phase::Open, now);
+        }
         self.note(NoteKind::Undo, now, before, notes);
-        true
     }
 }

@@ -1,8 +1,8 @@
 //! How much of the window is used: when it may grow, and what idleness does to it.
 
 use super::Sender;
-use crate::cc::CongestionControl;
-use crate::tcp::stack::{GrowthGate, Reduction};
+use crate::cc::{CongestionControl, Phase};
+use crate::tcp::stack::{GrowthGate, IdleRestart};
 use crate::time::{Bytes, Time};
 
 impl Sender {
@@ -17,6 +17,7 @@ impl Sender {
         match self.stack.growth_gate {
             GrowthGate::Always => true,
             GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
+            GrowthGate::BelowSendWindow => self.control.cwnd <= self.send_window(),
             GrowthGate::RecentlyFull => {
                 if self.is_in_slow_start() {
                     self.control.cwnd < 2 * self.most_out
@@ -32,9 +33,12 @@ impl Sender {
     }
 
     /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
-    pub(super) fn on_window_used(&mut self) {
+    pub(super) fn on_window_used(&mut self, now: Time) {
         let out = self.board.outstanding();
         let is_full = self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
+        if self.stack.window_validation {
+            self.validate_window(out, is_full, now);
+        }
         if self.snd_una >= self.usage_end || is_full || (!self.window_full && out > self.most_out) {
             self.window_full = is_full;
             self.most_out = out;
@@ -42,27 +46,65 @@ impl Sender {
         }
     }
 
-    pub(super) fn restart_after_idle(&mut self, now: Time) {
-        let idle = now.since(self.last_sent);
-        if self.snd_nxt == 0 || !self.stack.idle_restart || idle <= self.rtt.timeout() {
+    /// RFC 2861 as Linux does it (`tcp_cwnd_application_limited`): after a timeout's worth of sending less than
+    /// the window allows, for want of data and not of buffer, halfway down to what was used.
+    fn validate_window(&mut self, out: Bytes, is_full: bool, now: Time) {
+        if is_full {
+            self.used = 0;
+            self.used_since = now;
             return;
         }
-        let initial = u64::from(self.stack.initial_window) * u64::from(self.control.mss);
-        let restart = initial.min(self.control.cwnd);
-        let mut remaining = idle.saturating_sub(self.rtt.timeout());
-        match self.stack.reduction {
-            // Linux halves once for every timeout of idleness.
-            Reduction::RateHalving | Reduction::Prr => loop {
-                self.control.cwnd = (self.control.cwnd / 2).max(restart);
-                if remaining < self.rtt.timeout() || self.control.cwnd == restart {
-                    break;
-                }
-                remaining = remaining.saturating_sub(self.rtt.timeout());
-            },
-            Reduction::Immediate | Reduction::FreeBsd => self.control.cwnd = restart,
+        self.used = self.used.max(out);
+        let is_starved = self.write_end - self.snd_una < self.send_buffer;
+        if now.since(self.used_since) < self.rtt.timeout() || self.algorithm.owns_window() {
+            return;
         }
+        if self.phase == Phase::Open && is_starved {
+            let mss = u64::from(self.control.mss);
+            let used = self.used.max(u64::from(self.stack.restart_window) * mss);
+            if used < self.control.cwnd {
+                self.remember_window();
+                self.control.cwnd = self.whole_segments((self.control.cwnd + used) / 2);
+            }
+            self.used = 0;
+        }
+        self.used_since = now;
+    }
+
+    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`).
+    fn remember_window(&mut self) {
+        let three_quarters = self.whole_segments(self.control.cwnd / 2 + self.control.cwnd / 4);
+        self.control.ssthresh = self.control.ssthresh.max(three_quarters);
+    }
+
+    fn whole_segments(&self, bytes: Bytes) -> Bytes {
         let mss = u64::from(self.control.mss);
-        self.control.cwnd = (self.control.cwnd / mss * mss).max(mss);
+        (bytes / mss * mss).max(mss)
+    }
+
+    pub(super) fn restart_after_idle(&mut self, now: Time) {
+        let idle = now.since(self.last_sent);
+        let timeout = self.rtt.timeout();
+        if self.snd_nxt == 0 || idle <= timeout || self.algorithm.owns_window() {
+            return;
+        }
+        let restart = u64::from(self.stack.restart_window) * u64::from(self.control.mss);
+        let restart = restart.min(self.control.cwnd);
+        match self.stack.idle_restart {
+            IdleRestart::Keep => return,
+            IdleRestart::Restart => self.control.cwnd = restart,
+            IdleRestart::Halve => {
+                self.remember_window();
+                let mut remaining = idle.saturating_sub(timeout);
+                while !remaining.is_zero() && self.control.cwnd > restart {
+                    self.control.cwnd /= 2;
+                    remaining = remaining.saturating_sub(timeout);
+                }
+                self.control.cwnd = self.whole_segments(self.control.cwnd.max(restart));
+            }
+        }
+        self.used = 0;
+        self.used_since = now;
         self.algorithm.on_idle_restart(now, idle, &mut self.control);
     }
 }
