@@ -19,7 +19,9 @@ __all__ = ["link_names", "resolve", "unresolve"]
 FORMAT = 1
 _MTU = 1500
 # Applications that send datagrams; every other one speaks TCP.
-_OVER_UDP = frozenset({"voip"})
+_OVER_UDP = frozenset({"voip", "voip-onoff", "udp-cbr", "ping"})
+# Applications whose users wait for answers.
+_EXCHANGES = frozenset({"web", "web-probe", "transfers", "request-response"})
 _Row = TypeVar("_Row", registry.Card, registry.Stack)
 _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz")
 
@@ -395,12 +397,18 @@ class _Resolver:
         over_tcp = [
             name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app not in _OVER_UDP
         ]
+        exchanges, echoes = (
+            [name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app in apps]
+            for apps in (_EXCHANGES, {"ping"})
+        )
         queues = [hop.name for hop in self.hops if hop.rate is not None]
         out: dict[str, Any] = {}
         for key, everything, known, what in (
             ("segments", over_tcp, self.names, "flow"),
             ("polls", over_tcp, self.names, "flow"),
             ("packets", self.names, self.names, "flow"),
+            ("requests", exchanges, self.names, "flow"),
+            ("echoes", echoes, self.names, "flow"),
             ("queue_polls", queues, [hop.name for hop in self.hops], "link"),
             ("queues", queues, [hop.name for hop in self.hops], "link"),
             ("drops", queues, [hop.name for hop in self.hops], "link"),
@@ -415,7 +423,12 @@ class _Resolver:
                 if name not in known:
                     self.problem(f"{place}[{index}]", f"there is no {what} {name}", _choices(name, known), value=name)
                 elif name not in everything:
-                    reason = "runs over UDP and has no TCP state" if what == "flow" else "has no rate and so no queue"
+                    reason = {
+                        "requests": "makes no requests",
+                        "echoes": "sends no echo requests",
+                        "segments": "runs over UDP and has no TCP state",
+                        "polls": "runs over UDP and has no TCP state",
+                    }.get(key, "has no rate and so no queue")
                     self.problem(f"{place}[{index}]", f"{what} {name} {reason}", "Remove it", value=name)
             out[key] = list(names)
         self.places |= {
@@ -620,7 +633,7 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
         )
     randomness = resolved.get("randomness") or {}
     given = resolved.get("instruments") or {}
-    words = ("segments", "polls", "queue_polls", "queues", "drops", "packets")
+    words = ("segments", "polls", "queue_polls", "queues", "drops", "packets", "requests", "echoes")
     return lean(
         name=resolved.get("name") or None,
         seed=resolved["seed"],

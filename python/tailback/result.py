@@ -37,7 +37,18 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-__all__ = ["EVENTS", "FATES", "KINDS", "PHASES", "REASONS", "Result", "demand_writable", "open_result"]
+__all__ = [
+    "ANSWERS",
+    "EVENTS",
+    "EXCHANGES",
+    "FATES",
+    "KINDS",
+    "PHASES",
+    "REASONS",
+    "Result",
+    "demand_writable",
+    "open_result",
+]
 
 #: Version of the folder's layout.
 FORMAT = 1
@@ -53,6 +64,11 @@ PHASES = ("open", "disorder", "cwr", "recovery", "loss")
 #: What became of a packet, by code.
 FATES = ("received", "dropped", "in-transit")
 
+#: What kind of exchange a row of `requests` is, by code.
+EXCHANGES = ("web", "probe", "transfer", "request")
+#: What became of it, by code.
+ANSWERS = ("answered", "abandoned", "waiting")
+
 _NONE = 255
 _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("queue", "event"): EVENTS,
@@ -61,6 +77,8 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("segments", "phase"): PHASES,
     ("polls", "phase"): PHASES,
     ("packets", "fate"): FATES,
+    ("requests", "kind"): EXCHANGES,
+    ("requests", "fate"): ANSWERS,
 }
 
 #: The instruments that fill a table; a table not listed here is always there.
@@ -71,6 +89,8 @@ _INSTRUMENTS = {
     "queue": ("queues", "drops"),
     "queue_polls": ("queue_polls",),
     "packets": ("packets",),
+    "requests": ("requests",),
+    "echoes": ("echoes",),
 }
 
 Array = npt.NDArray[Any]
@@ -108,6 +128,8 @@ class Result:
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
         #: Version, engine, seed and the like: by what and how this was made.
         self.meta: dict[str, Any] = dict(meta or _meta(self.resolved))
+        #: What the run allowed although it was probably not meant, such as load above capacity.
+        self.meta["warnings"] = [str(warning) for warning in names.get("warnings", self.meta.get("warnings", []))]
         self.meta["internals_names"] = [str(name) for name in names.get("internals_names", [])]
 
     @classmethod

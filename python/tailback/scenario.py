@@ -464,6 +464,10 @@ class Instruments(_Part):
     drops: _Names = ()
     #: Flows of which every packet's one-way delay is logged.
     packets: _Names = ()
+    #: Flows of which every exchange (web session, fetch, transfer, request) is timed.
+    requests: _Names = ()
+    #: Flows of which every echo request is timed (`ping`).
+    echoes: _Names = ()
     #: Record from here,
     from_: Duration = Field(default=Duration(0), alias="from")
     #: until here; `None`: to the end.

@@ -38,6 +38,7 @@ fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>, start_ps: u64) -> FlowSpec
         back_route: None,
         start_ps,
         stop_ps: None,
+        again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
     }
@@ -71,6 +72,7 @@ fn main() {
         receiver_stack: None,
         cc,
         cc_params: Params::new(),
+        cc_turns: Vec::new(),
         stack_params: Params::new(),
         send_buffer: Some(64 << 20),
         receive_buffer: Some(64 << 20),

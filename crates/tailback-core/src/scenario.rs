@@ -195,11 +195,25 @@ pub struct FlowSpec {
     /// When it stops; `None`: at the end of the run.
     #[serde(default)]
     pub stop_ps: Option<u64>,
+    /// Further times during which it is on, after the first and in order.
+    #[serde(default)]
+    pub again: Vec<Period>,
     /// What it does.
     pub app: AppSpec,
     /// TCP settings; absent for applications over UDP.
     #[serde(default)]
     pub tcp: Option<TcpSpec>,
+}
+
+/// A time during which a flow is on.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Period {
+    /// From here,
+    pub start_ps: u64,
+    /// until here; `None`: to the end of the run.
+    #[serde(default)]
+    pub stop_ps: Option<u64>,
 }
 
 /// An application by its registry name.
@@ -227,6 +241,9 @@ pub struct TcpSpec {
     /// Its parameters.
     #[serde(default)]
     pub cc_params: Params,
+    /// Further algorithms: the flow's connections use `cc` and these in turn.
+    #[serde(default)]
+    pub cc_turns: Vec<CcSpec>,
     /// Fields of the stack profile set differently for this flow (sender and receiver).
     #[serde(default)]
     pub stack_params: Params,
@@ -239,6 +256,17 @@ pub struct TcpSpec {
     /// Largest IP packet in bytes.
     #[serde(default = "default_mtu")]
     pub mtu: u32,
+}
+
+/// A congestion control by its registry name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CcSpec {
+    /// Registry name.
+    pub cc: String,
+    /// Its parameters.
+    #[serde(default)]
+    pub cc_params: Params,
 }
 
 fn default_mtu() -> u32 {
@@ -276,6 +304,10 @@ pub struct Instruments {
     pub drops: Vec<String>,
     /// Flows of which every packet's one-way delay is logged.
     pub packets: Vec<String>,
+    /// Flows of which every exchange (session, fetch, transfer, request) is timed.
+    pub requests: Vec<String>,
+    /// Flows of which every echo request is timed.
+    pub echoes: Vec<String>,
     /// Record from here,
     pub from_ps: u64,
     /// until here; `None`: to the end.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tailback_core::probe::{Column, Tables};
 
-/// `{table: {column: array}}`, and the text behind coded columns under `_names`.
+/// `{table: {column: array}}`, and under `_names` the text behind coded columns and the run's warnings.
 pub fn to_python(py: Python<'_>, recorded: Tables) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for table in recorded.tables {
@@ -17,6 +17,7 @@ pub fn to_python(py: Python<'_>, recorded: Tables) -> PyResult<Bound<'_, PyDict>
     }
     let names = PyDict::new(py);
     names.set_item("internals_names", PyList::new(py, recorded.internals_names)?)?;
+    names.set_item("warnings", PyList::new(py, recorded.warnings)?)?;
     all.set_item("_names", names)?;
     Ok(all)
 }

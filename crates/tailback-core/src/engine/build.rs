@@ -3,18 +3,17 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::network::{Ends, Flow};
-use crate::cc::registry as cc;
+use super::network::Flow;
+use super::seats::{Blueprint, Recipe};
 use crate::link::Link;
 use crate::params::unknown_name;
 use crate::rng::Stream;
-use crate::scenario::{FlowSpec, LinkSpec, QueueSpec, Scenario, ScenarioError, TcpSpec, WireSpec};
-use crate::tcp::endpoint::{Endpoint, Setup};
+use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, WireSpec};
 use crate::tcp::segment::{HEADERS, TIMESTAMP_OPTION};
 use crate::tcp::stack::Stack;
 use crate::time::{Duration, Time};
 use crate::traffic::registry as apps;
-use crate::traffic::{Application, Transport};
+use crate::traffic::{Application, Needs, Transport};
 
 /// The smallest IP packet every host must take (RFC 791), and the largest there is.
 const MTU_RANGE: (u32, u32) = (68, 65_535);
@@ -27,8 +26,9 @@ pub struct Parts {
     /// How many of `links` the scenario names; the rest hold packets for processing jitter.
     pub named_links: usize,
     pub flows: Vec<Flow>,
-    pub endpoints: Vec<Endpoint>,
     pub end: Time,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<String>,
 }
 
 pub fn refuse(
@@ -119,7 +119,7 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
 
     let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named };
     let mut flows = Vec::new();
-    let mut endpoints = Vec::new();
+    let mut loads = vec![0.0; named_links];
     for (number, spec) in scenario.flows.iter().enumerate() {
         let path = format!("flows[{number}]");
         let from = lookup(&nodes, "node", &spec.from, &format!("{path}.from"))?;
@@ -135,17 +135,27 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
         let mut route = graph.route(spec.route.as_deref(), from, to, &format!("{path}.route"), spec)?;
         let mut back =
             graph.route(spec.back_route.as_deref(), to, from, &format!("{path}.back_route"), spec)?;
+        let app_seed = Stream::named(scenario.seed, &format!("flow/{}/app", spec.name)).bits();
+        let app = apps::build(&spec.app.kind, &spec.app.params, &format!("{path}.app"), app_seed)?;
+        let needs = app.needs();
+        for (route, load) in [(&route, needs.load_bps[0]), (&back, needs.load_bps[1])] {
+            route.iter().for_each(|link| loads[*link as usize] += load);
+        }
         for (direction, route) in [("from", &mut route), ("to", &mut back)] {
             if scenario.randomness.processing_jitter_ps > 0 {
                 let name = format!("flow/{}/{direction}", spec.name);
-                links.push(jitter(name, scenario.randomness.processing_jitter_ps, scenario.seed)?);
+                let wire =
+                    WireSpec { jitter_ps: scenario.randomness.processing_jitter_ps, ..WireSpec::default() };
+                let built = hidden(name, Duration::ZERO, wire, scenario.seed);
+                links.push(built.map_err(|error| ScenarioError {
+                    field: "randomness.processing_jitter_ps".into(),
+                    ..error
+                })?);
                 route.insert(0, (links.len() - 1) as u32);
             }
         }
-        let app_seed = Stream::named(scenario.seed, &format!("flow/{}/app", spec.name)).bits();
-        let app = apps::build(&spec.app.kind, &spec.app.params, &format!("{path}.app"), app_seed)?;
-        let ends = match (app.transport(), &spec.tcp) {
-            (Transport::Udp, None) => Ends::Udp,
+        let plan = match (app.transport(), &spec.tcp) {
+            (Transport::Udp, None) => None,
             (Transport::Udp, Some(_)) => {
                 return Err(refuse(
                     format!("{path}.tcp"),
@@ -163,61 +173,105 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
                 ));
             }
             (Transport::Tcp, Some(tcp)) => {
-                let client = endpoints.len() as u32;
-                let [one, other] = connection(tcp, spec, &path, client, scenario.seed)?;
-                endpoints.push(one);
-                endpoints.push(other);
-                Ends::Tcp { client, server: client + 1 }
+                Some(Box::new(connection(tcp, spec, &needs, &path, scenario.seed)?))
             }
         };
-        let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
-        let shift = Stream::named(scenario.seed, &format!("flow/{}/start", spec.name)).duration_up_to(spread);
-        let stop = spec.stop_ps.map_or(Time::NEVER, Time::from_ps);
-        if stop != Time::NEVER && stop <= Time::from_ps(spec.start_ps) {
+        // A connection's path stands before everything else, in the place of the first link.
+        let mut paths = Vec::new();
+        if !needs.paths.is_empty() {
+            for (number, delay) in needs.paths.iter().enumerate() {
+                let pair = ["from", "to"].map(|direction| {
+                    let name = format!("flow/{}/path/{number}/{direction}", spec.name);
+                    hidden(name, *delay, WireSpec::default(), scenario.seed)
+                });
+                for link in pair {
+                    links.push(link?);
+                }
+                paths.push([links.len() as u32 - 2, links.len() as u32 - 1]);
+            }
+            route.insert(0, paths[0][0]);
+            back.insert(0, paths[0][1]);
+        }
+        let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
+        (flow.plan, flow.paths) = (plan, paths);
+        (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
+        flows.push(flow);
+    }
+    let mut warnings = Vec::new();
+    for (spec, load) in scenario.links.iter().zip(loads) {
+        if let Some(rate) = spec.rate_bps.filter(|rate| load > *rate as f64) {
+            warnings.push(format!(
+                "link {}: applications that do not adapt offer {:.3} Mbit/s of payload on average, more than its {:.3}",
+                spec.name,
+                load / 1e6,
+                rate as f64 / 1e6
+            ));
+        }
+    }
+    Ok(Parts { links, named_links, flows, end, warnings })
+}
+
+/// When a flow starts and stops, in turn.
+fn switches(spec: &FlowSpec, scenario: &Scenario, path: &str) -> Result<VecDeque<Time>, ScenarioError> {
+    let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
+    let shift = Stream::named(scenario.seed, &format!("flow/{}/start", spec.name)).duration_up_to(spread);
+    let first = Period { start_ps: spec.start_ps, stop_ps: spec.stop_ps };
+    let mut switches = VecDeque::new();
+    let mut free_from = Some(0);
+    for (number, period) in [first].iter().chain(&spec.again).enumerate() {
+        let at = |what: &str| match number {
+            0 => format!("{path}.{what}"),
+            _ => format!("{path}.again[{}].{what}", number - 1),
+        };
+        let (start, stop) = (period.start_ps, period.stop_ps);
+        if free_from.is_none_or(|free_from| start < free_from) {
             return Err(refuse(
-                format!("{path}.stop_ps"),
-                stop.as_ps(),
+                at("start_ps"),
+                start,
+                "the flow would start before the stop that precedes it",
+                "Stop it first, and list the times in order.",
+            ));
+        }
+        if stop.is_some_and(|stop| stop <= start) {
+            return Err(refuse(
+                at("stop_ps"),
+                stop.unwrap_or_default(),
                 "a flow must stop after it starts",
                 "Give a later stop.",
             ));
         }
-        if spec.start_ps >= scenario.duration_ps {
+        if start >= scenario.duration_ps {
             return Err(refuse(
-                format!("{path}.start_ps"),
-                spec.start_ps,
+                at("start_ps"),
+                start,
                 "the flow would start after the run ends",
                 "Start it earlier or run longer.",
             ));
         }
-        flows.push(Flow::new(route, back, app, ends, Time::from_ps(spec.start_ps) + shift, stop));
+        // The spread may carry a start beyond its stop, which then follows at once.
+        let start = Time::from_ps(start) + shift;
+        let start = switches.back().map_or(start, |stop: &Time| start.max(*stop));
+        switches.push_back(start);
+        switches.extend(stop.map(|stop| Time::from_ps(stop).max(start)));
+        free_from = stop;
     }
-    Ok(Parts { links, named_links, flows, endpoints, end })
+    Ok(switches)
 }
 
-/// An infinitely fast link that holds each packet for a random time without reordering.
-fn jitter(name: String, jitter_ps: u64, seed: u64) -> Result<Link, ScenarioError> {
-    let spec = LinkSpec {
-        name,
-        from: String::new(),
-        to: String::new(),
-        rate_bps: None,
-        delay_ps: 0,
-        tick_hz: None,
-        queue: QueueSpec::unlimited(),
-        wire: WireSpec { jitter_ps, ..WireSpec::default() },
-        ..LinkSpec::default()
-    };
+/// An infinitely fast link that the scenario does not name.
+fn hidden(name: String, delay: Duration, wire: WireSpec, seed: u64) -> Result<Link, ScenarioError> {
+    let spec = LinkSpec { name, delay_ps: delay.as_ps(), wire, ..LinkSpec::default() };
     Link::build(&spec, usize::MAX, seed)
-        .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
 }
 
+/// How a flow's connections are made, after everything about them was checked.
 fn connection(
     tcp: &TcpSpec,
     flow: &FlowSpec,
+    needs: &Needs,
     path: &str,
-    client: u32,
     seed: u64,
-) -> Result<[Endpoint; 2], ScenarioError> {
+) -> Result<[Blueprint; 2], ScenarioError> {
     let (low, high) = MTU_RANGE;
     if tcp.mtu < low || tcp.mtu > high {
         return Err(refuse(
@@ -255,33 +309,34 @@ fn connection(
         stacks.iter().all(|stack| stack.ecn),
     );
     let mss = tcp.mtu - HEADERS - if timestamps { TIMESTAMP_OPTION } else { 0 };
-    let make = |which: usize| -> Result<Endpoint, ScenarioError> {
+    let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
+    let make = |which: usize| -> Result<Blueprint, ScenarioError> {
         let mut stack = stacks[which].clone();
         (stack.sack, stack.timestamps, stack.window_scaling, stack.ecn) = (sack, timestamps, scaling, ecn);
         let name = if which == 0 { &tcp.stack } else { tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack) };
         let stream = format!("flow/{}/{}", flow.name, if which == 0 { "client" } else { "server" });
-        let algorithm = cc::build_preferring(
-            &tcp.cc,
-            &tcp.cc_params,
-            &format!("{path}.tcp"),
-            Stream::named(seed, &stream).bits(),
-            &preferred_variants(name),
-        )?;
-        let send_buffer = tcp.send_buffer.unwrap_or(stack.send_buffer);
-        let receive_buffer = tcp.receive_buffer.unwrap_or(stack.receive_buffer);
-        Ok(Endpoint::new(Setup {
+        let variants = preferred_variants(name);
+        let mut algorithms = vec![Recipe::new(&tcp.cc, &tcp.cc_params, &variants, &format!("{path}.tcp"))?];
+        for (turn, next) in tcp.cc_turns.iter().enumerate() {
+            let place = format!("{path}.tcp.cc_turns[{turn}]");
+            algorithms.push(Recipe::new(&next.cc, &next.cc_params, &variants, &place)?);
+        }
+        let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
+        if let Some(window) = needs.window {
+            // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
+            (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
+        }
+        let most = needs.window.unwrap_or(u64::MAX);
+        Ok(Blueprint {
             stack: Arc::new(stack),
-            algorithm,
             mss,
-            send_buffer,
-            receive_buffer,
-            peer: client + 1 - which as u32,
-        }))
+            send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
+            receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
+            algorithms,
+            seeds: Stream::named(seed, &stream),
+        })
     };
-    let one = make(0)?;
-    let mut other = make(1)?;
-    other.listen();
-    Ok([one, other])
+    Ok([make(0)?, make(1)?])
 }
 
 /// The variants of an algorithm that belong to a stack: its own name, then its system's.

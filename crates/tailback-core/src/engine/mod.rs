@@ -4,6 +4,7 @@ mod arena;
 mod build;
 mod network;
 pub mod schedule;
+mod seats;
 mod tables;
 
 use std::fmt;
@@ -102,6 +103,12 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     for flow in find("flow", "packets", &wanted.packets, &flow_names)? {
         flows[flow].some = true;
     }
+    for flow in find("flow", "requests", &wanted.requests, &flow_names)? {
+        flows[flow].requests = true;
+    }
+    for flow in find("flow", "echoes", &wanted.echoes, &flow_names)? {
+        flows[flow].echoes = true;
+    }
     for link in find("link", "queues", &wanted.queues, &link_names)? {
         links[link].every = true;
     }
@@ -129,7 +136,8 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
             "Give a later until, or none.",
         ));
     }
-    let is_off = !polls && flows.iter().chain(&links).all(|wanted| !wanted.every && !wanted.some);
+    let is_nothing = Wanted::default();
+    let is_off = !polls && flows.iter().chain(&links).all(|wanted| *wanted == is_nothing);
     if is_off {
         return Ok(None);
     }

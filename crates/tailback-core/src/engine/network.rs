@@ -1,36 +1,25 @@
 //! The network as arrays, and the run loop.
 //!
-//! Elements: links, endpoints, applications, the poll. Each has one armed wake. A link wakes when a packet
-//! arrives at its far end; an endpoint when a timer is due (its wake may be early, never late); an application
-//! at its start, its stop or when it asked to.
+//! Elements: links, applications, the poll, and the ends of connections, which come and go and so stand last. Each
+//! has one armed wake. A link wakes when a packet arrives at its far end; an end when a timer is due (its wake may
+//! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
+
+use std::collections::VecDeque;
 
 use super::arena::Arena;
 use super::build::Parts;
 use super::schedule::Schedule;
+use super::seats::{Blueprint, MOST_PAIRS, Seat, Seats, Tally, seat_of};
 use crate::link::{Host, Link, Watch};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason, Fate};
-use crate::tcp::endpoint::{Endpoint, State};
-use crate::tcp::segment::{Segment, ip_bytes};
+use crate::tcp::endpoint::State;
+use crate::tcp::segment::{NO_ROW, Segment, ip_bytes};
 use crate::tcp::sender::Note;
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::registry::App;
-use crate::traffic::{Application, Cue, Say, Side, Wish};
-
-/// How the two ends of a flow are joined.
-#[derive(Clone, Copy, Debug)]
-pub enum Ends {
-    /// A TCP connection between these endpoints.
-    Tcp {
-        /// Endpoint at the flow's `from`.
-        client: u32,
-        /// Endpoint at the flow's `to`.
-        server: u32,
-    },
-    /// Datagrams.
-    Udp,
-}
+use crate::traffic::{Application, Connection, Cue, Opening, Report, Say, Side, Wish};
 
 /// What a flow counted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,52 +29,70 @@ pub struct FlowCount {
     pub packets_dropped: u64,
     pub bytes_sent: Bytes,
     pub datagram_bytes_received: Bytes,
+    pub connections: u64,
+    pub connections_failed: u64,
 }
+
+/// Not a seat's address: the highest generation of the last seat.
+const NOBODY: u32 = u32::MAX;
 
 /// A flow.
 #[derive(Debug)]
 pub struct Flow {
-    route: Vec<u32>,
-    back: Vec<u32>,
-    app: App,
-    pub ends: Ends,
+    pub route: Vec<u32>,
+    pub back: Vec<u32>,
+    /// Links that take the place of the first on the route there and back, by the connection's path.
+    pub paths: Vec<[u32; 2]>,
+    pub app: App,
+    /// How its connections are made, client's end and server's; `None`: datagrams.
+    pub plan: Option<Box<[Blueprint; 2]>>,
     pub start: Time,
-    stop: Time,
+    /// Starts and stops to come, in turn.
+    pub switches: VecDeque<Time>,
+    pub wants_datagrams: bool,
+    /// Its congestion events are not listed.
+    pub is_crowd: bool,
+    is_on: bool,
     wake: Time,
-    has_started: bool,
     pub count: FlowCount,
     datagrams: u64,
+    /// The client's address of each connection, by the number the application gave it.
+    connections: Vec<u32>,
+    alive: u32,
+    /// The connection opened last.
+    latest: u32,
+    /// What the connections that are over have done.
+    pub past: Tally,
     pub finished: Time,
 }
 
 impl Flow {
-    pub fn new(route: Vec<u32>, back: Vec<u32>, app: App, ends: Ends, start: Time, stop: Time) -> Self {
+    pub fn new(app: App, route: Vec<u32>, back: Vec<u32>, switches: VecDeque<Time>) -> Self {
         Flow {
             route,
             back,
+            paths: Vec::new(),
             app,
-            ends,
-            start,
-            stop,
+            plan: None,
+            start: switches[0],
+            switches,
+            wants_datagrams: false,
+            is_crowd: false,
+            is_on: false,
             wake: Time::NEVER,
-            has_started: false,
             count: FlowCount::default(),
             datagrams: 0,
+            connections: Vec::new(),
+            alive: 0,
+            latest: NOBODY,
+            past: Tally::default(),
             finished: Time::NEVER,
         }
     }
 
     fn next_wake(&self) -> Time {
-        if self.has_started { self.wake.min(self.stop) } else { self.start }
+        self.switches.front().map_or(self.wake, |switch| self.wake.min(*switch))
     }
-}
-
-/// What an endpoint's application has been told.
-#[derive(Clone, Copy, Debug)]
-struct Told {
-    flow: u32,
-    is_server: bool,
-    state: State,
 }
 
 /// Polling, if any.
@@ -105,8 +112,9 @@ pub struct Network<P> {
     pub links: Vec<Link>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
-    pub endpoints: Vec<Endpoint>,
-    told: Vec<Told>,
+    pub seats: Seats,
+    /// Addresses of ends that are done, to see off after the event.
+    leaving: Vec<u32>,
     pub arena: Arena,
     fate: Fate,
     inbox: Vec<Packet>,
@@ -117,6 +125,7 @@ pub struct Network<P> {
     pub probe: P,
     polling: Polling,
     pub events: u64,
+    pub warnings: Vec<String>,
 }
 
 /// Lends the arena and the probe to a link while it works.
@@ -180,23 +189,15 @@ impl<P: Probe> Host for Lent<'_, P> {
 impl<P: Probe> Network<P> {
     pub fn new(parts: Parts, probe: P, polling: Polling) -> Self {
         let (links, flows) = (parts.links.len(), parts.flows.len());
-        let mut told = vec![Told { flow: 0, is_server: false, state: State::Closed }; parts.endpoints.len()];
-        for (number, flow) in parts.flows.iter().enumerate() {
-            if let Ends::Tcp { client, server } = flow.ends {
-                let flow = number as u32;
-                told[client as usize] = Told { flow, is_server: false, state: State::Closed };
-                told[server as usize] = Told { flow, is_server: true, state: State::Listen };
-            }
-        }
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
-            schedule: Schedule::new(links + parts.endpoints.len() + flows + 1),
+            schedule: Schedule::new(links + flows + 1),
             links: parts.links,
             named_links: parts.named_links,
             flows: parts.flows,
-            endpoints: parts.endpoints,
-            told,
+            seats: Seats::default(),
+            leaving: Vec::new(),
             arena: Arena::default(),
             fate: Fate::default(),
             inbox: Vec::new(),
@@ -206,6 +207,7 @@ impl<P: Probe> Network<P> {
             probe,
             polling,
             events: 0,
+            warnings: parts.warnings,
         };
         for flow in 0..flows {
             network.arm_flow(flow);
@@ -217,21 +219,21 @@ impl<P: Probe> Network<P> {
         network
     }
 
-    fn endpoint_element(&self, endpoint: u32) -> u32 {
-        self.links.len() as u32 + endpoint
-    }
     fn flow_element(&self, flow: usize) -> u32 {
-        (self.links.len() + self.endpoints.len() + flow) as u32
+        (self.links.len() + flow) as u32
     }
     fn poll_element(&self) -> u32 {
-        (self.links.len() + self.endpoints.len() + self.flows.len()) as u32
+        (self.links.len() + self.flows.len()) as u32
+    }
+    #[inline]
+    fn seat_element(&self, seat: usize) -> u32 {
+        (self.links.len() + self.flows.len() + 1 + seat) as u32
     }
 
     /// Run at most `most` events. True when the run is over.
     pub fn run(&mut self, most: u64) -> bool {
         let links = self.links.len() as u32;
-        let endpoints = links + self.endpoints.len() as u32;
-        let flows = endpoints + self.flows.len() as u32;
+        let seats = self.seat_element(0);
         for _ in 0..most {
             let Some((time, element)) = self.schedule.peek().filter(|(time, _)| *time < self.end) else {
                 self.now = self.end;
@@ -242,12 +244,15 @@ impl<P: Probe> Network<P> {
             self.events += 1;
             if element < links {
                 self.wake_link(element);
-            } else if element < endpoints {
-                self.wake_endpoint(element - links);
-            } else if element < flows {
-                self.wake_flow((element - endpoints) as usize);
+            } else if element >= seats {
+                self.wake_seat((element - seats) as usize);
+            } else if element < seats - 1 {
+                self.wake_flow((element - links) as usize);
             } else {
                 self.poll();
+            }
+            if !self.leaving.is_empty() {
+                self.see_off();
             }
         }
         false
@@ -326,105 +331,168 @@ impl<P: Probe> Network<P> {
         if P::WANTS {
             self.probe.received(self.now, segment.row);
         }
-        match flow.ends {
-            Ends::Udp => flow.count.datagram_bytes_received += u64::from(packet.bytes),
-            Ends::Tcp { .. } => {
-                let to = segment.to;
-                let end = &mut self.endpoints[to as usize];
-                if P::WANTS {
-                    self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, end, segment);
-                }
-                end.on_segment(segment, self.now, &mut self.notes);
-                self.arena.release(packet.slot);
-                self.after(to);
-                return;
+        if flow.plan.is_none() {
+            flow.count.datagram_bytes_received += u64::from(packet.bytes);
+            let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
+            let answers = flow.wants_datagrams;
+            self.arena.release(packet.slot);
+            if answers {
+                let side = if packet.is_reverse { Side::Client } else { Side::Server };
+                self.cue(packet.flow.0 as usize, side, cue);
             }
+            return;
         }
-        self.arena.release(packet.slot);
+        let seat = seat_of(segment.to);
+        if let Some(to) = self.seats.find(segment.to) {
+            if P::WANTS {
+                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
+            }
+            to.end.on_segment(segment, self.now, &mut self.notes);
+            self.arena.release(packet.slot);
+            self.after(seat);
+        } else {
+            // Its connection is over: TIME-WAIT holds no state.
+            self.arena.release(packet.slot);
+        }
     }
 
-    // ---------------------------------------------------------------- endpoints
+    // ---------------------------------------------------------------- ends of connections
 
-    fn wake_endpoint(&mut self, endpoint: u32) {
-        let end = &mut self.endpoints[endpoint as usize];
-        end.on_timer(self.now, &mut self.notes);
-        self.after(endpoint);
-        let element = self.endpoint_element(endpoint);
-        let next = self.endpoints[endpoint as usize].next_wake();
-        assert!(next > self.now, "endpoint {endpoint} wants to wake at {next:?}, which is not after now");
+    fn wake_seat(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        if it.call_at <= self.now {
+            it.call_at = Time::NEVER;
+            let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
+            self.cue(flow, side, Cue::Due(connection));
+        }
+        self.seats.at(seat).end.on_timer(self.now, &mut self.notes);
+        self.after(seat);
+        let element = self.seat_element(seat);
+        let next = self.seats.at(seat).next_wake();
+        assert!(next > self.now, "seat {seat} wants to wake at {next:?}, which is not after now");
         self.schedule.arm(element, next);
     }
 
-    /// Something happened at an endpoint: tell the application, send what may be sent, see to the timers.
+    /// Something happened at an end: tell the application, send what may be sent, see to the timers.
     #[inline]
-    fn after(&mut self, endpoint: u32) {
-        let told = self.told[endpoint as usize];
+    fn after(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        let has_news = it.listens || it.end.state() != it.state;
         if !self.notes.is_empty() {
-            self.congestion.extend(self.notes.drain(..).map(|note| (told.flow, note)));
+            self.list_notes(seat);
         }
-        if self.endpoints[endpoint as usize].state() != told.state {
-            self.tell_state(endpoint);
+        if has_news {
+            self.tell_progress(seat);
+            self.tell_state(seat);
         }
-        self.flush(endpoint);
-        let element = self.endpoint_element(endpoint);
-        let next = self.endpoints[endpoint as usize].next_wake();
+        self.flush(seat);
+        let element = self.seat_element(seat);
+        let next = self.seats.at(seat).next_wake();
         if self.schedule.armed_at(element).is_none_or(|armed| next < armed) {
             self.schedule.arm(element, next);
         }
     }
 
     #[cold]
-    fn tell_state(&mut self, endpoint: u32) {
-        let Told { flow, is_server, state: before } = self.told[endpoint as usize];
-        let end = &self.endpoints[endpoint as usize];
-        let state = end.state();
-        self.told[endpoint as usize].state = state;
-        let side = if is_server { Side::Server } else { Side::Client };
-        let is_done = end.is_done();
-        let peer_finished = end.receiver.is_finished();
+    fn list_notes(&mut self, seat: usize) {
+        let flow = self.seats.at(seat).flow;
+        match self.flows[flow as usize].is_crowd {
+            true => self.notes.clear(),
+            false => self.congestion.extend(self.notes.drain(..).map(|note| (flow, note))),
+        }
+    }
+
+    fn tell_progress(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        if !it.listens {
+            return;
+        }
+        let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
+        let received = it.end.receiver.delivered();
+        let has_received = received >= it.receive_mark;
+        let has_drained = it.wants_drained && it.end.sender.is_drained();
+        if has_received {
+            it.receive_mark = Bytes::MAX;
+        }
+        it.wants_drained &= !has_drained;
+        it.listens = it.receive_mark != Bytes::MAX || it.wants_drained;
+        if has_received {
+            self.cue(flow, side, Cue::Received(connection, received));
+        }
+        if has_drained {
+            self.cue(flow, side, Cue::Drained(connection));
+        }
+    }
+
+    fn tell_state(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        let (flow, side, connection, before) = (it.flow as usize, it.side, it.connection, it.state);
+        let state = it.end.state();
+        if state == before {
+            return;
+        }
+        it.state = state;
+        let address = it.address;
+        let (is_done, has_failed) = (it.end.is_done(), it.end.has_failed());
+        let peer_finished = it.end.receiver.is_finished();
         let peer_had_finished = matches!(before, State::CloseWait | State::LastAck | State::TimeWait);
         if before < State::Established && state >= State::Established {
-            self.cue(flow as usize, side, Cue::Established);
+            self.cue(flow, side, Cue::Established(connection));
         }
         if peer_finished && !peer_had_finished {
-            self.cue(flow as usize, side, Cue::PeerFinished);
+            self.cue(flow, side, Cue::PeerFinished(connection));
         }
         if is_done {
-            if side == Side::Client {
-                self.flows[flow as usize].finished = self.now;
+            self.leaving.push(address);
+            if !has_failed {
+                if side == Side::Client {
+                    self.flows[flow].finished = self.now;
+                }
+                self.cue(flow, side, Cue::Closed(connection));
             }
-            self.cue(flow as usize, side, Cue::Closed);
         }
     }
 
-    fn flush(&mut self, endpoint: u32) {
-        let Told { flow, is_server, .. } = self.told[endpoint as usize];
-        while let Some(segment) = self.endpoints[endpoint as usize].next_segment(self.now) {
-            let end = &self.endpoints[endpoint as usize];
+    #[inline]
+    fn flush(&mut self, seat: usize) {
+        let mut it = self.seats.at(seat);
+        while let Some(segment) = it.end.next_segment(self.now) {
+            let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
             if P::WANTS {
-                self.probe.segment(self.now, FlowId(flow), is_server, true, end, &segment);
+                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, &segment);
             }
-            let bytes = ip_bytes(&segment, end.stack().timestamps);
-            let ecn = if end.stack().ecn && segment.len > 0 { Ecn::Ect0 } else { Ecn::NotEct };
-            self.transmit(flow, is_server, segment, bytes, ecn);
+            let stack = it.end.stack();
+            let bytes = ip_bytes(&segment, stack.timestamps);
+            let ecn = if stack.ecn && segment.len > 0 { Ecn::Ect0 } else { Ecn::NotEct };
+            self.transmit(flow, is_server, first, 0, segment, bytes, ecn);
+            it = self.seats.at(seat);
         }
-        let state = self.endpoints[endpoint as usize].state();
-        if state != self.told[endpoint as usize].state {
-            self.tell_state(endpoint);
+        if it.end.state() != it.state {
+            self.tell_state(seat);
         }
     }
 
-    fn transmit(&mut self, number: u32, is_reverse: bool, mut segment: Segment, bytes: u32, ecn: Ecn) {
+    #[inline]
+    #[allow(clippy::too_many_arguments, reason = "a packet's particulars, each from another owner")]
+    fn transmit(
+        &mut self,
+        number: u32,
+        is_reverse: bool,
+        first: u32,
+        stream: u16,
+        mut segment: Segment,
+        bytes: u32,
+        ecn: Ecn,
+    ) {
         let flow = &mut self.flows[number as usize];
-        if P::WANTS && !is_reverse {
-            let index = flow.count.packets_sent;
-            segment.row = self.probe.sent(self.now, FlowId(number), index, bytes);
-        }
         if !is_reverse {
+            if P::WANTS {
+                let index = flow.count.packets_sent;
+                segment.row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
+            }
             flow.count.packets_sent += 1;
             flow.count.bytes_sent += u64::from(bytes);
         }
-        let first = if is_reverse { flow.back[0] } else { flow.route[0] };
         let packet = Packet {
             slot: self.arena.keep(segment),
             flow: FlowId(number),
@@ -437,6 +505,107 @@ impl<P: Probe> Network<P> {
         self.push(first, packet);
     }
 
+    /// Take a pair of seats for a new connection; false if there is none.
+    fn open(&mut self, number: usize, opening: Opening) -> bool {
+        let flow = &mut self.flows[number];
+        flow.count.connections += 1;
+        if self.seats.pairs() >= MOST_PAIRS {
+            flow.count.connections_failed += 1;
+            return false;
+        }
+        let address = self.seats.reserve();
+        let peer = address + 1;
+        let plan =
+            flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
+        let [mut client, mut server] =
+            [(0, peer), (1, address)].map(|(end, peer)| plan[end].endpoint(opening.turn, peer));
+        client.connect();
+        server.listen();
+        let place = opening.connection as usize;
+        if flow.connections.len() <= place {
+            flow.connections.resize(place + 1, NOBODY);
+        }
+        assert_eq!(flow.connections[place], NOBODY, "flow {number}: connection {place} is in use");
+        flow.connections[place] = address;
+        flow.alive += 1;
+        flow.latest = address;
+        flow.finished = Time::NEVER;
+        let firsts = match flow.paths.get(opening.path as usize) {
+            Some(links) => *links,
+            None => [flow.route[0], flow.back[0]],
+        };
+        let sit = |end, address, side, state, first| {
+            Box::new(Seat {
+                end,
+                address,
+                flow: number as u32,
+                connection: opening.connection,
+                side,
+                first,
+                state,
+                listens: false,
+                wants_drained: false,
+                receive_mark: Bytes::MAX,
+                call_at: Time::NEVER,
+                row: NO_ROW,
+            })
+        };
+        self.seats.sit(
+            sit(client, address, Side::Client, State::Closed, firsts[0]),
+            sit(server, peer, Side::Server, State::Listen, firsts[1]),
+        );
+        true
+    }
+
+    /// Free the pairs whose two ends are done, or one of whose ends gave up; no reset travels then.
+    fn see_off(&mut self) {
+        let mut next = 0;
+        while let Some(&address) = self.leaving.get(next) {
+            next += 1;
+            // The client's seat is the even one of the two.
+            let client = address & !1;
+            let Some(one) = self.seats.find(client) else { continue };
+            let (number, connection, row) = (one.flow as usize, one.connection, one.row);
+            let (is_done, has_failed) = (one.end.is_done(), one.end.has_failed());
+            let other = &self.seats.at(seat_of(client) + 1).end;
+            let has_failed = has_failed || other.has_failed();
+            if !(has_failed || is_done && other.is_done()) {
+                continue;
+            }
+            for seat in [seat_of(client), seat_of(client) + 1] {
+                let element = self.seat_element(seat);
+                self.schedule.disarm(element);
+            }
+            let [one, other] = self.seats.leave(client);
+            let flow = &mut self.flows[number];
+            flow.past.add(&one.end, &other.end);
+            flow.connections[connection as usize] = NOBODY;
+            flow.alive -= 1;
+            flow.count.connections_failed += u64::from(has_failed);
+            if P::WANTS {
+                self.probe.abandoned(row);
+            }
+            if has_failed {
+                self.cue(number, Side::Client, Cue::Failed(connection));
+            }
+            self.cue(number, Side::Client, Cue::Released(connection));
+        }
+        self.leaving.clear();
+    }
+
+    /// What a flow's connections have done until now.
+    pub fn tally(&self, number: usize) -> Tally {
+        let flow = &self.flows[number];
+        let mut tally = flow.past;
+        for &address in flow.connections.iter().filter(|address| **address != NOBODY) {
+            let seat = seat_of(address);
+            if let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) {
+                tally.add(&client.end, &server.end);
+            }
+        }
+        tally
+    }
+
     // ---------------------------------------------------------------- applications
 
     fn arm_flow(&mut self, flow: usize) {
@@ -447,13 +616,15 @@ impl<P: Probe> Network<P> {
 
     fn wake_flow(&mut self, number: usize) {
         let flow = &mut self.flows[number];
-        let cue = if !flow.has_started {
-            flow.has_started = true;
-            Cue::Start
-        } else if self.now >= flow.stop {
-            flow.stop = Time::NEVER;
-            flow.wake = Time::NEVER;
-            Cue::Stop
+        let cue = if flow.switches.front().is_some_and(|switch| *switch <= self.now) {
+            flow.switches.pop_front();
+            flow.is_on = !flow.is_on;
+            if flow.is_on {
+                Cue::Start
+            } else {
+                flow.wake = Time::NEVER;
+                Cue::Stop
+            }
         } else {
             flow.wake = Time::NEVER;
             Cue::Wake
@@ -465,56 +636,128 @@ impl<P: Probe> Network<P> {
     fn cue(&mut self, number: usize, side: Side, cue: Cue) {
         let mut say = std::mem::take(&mut self.say);
         self.flows[number].app.step(side, cue, self.now, &mut say);
-        let mut wants_flush = false;
+        // What was asked of one connection takes effect together, before the next one is looked at.
+        let mut touched = None;
         for wish in say.wishes.drain(..) {
-            wants_flush |= self.grant(number, side, wish);
+            if let Some(seat) = self.grant(number, side, wish) {
+                if let Some(before) = touched.replace(seat).filter(|before| *before != seat) {
+                    self.after(before);
+                }
+            }
         }
         self.say = say;
-        if wants_flush {
-            if let Ends::Tcp { client, server } = self.flows[number].ends {
-                let endpoint = if side == Side::Client { client } else { server };
-                self.after(endpoint);
+        if let Some(seat) = touched {
+            self.after(seat);
+        }
+    }
+
+    /// The seat at this side of a connection, if it is alive.
+    fn seat(&self, number: usize, side: Side, connection: Connection) -> Option<usize> {
+        let address = self.flows[number].connections.get(connection as usize).copied()?;
+        (address != NOBODY).then(|| seat_of(address) + usize::from(side == Side::Server))
+    }
+
+    /// Do what the application wants; the seat, if its end may now have something to send or to tell. Wishes for a
+    /// connection that is over come to nothing.
+    fn grant(&mut self, number: usize, side: Side, wish: Wish) -> Option<usize> {
+        match wish {
+            Wish::WakeAt(time) => {
+                self.flows[number].wake = time;
+                self.arm_flow(number);
+                None
+            }
+            Wish::Datagram { bytes, stream } => {
+                let flow = &mut self.flows[number];
+                let segment = Segment { seq: flow.datagrams, ts_val: self.now, ..Segment::blank() };
+                flow.datagrams += 1;
+                self.send_datagram(number, side, segment, bytes, stream);
+                None
+            }
+            Wish::Reply { number: datagram, bytes } => {
+                let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
+                self.send_datagram(number, side, segment, bytes, 0);
+                None
+            }
+            Wish::Report(report) => {
+                if P::WANTS {
+                    self.report(number, report);
+                }
+                None
+            }
+            Wish::TurnAway => {
+                let count = &mut self.flows[number].count;
+                count.connections += 1;
+                count.connections_failed += 1;
+                None
+            }
+            Wish::Connect(opening) => {
+                if self.open(number, opening) {
+                    return self.seat(number, side, opening.connection);
+                }
+                self.cue(number, Side::Client, Cue::Failed(opening.connection));
+                self.cue(number, Side::Client, Cue::Released(opening.connection));
+                None
+            }
+            Wish::Write(connection, bytes) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).end.sender.write(bytes);
+                Some(seat)
+            }
+            Wish::WriteForever(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).end.sender.write_forever();
+                Some(seat)
+            }
+            Wish::Close { connection, discard } => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).end.sender.close(discard);
+                Some(seat)
+            }
+            Wish::TellReceived(connection, bytes) => {
+                let seat = self.seat(number, side, connection)?;
+                let it = self.seats.at(seat);
+                (it.receive_mark, it.listens) = (bytes, true);
+                Some(seat)
+            }
+            Wish::TellDrained(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                let it = self.seats.at(seat);
+                (it.wants_drained, it.listens) = (true, true);
+                Some(seat)
+            }
+            Wish::CallAt(connection, time) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).call_at = time;
+                Some(seat)
             }
         }
     }
 
-    /// Do what the application wants; true if the endpoint may now have something to send.
-    fn grant(&mut self, number: usize, side: Side, wish: Wish) -> bool {
-        let flow = &mut self.flows[number];
-        let end = match (flow.ends, side) {
-            (Ends::Tcp { client, .. }, Side::Client) => Some(&mut self.endpoints[client as usize]),
-            (Ends::Tcp { server, .. }, Side::Server) => Some(&mut self.endpoints[server as usize]),
-            (Ends::Udp, _) => None,
-        };
-        match (wish, end) {
-            (Wish::WakeAt(time), _) => {
-                flow.wake = time;
-                self.arm_flow(number);
-                false
+    fn send_datagram(&mut self, number: usize, side: Side, segment: Segment, bytes: u32, stream: u16) {
+        let flow = &self.flows[number];
+        let is_reverse = side == Side::Server;
+        let first = if is_reverse { flow.back[0] } else { flow.route[0] };
+        self.transmit(number as u32, is_reverse, first, stream, segment, bytes, Ecn::NotEct);
+    }
+
+    fn report(&mut self, number: usize, report: Report) {
+        let flow = FlowId(number as u32);
+        match report {
+            Report::Asked { connection, kind, bytes, turn } => {
+                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
+                let flow_count = self.flows[number].count.connections;
+                let turn =
+                    turn % self.flows[number].plan.as_ref().map_or(1, |plan| plan[0].algorithms.len() as u32);
+                let row = self.probe.asked(self.now, flow, flow_count - 1, kind, bytes, turn as u16);
+                self.seats.at(seat).row = row;
             }
-            (Wish::Datagram(bytes), _) => {
-                let segment = Segment { seq: flow.datagrams, ts_val: self.now, ..Segment::blank() };
-                flow.datagrams += 1;
-                self.transmit(number as u32, side == Side::Server, segment, bytes, Ecn::NotEct);
-                false
+            Report::Answered(connection) => {
+                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
+                let row = std::mem::replace(&mut self.seats.at(seat).row, NO_ROW);
+                self.probe.answered(self.now, row);
             }
-            (Wish::Connect, Some(end)) => {
-                end.connect();
-                true
-            }
-            (Wish::Write(bytes), Some(end)) => {
-                end.sender.write(bytes);
-                true
-            }
-            (Wish::WriteForever, Some(end)) => {
-                end.sender.write_forever();
-                true
-            }
-            (Wish::Close { discard }, Some(end)) => {
-                end.sender.close(discard);
-                true
-            }
-            (wish, None) => panic!("an application over datagrams asked for {wish:?}"),
+            Report::Pinged(datagram) => self.probe.pinged(self.now, flow, datagram),
+            Report::Ponged(datagram) => self.probe.ponged(self.now, flow, datagram),
         }
     }
 
@@ -523,9 +766,15 @@ impl<P: Probe> Network<P> {
     fn poll(&mut self) {
         for index in 0..self.polling.flows.len() {
             let number = self.polling.flows[index];
-            if let Ends::Tcp { client, server } = self.flows[number as usize].ends {
-                let received = self.endpoints[server as usize].receiver.delivered();
-                self.probe.poll_flow(self.now, FlowId(number), &self.endpoints[client as usize], received);
+            let flow = &self.flows[number as usize];
+            // The connection opened last, while it lasts.
+            let seat = seat_of(flow.latest);
+            let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) else {
+                continue;
+            };
+            if client.address == flow.latest {
+                let received = flow.past.bytes_received + server.end.receiver.delivered();
+                self.probe.poll_flow(self.now, FlowId(number), &client.end, flow.past.bytes_acked, received);
             }
         }
         for index in 0..self.polling.links.len() {

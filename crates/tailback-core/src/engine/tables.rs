@@ -1,6 +1,7 @@
 //! The tables every run leaves, whatever was recorded.
 
-use super::network::{Ends, Network};
+use super::network::Network;
+use super::seats::Tally;
 use crate::probe::{Column, Probe, Table, Tables};
 use crate::time::{Duration, Time};
 
@@ -19,6 +20,7 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
     let mut tables = Tables {
         tables: vec![flows(&network), links(&network), congestion(&network), engine(&network)],
         internals_names: Vec::new(),
+        warnings: std::mem::take(&mut network.warnings),
     };
     network.probe.finish(&mut tables);
     tables
@@ -26,12 +28,9 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
 
 fn flows<P: Probe>(network: &Network<P>) -> Table {
     let all = &network.flows;
-    let tcp = |flow: usize| match all[flow].ends {
-        Ends::Tcp { client, server } => {
-            Some((&network.endpoints[client as usize], &network.endpoints[server as usize]))
-        }
-        Ends::Udp => None,
-    };
+    let tallies: Vec<Option<Tally>> =
+        (0..all.len()).map(|flow| all[flow].plan.is_some().then(|| network.tally(flow))).collect();
+    let tcp = |flow: usize| tallies[flow].as_ref();
     let count = |get: &dyn Fn(usize) -> u64| Column::U64((0..all.len()).map(get).collect());
     let time = |get: &dyn Fn(usize) -> f64| Column::F64((0..all.len()).map(get).collect());
     Table {
@@ -42,38 +41,33 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
             ("packets_received", count(&|flow| all[flow].count.packets_received)),
             ("packets_dropped", count(&|flow| all[flow].count.packets_dropped)),
             ("bytes_sent", count(&|flow| all[flow].count.bytes_sent)),
-            ("bytes_acked", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.bytes_acked()))),
+            ("bytes_acked", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_acked))),
             (
                 "bytes_received",
-                count(&|flow| match tcp(flow) {
-                    Some((_, server)) => server.receiver.delivered(),
-                    None => all[flow].count.datagram_bytes_received,
+                count(&|flow| {
+                    tcp(flow).map_or(all[flow].count.datagram_bytes_received, |tcp| tcp.bytes_received)
                 }),
             ),
-            (
-                "segments_sent",
-                count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.segments_sent)),
-            ),
+            ("segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.segments_sent))),
             (
                 "segments_retransmitted",
-                count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.segments_retransmitted)),
+                count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.segments_retransmitted)),
             ),
-            ("recoveries", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.recoveries))),
-            ("timeouts", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.timeouts))),
-            ("undos", count(&|flow| tcp(flow).map_or(0, |(client, _)| client.sender.count.undos))),
+            ("recoveries", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.recoveries))),
+            ("timeouts", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.timeouts))),
+            ("undos", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.undos))),
             ("started_s", time(&|flow| seconds(all[flow].start))),
-            (
-                "established_s",
-                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| seconds(client.established_at()))),
-            ),
+            ("established_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| seconds(tcp.established_at)))),
             ("finished_s", time(&|flow| seconds(all[flow].finished))),
+            ("rtt_min_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.rtt_min)))),
+            ("srtt_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.srtt)))),
+            ("connections", count(&|flow| all[flow].count.connections)),
+            ("connections_failed", count(&|flow| all[flow].count.connections_failed)),
+            ("bytes_returned", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_returned))),
+            ("back_segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_sent))),
             (
-                "rtt_min_s",
-                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| span(client.sender.rtt.min()))),
-            ),
-            (
-                "srtt_s",
-                time(&|flow| tcp(flow).map_or(f64::NAN, |(client, _)| span(client.sender.rtt.srtt()))),
+                "back_segments_retransmitted",
+                count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_retransmitted)),
             ),
         ],
     }

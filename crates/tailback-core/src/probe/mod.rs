@@ -9,8 +9,9 @@ use crate::link::Watch;
 use crate::packet::{FlowId, Packet};
 use crate::queue::{Backlog, DropReason};
 use crate::tcp::endpoint::Endpoint;
-use crate::tcp::segment::Segment;
-use crate::time::Time;
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::time::{Bytes, Time};
+use crate::traffic::Exchange;
 
 /// One column.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +46,8 @@ pub struct Tables {
     pub tables: Vec<Table>,
     /// Names that the `internals` table's codes stand for.
     pub internals_names: Vec<&'static str>,
+    /// What is allowed but probably not meant, for people.
+    pub warnings: Vec<String>,
 }
 
 /// Sees the run. Every method defaults to nothing.
@@ -63,18 +66,40 @@ pub trait Probe {
         _segment: &Segment,
     ) {
     }
-    /// Polling time for a flow; `received` is the payload delivered in order at the other end.
-    fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _received: u64) {}
+    /// Polling time for a flow; `acked` is the payload its earlier connections had acknowledged, `received` what all
+    /// of them delivered in order at the other end.
+    fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _acked: Bytes, _received: Bytes) {}
     /// Polling time for a link.
     fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
     /// A packet of a flow enters the network; returns its row in the packets table, if it has one.
-    fn sent(&mut self, _now: Time, _flow: FlowId, _index: u64, _bytes: u32) -> u32 {
-        crate::tcp::segment::NO_ROW
+    fn sent(&mut self, _now: Time, _flow: FlowId, _index: u64, _bytes: u32, _stream: u16) -> u32 {
+        NO_ROW
     }
     /// The packet of that row arrived.
     fn received(&mut self, _now: Time, _row: u32) {}
     /// The packet of that row was dropped.
     fn lost(&mut self, _row: u32) {}
+    /// An exchange begins on a flow's connection of this number; returns its row in the requests table, if it has
+    /// one.
+    fn asked(
+        &mut self,
+        _now: Time,
+        _flow: FlowId,
+        _connection: u64,
+        _kind: Exchange,
+        _bytes: Bytes,
+        _turn: u16,
+    ) -> u32 {
+        NO_ROW
+    }
+    /// The exchange of that row is complete.
+    fn answered(&mut self, _now: Time, _row: u32) {}
+    /// The exchange of that row will never be.
+    fn abandoned(&mut self, _row: u32) {}
+    /// An echo request of a flow leaves.
+    fn pinged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
+    /// Its reply is back.
+    fn ponged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
     /// A queue event at a link.
     fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
     /// Does anybody watch this link's queue?

@@ -1,12 +1,15 @@
 //! The probe that records: one vector a column, flows and links chosen by the scenario.
 
+use std::collections::BTreeMap;
+
 use super::{Column, Probe, QueueEvent, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
 use crate::packet::FlowId;
 use crate::queue::Backlog;
 use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::{NO_ROW, Segment};
-use crate::time::{Duration, Time};
+use crate::time::{Bytes, Duration, Time};
+use crate::traffic::Exchange;
 
 macro_rules! columns {
     ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
@@ -69,20 +72,43 @@ columns! {
     /// One-way delays.
     Packets as "packets" {
         flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
+        stream: U16(u16),
     }
+}
+
+columns! {
+    /// Exchanges: what an application's user waits for.
+    Requests as "requests" {
+        t_s: F64(f64), flow: U32(u32), connection: U64(u64), kind: U8(u8), turn: U16(u16), bytes: U64(u64),
+        response_time_s: F64(f64), fate: U8(u8),
+    }
+}
+
+columns! {
+    /// Echo requests and the round trip of each.
+    Echoes as "echoes" { t_s: F64(f64), flow: U32(u32), number: U64(u64), rtt_s: F64(f64) }
 }
 
 const RECEIVED: u8 = 0;
 const DROPPED: u8 = 1;
 const IN_TRANSIT: u8 = 2;
 
+/// Fates of a request.
+const ANSWERED: u8 = 0;
+const ABANDONED: u8 = 1;
+const WAITING: u8 = 2;
+
 /// What a flow or link has recorded of it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// Flow: every segment. Link: every queue event.
     pub every: bool,
     /// Flow: every packet's one-way delay. Link: drops and marks.
     pub some: bool,
+    /// Flow: every exchange.
+    pub requests: bool,
+    /// Flow: every echo request.
+    pub echoes: bool,
 }
 
 /// The recording probe.
@@ -101,6 +127,10 @@ pub struct Recorder {
     queue: Queue,
     queue_polls: QueuePolls,
     packets: Packets,
+    requests: Requests,
+    echoes: Echoes,
+    // Rows of echo requests without a reply yet.
+    unanswered: BTreeMap<(u32, u64), usize>,
 }
 
 impl Recorder {
@@ -120,6 +150,9 @@ impl Recorder {
             queue: Queue::default(),
             queue_polls: QueuePolls::default(),
             packets: Packets::default(),
+            requests: Requests::default(),
+            echoes: Echoes::default(),
+            unanswered: BTreeMap::new(),
         }
     }
 
@@ -189,7 +222,7 @@ impl Probe for Recorder {
         );
     }
 
-    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, received: u64) {
+    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, acked: Bytes, received: Bytes) {
         if !self.is_on(now) {
             return;
         }
@@ -206,7 +239,7 @@ impl Probe for Recorder {
             rtt.timeout().as_secs_f64(),
             sender.in_flight(),
             sender.phase() as u8,
-            sender.bytes_acked(),
+            acked + sender.bytes_acked(),
             received,
             sender.count.segments_retransmitted,
             sender.count.duplicate_acks,
@@ -229,12 +262,12 @@ impl Probe for Recorder {
         }
     }
 
-    fn sent(&mut self, now: Time, flow: FlowId, index: u64, bytes: u32) -> u32 {
+    fn sent(&mut self, now: Time, flow: FlowId, index: u64, bytes: u32, stream: u16) -> u32 {
         if !self.flows[flow.0 as usize].some || !self.is_on(now) {
             return NO_ROW;
         }
         let row = self.packets.flow.len() as u32;
-        self.packets.push(flow.0, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT);
+        self.packets.push(flow.0, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT, stream);
         row
     }
 
@@ -248,6 +281,51 @@ impl Probe for Recorder {
     fn lost(&mut self, row: u32) {
         if row != NO_ROW {
             self.packets.fate[row as usize] = DROPPED;
+        }
+    }
+
+    fn asked(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        connection: u64,
+        kind: Exchange,
+        bytes: Bytes,
+        turn: u16,
+    ) -> u32 {
+        if !self.flows[flow.0 as usize].requests || !self.is_on(now) {
+            return NO_ROW;
+        }
+        let row = self.requests.flow.len() as u32;
+        self.requests.push(now.as_secs_f64(), flow.0, connection, kind as u8, turn, bytes, f64::NAN, WAITING);
+        row
+    }
+
+    fn answered(&mut self, now: Time, row: u32) {
+        if row != NO_ROW {
+            let row = row as usize;
+            self.requests.response_time_s[row] = now.as_secs_f64() - self.requests.t_s[row];
+            self.requests.fate[row] = ANSWERED;
+        }
+    }
+
+    fn abandoned(&mut self, row: u32) {
+        if row != NO_ROW {
+            self.requests.fate[row as usize] = ABANDONED;
+        }
+    }
+
+    fn pinged(&mut self, now: Time, flow: FlowId, number: u64) {
+        if self.flows[flow.0 as usize].echoes && self.is_on(now) {
+            self.unanswered.insert((flow.0, number), self.echoes.flow.len());
+            self.echoes.push(now.as_secs_f64(), flow.0, number, f64::NAN);
+        }
+    }
+
+    fn ponged(&mut self, now: Time, flow: FlowId, number: u64) {
+        // A duplicated reply finds its request answered.
+        if let Some(row) = self.unanswered.remove(&(flow.0, number)) {
+            self.echoes.rtt_s[row] = now.as_secs_f64() - self.echoes.t_s[row];
         }
     }
 
@@ -283,6 +361,8 @@ impl Probe for Recorder {
             self.queue.into_table(),
             self.queue_polls.into_table(),
             self.packets.into_table(),
+            self.requests.into_table(),
+            self.echoes.into_table(),
         ]);
         tables.internals_names = self.internals_names;
     }

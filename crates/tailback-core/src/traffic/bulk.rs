@@ -1,20 +1,33 @@
 //! A bulk transfer: one connection that always has data, until a time or a number of bytes.
 //!
 //! Law: writes without limit (or `bytes`), then closes. At the flow's stop time whatever has not been sent is
-//! dropped and the connection closes.
+//! dropped and the connection closes; each further start opens a new one.
 //! Source: iperf's TCP test; the greedy source of every study this project reproduces.
 
 use super::registry::Registered;
-use super::{Application, Cue, Say, Side, Transport, Wish};
+use super::slots::Slots;
+use super::{Application, Connection, Cue, Opening, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
 
+/// How much to transfer; zero: until the flow stops.
+pub(super) const BYTES: ParamSpec =
+    ParamSpec::whole("bytes", "B", 0, (0, 1 << 52), "Payload to transfer; 0 means until the flow stops.");
+
 /// A bulk transfer.
 #[derive(Clone, Debug)]
 pub struct Bulk {
-    // Zero: until the flow stops.
     bytes: Bytes,
+    // The last one may still be closing when the next start comes.
+    connections: Slots<()>,
+    current: Option<Connection>,
+}
+
+impl Bulk {
+    pub(super) fn of(bytes: Bytes) -> Self {
+        Bulk { bytes, connections: Slots::default(), current: None }
+    }
 }
 
 impl Registered for Bulk {
@@ -25,17 +38,11 @@ impl Registered for Bulk {
         source: "iperf TCP test",
         differs: &[],
         live_twin: Some("tailback socket application"),
-        params: &[ParamSpec::whole(
-            "bytes",
-            "B",
-            0,
-            (0, 1 << 52),
-            "Payload to transfer; 0 means until the flow stops.",
-        )],
+        params: &[BYTES],
     };
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
-        Ok(Bulk { bytes: given.whole("bytes") })
+        Ok(Bulk::of(given.whole("bytes")))
     }
 }
 
@@ -43,16 +50,30 @@ impl Application for Bulk {
     fn step(&mut self, side: Side, cue: Cue, _now: Time, say: &mut Say) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
-                say.want(Wish::Connect);
+                let connection = self.connections.keep(());
+                self.current = Some(connection);
+                say.want(Wish::Connect(Opening { connection, ..Opening::default() }));
                 if self.bytes > 0 {
-                    say.want(Wish::Write(self.bytes));
-                    say.want(Wish::Close { discard: false });
+                    say.want(Wish::Write(connection, self.bytes));
+                    say.want(Wish::Close { connection, discard: false });
                 } else {
-                    say.want(Wish::WriteForever);
+                    say.want(Wish::WriteForever(connection));
                 }
             }
-            (Side::Client, Cue::Stop) => say.want(Wish::Close { discard: true }),
-            (Side::Server, Cue::PeerFinished) => say.want(Wish::Close { discard: false }),
+            (Side::Client, Cue::Stop) => {
+                if let Some(connection) = self.current.take() {
+                    say.want(Wish::Close { connection, discard: true });
+                }
+            }
+            (Side::Client, Cue::Released(connection)) => {
+                self.connections.release(connection);
+                if self.current == Some(connection) {
+                    self.current = None;
+                }
+            }
+            (Side::Server, Cue::PeerFinished(connection)) => {
+                say.want(Wish::Close { connection, discard: false });
+            }
             _ => {}
         }
     }

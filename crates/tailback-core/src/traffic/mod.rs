@@ -1,60 +1,167 @@
 //! Applications: told what happened, they say what they want. No sockets, no clock; simulated and real sockets
 //! run the same code.
+//!
+//! An application numbers its connections itself, from zero and densely, and may use a number again once it is
+//! told [`Cue::Released`].
 
 pub mod bulk;
+pub mod draws;
+pub mod ftp;
+pub mod hftp;
+pub mod packmime;
+pub mod ping;
 pub mod registry;
+pub mod request_response;
+pub mod slots;
+pub mod transfers;
+pub mod udp_cbr;
 pub mod voip;
+pub mod voip_onoff;
+pub mod web;
+pub mod web_probe;
 
-use crate::time::{Bytes, Time};
+use crate::time::{Bytes, Duration, Time};
 
 /// Which end of the flow is spoken to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The end at the flow's `from`: it opens the connection.
+    /// The end at the flow's `from`: it opens connections.
     Client,
     /// The end at the flow's `to`.
     Server,
 }
 
+/// A connection of a flow, by the number its application gave it.
+pub type Connection = u32;
+
 /// What happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cue {
-    /// The flow's start time has come.
+    /// A start time of the flow has come.
     Start,
     /// The time asked for with [`Wish::WakeAt`] has come.
     Wake,
-    /// The flow's stop time has come.
+    /// A stop time of the flow has come.
     Stop,
     /// The connection is established.
-    Established,
-    /// In-order payload arrived; so many bytes altogether.
-    Received(Bytes),
-    /// Everything written so far is acknowledged.
-    Drained,
+    Established(Connection),
+    /// The time asked for with [`Wish::CallAt`] has come.
+    Due(Connection),
+    /// As much as [`Wish::TellReceived`] asked for has arrived in order; so many bytes altogether.
+    Received(Connection, Bytes),
+    /// Everything written is acknowledged, as [`Wish::TellDrained`] asked.
+    Drained(Connection),
     /// The peer finished sending.
-    PeerFinished,
-    /// Both directions are finished.
-    Closed,
+    PeerFinished(Connection),
+    /// This end has finished both directions.
+    Closed(Connection),
+    /// An end gave up, or the connection was never let in. Told to the client.
+    Failed(Connection),
+    /// Both ends are gone and the number is free. Told to the client, once for each [`Wish::Connect`].
+    Released(Connection),
+    /// A datagram arrived, to applications whose [`Needs::datagrams`] says so.
+    Datagram {
+        /// Its number.
+        number: u64,
+        /// Its IP length.
+        bytes: u32,
+    },
+}
+
+/// How a connection is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Opening {
+    /// Its number, free now.
+    pub connection: Connection,
+    /// Which of the flow's congestion controls it uses, counted through and round again.
+    pub turn: u32,
+    /// Which of [`Needs::paths`] it takes; 0 if there are none.
+    pub path: u32,
 }
 
 /// What the application wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// Open the connection.
-    Connect,
+    /// Open a connection.
+    Connect(Opening),
+    /// Count a connection as failed that was never opened.
+    TurnAway,
     /// Send so many bytes more.
-    Write(Bytes),
+    Write(Connection, Bytes),
     /// Always have data to send.
-    WriteForever,
+    WriteForever(Connection),
     /// Finish sending; `discard` drops what has not been sent yet.
     Close {
+        /// Where.
+        connection: Connection,
         /// Drop unsent data.
         discard: bool,
     },
-    /// Send one datagram of this IP length.
-    Datagram(u32),
-    /// Be told [`Cue::Wake`] then.
+    /// Be told [`Cue::Received`] once at least so many bytes altogether have arrived on this side.
+    TellReceived(Connection, Bytes),
+    /// Be told [`Cue::Drained`] once everything written on this side is acknowledged.
+    TellDrained(Connection),
+    /// Be told [`Cue::Due`] then, on this side.
+    CallAt(Connection, Time),
+    /// Send one datagram of this IP length, numbered by the flow.
+    Datagram {
+        /// IP length.
+        bytes: u32,
+        /// Which of several streams in the flow it belongs to, for the packets table.
+        stream: u16,
+    },
+    /// Send one datagram with a number already known: a reply.
+    Reply {
+        /// The number.
+        number: u64,
+        /// IP length.
+        bytes: u32,
+    },
+    /// Be told [`Cue::Wake`] then, instead of whenever was asked for before.
     WakeAt(Time),
+    /// A row for the tables.
+    Report(Report),
+}
+
+/// What an application measures itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// An exchange begins on a connection.
+    Asked {
+        /// Where.
+        connection: Connection,
+        /// What kind of exchange.
+        kind: Exchange,
+        /// Size of the object.
+        bytes: Bytes,
+        /// Turn of the congestion control in use.
+        turn: u32,
+    },
+    /// The exchange under way on a connection is complete.
+    Answered(Connection),
+    /// The echo request of this number leaves.
+    Pinged(u64),
+    /// Its reply is back.
+    Ponged(u64),
+}
+
+/// Kinds of exchange in the requests table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exchange {
+    /// A session of the web background.
+    Web = 0,
+    /// An object fetched by the web probe.
+    Probe = 1,
+    /// A file transfer.
+    Transfer = 2,
+    /// A request and its response on an open connection.
+    Request = 3,
+}
+
+impl Exchange {
+    /// The names in tables, in the order of the discriminants.
+    pub const NAMES: [&'static str; 4] = ["web", "probe", "transfer", "request"];
 }
 
 /// What an application says in answer to a cue, in order.
@@ -69,15 +176,36 @@ impl Say {
     pub fn want(&mut self, wish: Wish) {
         self.wishes.push(wish);
     }
+    /// Leave a row.
+    pub fn report(&mut self, report: Report) {
+        self.wishes.push(Wish::Report(report));
+    }
 }
 
 /// How an application's bytes travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// Over a TCP connection; the flow needs a `tcp` section.
+    /// Over TCP connections; the flow needs a `tcp` section.
     Tcp,
     /// Datagrams; the flow must not have a `tcp` section.
     Udp,
+}
+
+/// What an application needs from its host before it starts.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Needs {
+    /// Delays, one way, between the flow's ends and the network; each connection takes one of them both ways.
+    pub paths: Vec<Duration>,
+    /// Payload of a full segment, at most.
+    pub segment: Option<u32>,
+    /// Bytes that may be unacknowledged, at most, and buffers large enough for them.
+    pub window: Option<Bytes>,
+    /// It wants to see its datagrams, to answer them or to time them.
+    pub datagrams: bool,
+    /// So many short connections that the congestion table counts them without listing each event.
+    pub crowd: bool,
+    /// What it offers on average whatever the network does, in bit/s: with the flow's direction, and against it.
+    pub load_bps: [f64; 2],
 }
 
 /// An application.
@@ -86,4 +214,8 @@ pub trait Application {
     fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say);
     /// How its bytes travel.
     fn transport(&self) -> Transport;
+    /// What it needs.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 }

@@ -1,6 +1,6 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
-use super::{Application, Cue, Say, Side, Transport};
+use super::{Application, Cue, Needs, Say, Side, Transport};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
@@ -15,8 +15,9 @@ pub trait Registered: Application + Sized {
 
 macro_rules! applications {
     ($($module:ident :: $Name:ident),+ $(,)?) => {
-        /// Any registered application; calls dispatch by `match`.
+        /// Any registered application; calls dispatch by `match`. They differ in size, but a flow has only one.
         #[derive(Clone, Debug)]
+        #[allow(clippy::large_enum_variant, reason = "one application a flow")]
         pub enum App {
             $(
                 #[doc = concat!("See [`super::", stringify!($module), "`].")]
@@ -45,13 +46,27 @@ macro_rules! applications {
                     $(App::$Name(state) => state.transport(),)+
                 }
             }
+            fn needs(&self) -> Needs {
+                match self {
+                    $(App::$Name(state) => state.needs(),)+
+                }
+            }
         }
     };
 }
 
 applications! {
     bulk::Bulk,
+    ftp::Ftp,
+    hftp::Hftp,
+    transfers::Transfers,
+    request_response::RequestResponse,
+    web::Web,
+    web_probe::WebProbe,
     voip::Voip,
+    voip_onoff::VoipOnOff,
+    udp_cbr::UdpCbr,
+    ping::Ping,
 }
 
 /// Every application's card, in registry order.

@@ -1,65 +1,101 @@
-//! A phone call: constant-rate datagrams, one way, numbered.
+//! Phone calls: constant-rate datagrams, one way, numbered.
 //!
-//! Law: one packet of `packet_bytes` every `interval`, from start to stop.
+//! Law: each call sends one packet of `packet_bytes` every `interval`, from start to stop. The first call begins
+//! at the start, the others at random instants of the first interval.
 //! Source: G.711 with 20 ms framing: 160 B of speech + RTP 12 + UDP 8 + IPv4 20 = 200 B, 80 kbit/s at the IP
 //! layer (CAIA Technical Report 080818A section IV-A).
 
 use super::registry::Registered;
-use super::{Application, Cue, Say, Side, Transport, Wish};
+use super::{Application, Cue, Needs, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-/// A constant-rate call.
+/// How many calls a flow may carry.
+pub(super) const CALLS: ParamSpec =
+    ParamSpec::whole("calls", "", 1, (1, 10_000), "Calls side by side, each a stream of its own.");
+
+/// Constant-rate calls.
 #[derive(Clone, Debug)]
 pub struct Voip {
     interval: Duration,
     packet_bytes: u32,
-    next: Time,
+    // When in the interval each call sends, in order of time, and the call's number.
+    phases: Vec<(Duration, u16)>,
+    // The next packet: when its interval began, and whose turn it is.
+    began: Time,
+    turn: usize,
 }
 
 impl Registered for Voip {
     const CARD: Card = Card {
         name: "voip",
-        title: "G.711 call, one way",
-        law: "one packet of packet_bytes every interval",
+        title: "G.711 calls, one way",
+        law: "one packet of packet_bytes every interval, for each call",
         source: "G.711, 20 ms framing; CAIA Technical Report 080818A section IV-A",
         differs: &["no silence suppression"],
         live_twin: Some("tailback socket application"),
         params: &[
             ParamSpec::number("interval", "ms", 20.0, (0.001, 60_000.0), "Time between packets."),
             ParamSpec::whole("packet_bytes", "B", 200, (28, 65_535), "IP length of each packet."),
+            CALLS,
         ],
     };
 
-    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
+        let interval = Duration::from_secs_f64(given.number("interval") / 1e3);
+        let mut stream = Stream::named(seed, "phases");
+        let mut phases = vec![(Duration::ZERO, 0)];
+        phases.extend(
+            (1..given.whole("calls"))
+                .map(|call| (Duration::from_ps(stream.below(interval.as_ps().max(1))), call as u16)),
+        );
+        phases.sort();
         Ok(Voip {
-            interval: Duration::from_secs_f64(given.number("interval") / 1e3),
+            interval,
             packet_bytes: given.whole("packet_bytes") as u32,
-            next: Time::NEVER,
+            phases,
+            began: Time::NEVER,
+            turn: 0,
         })
+    }
+}
+
+impl Voip {
+    fn next(&self) -> Time {
+        if self.began == Time::NEVER { Time::NEVER } else { self.began + self.phases[self.turn].0 }
     }
 }
 
 impl Application for Voip {
     fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
         match (side, cue) {
-            (Side::Client, Cue::Start) => self.next = now,
-            (Side::Client, Cue::Stop) => self.next = Time::NEVER,
+            (Side::Client, Cue::Start) => (self.began, self.turn) = (now, 0),
+            (Side::Client, Cue::Stop) => self.began = Time::NEVER,
             (Side::Client, Cue::Wake) => {}
             _ => return,
         }
         // Due time, not wake time: a late host still sends every packet of the schedule.
-        while self.next <= now {
-            say.want(Wish::Datagram(self.packet_bytes));
-            self.next += self.interval;
+        while self.next() <= now {
+            say.want(Wish::Datagram { bytes: self.packet_bytes, stream: self.phases[self.turn].1 });
+            self.turn += 1;
+            if self.turn == self.phases.len() {
+                self.turn = 0;
+                self.began += self.interval;
+            }
         }
-        if self.next != Time::NEVER {
-            say.want(Wish::WakeAt(self.next));
+        if self.next() != Time::NEVER {
+            say.want(Wish::WakeAt(self.next()));
         }
     }
 
     fn transport(&self) -> Transport {
         Transport::Udp
+    }
+
+    fn needs(&self) -> Needs {
+        let rate = 8.0 * f64::from(self.packet_bytes) / self.interval.as_secs_f64();
+        Needs { load_bps: [rate * self.phases.len() as f64, 0.0], ..Needs::default() }
     }
 }

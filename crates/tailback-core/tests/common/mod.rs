@@ -18,6 +18,7 @@ pub fn tcp(cc: &str, stack: &str) -> TcpSpec {
         receiver_stack: None,
         cc: cc.into(),
         cc_params: Params::new(),
+        cc_turns: Vec::new(),
         stack_params: Params::new(),
         send_buffer: Some(64 << 20),
         receive_buffer: Some(64 << 20),
@@ -34,6 +35,7 @@ pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
         back_route: None,
         start_ps: 0,
         stop_ps: None,
+        again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
     }

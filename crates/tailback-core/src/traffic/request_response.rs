@@ -1,0 +1,145 @@
+//! Requests and responses on one open connection, as remote procedure calls make them.
+//!
+//! Law: on one connection the client sends `request_bytes`; the server answers `server_delay` later with
+//! `response_bytes`; the client asks again `think` after the last byte. The response time runs from the request's
+//! first byte written to the response's last byte received. The flow's `from` is the client.
+//! Source: netperf's TCP_RR test.
+
+use super::registry::Registered;
+use super::slots::Slots;
+use super::{Application, Connection, Cue, Exchange, Opening, Report, Say, Side, Transport, Wish};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// A client and a server that talk in turns.
+#[derive(Clone, Debug)]
+pub struct RequestResponse {
+    request: Bytes,
+    response: Bytes,
+    think: Duration,
+    server_delay: Duration,
+    // Zero: until the flow stops.
+    count: u64,
+    connections: Slots<()>,
+    current: Option<Connection>,
+    asked: u64,
+    answered: u64,
+}
+
+impl Registered for RequestResponse {
+    const CARD: Card = Card {
+        name: "request-response",
+        title: "Requests and responses",
+        law: "request, server_delay, response, think, and again, on one connection",
+        source: "netperf TCP_RR",
+        differs: &[],
+        live_twin: Some("netperf TCP_RR"),
+        params: &[
+            ParamSpec::whole("request_bytes", "B", 100, (1, 1 << 40), "Payload of a request."),
+            ParamSpec::whole("response_bytes", "B", 1000, (1, 1 << 40), "Payload of a response."),
+            ParamSpec::number("think", "ms", 0.0, (0.0, 3_600_000.0), "From a response to the next request."),
+            ParamSpec::number(
+                "server_delay",
+                "ms",
+                0.0,
+                (0.0, 3_600_000.0),
+                "From a request to its response.",
+            ),
+            ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        Ok(RequestResponse {
+            request: given.whole("request_bytes"),
+            response: given.whole("response_bytes"),
+            think: Duration::from_secs_f64(given.number("think") / 1e3),
+            server_delay: Duration::from_secs_f64(given.number("server_delay") / 1e3),
+            count: given.whole("count"),
+            connections: Slots::default(),
+            current: None,
+            asked: 0,
+            answered: 0,
+        })
+    }
+}
+
+impl RequestResponse {
+    fn ask(&mut self, connection: Connection, say: &mut Say) {
+        if self.count > 0 && self.asked >= self.count {
+            self.current = None;
+            return say.want(Wish::Close { connection, discard: false });
+        }
+        let kind = Exchange::Request;
+        say.report(Report::Asked { connection, kind, bytes: self.response, turn: self.asked as u32 });
+        self.asked += 1;
+        say.want(Wish::Write(connection, self.request));
+        say.want(Wish::TellReceived(connection, self.asked * self.response));
+    }
+
+    fn answer(&mut self, connection: Connection, say: &mut Say) {
+        self.answered += 1;
+        say.want(Wish::Write(connection, self.response));
+        say.want(Wish::TellReceived(connection, (self.answered + 1) * self.request));
+    }
+}
+
+impl Application for RequestResponse {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+        match (side, cue) {
+            (Side::Client, Cue::Start) => {
+                (self.asked, self.answered) = (0, 0);
+                let connection = self.connections.keep(());
+                self.current = Some(connection);
+                say.want(Wish::Connect(Opening { connection, ..Opening::default() }));
+            }
+            (Side::Client, Cue::Stop) => {
+                if let Some(connection) = self.current.take() {
+                    say.want(Wish::Close { connection, discard: true });
+                }
+            }
+            (Side::Client, Cue::Established(connection)) if self.current == Some(connection) => {
+                self.ask(connection, say);
+            }
+            (Side::Server, Cue::Established(connection)) => {
+                say.want(Wish::TellReceived(connection, self.request));
+            }
+            (Side::Server, Cue::Received(connection, _)) if self.current == Some(connection) => {
+                if self.server_delay.is_zero() {
+                    self.answer(connection, say);
+                } else {
+                    say.want(Wish::CallAt(connection, now + self.server_delay));
+                }
+            }
+            (Side::Server, Cue::Due(connection)) if self.current == Some(connection) => {
+                self.answer(connection, say);
+            }
+            (Side::Client, Cue::Received(connection, _)) if self.current == Some(connection) => {
+                say.report(Report::Answered(connection));
+                if self.think.is_zero() {
+                    self.ask(connection, say);
+                } else {
+                    say.want(Wish::CallAt(connection, now + self.think));
+                }
+            }
+            (Side::Client, Cue::Due(connection)) if self.current == Some(connection) => {
+                self.ask(connection, say);
+            }
+            (Side::Server, Cue::PeerFinished(connection)) => {
+                say.want(Wish::Close { connection, discard: false });
+            }
+            (Side::Client, Cue::Released(connection)) => {
+                self.connections.release(connection);
+                if self.current == Some(connection) {
+                    self.current = None;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+}

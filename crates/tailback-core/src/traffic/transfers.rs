@@ -1,0 +1,125 @@
+//! File transfers of one size, one after another, with pauses.
+//!
+//! Law: connect, send `bytes`, close; once all have arrived pause for a time uniform in [`idle_low`, `idle_high`],
+//! then the next transfer on a new connection, with the flow's next congestion control in turn. The time of a
+//! transfer runs from its first SYN to the arrival of its last byte.
+//! Source: repeated rsync downloads, 5 to 7 s apart, alternating between algorithms (CAIA Technical Report 110729A
+//! section III-A).
+//!
+//! Differs from the source: no rsync exchange precedes the data.
+
+use super::registry::Registered;
+use super::slots::Slots;
+use super::{Application, Connection, Cue, Exchange, Opening, Report, Say, Side, Transport, Wish};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::rng::Stream;
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// Transfers in sequence.
+#[derive(Clone, Debug)]
+pub struct Transfers {
+    bytes: Bytes,
+    // Zero: until the flow stops.
+    count: u64,
+    idle_s: (f64, f64),
+    connections: Slots<()>,
+    current: Option<Connection>,
+    turn: u32,
+    is_on: bool,
+    pauses: Stream,
+}
+
+impl Registered for Transfers {
+    const CARD: Card = Card {
+        name: "transfers",
+        title: "File transfers in sequence",
+        law: "transfers of `bytes`, a pause after each, the flow's algorithms in turn",
+        source: "CAIA Technical Report 110729A section III-A",
+        differs: &["no rsync exchange precedes the data"],
+        live_twin: Some("tailback socket application"),
+        params: &[
+            ParamSpec::whole("bytes", "B", 4_000_000, (0, 1 << 52), "Payload of each transfer."),
+            ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
+            ParamSpec::number("idle_low", "s", 5.0, (0.0, 86_400.0), "Shortest pause."),
+            ParamSpec::number("idle_high", "s", 7.0, (0.0, 86_400.0), "Longest pause."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
+        let idle_s = (given.number("idle_low"), given.number("idle_high"));
+        if idle_s.0 > idle_s.1 {
+            return Err(given.refuse("idle_low", "above idle_high", "Give at most idle_high"));
+        }
+        Ok(Transfers {
+            bytes: given.whole("bytes"),
+            count: given.whole("count"),
+            idle_s,
+            connections: Slots::default(),
+            current: None,
+            turn: 0,
+            is_on: false,
+            pauses: Stream::named(seed, "pauses"),
+        })
+    }
+}
+
+impl Transfers {
+    fn begin(&mut self, say: &mut Say) {
+        if !self.is_on || self.current.is_some() || self.count > 0 && u64::from(self.turn) >= self.count {
+            return;
+        }
+        let (bytes, turn) = (self.bytes, self.turn);
+        let connection = self.connections.keep(());
+        self.current = Some(connection);
+        self.turn += 1;
+        say.want(Wish::Connect(Opening { connection, turn, path: 0 }));
+        say.report(Report::Asked { connection, kind: Exchange::Transfer, bytes, turn });
+        say.want(Wish::Write(connection, bytes));
+        say.want(Wish::Close { connection, discard: false });
+    }
+
+    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, say: &mut Say) {
+        if self.current == Some(connection) {
+            self.current = None;
+            if is_answered {
+                say.report(Report::Answered(connection));
+            }
+            let (low, high) = self.idle_s;
+            let pause = low + (high - low) * self.pauses.uniform();
+            say.want(Wish::WakeAt(now + Duration::from_secs_f64(pause)));
+        }
+    }
+}
+
+impl Application for Transfers {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+        match (side, cue) {
+            (Side::Client, Cue::Start) => {
+                self.is_on = true;
+                self.begin(say);
+            }
+            (Side::Client, Cue::Wake) => self.begin(say),
+            (Side::Client, Cue::Stop) => {
+                self.is_on = false;
+                if let Some(connection) = self.current.take() {
+                    say.want(Wish::Close { connection, discard: true });
+                }
+            }
+            (Side::Server, Cue::PeerFinished(connection)) => {
+                // The close follows the last byte, and is all there is of an empty file.
+                self.finish(connection, true, now, say);
+                say.want(Wish::Close { connection, discard: false });
+            }
+            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, say),
+            (Side::Client, Cue::Released(connection)) => {
+                self.connections.release(connection);
+            }
+            _ => {}
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+}

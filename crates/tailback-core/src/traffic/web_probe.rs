@@ -1,0 +1,133 @@
+//! Web probe: one client that fetches objects of doubling size, one after another, and times each.
+//!
+//! Law: connect, request, response of `smallest` bytes, close; then twice as much, up to `largest`, and again from
+//! the beginning; `gap` between the end of one fetch and the next. The response time runs from the connection's
+//! first SYN to the last byte. The flow's `from` is the client: objects travel against the flow's direction.
+//! Source: the probe of studies of high-speed TCP's effect on web users: 1, 2, 4 … 128 KB in turn.
+//!
+//! Differs from the source: 1 KB is 1024 B; a connection for every object (the source does not say).
+
+use super::registry::Registered;
+use super::slots::Slots;
+use super::{Application, Connection, Cue, Exchange, Opening, Report, Say, Side, Transport, Wish};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Bytes, Duration, Time};
+
+/// The client and its server.
+#[derive(Clone, Debug)]
+pub struct WebProbe {
+    smallest: Bytes,
+    largest: Bytes,
+    request: Bytes,
+    gap: Duration,
+    connections: Slots<Bytes>,
+    size: Bytes,
+    turn: u32,
+    current: Option<Connection>,
+    is_on: bool,
+}
+
+impl Registered for WebProbe {
+    const CARD: Card = Card {
+        name: "web-probe",
+        title: "Web probe",
+        law: "objects of smallest, 2·smallest, 4·smallest … largest bytes in turn, each on its own connection",
+        source: "a client that continuously fetches 1 KB to 128 KB, as in simulation studies of web users",
+        differs: &["1 KB is 1024 B", "a connection for every object"],
+        live_twin: Some("tailback socket application"),
+        params: &[
+            ParamSpec::whole("smallest", "B", 1024, (0, 1 << 40), "First object."),
+            ParamSpec::whole("largest", "B", 131_072, (0, 1 << 40), "Last object, at most."),
+            ParamSpec::whole("request_bytes", "B", 300, (1, 1 << 30), "Payload of a request."),
+            ParamSpec::number("gap", "ms", 0.0, (0.0, 3_600_000.0), "From the end of one fetch to the next."),
+        ],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        let (smallest, largest) = (given.whole("smallest"), given.whole("largest"));
+        if smallest > largest {
+            return Err(given.refuse("smallest", "larger than largest", "Give at most largest"));
+        }
+        Ok(WebProbe {
+            smallest,
+            largest,
+            request: given.whole("request_bytes"),
+            gap: Duration::from_secs_f64(given.number("gap") / 1e3),
+            connections: Slots::default(),
+            size: smallest,
+            turn: 0,
+            current: None,
+            is_on: false,
+        })
+    }
+}
+
+impl WebProbe {
+    fn fetch(&mut self, say: &mut Say) {
+        let (bytes, turn) = (self.size, self.turn);
+        let connection = self.connections.keep(bytes);
+        self.current = Some(connection);
+        self.turn = self.turn.wrapping_add(1);
+        self.size = (2 * self.size).max(1);
+        if self.size > self.largest {
+            self.size = self.smallest;
+        }
+        say.want(Wish::Connect(Opening { connection, turn, path: 0 }));
+        say.report(Report::Asked { connection, kind: Exchange::Probe, bytes, turn });
+        say.want(Wish::Write(connection, self.request));
+        if bytes > 0 {
+            say.want(Wish::TellReceived(connection, bytes));
+        }
+    }
+
+    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, say: &mut Say) {
+        if self.current == Some(connection) {
+            self.current = None;
+            if is_answered {
+                say.report(Report::Answered(connection));
+            }
+            // Through the schedule even without a gap, so that a refusal cannot recurse.
+            say.want(Wish::WakeAt(now + self.gap));
+        }
+    }
+}
+
+impl Application for WebProbe {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+        match (side, cue) {
+            (Side::Client, Cue::Start) => {
+                self.is_on = true;
+                self.size = self.smallest;
+                if self.current.is_none() {
+                    self.fetch(say);
+                }
+            }
+            (Side::Client, Cue::Stop) => self.is_on = false,
+            (Side::Client, Cue::Wake) if self.is_on && self.current.is_none() => self.fetch(say),
+            (Side::Server, Cue::Established(connection)) => {
+                say.want(Wish::TellReceived(connection, self.request));
+            }
+            (Side::Server, Cue::Received(connection, _)) => {
+                let bytes = self.connections.get_mut(connection).map_or(0, |bytes| *bytes);
+                say.want(Wish::Write(connection, bytes));
+                say.want(Wish::Close { connection, discard: false });
+            }
+            (Side::Client, Cue::Received(connection, _)) => self.finish(connection, true, now, say),
+            (Side::Client, Cue::PeerFinished(connection)) => {
+                // Of an empty object the end is all there is to see.
+                self.finish(connection, true, now, say);
+                say.want(Wish::Close { connection, discard: false });
+            }
+            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, say),
+            (Side::Client, Cue::Released(connection)) => {
+                self.connections.release(connection);
+            }
+            _ => {}
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+}
