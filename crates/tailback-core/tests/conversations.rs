@@ -331,7 +331,7 @@ impl Talk {
 
     /// Let time pass until `until`, or until something is sent if `stop_when_sent`.
     fn pass(&mut self, until: Time, stop_when_sent: bool) {
-        while !(stop_when_sent && !self.sent.is_empty()) {
+        while !stop_when_sent || self.sent.is_empty() {
             let wake = self.end.next_wake();
             if wake > until {
                 self.now = self.now.max(until);

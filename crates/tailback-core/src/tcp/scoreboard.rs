@@ -15,6 +15,8 @@ const LOST: u8 = 2;
 const RETRANSMITTED: u8 = 4;
 const APP_LIMITED: u8 = 8;
 const FIN: u8 = 16;
+/// Counted as delivered, even if a timeout made us forget the SACK that said so.
+const DELIVERED: u8 = 32;
 
 /// One segment in flight.
 #[derive(Clone, Copy, Debug)]
@@ -252,10 +254,9 @@ impl Scoreboard {
 
     /// The last segment was retransmitted as a probe: it counts as in flight twice.
     pub fn on_probe(&mut self, now: Time, snd_nxt: u64) {
-        if let Some(number) = (self.base + self.segments.len() as u64).checked_sub(1) {
-            if self.segments[(number - self.base) as usize].flags & RETRANSMITTED == 0 {
-                self.retransmit(number, now, snd_nxt);
-            }
+        let Some(last) = self.segments.back() else { return };
+        if last.flags & (SACKED | LOST | RETRANSMITTED) == 0 {
+            self.retransmit(self.base + self.segments.len() as u64 - 1, now, snd_nxt);
         }
     }
 
@@ -337,7 +338,7 @@ impl Scoreboard {
             }
             self.leave(number, &segment);
             let held = &mut self.segments[index - 1];
-            held.flags = (held.flags & (APP_LIMITED | FIN)) | SACKED;
+            held.flags = (held.flags & (APP_LIMITED | FIN)) | SACKED | DELIVERED;
             self.sacked += u64::from(segment.len);
             self.sacked_segments += 1;
             if number >= self.frontier {
@@ -351,7 +352,9 @@ impl Scoreboard {
             }
             self.highest_sacked = self.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
-            self.deliver(&segment, now, rtt_min, delivery);
+            if segment.flags & DELIVERED == 0 {
+                self.deliver(&segment, now, rtt_min, delivery);
+            }
         }
     }
 
@@ -382,7 +385,9 @@ impl Scoreboard {
                 } else {
                     delivery.acked_retransmission = true;
                 }
-                self.deliver(&segment, now, rtt_min, delivery);
+                if segment.flags & DELIVERED == 0 {
+                    self.deliver(&segment, now, rtt_min, delivery);
+                }
             }
         }
         self.una = ack;
@@ -662,5 +667,126 @@ impl Scoreboard {
             .filter(|n| self.segments[(n - self.base) as usize].flags & SACKED != 0)
             .count();
         assert_eq!(self.sacked_above_frontier as usize, above);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MSS: u64 = 1000;
+
+    #[derive(Clone, Debug)]
+    enum Deed {
+        Send(u8),
+        Ack(u8),
+        // First segment above the head and length.
+        Sack(u8, u8),
+        Repair(u8),
+        Head,
+        Holes,
+        Fack,
+        SackedAbove,
+        Rack,
+        Probe,
+        Rescue,
+        Timeout(bool),
+        Stale,
+        Undo,
+    }
+
+    fn deed() -> impl Strategy<Value = Deed> {
+        prop_oneof![
+            6 => (1u8..12).prop_map(Deed::Send),
+            4 => (1u8..6).prop_map(Deed::Ack),
+            6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Deed::Sack(at, length)),
+            6 => (1u8..4).prop_map(Deed::Repair),
+            1 => Just(Deed::Head),
+            1 => Just(Deed::Holes),
+            2 => Just(Deed::Fack),
+            2 => Just(Deed::SackedAbove),
+            3 => Just(Deed::Rack),
+            1 => Just(Deed::Probe),
+            1 => Just(Deed::Rescue),
+            1 => any::<bool>().prop_map(Deed::Timeout),
+            1 => Just(Deed::Stale),
+            1 => Just(Deed::Undo),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn the_counters_agree_with_the_segments(deeds in prop::collection::vec(deed(), 0..300)) {
+            let mut board = Scoreboard::new(true);
+            let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
+            for deed in deeds {
+                now += Duration::from_ms(7);
+                match deed {
+                    Deed::Send(count) => for _ in 0..count {
+                        nxt += MSS;
+                        board.push(nxt, MSS as u32, false, now);
+                    },
+                    Deed::Ack(count) => {
+                        una = (una + u64::from(count) * MSS).min(nxt);
+                        let before = board.delivered();
+                        let delivery = board.on_ack(una, &[], now, Duration::from_ms(7));
+                        prop_assert_eq!(board.delivered() - before, delivery.delivered_bytes);
+                    }
+                    Deed::Sack(at, length) => {
+                        let start = una + u64::from(at) * MSS;
+                        let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
+                        if block.start < block.end {
+                            board.on_ack(una, &[block], now, Duration::from_ms(7));
+                        }
+                    }
+                    Deed::Repair(count) => for _ in 0..count {
+                        if let Some((range, _)) = board.next_repair() {
+                            prop_assert!(una <= range.start && range.end <= nxt);
+                            board.on_repaired(now, nxt);
+                        }
+                    },
+                    Deed::Head => drop(board.mark_head()),
+                    Deed::Holes => drop(board.mark_holes()),
+                    Deed::Fack => drop(board.mark_by_fack(3, MSS as u32)),
+                    Deed::SackedAbove => drop(board.mark_by_sacked_above(3)),
+                    Deed::Rack => drop(board.mark_by_rack(now, Duration::from_ms(2))),
+                    Deed::Probe => board.on_probe(now, nxt),
+                    Deed::Rescue => {
+                        let number = board.first_unrepaired_hole().or_else(|| board.highest_unsacked());
+                        if let Some(number) = number {
+                            board.on_rescued(number, now, nxt);
+                        }
+                    }
+                    Deed::Timeout(forget) => {
+                        board.mark_all(forget);
+                        prop_assert_eq!(board.in_flight(), 0);
+                    }
+                    Deed::Stale => drop(board.mark_stale(now)),
+                    Deed::Undo => board.unmark(),
+                }
+                board.assert_consistent();
+                prop_assert_eq!(board.outstanding(), nxt - una);
+                // Every segment is in flight at most twice: the original and its latest retransmission.
+                prop_assert!(board.in_flight() <= 2 * board.outstanding());
+                prop_assert!(board.delivered() <= nxt);
+                prop_assert!(board.delivered() >= una, "what is acknowledged was delivered");
+            }
+        }
+    }
+
+    #[test]
+    fn pipe_is_that_of_rfc6675_by_hand() {
+        // Ten in flight, the first lost, three SACKed: 10 - 3 - 1, and + 1 for the retransmission.
+        let mut board = Scoreboard::new(false);
+        for number in 1..=10 {
+            board.push(number * MSS, MSS as u32, false, Time::ZERO);
+        }
+        let now = Time::from_ms(100);
+        board.on_ack(0, &[Range { start: MSS, end: 4 * MSS }], now, Duration::MAX);
+        assert_eq!(board.mark_by_sacked_above(3), 1);
+        assert_eq!(board.in_flight(), 6 * MSS);
+        board.on_repaired(now, 10 * MSS);
+        assert_eq!(board.in_flight(), 7 * MSS);
     }
 }

@@ -1,0 +1,179 @@
+//! Liveness: whatever a path loses, reorders and duplicates, a connection delivers every byte and closes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tailback_core::cc::registry::build_preferring;
+use tailback_core::rng::Stream;
+use tailback_core::scenario::Params;
+use tailback_core::tcp::endpoint::{Endpoint, Setup};
+use tailback_core::tcp::segment::Segment;
+use tailback_core::tcp::stack::{Stack, profiles};
+use tailback_core::time::{Duration, Time};
+
+const MSS: u32 = 1000;
+
+/// What the pipe does to one packet in so many.
+#[derive(Clone, Copy, Debug)]
+struct Pipe {
+    loses: u64,
+    reorders: u64,
+    duplicates: u64,
+}
+
+struct Pair {
+    ends: [Endpoint; 2],
+    // In flight, by arrival and order of sending.
+    wire: BTreeMap<(Time, u64), (usize, Segment)>,
+    sent: u64,
+    now: Time,
+}
+
+impl Pair {
+    fn new(stack: &Stack, name: &str, cc: &str, pipe_seed: u64) -> Self {
+        let system = name.split('-').next().unwrap_or(name);
+        let end = |peer: u32| {
+            let algorithm =
+                build_preferring(cc, &Params::new(), "", pipe_seed, &[name, system]).expect("an algorithm");
+            let stack = Arc::new(stack.clone());
+            Endpoint::new(Setup {
+                stack,
+                algorithm,
+                mss: MSS,
+                send_buffer: 1 << 20,
+                receive_buffer: 1 << 18,
+                peer,
+            })
+        };
+        Pair { ends: [end(1), end(0)], wire: BTreeMap::new(), sent: 0, now: Time::ZERO }
+    }
+
+    fn flush(&mut self, from: usize, pipe: Pipe, chance: &mut Stream) {
+        let mut one_in = |n: u64| n > 0 && chance.bits() % n == 0;
+        while let Some(segment) = self.ends[from].next_segment(self.now) {
+            let sender = &self.ends[from].sender;
+            assert!(sender.in_flight() <= sender.snd_nxt() * 2, "more in flight than was ever sent twice");
+            if one_in(pipe.loses) {
+                continue;
+            }
+            let copies = if one_in(pipe.duplicates) { 2 } else { 1 };
+            for _ in 0..copies {
+                let late = if one_in(pipe.reorders) { Duration::from_ms(13) } else { Duration::ZERO };
+                self.sent += 1;
+                self.wire.insert((self.now + Duration::from_ms(20) + late, self.sent), (1 - from, segment));
+            }
+        }
+    }
+
+    /// Run until both ends are done; panics with what stands still.
+    fn run(&mut self, pipe: Pipe, seed: u64, bytes: u64) {
+        let mut chance = Stream::named(seed, "pipe");
+        let mut notes = Vec::new();
+        self.ends[1].listen();
+        self.ends[0].connect();
+        self.ends[0].sender.write(bytes);
+        self.ends[0].sender.close(false);
+        self.flush(0, pipe, &mut chance);
+        for _ in 0..2_000_000 {
+            if self.ends.iter().all(|end| end.is_done() || end.sender.is_fin_acked()) {
+                break;
+            }
+            let arrival = self.wire.first_key_value().map_or(Time::NEVER, |(key, _)| key.0);
+            let wakes = [self.ends[0].next_wake(), self.ends[1].next_wake()];
+            let next = arrival.min(wakes[0]).min(wakes[1]);
+            assert_ne!(next, Time::NEVER, "{} of {bytes} B, and nobody waits for anything", self.got());
+            assert!(next >= self.now, "time ran back");
+            self.now = next;
+            if arrival == next {
+                let (_, (to, segment)) = self.wire.pop_first().expect("an arrival");
+                self.ends[to].on_segment(&segment, self.now, &mut notes);
+                if to == 1 && self.ends[1].receiver.is_finished() {
+                    self.ends[1].sender.close(false);
+                }
+                self.flush(to, pipe, &mut chance);
+            } else {
+                let who = usize::from(wakes[0] != next);
+                self.ends[who].on_timer(self.now, &mut notes);
+                self.flush(who, pipe, &mut chance);
+                assert!(self.ends[who].next_wake() > self.now, "end {who} wakes for nothing");
+            }
+            for note in notes.drain(..) {
+                assert!(note.cwnd_after >= u64::from(MSS), "{note:?}");
+            }
+            assert!(self.ends[0].sender.control.cwnd >= u64::from(MSS));
+        }
+    }
+
+    fn got(&self) -> u64 {
+        self.ends[1].receiver.delivered()
+    }
+}
+
+fn deliver(name: &str, stack: &Stack, cc: &str, pipe: Pipe, seed: u64) {
+    let bytes = 300_500;
+    let mut pair = Pair::new(stack, name, cc, seed);
+    pair.run(pipe, seed, bytes);
+    let story = format!("{name} {cc} {pipe:?} seed {seed}: {} of {bytes} B at {:?}", pair.got(), pair.now);
+    if pair.ends[0].has_failed() {
+        // Six SYNs in a row may be lost; nothing else excuses.
+        assert!(pipe.loses > 0 && pair.got() == 0, "{story}");
+        return;
+    }
+    assert_eq!(pair.got(), bytes, "{story}");
+    assert_eq!(pair.ends[0].sender.bytes_acked(), bytes, "{story}");
+    assert!(pair.ends[1].receiver.is_finished(), "{story}");
+    assert!(pair.ends[0].sender.is_fin_acked() && pair.ends[1].sender.is_fin_acked(), "{story}");
+}
+
+const PIPES: [Pipe; 6] = [
+    Pipe { loses: 0, reorders: 0, duplicates: 0 },
+    Pipe { loses: 50, reorders: 0, duplicates: 0 },
+    Pipe { loses: 6, reorders: 0, duplicates: 0 },
+    Pipe { loses: 0, reorders: 5, duplicates: 9 },
+    Pipe { loses: 25, reorders: 7, duplicates: 11 },
+    Pipe { loses: 3, reorders: 3, duplicates: 3 },
+];
+
+#[test]
+fn every_stack_with_every_algorithm_delivers_and_closes() {
+    for profile in profiles() {
+        for card in tailback_core::cc::registry::cards() {
+            for (number, pipe) in PIPES.into_iter().enumerate() {
+                for round in 0..2 {
+                    deliver(profile.name, &profile.stack, card.name, pipe, 100 * number as u64 + round);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn so_does_every_mixture_of_detection_and_reduction() {
+    use tailback_core::scenario::Value;
+    for detection in ["duplicate-acks", "rfc6675", "fack", "rack"] {
+        for reduction in ["immediate", "freebsd", "rate-halving", "prr"] {
+            for sack in [true, false] {
+                for (field, value) in [
+                    ("ecn", Value::Flag(true)),
+                    ("timestamps", Value::Flag(false)),
+                    ("limited_transmit", Value::Flag(false)),
+                    ("rescue", Value::Flag(true)),
+                    ("burst_segments", Value::Number(8.0)),
+                    ("impatient", Value::Flag(true)),
+                    ("reassembly_limit", Value::Number(3.0)),
+                    ("prr_bound", Value::Name("slow-start".into())),
+                ] {
+                    let mut stack = Stack::named("linux", "").expect("a profile");
+                    let mut set = |name: &str, value: Value| stack.set(name, &value, "").expect("a field");
+                    set("detection", Value::Name(detection.into()));
+                    set("reduction", Value::Name(reduction.into()));
+                    set("sack", Value::Flag(sack));
+                    set(field, value);
+                    for pipe in PIPES {
+                        deliver("linux", &stack, "reno", pipe, 7);
+                    }
+                }
+            }
+        }
+    }
+}
