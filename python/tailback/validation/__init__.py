@@ -1,0 +1,49 @@
+"""The simulator against measured truth: a real Linux kernel, and ns-2, on one path.
+
+>>> from tailback.validation import compare_kernel
+>>> [case.algorithm for case in compare_kernel(["reno"], with_ensemble=False)]
+['reno']
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from tailback.validation import ns2, page
+from tailback.validation.compare import TARGETS, Case, Judgement, compare_kernel, compare_ns2
+from tailback.validation.measures import Measures, measure
+from tailback.validation.path import kernel_path, ns2_path
+
+__all__ = [
+    "TARGETS",
+    "Case",
+    "Judgement",
+    "Measures",
+    "compare_kernel",
+    "compare_ns2",
+    "kernel_path",
+    "measure",
+    "ns2_path",
+    "validate",
+]
+
+
+def validate(out: Path, *, with_ns2: bool = False) -> dict[str, Any]:
+    """Compare everything and write the page; returns what was found, fit for JSON.
+
+    `with_ns2` runs the ns-2 binary anew and keeps its measures in the package.
+    """
+    if with_ns2:
+        folder = Path(str(files("tailback.validation"))) / "truth"
+        ns2.write_csv(ns2.run_all(), folder / "ns2-2.35-ours.csv")
+    kernel, simulator = compare_kernel(), compare_ns2()
+    written = page.write(kernel, simulator, out)
+    return {
+        "targets": TARGETS,
+        "linux": [case.to_json() for case in kernel],
+        "ns2": [case.to_json() for case in simulator],
+        "page": written[0],
+        "figures": written[1:],
+    }
