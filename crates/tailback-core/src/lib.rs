@@ -4,10 +4,12 @@
 //! scenario and seed give the same rows on every machine.
 #![forbid(unsafe_code)]
 
+pub mod capacity;
 pub mod cc;
 pub mod engine;
 pub mod link;
 pub mod math;
+pub mod medium;
 pub mod packet;
 pub mod params;
 pub mod probe;

@@ -12,9 +12,15 @@
 //! C/hz bits of credit while packets wait, a packet leaves at the tick at which its bits are covered, and several
 //! may leave at one tick, back to back. A pipe idle since an earlier tick starts without credit. The delay is
 //! rounded down to ticks. Source: FreeBSD 7.3 sys/netinet/ip_dummynet.c, with `io_fast` off.
+//!
+//! A rate that changes, a recorded trace or a medium puts a [`Pacer`] in the serialiser's place. A medium that
+//! stations contend for gives the link a [`Outlet`] at a channel: then the channel, not the link, decides when its
+//! packets leave (`medium/channel.rs`).
 
 use std::collections::VecDeque;
 
+use crate::capacity::{Crossing, Pacer};
+use crate::medium::channel::Outlet;
 use crate::packet::Packet;
 use crate::queue::registry::{self, Place, Queue};
 use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline};
@@ -26,7 +32,7 @@ use crate::wire::{Passage, Wire};
 /// The longest delay a link may have; more is a mistake of units.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
 /// The fastest rate a link may have: a thousand times today's fastest port.
-const FASTEST: u64 = 1_000_000_000_000_000;
+pub(crate) const FASTEST: u64 = 1_000_000_000_000_000;
 /// The fastest timer.
 const FASTEST_TICK: u32 = 1_000_000;
 
@@ -35,6 +41,9 @@ const PS_PER_SECOND: u64 = 1_000_000_000_000;
 /// Sees what happens in a link's queue, at the time it happens; every method defaults to nothing and then costs
 /// nothing. `backlog` is what the queue holds after the event.
 pub trait Watch {
+    /// What follows happens at link number `link`: said by a channel, which works for several.
+    #[inline]
+    fn turn_to(&mut self, _link: u32) {}
     /// `packet` joined the queue.
     #[inline]
     fn on_enqueue(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}
@@ -85,13 +94,24 @@ pub struct LinkCount {
     pub duplicated_bytes: Bytes,
 }
 
+/// What sets the pace of departures.
+#[derive(Clone, Debug)]
+enum Clock {
+    /// The rate alone.
+    Exact,
+    /// The rate, on a timer.
+    Ticks(Ticks),
+    /// Something that varies.
+    Paced(Box<Pacer>),
+}
+
 /// A link in one direction.
 #[derive(Clone, Debug)]
 pub struct Link {
     name: String,
     serialiser: Option<Serialiser>,
-    ticks: Option<Ticks>,
-    queue: Queue,
+    clock: Clock,
+    pub(crate) queue: Queue,
     /// The packet being transmitted.
     serving: Option<Packet>,
     /// When the serialiser next does something: finishes, or may find a shaping queue ready.
@@ -101,10 +121,12 @@ pub struct Link {
     pipe: VecDeque<(Time, Packet)>,
     pipe_bytes: Bytes,
     wire: Option<Box<Wire>>,
-    count: LinkCount,
+    /// Its place at a channel it shares.
+    pub(crate) outlet: Option<Box<Outlet>>,
+    pub(crate) count: LinkCount,
     /// The time of the last call.
-    now: Time,
-    busy: Duration,
+    pub(crate) now: Time,
+    pub(crate) busy: Duration,
     /// Bytes held since `held_since`, and the sum of bytes × picoseconds before that.
     held: Bytes,
     held_since: Time,
@@ -145,7 +167,10 @@ impl Link {
                 return refuse("tick_hz", hz.into(), "not a timer", "Give 1 to 1000000 Hz, or leave it out");
             }
         }
-        if spec.rate_bps.is_none() && spec.queue.discipline != QueueSpec::unlimited().discipline {
+        let pacer = Pacer::build(spec, index, seed)?;
+        let outlet = Outlet::build(spec, index, seed)?;
+        let is_fast = spec.rate_bps.is_none() && pacer.is_none() && outlet.is_none();
+        if is_fast && spec.queue.discipline != QueueSpec::unlimited().discipline {
             return Err(ScenarioError {
                 field: format!("links[{index}].queue.discipline"),
                 value: format!("\"{}\"", spec.queue.discipline),
@@ -153,14 +178,19 @@ impl Link {
                 fix: "Give the link a rate, or leave its queue out".into(),
             });
         }
-        let rate = spec.rate_bps.map(Rate::from_bps);
+        let nominal = pacer.as_ref().map(Pacer::nominal).or(outlet.as_ref().map(|outlet| outlet.nominal()));
+        let rate = spec.rate_bps.map(Rate::from_bps).or(nominal);
         let place = Place { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
         let queue_path = format!("links[{index}].queue");
-        let ticks = spec.tick_hz.map(|hz| Ticks::new(hz, Duration::from_ps(spec.delay_ps)));
+        let clock = match (pacer, spec.tick_hz) {
+            (Some(pacer), _) => Clock::Paced(Box::new(pacer)),
+            (None, Some(hz)) => Clock::Ticks(Ticks::new(hz, Duration::from_ps(spec.delay_ps))),
+            (None, None) => Clock::Exact,
+        };
         Ok(Link {
             name: spec.name.clone(),
             serialiser: rate.map(Serialiser::new),
-            ticks,
+            clock,
             queue: registry::build(&spec.queue.discipline, &spec.queue.params, &queue_path, &place)?,
             serving: None,
             step: Time::NEVER,
@@ -168,6 +198,7 @@ impl Link {
             pipe: VecDeque::new(),
             pipe_bytes: 0,
             wire: Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new),
+            outlet: outlet.map(Box::new),
             count: LinkCount::default(),
             now: Time::ZERO,
             busy: Duration::ZERO,
@@ -187,7 +218,7 @@ impl Link {
         packet.enqueued = now;
         if self.serialiser.is_none() {
             // Infinitely fast: no queue can form.
-            if let Some(ticks) = &mut self.ticks {
+            if let Clock::Ticks(ticks) = &mut self.clock {
                 ticks.arrive(now);
             }
             self.depart(packet, now, fate, watch);
@@ -205,6 +236,13 @@ impl Link {
     #[inline]
     pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) {
         self.catch_up(now, fate, host);
+        self.hand_over(now, host);
+        self.check();
+    }
+
+    /// Deliver what has arrived at the far end by `now`.
+    #[inline(always)]
+    pub(crate) fn hand_over(&mut self, now: Time, host: &mut impl Host) {
         while let Some(&(due, packet)) = self.pipe.front() {
             if due > now {
                 break;
@@ -219,7 +257,6 @@ impl Link {
                 host.deliver(due, packet);
             }
         }
-        self.check();
     }
 
     /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
@@ -239,7 +276,10 @@ impl Link {
             Some(&(due, _)) => due.min(self.step),
             // A shaping queue or a lossy wire may yet postpone this; then it is asked again.
             None if self.step == Time::NEVER => Time::NEVER,
-            None => self.step + self.ticks.as_ref().map_or(self.delay, |_| Duration::ZERO),
+            None => match self.clock {
+                Clock::Exact => self.step + self.delay,
+                Clock::Ticks(_) | Clock::Paced(_) => self.step,
+            },
         }
     }
 
@@ -260,21 +300,32 @@ impl Link {
 
     /// Bytes of the packet being transmitted, all of it until its last bit has left; 0 if idle.
     pub fn in_service(&self) -> u32 {
-        self.serving.map_or(0, |packet| packet.bytes)
+        match &self.outlet {
+            None => self.serving.map_or(0, |packet| packet.bytes),
+            Some(outlet) => outlet.in_air().bytes as u32,
+        }
     }
 
     /// What is in the queue, being transmitted, or under way.
     pub fn resident(&self) -> Backlog {
         let queued = self.queue.backlog();
+        let sent = match &self.outlet {
+            None => Backlog {
+                packets: u32::from(self.serving.is_some()),
+                bytes: self.serving.map_or(0, |packet| Bytes::from(packet.bytes)),
+            },
+            Some(outlet) => outlet.in_air(),
+        };
         Backlog {
-            packets: queued.packets + u32::from(self.serving.is_some()) + self.pipe.len() as u32,
-            bytes: queued.bytes + Bytes::from(self.in_service()) + self.pipe_bytes,
+            packets: queued.packets + sent.packets + self.pipe.len() as u32,
+            bytes: queued.bytes + sent.bytes + self.pipe_bytes,
         }
     }
 
     /// How long it has transmitted until the last call.
     pub fn busy(&self) -> Duration {
         match (self.serving, &self.serialiser) {
+            (Some(_), _) if self.is_paced() => self.busy + self.now.since(self.began()),
             (Some(packet), Some(serialiser)) => {
                 let left = self.step.since(self.now).min(serialiser.time_for(packet.bytes));
                 self.busy.saturating_sub(left)
@@ -296,7 +347,7 @@ impl Link {
         self.held_max
     }
 
-    #[inline]
+    #[inline(always)]
     fn catch_up(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         assert!(
             self.now <= now && now < Time::NEVER,
@@ -317,21 +368,22 @@ impl Link {
 
     /// The last bit of `packet` left at `at`: onto the wire.
     #[inline]
-    fn depart(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let due = match &self.ticks {
-            None => at + self.delay,
-            Some(ticks) => ticks.due(at),
+    pub(crate) fn depart(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let due = match &mut self.clock {
+            Clock::Exact => at + self.delay,
+            Clock::Ticks(ticks) => ticks.due(at),
+            Clock::Paced(pacer) => {
+                self.busy += at.since(pacer.began());
+                match pacer.cross(at, self.delay) {
+                    Crossing::Arrives(due) => due,
+                    Crossing::Lost => return self.lose(packet, at, fate, watch),
+                }
+            }
         };
         match &mut self.wire {
             None => self.pipe.push_back((due, packet)),
-            Some(wire) => match wire.pass(due) {
-                Passage::Lost => {
-                    self.count.dropped += 1;
-                    self.count.dropped_bytes += Bytes::from(packet.bytes);
-                    fate.drop(packet, DropReason::Wire);
-                    watch.on_drop(at, &packet, self.queue.backlog(), DropReason::Wire);
-                    return;
-                }
+            Some(wire) => match wire.pass(due, packet.bytes) {
+                Passage::Lost => return self.lose(packet, at, fate, watch),
                 Passage::InOrder(due) | Passage::HeldBack(due) => {
                     let mut place = self.pipe.len();
                     while place > 0 && self.pipe[place - 1].0 > due {
@@ -347,27 +399,78 @@ impl Link {
     /// The serialiser is free at `at`: take the next packet, if the queue gives one.
     #[inline]
     fn serve(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let Some(packet) = self.take(at, fate, watch) else {
+            self.queue.on_service(0);
+            self.step = if self.queue.backlog().packets == 0 { Time::NEVER } else { self.retry_at(at) };
+            return;
+        };
+        self.queue.on_service(packet.bytes);
+        let serialiser = self.serialiser.as_ref().expect("only a link with a rate queues");
+        let transmission = serialiser.time_for(packet.bytes);
+        self.step = match &mut self.clock {
+            Clock::Exact => {
+                self.busy += transmission;
+                at + transmission
+            }
+            Clock::Ticks(ticks) => {
+                self.busy += transmission;
+                ticks.depart_at(at, packet.bytes, serialiser.rate)
+            }
+            Clock::Paced(pacer) => pacer.serve(at, &packet, self.step == Time::NEVER),
+        };
+        self.serving = Some(packet);
+    }
+
+    /// The next packet to send, if the queue gives one.
+    #[inline]
+    pub(crate) fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
         let before = self.queue.backlog();
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
         let next = self.queue.dequeue(at, fate);
         if fate.drops.len() != drops || fate.marks.len() != marks {
             self.report(at, before, &fate.drops[drops..], &fate.marks[marks..], watch);
         }
-        let Some(packet) = next else {
-            self.queue.on_service(0);
-            self.step = if self.queue.backlog().packets == 0 { Time::NEVER } else { self.retry_at(at) };
-            return;
-        };
-        watch.on_dequeue(at, &packet, self.queue.backlog());
-        self.queue.on_service(packet.bytes);
-        let serialiser = self.serialiser.as_ref().expect("only a link with a rate queues");
-        let transmission = serialiser.time_for(packet.bytes);
-        self.busy += transmission;
-        self.step = match &mut self.ticks {
-            None => at + transmission,
-            Some(ticks) => ticks.depart_at(at, packet.bytes, serialiser.rate),
-        };
-        self.serving = Some(packet);
+        if let Some(packet) = &next {
+            watch.on_dequeue(at, packet, self.queue.backlog());
+        }
+        next
+    }
+
+    /// `packet` will never arrive.
+    #[cold]
+    pub(crate) fn lose(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.count.dropped += 1;
+        self.count.dropped_bytes += Bytes::from(packet.bytes);
+        fate.drop(packet, DropReason::Wire);
+        watch.on_drop(at, &packet, self.queue.backlog(), DropReason::Wire);
+    }
+
+    /// The first arrival at the far end to come; [`Time::NEVER`] if nothing is under way.
+    pub(crate) fn next_arrival(&self) -> Time {
+        self.pipe.front().map_or(Time::NEVER, |&(due, _)| due)
+    }
+
+    /// Number of the channel it shares; only of one that does.
+    pub fn channel(&self) -> u32 {
+        self.outlet.as_ref().expect("the link shares a channel").channel
+    }
+
+    /// Does it share a channel with other links?
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        self.outlet.is_some()
+    }
+
+    fn is_paced(&self) -> bool {
+        matches!(self.clock, Clock::Paced(_))
+    }
+
+    /// When the transmission under way began, at a varying pace.
+    fn began(&self) -> Time {
+        match &self.clock {
+            Clock::Paced(pacer) => pacer.began(),
+            _ => self.now,
+        }
     }
 
     #[cold]
@@ -381,8 +484,8 @@ impl Link {
         ready
     }
 
-    #[inline]
-    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+    #[inline(always)]
+    pub(crate) fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let before = self.queue.backlog();
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
         self.queue.enqueue(packet, now, fate);
@@ -418,7 +521,7 @@ impl Link {
 
     /// Count drops and marks and show them to the watcher, each with the backlog it left behind.
     #[cold]
-    fn report(
+    pub(crate) fn report(
         &mut self,
         at: Time,
         mut held: Backlog,
@@ -452,7 +555,7 @@ impl Link {
     }
 
     #[inline]
-    fn note_backlog(&mut self, at: Time) {
+    pub(crate) fn note_backlog(&mut self, at: Time) {
         let held = self.queue.backlog().bytes;
         if held != self.held {
             self.held_integral += self.held as u128 * at.since(self.held_since).as_ps() as u128;
@@ -468,8 +571,8 @@ impl Link {
     }
 
     /// Conservation: what came in went out, was dropped, or is here.
-    #[inline]
-    fn check(&self) {
+    #[inline(always)]
+    pub(crate) fn check(&self) {
         let resident = self.resident();
         let count = &self.count;
         let (came, went) = (count.arrived + count.duplicated, count.delivered + count.dropped);

@@ -4,14 +4,21 @@
 //! choices alone. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when
 //! the packet arrives.
 //!
+//! Losses come independently (`loss`), by wrong bits (`bit_error`: a packet of L bytes survives with (1 − e)^8L),
+//! or in bursts: a chain of two states moves once a packet, good to bad with probability p, bad to good with r, and
+//! loses the packet with the probability of the state it has come to. A share p/(p + r) of packets meets the bad
+//! state, in bursts of mean length 1/r.
+//!
 //! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, duplicate, reorder,
-//! delay jitter).
+//! delay jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss); Gilbert,
+//! "Capacity of a burst-noise channel", BSTJ 39 (1960); Elliott, BSTJ 42 (1963).
 //!
 //! Differs from the source:
 //! - Jitter never reorders: a packet arrives no earlier than the one before it. netem's does reorder.
 //! - `reorder` holds the chosen packet back by a fixed time and so lets others overtake; netem lets the chosen
 //!   packet skip the delay instead.
 
+use crate::math;
 use crate::rng::Stream;
 use crate::scenario::{ScenarioError, WireSpec};
 use crate::time::{Duration, Time};
@@ -27,6 +34,28 @@ pub enum Passage {
     HeldBack(Time),
 }
 
+/// Gilbert and Elliott's chain.
+#[derive(Clone, Debug)]
+struct Burst {
+    start: f64,
+    end: f64,
+    loss: f64,
+    gap_loss: f64,
+    is_bad: bool,
+    /// One stream moves the chain, the other loses packets.
+    state_stream: Stream,
+    loss_stream: Stream,
+}
+
+impl Burst {
+    fn loses_next(&mut self) -> bool {
+        let change = if self.is_bad { self.end } else { self.start };
+        self.is_bad ^= self.state_stream.chance(change);
+        let loss = if self.is_bad { self.loss } else { self.gap_loss };
+        self.loss_stream.chance(loss)
+    }
+}
+
 /// A wire's impairments with their random streams.
 #[derive(Clone, Debug)]
 pub struct Wire {
@@ -35,6 +64,9 @@ pub struct Wire {
     reorder: f64,
     reorder_delay: Duration,
     jitter: Duration,
+    bit_error: f64,
+    burst: Option<Burst>,
+    bit_stream: Stream,
     loss_stream: Stream,
     duplicate_stream: Stream,
     reorder_stream: Stream,
@@ -53,7 +85,16 @@ impl Wire {
             problem: problem.into(),
             fix: fix.into(),
         };
-        for (what, p) in [("loss", spec.loss), ("duplicate", spec.duplicate), ("reorder", spec.reorder)] {
+        for (what, p) in [
+            ("loss", spec.loss),
+            ("duplicate", spec.duplicate),
+            ("reorder", spec.reorder),
+            ("bit_error", spec.bit_error),
+            ("burst_start", spec.burst_start),
+            ("burst_end", spec.burst_end),
+            ("burst_loss", spec.burst_loss),
+            ("gap_loss", spec.gap_loss),
+        ] {
             // NaN is in no range.
             if !(0.0..=1.0).contains(&p) {
                 return Err(refuse(what, p.to_string(), "a probability lies in 0 to 1", "Give 0 to 1"));
@@ -65,6 +106,27 @@ impl Wire {
                 "0".into(),
                 "packets are held back for no time, so nothing is reordered",
                 "Give the time a reordered packet is held back, or set reorder to 0",
+            ));
+        }
+        if spec.burst_start == 0.0 {
+            for (what, p) in
+                [("burst_end", spec.burst_end), ("burst_loss", spec.burst_loss), ("gap_loss", spec.gap_loss)]
+            {
+                if p > 0.0 {
+                    return Err(refuse(
+                        what,
+                        p.to_string(),
+                        "bursts of loss never start",
+                        "Give burst_start, the probability that a burst starts at a packet; for even loss give loss",
+                    ));
+                }
+            }
+        } else if spec.burst_end == 0.0 {
+            return Err(refuse(
+                "burst_end",
+                "0".into(),
+                "a burst of loss would never end",
+                "Give the probability that it ends at a packet: one over its mean length",
             ));
         }
         for (what, ps) in [("reorder_delay_ps", spec.reorder_delay_ps), ("jitter_ps", spec.jitter_ps)] {
@@ -82,6 +144,17 @@ impl Wire {
             reorder: spec.reorder,
             reorder_delay: Duration::from_ps(spec.reorder_delay_ps),
             jitter: Duration::from_ps(spec.jitter_ps),
+            bit_error: spec.bit_error,
+            burst: (spec.burst_start > 0.0).then(|| Burst {
+                start: spec.burst_start,
+                end: spec.burst_end,
+                loss: spec.burst_loss,
+                gap_loss: spec.gap_loss,
+                is_bad: false,
+                state_stream: stream("burst"),
+                loss_stream: stream("burst-loss"),
+            }),
+            bit_stream: stream("bits"),
             loss_stream: stream("loss"),
             duplicate_stream: stream("duplicate"),
             reorder_stream: stream("reorder"),
@@ -95,10 +168,16 @@ impl Wire {
         self.reorder > 0.0
     }
 
-    /// The passage of the next packet, which would arrive at `due` on a plain wire.
-    pub fn pass(&mut self, due: Time) -> Passage {
+    /// The passage of the next packet, of so many bytes, which would arrive at `due` on a plain wire.
+    pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
         // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
-        let is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
+        let mut is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
+        if self.bit_error > 0.0 {
+            is_lost |= self.bit_stream.chance(corrupted(self.bit_error, bytes));
+        }
+        if let Some(burst) = &mut self.burst {
+            is_lost |= burst.loses_next();
+        }
         let is_held = self.reorder > 0.0 && self.reorder_stream.chance(self.reorder);
         let due = due + self.jitter_stream.duration_up_to(self.jitter);
         if is_lost {
@@ -115,6 +194,14 @@ impl Wire {
     pub fn is_duplicated(&mut self) -> bool {
         self.duplicate > 0.0 && self.duplicate_stream.chance(self.duplicate)
     }
+}
+
+/// Probability that at least one bit of `bytes` is wrong.
+fn corrupted(bit_error: f64, bytes: u32) -> f64 {
+    if bit_error >= 1.0 {
+        return 1.0;
+    }
+    1.0 - math::exp(8.0 * f64::from(bytes) * math::ln(1.0 - bit_error))
 }
 
 #[cfg(test)]
@@ -134,9 +221,35 @@ mod tests {
     fn loss_comes_at_its_rate() {
         let mut wire = wire(WireSpec { loss: 0.1, ..WireSpec::default() });
         let n = 100_000;
-        let lost = (0..n).filter(|_| wire.pass(Time::ZERO) == Passage::Lost).count();
+        let lost = (0..n).filter(|_| wire.pass(Time::ZERO, 1500) == Passage::Lost).count();
         // Standard deviation √(n p q) = 95; four of them.
         assert!(lost.abs_diff(10_000) < 380, "{lost}");
+    }
+
+    #[test]
+    fn bits_go_wrong_in_proportion_to_length() {
+        let n = 100_000;
+        let lost = |bytes| {
+            let mut wire = wire(WireSpec { bit_error: 1e-6, ..WireSpec::default() });
+            (0..n).filter(|_| wire.pass(Time::ZERO, bytes) == Passage::Lost).count() as f64 / f64::from(n)
+        };
+        // 1 − (1 − 1e-6)^12000 = 0.011928; standard deviation √(p q / n) = 0.00034. 40 bytes: 0.00031995, 0.000057.
+        assert!((lost(1500) - 0.011_928).abs() < 4.0 * 0.000_34);
+        assert!((lost(40) - 0.000_319_9).abs() < 4.0 * 0.000_057);
+    }
+
+    #[test]
+    fn bursts_have_their_share_and_length() {
+        let spec = WireSpec { burst_start: 0.01, burst_end: 0.25, burst_loss: 1.0, ..WireSpec::default() };
+        let mut wire = wire(spec);
+        let n = 400_000;
+        let fates: Vec<bool> = (0..n).map(|_| wire.pass(Time::ZERO, 1500) == Passage::Lost).collect();
+        let lost = fates.iter().filter(|lost| **lost).count() as f64;
+        let bursts = fates.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
+        // Share p/(p + r) = 0.03846; the chain forgets by 1 − p − r = 0.74 a packet, so n packets count as
+        // n·0.26/1.74: standard deviation 0.00079. Mean burst 1/r = 4, of 3846 bursts: √(12/3846) = 0.056.
+        assert!((lost / f64::from(n) - 0.038_46).abs() < 4.0 * 0.000_79);
+        assert!((lost / bursts - 4.0).abs() < 4.0 * 0.056, "{}", lost / bursts);
     }
 
     #[test]
@@ -151,7 +264,7 @@ mod tests {
         });
         for i in 0..1000 {
             let due = Time::from_us(i);
-            assert_eq!(lossy.pass(due) == Passage::Lost, both.pass(due) == Passage::Lost);
+            assert_eq!(lossy.pass(due, 1500) == Passage::Lost, both.pass(due, 1500) == Passage::Lost);
             both.is_duplicated();
         }
     }
@@ -163,7 +276,7 @@ mod tests {
         let (mut last, mut largest) = (Time::ZERO, Duration::ZERO);
         for i in 0..10_000 {
             let plain = Time::from_us(7 * i);
-            let Passage::InOrder(due) = wire.pass(plain) else { panic!("neither lost nor held") };
+            let Passage::InOrder(due) = wire.pass(plain, 1500) else { panic!("neither lost nor held") };
             assert!(due >= last && due >= plain && due <= plain + jitter);
             largest = largest.max(due.since(plain));
             last = due;
@@ -177,6 +290,9 @@ mod tests {
         let plain = WireSpec::default;
         assert_eq!(refused(WireSpec { loss: 1.5, ..plain() }), "links[3].wire.loss");
         assert_eq!(refused(WireSpec { loss: f64::NAN, ..plain() }), "links[3].wire.loss");
+        assert_eq!(refused(WireSpec { bit_error: 2.0, ..plain() }), "links[3].wire.bit_error");
+        assert_eq!(refused(WireSpec { gap_loss: 0.1, ..plain() }), "links[3].wire.gap_loss");
+        assert_eq!(refused(WireSpec { burst_start: 0.1, ..plain() }), "links[3].wire.burst_end");
         assert_eq!(refused(WireSpec { duplicate: -0.1, ..plain() }), "links[3].wire.duplicate");
         assert_eq!(refused(WireSpec { reorder: 0.1, ..plain() }), "links[3].wire.reorder_delay_ps");
         assert_eq!(refused(WireSpec { jitter_ps: u64::MAX, ..plain() }), "links[3].wire.jitter_ps");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
 use crate::link::Link;
+use crate::medium::channel::{self, Channel};
 use crate::params::unknown_name;
 use crate::rng::Stream;
 use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, WireSpec};
@@ -23,6 +24,8 @@ const LONGEST_RUN_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
 /// A network before its first event.
 pub struct Parts {
     pub links: Vec<Link>,
+    /// The media that some of them share.
+    pub channels: Vec<Channel>,
     /// How many of `links` the scenario names; the rest hold packets for processing jitter.
     pub named_links: usize,
     pub flows: Vec<Flow>,
@@ -115,6 +118,7 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
         ends.push((from, to));
         links.push(Link::build(spec, number, scenario.seed)?);
     }
+    let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
     let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named };
@@ -208,7 +212,7 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
             ));
         }
     }
-    Ok(Parts { links, named_links, flows, end, warnings })
+    Ok(Parts { links, channels, named_links, flows, end, warnings })
 }
 
 /// When a flow starts and stops, in turn.

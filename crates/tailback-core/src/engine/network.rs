@@ -6,11 +6,14 @@
 
 use std::collections::VecDeque;
 
+mod shared;
+
 use super::arena::Arena;
 use super::build::Parts;
 use super::schedule::Schedule;
 use super::seats::{Blueprint, MOST_PAIRS, Seat, Seats, Tally, seat_of};
 use crate::link::{Host, Link, Watch};
+use crate::medium::channel::Channel;
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason, Fate};
@@ -110,6 +113,7 @@ pub struct Network<P> {
     pub end: Time,
     schedule: Schedule,
     pub links: Vec<Link>,
+    channels: Vec<Channel>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
     pub seats: Seats,
@@ -155,6 +159,10 @@ impl<P: Probe> Lent<'_, P> {
 }
 
 impl<P: Probe> Watch for Lent<'_, P> {
+    fn turn_to(&mut self, link: u32) {
+        self.link = link;
+        self.watches = P::WANTS && self.probe.watches(link);
+    }
     #[inline]
     fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Enqueue, packet, backlog, None);
@@ -194,6 +202,7 @@ impl<P: Probe> Network<P> {
             end: parts.end,
             schedule: Schedule::new(links + flows + 1),
             links: parts.links,
+            channels: parts.channels,
             named_links: parts.named_links,
             flows: parts.flows,
             seats: Seats::default(),
@@ -261,19 +270,23 @@ impl<P: Probe> Network<P> {
     // ---------------------------------------------------------------- links
 
     fn wake_link(&mut self, link: u32) {
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-        };
-        let it = &mut self.links[link as usize];
-        it.advance(self.now, &mut self.fate, &mut host);
-        let next = it.next_wake();
-        // Armed before anything is delivered: a delivery may push into this very link.
-        self.schedule.arm(link, next);
-        self.settle_fate();
+        if self.links[link as usize].is_shared() {
+            self.wake_shared(link);
+        } else {
+            let mut host = Lent {
+                link,
+                watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
+                arena: &mut self.arena,
+                probe: &mut self.probe,
+                inbox: &mut self.inbox,
+            };
+            let it = &mut self.links[link as usize];
+            it.advance(self.now, &mut self.fate, &mut host);
+            let next = it.next_wake();
+            // Armed before anything is delivered: a delivery may push into this very link.
+            self.schedule.arm(link, next);
+            self.settle_fate();
+        }
         let mut inbox = std::mem::take(&mut self.inbox);
         for packet in inbox.drain(..) {
             self.deliver(packet);
@@ -282,6 +295,9 @@ impl<P: Probe> Network<P> {
     }
 
     fn push(&mut self, link: u32, packet: Packet) {
+        if self.links[link as usize].is_shared() {
+            return self.push_shared(link, packet);
+        }
         let mut host = Lent {
             link,
             watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
@@ -794,6 +810,9 @@ impl<P: Probe> Network<P> {
 
     /// Bring a link's queue to `now`.
     pub fn settle_link(&mut self, link: u32) {
+        if self.links[link as usize].is_shared() {
+            return self.settle_shared(link);
+        }
         let mut host = Lent {
             link,
             watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),

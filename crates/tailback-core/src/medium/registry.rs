@@ -1,0 +1,143 @@
+//! The list of media. Adding one is a file, its `mod` line in `medium/mod.rs`, and a row below.
+
+use super::adsl::Adsl;
+use super::channel::{Access, Air, Frame, Rules};
+use super::dch::Dch;
+use super::homeplug::HomePlug;
+use super::hsdpa::Hsdpa;
+use super::wifi::Wifi;
+use crate::capacity::Pace;
+use crate::packet::Packet;
+use crate::params::{Card, Checked, unknown_name};
+use crate::rng::Stream;
+use crate::scenario::{MediumSpec, ScenarioError};
+use crate::time::{Duration, Rate, Time};
+
+/// What a row needs: its card.
+pub trait Registered {
+    /// The card; its name is the registry name.
+    const CARD: Card;
+}
+
+/// A constructor from checked parameters and the link's own random streams.
+type New<T> = fn(&Checked<'_>, &dyn Fn(&str) -> Stream) -> Result<T, ScenarioError>;
+
+macro_rules! media {
+    ($Enum:ident, $doc:literal, $CARDS:ident, $NEW:ident, $each:ident: $($Name:ident),+) => {
+        #[doc = $doc]
+        #[derive(Clone, Debug)]
+        pub enum $Enum {
+            $(
+                #[doc = concat!("See [`", stringify!($Name), "`].")]
+                $Name($Name),
+            )+
+        }
+        static $CARDS: &[Card] = &[$(<$Name as Registered>::CARD),+];
+        const $NEW: &[New<$Enum>] = &[$(|given, stream| $Name::new(given, stream).map($Enum::$Name)),+];
+        macro_rules! $each {
+            ($medium:expr, $state:ident => $call:expr) => {
+                match $medium {
+                    $($Enum::$Name($state) => $call,)+
+                }
+            };
+        }
+    };
+}
+
+media!(Private, "A medium that serves one direction alone.", PRIVATE, NEW_PRIVATE, each_private: Adsl, Hsdpa, Dch);
+media!(Shared, "A station's way onto a medium it shares.", SHARED, NEW_SHARED, each_shared: Wifi, HomePlug);
+
+impl Pace for Private {
+    fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
+        each_private!(self, state => state.serve(at, packet, continues))
+    }
+    fn nominal(&self) -> Rate {
+        each_private!(self, state => state.nominal())
+    }
+    fn detour(&mut self, at: Time) -> Option<Duration> {
+        each_private!(self, state => state.detour(at))
+    }
+}
+
+impl Access for Shared {
+    fn rules(&self) -> Rules {
+        each_shared!(self, state => state.rules())
+    }
+    fn begin(&mut self) {
+        each_shared!(self, state => state.begin())
+    }
+    fn has_room(&self, frames: &[Frame]) -> bool {
+        each_shared!(self, state => state.has_room(frames))
+    }
+    fn units_of(&mut self, packet: &Packet) -> u32 {
+        each_shared!(self, state => state.units_of(packet))
+    }
+    fn air(&self, frames: &[Frame]) -> Air {
+        each_shared!(self, state => state.air(frames))
+    }
+    fn receive(&mut self, frames: &mut [Frame]) -> bool {
+        each_shared!(self, state => state.receive(frames))
+    }
+    fn learn(&mut self, is_success: bool) {
+        each_shared!(self, state => state.learn(is_success))
+    }
+    fn nominal(&self) -> Rate {
+        each_shared!(self, state => state.nominal())
+    }
+    fn most_tries(&self) -> u32 {
+        each_shared!(self, state => state.most_tries())
+    }
+}
+
+/// Every medium's card, in registry order.
+pub fn cards() -> impl Iterator<Item = &'static Card> {
+    PRIVATE.iter().chain(SHARED)
+}
+
+fn construct<T>(
+    spec: &MediumSpec,
+    link: &str,
+    index: usize,
+    seed: u64,
+    cards: &'static [Card],
+    new: &[New<T>],
+) -> Result<Option<T>, ScenarioError> {
+    let Some(row) = cards.iter().position(|card| card.name == spec.name) else { return Ok(None) };
+    let path = format!("links[{index}].medium.params");
+    let given = Checked::new(&cards[row], &spec.params, &path)?;
+    let stream = |what: &str| Stream::named(seed, &format!("link/{link}/medium/{what}"));
+    new[row](&given, &stream).map(Some)
+}
+
+/// The private medium that `spec` of the link called `link`, number `index`, asks for; `None` if it is shared.
+pub fn private(
+    spec: &MediumSpec,
+    link: &str,
+    index: usize,
+    seed: u64,
+) -> Result<Option<Private>, ScenarioError> {
+    if !cards().any(|card| card.name == spec.name) {
+        let known: Vec<&str> = cards().map(|card| card.name).collect();
+        return Err(unknown_name("medium", &spec.name, &format!("links[{index}].medium.name"), &known));
+    }
+    let medium = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?;
+    if let (Some(_), Some(channel)) = (&medium, &spec.channel) {
+        return Err(ScenarioError {
+            field: format!("links[{index}].medium.channel"),
+            value: format!("\"{channel}\""),
+            problem: format!("nobody contends for {}: each direction has it to itself", spec.name),
+            fix: "Leave the channel out".into(),
+        });
+    }
+    Ok(medium)
+}
+
+/// The way onto a shared medium that `spec` asks for; `None` if it is private.
+pub fn shared(
+    spec: &MediumSpec,
+    link: &str,
+    index: usize,
+    seed: u64,
+) -> Result<Option<Shared>, ScenarioError> {
+    construct(spec, link, index, seed, SHARED, NEW_SHARED)
+}
