@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench docs lint fmt env lock clean check-rust check-python
+.PHONY: help demo test bench validate docs lint fmt env lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ test: lint check-rust check-python ## Lint, then every test there is: what CI ru
 bench: $(VENV)/.built ## Measure the engine
 	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then cargo bench $(CARGO_FLAGS) --bench '*'; \
 	else echo 'no benchmarks in crates/*/benches'; fi
+
+validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md
+	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
 
 docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an error
 	$(BIN)/mkdocs build --strict --quiet

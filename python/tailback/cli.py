@@ -639,6 +639,30 @@ def _brief(value: Any) -> Any:
     return "" if value is None else value
 
 
+@app.command()
+def validate(
+    out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path("docs/validation.md"),
+    ns2: Annotated[
+        bool, typer.Option("--ns2", help="Also run ns-2 anew; needs `ns` on the path (Debian: apt-get install ns2).")
+    ] = False,
+    as_json: _Json = False,
+) -> None:
+    """Compare with a measured Linux kernel and with ns-2, and write the page that says how close.
+
+    For example `tailback validate --out validation.md`
+    """
+    found = import_module("tailback.validation").validate(out, with_ns2=ns2)
+    if as_json:
+        _emit(found)
+        return
+    for truth in ("linux", "ns2"):
+        cases = found[truth]
+        missed = [case for case in cases if not all(each["met"] for each in case["judged"])]
+        names = ", ".join(dict.fromkeys(case["algorithm"] for case in missed)) or "none"
+        _say(f"{truth}: {len(cases) - len(missed)} of {len(cases)} within every target; misses: {names}")
+    _say(f"page: {escape(str(out))}")
+
+
 # --- Entry ----------------------------------------------------------------------------------------------------
 
 
