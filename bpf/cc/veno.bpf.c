@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Veno: Reno that tells random loss from congestion by its own backlog in the queue.
+ *
+ * Law: N = w (rtt - base)/rtt; w += 1 a round trip while N < 3, else every second one; loss keeps 4/5 of w if N < 3,
+ * else half.
+ * Source: Fu and Liew, IEEE JSAC 21(2), 2003. Rust twin: cc/veno.rs.
+ *
+ * The kernel forces: nothing beyond parts.h.
+ */
+
+/* In half segments. */
+#ifndef BETA
+#define BETA 6
+#endif
+
+struct veno {
+	struct round round;
+	u32 diff;
+	u32 credit;
+	u8 active;
+	u8 raises;
+	u8 has_sample;
+};
+FITS(veno);
+
+ENTRY1(void, veno_init, struct sock *, sk)
+{
+	struct veno *veno = memory(sk);
+
+	round_forget(&veno->round);
+	veno->diff = 0;
+	veno->credit = 0;
+	veno->active = true;
+	veno->raises = true;
+	veno->has_sample = false;
+}
+
+ENTRY2(void, veno_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
+{
+	struct veno *veno = memory(sk);
+
+	round_sample(&veno->round, sample->rtt_us);
+	if (sample->rtt_us >= 0)
+		veno->has_sample = true;
+}
+
+ALWAYS_INLINE void judge(struct veno *veno, struct tcp_sock *tp, u32 acked)
+{
+	u64 doubled = (u64)2 * tp->snd_cwnd;
+
+	if (veno->has_sample)
+		veno->diff = doubled - doubled * veno->round.base_us / most(veno->round.min_us, 1);
+	if (in_slow_start(tp)) {
+		acked = slow_start(tp, acked);
+		if (acked == 0)
+			return;
+	}
+	if (veno->diff < BETA) {
+		additive(tp, tp->snd_cwnd, acked);
+		return;
+	}
+	/* Congestive: every second window of ACKs raises it. */
+	if (veno->credit >= tp->snd_cwnd) {
+		if (veno->raises)
+			tp->snd_cwnd = least(tp->snd_cwnd + 1, tp->snd_cwnd_clamp);
+		veno->raises = !veno->raises;
+		veno->credit = 0;
+	} else {
+		veno->credit += acked;
+	}
+}
+
+ENTRY3(void, veno_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct veno *veno = memory(sk);
+
+	if (!is_limited_by_window(tp))
+		return;
+	if (!veno->active || veno->round.samples <= 2)
+		reno(tp, acked);
+	else
+		judge(veno, tp, acked);
+	/* Only the RTT is forgotten, never the count of samples. */
+	veno->round.min_us = NONE_US;
+	veno->has_sample = false;
+}
+
+ENTRY1(u32, veno_ssthresh, struct sock *, sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct veno *veno = memory(sk);
+
+	tp->snd_cwnd_cnt = 0;
+	veno->credit = 0;
+	return landing(veno->diff < BETA ? tp->snd_cwnd * 4 / 5 : tp->snd_cwnd / 2);
+}
+
+ENTRY2(void, veno_set_state, struct sock *, sk, u8, phase)
+{
+	struct veno *veno = memory(sk);
+
+	veno->active = phase == OPEN;
+	if (veno->active)
+		veno->round.min_us = NONE_US;
+}
+
+ENTRY2(void, veno_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
+{
+	struct veno *veno = memory(sk);
+
+	if (event == CA_EVENT_CWND_RESTART) {
+		round_forget(&veno->round);
+		veno->raises = true;
+	}
+}
+
+ENTRY1(u32, veno_undo_cwnd, struct sock *, sk)
+{
+	return undone(tcp_sk(sk));
+}
+
+STRUCT_OPS struct tcp_congestion_ops twin = {
+	.init = (void *)veno_init,
+	.pkts_acked = (void *)veno_pkts_acked,
+	.cong_avoid = (void *)veno_cong_avoid,
+	.ssthresh = (void *)veno_ssthresh,
+	.set_state = (void *)veno_set_state,
+	.cwnd_event = (void *)veno_cwnd_event,
+	.undo_cwnd = (void *)veno_undo_cwnd,
+	.name = NAME,
+};

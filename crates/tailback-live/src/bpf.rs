@@ -1,0 +1,334 @@
+//! BPF programs: compiled by clang for this run, loaded by libbpf, gone when dropped.
+//!
+//! libbpf is opened when it is needed, not linked: the extension module then builds and imports on machines
+//! without it, and `doctor` can say that it is missing.
+#![allow(
+    unsafe_code,
+    reason = "libbpf is a C library; every pointer it hands out is owned by one type below"
+)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::ptr;
+use std::sync::{Mutex, OnceLock};
+
+use crate::error::LiveError;
+
+const KERNEL: &str = include_str!("../../../bpf/kernel.h");
+const PARTS: &str = include_str!("../../../bpf/parts.h");
+/// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
+const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
+
+/// `struct_ops` maps made with this flag are held by a link, and a link by a process (linux/bpf.h).
+const BPF_F_LINK: u32 = 1 << 13;
+const BPF_LINK_CREATE: libc::c_long = 28;
+const BPF_STRUCT_OPS: u32 = 44;
+
+type Object = c_void;
+type Map = c_void;
+type Program = c_void;
+type Link = c_void;
+type Ring = c_void;
+type Print = unsafe extern "C" fn(c_int, *const c_char, *mut c_void) -> c_int;
+type Sample = unsafe extern "C" fn(*mut c_void, *mut c_void, usize) -> c_int;
+
+unsafe extern "C" {
+    fn vsnprintf(buffer: *mut c_char, size: usize, format: *const c_char, arguments: *mut c_void) -> c_int;
+}
+
+/// The functions we use, by the names libbpf 1.0 and later give them.
+struct Library {
+    open: unsafe extern "C" fn(*const c_void, usize, *const c_void) -> *mut Object,
+    load: unsafe extern "C" fn(*mut Object) -> c_int,
+    close: unsafe extern "C" fn(*mut Object),
+    find_map: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Map,
+    find_program: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Program,
+    map_fd: unsafe extern "C" fn(*const Map) -> c_int,
+    set_map_flags: unsafe extern "C" fn(*mut Map, u32) -> c_int,
+    attach_struct_ops: unsafe extern "C" fn(*const Map) -> *mut Link,
+    attach: unsafe extern "C" fn(*const Program) -> *mut Link,
+    disconnect: unsafe extern "C" fn(*mut Link),
+    destroy: unsafe extern "C" fn(*mut Link) -> c_int,
+    ring_new: unsafe extern "C" fn(c_int, Sample, *mut c_void, *const c_void) -> *mut Ring,
+    ring_consume: unsafe extern "C" fn(*mut Ring) -> c_int,
+    ring_free: unsafe extern "C" fn(*mut Ring),
+    lookup: unsafe extern "C" fn(c_int, *const c_void, *mut c_void) -> c_int,
+}
+
+fn library() -> Result<&'static Library, LiveError> {
+    static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+    LIBRARY.get_or_init(open_library).as_ref().map_err(|error| LiveError::Failed(error.clone()))
+}
+
+#[allow(clippy::missing_transmute_annotations, reason = "the types are those of the fields they fill")]
+fn open_library() -> Result<Library, String> {
+    // SAFETY: a well-known library without constructors of consequence; the handle is never closed, so the
+    // functions stay valid. Each is given the type its header declares.
+    unsafe {
+        let handle = libc::dlopen(c"libbpf.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+        if handle.is_null() {
+            return Err("libbpf.so.1 is not installed".into());
+        }
+        let find = |name: &CStr| {
+            let found = libc::dlsym(handle, name.as_ptr());
+            if found.is_null() { Err(format!("libbpf has no {}", name.to_string_lossy())) } else { Ok(found) }
+        };
+        macro_rules! function {
+            ($name:literal) => {
+                std::mem::transmute(find($name)?)
+            };
+        }
+        let set_print: unsafe extern "C" fn(Print) -> *mut c_void = function!(c"libbpf_set_print");
+        set_print(hear);
+        Ok(Library {
+            open: function!(c"bpf_object__open_mem"),
+            load: function!(c"bpf_object__load"),
+            close: function!(c"bpf_object__close"),
+            find_map: function!(c"bpf_object__find_map_by_name"),
+            find_program: function!(c"bpf_object__find_program_by_name"),
+            map_fd: function!(c"bpf_map__fd"),
+            set_map_flags: function!(c"bpf_map__set_map_flags"),
+            attach_struct_ops: function!(c"bpf_map__attach_struct_ops"),
+            attach: function!(c"bpf_program__attach"),
+            disconnect: function!(c"bpf_link__disconnect"),
+            destroy: function!(c"bpf_link__destroy"),
+            ring_new: function!(c"ring_buffer__new"),
+            ring_consume: function!(c"ring_buffer__consume"),
+            ring_free: function!(c"ring_buffer__free"),
+            lookup: function!(c"bpf_map_lookup_elem"),
+        })
+    }
+}
+
+/// What libbpf has said since the last failure: its reasons.
+static HEARD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+unsafe extern "C" fn hear(level: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+    const DEBUG: c_int = 2;
+    if level < DEBUG {
+        let mut buffer = [0u8; 1024];
+        // SAFETY: libbpf passes a format with its arguments; the buffer's size is given.
+        unsafe { vsnprintf(buffer.as_mut_ptr().cast(), buffer.len(), format, arguments) };
+        let text = CStr::from_bytes_until_nul(&buffer).map(CStr::to_string_lossy).unwrap_or_default();
+        if let Ok(mut heard) = HEARD.lock() {
+            heard.push(text.trim_end().into());
+        }
+    }
+    0
+}
+
+/// The last lines libbpf said; the verifier explains itself at length and ends with the point.
+fn heard() -> String {
+    let lines = HEARD.lock().map(|mut heard| std::mem::take(&mut *heard)).unwrap_or_default();
+    let kept = lines.len().saturating_sub(6);
+    lines[kept..].join("; ")
+}
+
+/// Can programs be loaded at all?
+pub fn is_available() -> Result<(), LiveError> {
+    library().map(drop)
+}
+
+/// Compile a program of ours; `defines` become macros.
+pub fn compile(name: &str, source: &str, defines: &[(&str, String)]) -> Result<Vec<u8>, LiveError> {
+    let fail = |why: String| LiveError::Failed(format!("compiling the BPF program {name}: {why}"));
+    let mut clang = Command::new("clang");
+    clang.args(["-x", "c", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Werror", "-Wall"]);
+    clang.args(["-Wno-unused-function", "-Wno-pragma-once-outside-header"]);
+    for (macro_name, value) in defines {
+        clang.arg(format!("-D{macro_name}={value}"));
+    }
+    clang.args(["-c", "-", "-o", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
+    let mut input = running.stdin.take().expect("piped above");
+    let text = [KERNEL, PARTS, LICENCE, source].concat();
+    // Read by clang in full before it writes a byte: the two pipes cannot block each other.
+    input.write_all(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
+    drop(input);
+    let done = running.wait_with_output().map_err(|error| fail(error.to_string()))?;
+    if !done.status.success() {
+        return Err(fail(String::from_utf8_lossy(&done.stderr).trim().into()));
+    }
+    Ok(done.stdout)
+}
+
+/// A loaded object; its programs go when it is dropped.
+pub struct Loaded {
+    name: String,
+    object: *mut Object,
+    library: &'static Library,
+    links: Vec<*mut Link>,
+}
+
+// SAFETY: an object may be used by one thread after another; nothing here shares it between threads.
+unsafe impl Send for Loaded {}
+
+impl Loaded {
+    /// Load a compiled program. A map called `twin` is prepared to be held by a link.
+    pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
+        let library = library()?;
+        let fail = |what: &str| {
+            let why = io::Error::last_os_error();
+            LiveError::Failed(format!("{what} the BPF program {name}: {why} ({})", heard()))
+        };
+        heard();
+        // SAFETY: libbpf copies the object; what it returns is owned by `Loaded` from the next line on.
+        unsafe {
+            let opened = (library.open)(object.as_ptr().cast(), object.len(), ptr::null());
+            if opened.is_null() {
+                return Err(fail("opening"));
+            }
+            let loaded = Loaded { name: name.into(), object: opened, library, links: Vec::new() };
+            let twin = (library.find_map)(opened, c"twin".as_ptr());
+            if !twin.is_null() && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
+                return Err(fail("preparing"));
+            }
+            if (library.load)(opened) != 0 {
+                return Err(fail("loading"));
+            }
+            Ok(loaded)
+        }
+    }
+
+    /// Register the congestion control in map `twin`. It is there for as long as the descriptor is open.
+    pub fn register(&mut self) -> Result<OwnedFd, LiveError> {
+        let library = self.library;
+        heard();
+        // SAFETY: the map belongs to our object; the attribute block outlives the call and has the size given.
+        unsafe {
+            let twin = (library.find_map)(self.object, c"twin".as_ptr());
+            let values = (library.attach_struct_ops)(twin);
+            if values.is_null() {
+                return Err(self.failed("filling in"));
+            }
+            // Only the values are wanted of this: the older way of holding on has no process to end with.
+            (library.disconnect)(values);
+            (library.destroy)(values);
+            let attributes: [u32; 4] = [(library.map_fd)(twin) as u32, 0, BPF_STRUCT_OPS, 0];
+            let link = libc::syscall(
+                libc::SYS_bpf,
+                BPF_LINK_CREATE,
+                attributes.as_ptr(),
+                std::mem::size_of_val(&attributes),
+            );
+            if link < 0 {
+                return Err(self.failed("registering"));
+            }
+            Ok(OwnedFd::from_raw_fd(link as c_int))
+        }
+    }
+
+    /// Attach a program to where its section says.
+    pub fn attach(&mut self, program: &str) -> Result<(), LiveError> {
+        let name = CString::new(program).expect("names of ours have no zero");
+        heard();
+        // SAFETY: the program belongs to our object; the link is destroyed before it.
+        unsafe {
+            let found = (self.library.find_program)(self.object, name.as_ptr());
+            if found.is_null() {
+                return Err(self.failed("finding a part of"));
+            }
+            let link = (self.library.attach)(found);
+            if link.is_null() {
+                return Err(self.failed("attaching"));
+            }
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// A reader of ring buffer `map`.
+    pub fn ring(&self, map: &str) -> Result<RingReader, LiveError> {
+        let fd = self.map_fd(map);
+        let mut rows = Box::new(Vec::new());
+        // SAFETY: `rows` is boxed, so its address stays; it is dropped after the ring.
+        let ring = unsafe { (self.library.ring_new)(fd, take_row, (&raw mut *rows).cast(), ptr::null()) };
+        if ring.is_null() {
+            return Err(self.failed("reading from"));
+        }
+        Ok(RingReader { ring, rows, library: self.library })
+    }
+
+    /// The number in the first place of array `map`.
+    pub fn number(&self, map: &str) -> u64 {
+        let (key, mut value) = (0u32, 0u64);
+        // SAFETY: key and value have the sizes the map was declared with.
+        unsafe {
+            (self.library.lookup)(self.map_fd(map), (&raw const key).cast(), (&raw mut value).cast());
+        }
+        value
+    }
+
+    fn map_fd(&self, map: &str) -> c_int {
+        let name = CString::new(map).expect("names of ours have no zero");
+        // SAFETY: a lookup by name in our object.
+        unsafe {
+            let found = (self.library.find_map)(self.object, name.as_ptr());
+            if found.is_null() { -1 } else { (self.library.map_fd)(found) }
+        }
+    }
+
+    fn failed(&self, what: &str) -> LiveError {
+        let why = io::Error::last_os_error();
+        LiveError::Failed(format!("{what} the BPF program {}: {why} ({})", self.name, heard()))
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: each link and the object are ours and destroyed once, links first.
+        unsafe {
+            for link in self.links.drain(..) {
+                (self.library.destroy)(link);
+            }
+            (self.library.close)(self.object);
+        }
+    }
+}
+
+/// Reads a ring buffer.
+pub struct RingReader {
+    ring: *mut Ring,
+    #[allow(clippy::box_collection, reason = "libbpf keeps the vector's address")]
+    rows: Box<Vec<Vec<u8>>>,
+    library: &'static Library,
+}
+
+// SAFETY: used by one thread after another, never shared.
+unsafe impl Send for RingReader {}
+
+impl RingReader {
+    /// Take what is there.
+    pub fn take(&mut self) -> Vec<Vec<u8>> {
+        // SAFETY: the ring is ours; it calls `take_row` with our boxed vector.
+        unsafe {
+            (self.library.ring_consume)(self.ring);
+        }
+        std::mem::take(&mut *self.rows)
+    }
+}
+
+impl Drop for RingReader {
+    fn drop(&mut self) {
+        // SAFETY: ours, and freed once.
+        unsafe { (self.library.ring_free)(self.ring) }
+    }
+}
+
+unsafe extern "C" fn take_row(rows: *mut c_void, data: *mut c_void, size: usize) -> c_int {
+    // SAFETY: `rows` is the vector given to `ring_new`; `data` holds `size` bytes during this call.
+    unsafe {
+        let rows = &mut *rows.cast::<Vec<Vec<u8>>>();
+        rows.push(std::slice::from_raw_parts(data.cast::<u8>(), size).to_vec());
+    }
+    0
+}
+
+/// The number of a namespace, as BPF programs see it.
+pub fn namespace_number(namespace: BorrowedFd<'_>) -> io::Result<u64> {
+    use std::os::linux::fs::MetadataExt;
+    let file = std::fs::File::open(format!("/proc/self/fd/{}", namespace.as_raw_fd()))?;
+    Ok(file.metadata()?.st_ino())
+}

@@ -1,0 +1,107 @@
+//! A host: a network namespace of its own with one TUN device, whose other end the emulator holds.
+//!
+//! The namespace has no name. Only our descriptor and the sockets in it keep it alive, so the kernel removes it
+//! with this process, however that ends. The device's name carries the run's mark all the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netlink_packet_route::route::RouteMetric;
+
+use crate::error::{Doing, LiveError};
+use crate::netlink::Netlink;
+use crate::sys;
+
+/// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
+const DEVICE_QUEUE: u32 = 100_000;
+
+/// What a host is told before its device comes up.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// `net.*` settings by path below /proc/sys, written in this namespace only.
+    pub sysctls: BTreeMap<String, String>,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Initial window in segments.
+    pub initial_window: Option<u32>,
+    /// Addresses.
+    pub addresses: Vec<Ipv4Addr>,
+}
+
+/// A host.
+#[derive(Debug)]
+pub struct Host {
+    /// The scenario's name for it.
+    pub name: String,
+    namespace: OwnedFd,
+    tun: OwnedFd,
+    device: String,
+}
+
+impl Host {
+    /// Make a host; `mark` is the run's.
+    pub fn make(name: &str, mark: &str, settings: &Settings) -> Result<Self, LiveError> {
+        let device = format!("{mark}-tun");
+        // A thread of its own: whoever enters a namespace stays there.
+        let made = std::thread::scope(|scope| {
+            scope.spawn(|| make(&device, settings)).join().expect("making a host does not panic")
+        });
+        let (namespace, tun) = made.doing(&format!("making host {name}"))?;
+        Ok(Host { name: name.into(), namespace, tun, device })
+    }
+
+    /// The emulator's end of the device.
+    pub fn tun(&self) -> BorrowedFd<'_> {
+        self.tun.as_fd()
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+
+    /// Do `work` inside the host, in a thread of its own.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                sys::enter_network(self.namespace())?;
+                work()
+            });
+            inside.join().expect("work inside a host does not panic")
+        })
+    }
+
+    /// Packets the device threw away because the emulator did not fetch them.
+    pub fn device_drops(&self) -> io::Result<u64> {
+        self.inside(|| Netlink::open()?.dropped_by(&self.device))
+    }
+}
+
+fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, OwnedFd)> {
+    sys::unshare_network()?;
+    let namespace = OwnedFd::from(fs::File::open("/proc/thread-self/ns/net")?);
+    for (path, value) in &settings.sysctls {
+        fs::write(format!("/proc/sys/{path}"), value)
+            .map_err(|error| io::Error::other(format!("setting {path} to {value}: {error}")))?;
+    }
+    let tun = sys::open_tun(device)?;
+    // Neighbour discovery and the like would only be noise on the path.
+    let quiet = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    if fs::exists(&quiet)? {
+        fs::write(quiet, "1")?;
+    }
+    let mut netlink = Netlink::open()?;
+    // The loopback device is always the first.
+    netlink.set_up(1, None, None)?;
+    let index = netlink.index_of(device)?;
+    netlink.set_up(index, Some(settings.mtu), Some(DEVICE_QUEUE))?;
+    for address in &settings.addresses {
+        netlink.add_address(index, *address)?;
+    }
+    let metrics = settings.initial_window.map(RouteMetric::InitCwnd);
+    netlink.add_default_route(index, metrics.into_iter().collect())?;
+    Ok((namespace, tun))
+}

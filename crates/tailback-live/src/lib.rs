@@ -1,0 +1,28 @@
+//! A scenario on the real kernel: hosts are network namespaces, TCP and UDP are Linux's, the path between them
+//! is the simulator's own [`tailback_core::link::Link`] on real time.
+//!
+//! Everything a run makes hangs on its own process: namespaces are nameless, TUN devices not persistent,
+//! congestion controls held by a link. Whatever way the process ends, the kernel takes them back.
+#![cfg(target_os = "linux")]
+// The only crate with unsafe code, and of it only these modules: system calls that libc leaves raw, and libbpf.
+#![deny(unsafe_code)]
+
+pub mod applications;
+pub mod bpf;
+pub mod clock;
+pub mod demands;
+pub mod doctor;
+pub mod emulator;
+pub mod error;
+pub mod host;
+pub mod lease;
+pub mod netlink;
+pub mod path;
+pub mod run;
+pub mod sys;
+pub mod tables;
+pub mod tcp_log;
+pub mod twins;
+pub mod watch;
+
+pub use error::LiveError;

@@ -1,0 +1,126 @@
+//! What a host's namespace needs to be told: its device up, its addresses, its route. Routing netlink, in the
+//! calling thread's namespace.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::{AsFd, OwnedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+};
+use netlink_packet_route::address::{AddressAttribute, AddressMessage};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+use netlink_packet_route::route::{
+    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+
+use crate::sys;
+
+/// A conversation with the kernel's routing.
+#[derive(Debug)]
+pub struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Open one in the calling thread's namespace; it stays there.
+    pub fn open() -> io::Result<Self> {
+        Ok(Netlink { socket: sys::netlink_socket()?, sequence: 0 })
+    }
+
+    /// Bring device number `index` up with this MTU and room for `queue` packets.
+    pub fn set_up(&mut self, index: u32, mtu: Option<u32>, queue: Option<u32>) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.header.flags = LinkFlags::Up;
+        link.header.change_mask = LinkFlags::Up;
+        link.attributes.extend(mtu.map(LinkAttribute::Mtu));
+        link.attributes.extend(queue.map(LinkAttribute::TxQueueLen));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
+    }
+
+    /// The number of the device called `name`.
+    pub fn index_of(&mut self, name: &str) -> io::Result<u32> {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(name.into()));
+        match self.ask(RouteNetlinkMessage::GetLink(link), 0)? {
+            Some(RouteNetlinkMessage::NewLink(found)) => Ok(found.header.index),
+            other => Err(io::Error::other(format!("asked for device {name}, got {other:?}"))),
+        }
+    }
+
+    /// Packets the device has thrown away on the way out.
+    pub fn dropped_by(&mut self, name: &str) -> io::Result<u64> {
+        let mut link = LinkMessage::default();
+        link.attributes.push(LinkAttribute::IfName(name.into()));
+        let Some(RouteNetlinkMessage::NewLink(found)) = self.ask(RouteNetlinkMessage::GetLink(link), 0)?
+        else {
+            return Err(io::Error::other(format!("device {name} does not answer")));
+        };
+        let dropped = found.attributes.iter().find_map(|attribute| match attribute {
+            LinkAttribute::Stats64(stats) => Some(stats.tx_dropped + stats.tx_errors),
+            _ => None,
+        });
+        Ok(dropped.unwrap_or(0))
+    }
+
+    /// Give the device an address of its own, without a subnet.
+    pub fn add_address(&mut self, index: u32, address: Ipv4Addr) -> io::Result<()> {
+        let mut message = AddressMessage::default();
+        message.header.family = AddressFamily::Inet;
+        message.header.prefix_len = 32;
+        message.header.index = index;
+        message.attributes = vec![
+            AddressAttribute::Local(IpAddr::V4(address)),
+            AddressAttribute::Address(IpAddr::V4(address)),
+        ];
+        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// Send everything through the device, with these metrics.
+    pub fn add_default_route(&mut self, index: u32, metrics: Vec<RouteMetric>) -> io::Result<()> {
+        let mut message = RouteMessage::default();
+        message.header.address_family = AddressFamily::Inet;
+        message.header.table = RouteHeader::RT_TABLE_MAIN;
+        message.header.protocol = RouteProtocol::Static;
+        message.header.scope = RouteScope::Link;
+        message.header.kind = RouteType::Unicast;
+        message.attributes.push(RouteAttribute::Oif(index));
+        if !metrics.is_empty() {
+            message.attributes.push(RouteAttribute::Metrics(metrics));
+        }
+        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// Send a request and take the answer: a message, or `None` for a bare acknowledgement.
+    fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Option<RouteNetlinkMessage>> {
+        let is_question = matches!(request, RouteNetlinkMessage::GetLink(_));
+        self.sequence += 1;
+        let mut packet = NetlinkMessage::from(request);
+        packet.header.sequence_number = self.sequence;
+        packet.header.flags = NLM_F_REQUEST | flags | if is_question { 0 } else { NLM_F_ACK };
+        packet.finalize();
+        let mut buffer = vec![0; packet.buffer_len()];
+        packet.serialize(&mut buffer);
+        sys::send(self.socket.as_fd(), &buffer)?;
+        let mut answer = vec![0; 64 * 1024];
+        loop {
+            let Some(length) = sys::read_packet(self.socket.as_fd(), &mut answer)? else { continue };
+            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer[..length])
+                .map_err(|error| io::Error::other(error.to_string()))?;
+            if message.header.sequence_number != self.sequence {
+                continue;
+            }
+            return match message.payload {
+                NetlinkPayload::Error(error) => match error.code {
+                    None => Ok(None),
+                    Some(_) => Err(error.to_io()),
+                },
+                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
+                other => Err(io::Error::other(format!("unexpected answer {other:?}"))),
+            };
+        }
+    }
+}

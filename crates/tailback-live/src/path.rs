@@ -1,0 +1,465 @@
+//! The path between hosts: the scenario's links, walked by packets at their due times.
+//!
+//! The emulator drives it by the clock and the replay by a log of arrivals. Both make the same calls with the
+//! same times in the same order, which is why fates agree to the bit.
+
+use tailback_core::link::{Host, Link, Watch};
+use tailback_core::packet::{Ecn, FlowId, Packet};
+use tailback_core::probe::{QueueEvent, QueueRow};
+use tailback_core::queue::{Backlog, DropReason, Fate};
+use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
+use tailback_core::time::{Bytes, Duration, Time};
+
+/// A packet as it was captured on entering the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// When.
+    pub at: Time,
+    /// Whose.
+    pub flow: u32,
+    /// From the flow's receiver to its sender.
+    pub is_reverse: bool,
+    /// Made by a wire, not sent by a host.
+    pub is_copy: bool,
+    /// IP length.
+    pub bytes: u32,
+    /// ECN codepoint on entering.
+    pub ecn: Ecn,
+}
+
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Still under way.
+    InTransit,
+    /// Arrived at the far end, due then, perhaps marked CE on the way.
+    Delivered {
+        /// When it was due.
+        due: Time,
+        /// Marked CE.
+        is_marked: bool,
+    },
+    /// Dropped at this link.
+    Dropped {
+        /// The link's number.
+        link: u32,
+    },
+}
+
+/// Owns what packets carry.
+pub trait Frames {
+    /// The packet in `from` was doubled: `to` carries the same.
+    fn copy(&mut self, _from: u32, _to: u32) {}
+}
+
+/// Nothing is carried: a replay.
+impl Frames for () {}
+
+/// No row in the packets table.
+pub const NO_ROW: u32 = u32::MAX;
+
+/// Sees what happens on the path. Every method defaults to nothing.
+pub trait Witness {
+    /// Does anybody watch this link's queue?
+    fn watches(&self, _link: u32) -> bool {
+        false
+    }
+    /// A queue event at a link.
+    fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
+    /// Polling time for a link.
+    fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
+    /// A packet of a flow enters the path; returns its row in the packets table, if it has one.
+    fn sent(&mut self, _now: Time, _flow: u32, _index: u64, _bytes: u32) -> u32 {
+        NO_ROW
+    }
+    /// The packet of that row was handed over.
+    fn received(&mut self, _now: Time, _row: u32) {}
+    /// The packet of that row was dropped.
+    fn lost(&mut self, _row: u32) {}
+}
+
+/// Nobody looks: a replay.
+impl Witness for () {}
+
+/// What a flow has put on the path and got out of it, forward direction.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowCount {
+    /// Packets its sender put on the path.
+    pub packets_sent: u64,
+    /// Packets that reached its receiver.
+    pub packets_received: u64,
+    /// Packets dropped.
+    pub packets_dropped: u64,
+    /// IP bytes sent.
+    pub bytes_sent: Bytes,
+    /// IP bytes received.
+    pub bytes_received: Bytes,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    number: u64,
+    row: u32,
+}
+
+/// Slots, numbers and rows of the packets under way.
+#[derive(Debug, Default)]
+struct Slots {
+    held: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    fn keep(&mut self, slot: Slot) -> u32 {
+        match self.free.pop() {
+            Some(place) => {
+                self.held[place as usize] = slot;
+                place
+            }
+            None => {
+                self.held.push(slot);
+                (self.held.len() - 1) as u32
+            }
+        }
+    }
+}
+
+/// The path.
+#[derive(Debug)]
+pub struct Path<W> {
+    links: Vec<Link>,
+    named_links: usize,
+    routes: Vec<[Vec<u32>; 2]>,
+    fate: Fate,
+    inbox: Vec<(Time, Packet)>,
+    slots: Slots,
+    poll: Poll,
+    /// Every packet that entered, by number.
+    pub captured: Vec<Captured>,
+    /// What became of it, by number.
+    pub outcomes: Vec<Outcome>,
+    /// Totals by flow.
+    pub counts: Vec<FlowCount>,
+    /// Records queues and packets.
+    pub witness: W,
+}
+
+/// Which backlogs are sampled, and when next.
+#[derive(Debug)]
+pub struct Poll {
+    /// Between samples.
+    pub interval: Duration,
+    /// The next one; [`Time::NEVER`] if there is none.
+    pub next: Time,
+    /// Of these links.
+    pub links: Vec<u32>,
+}
+
+impl Poll {
+    /// No sampling.
+    pub fn never() -> Self {
+        Poll { interval: Duration::ZERO, next: Time::NEVER, links: Vec::new() }
+    }
+}
+
+/// Lends the path's parts to a link while it works.
+struct Lent<'a, W, F> {
+    link: u32,
+    watches: bool,
+    now: Time,
+    slots: &'a mut Slots,
+    captured: &'a mut Vec<Captured>,
+    outcomes: &'a mut Vec<Outcome>,
+    inbox: &'a mut Vec<(Time, Packet)>,
+    witness: &'a mut W,
+    frames: &'a mut F,
+}
+
+impl<W: Witness, F> Lent<'_, W, F> {
+    fn row(
+        &mut self,
+        at: Time,
+        event: QueueEvent,
+        packet: &Packet,
+        backlog: Backlog,
+        why: Option<DropReason>,
+    ) {
+        if self.watches {
+            let number = self.slots.held[packet.slot as usize].number;
+            self.witness.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason: why });
+        }
+    }
+}
+
+impl<W: Witness, F> Watch for Lent<'_, W, F> {
+    fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
+    }
+    fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+    }
+    fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
+        self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
+    }
+    fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Mark, packet, backlog, None);
+    }
+}
+
+impl<W: Witness, F: Frames> Host for Lent<'_, W, F> {
+    fn deliver(&mut self, due: Time, packet: Packet) {
+        self.inbox.push((due, packet));
+    }
+    fn duplicate(&mut self, packet: &Packet) -> Packet {
+        let original = self.slots.held[packet.slot as usize];
+        let number = self.captured.len() as u64;
+        let before = self.captured[original.number as usize];
+        self.captured.push(Captured { at: self.now, is_copy: true, ..before });
+        self.outcomes.push(Outcome::InTransit);
+        let slot = self.slots.keep(Slot { number, row: NO_ROW });
+        self.frames.copy(packet.slot, slot);
+        Packet { slot, ..*packet }
+    }
+}
+
+impl<W: Witness> Path<W> {
+    /// The scenario's links and routes. Routes must be named: the scenario is a resolved one.
+    pub fn build(scenario: &Scenario, witness: W, poll: Poll) -> Result<Self, ScenarioError> {
+        let mut links = Vec::new();
+        for (number, spec) in scenario.links.iter().enumerate() {
+            links.push(Link::build(spec, number, scenario.seed)?);
+        }
+        let named_links = links.len();
+        let mut routes = Vec::new();
+        for (number, flow) in scenario.flows.iter().enumerate() {
+            let mut both = [Vec::new(), Vec::new()];
+            let given = [("route", &flow.route, "from"), ("back_route", &flow.back_route, "to")];
+            for (route, (field, names, side)) in both.iter_mut().zip(given) {
+                let names = names.as_ref().ok_or_else(|| ScenarioError {
+                    field: format!("flows[{number}].{field}"),
+                    value: "nothing".into(),
+                    problem: "a live run needs a resolved scenario, with its routes".into(),
+                    fix: "Pass what Scenario.resolve() gives.".into(),
+                })?;
+                if scenario.randomness.processing_jitter_ps > 0 {
+                    let name = format!("flow/{}/{side}", flow.name);
+                    links.push(jitter(&name, scenario)?);
+                    route.push((links.len() - 1) as u32);
+                }
+                for name in names {
+                    let link = scenario.links.iter().position(|link| link.name == *name);
+                    route.push(link.expect("the scenario was checked") as u32);
+                }
+            }
+            routes.push(both);
+        }
+        Ok(Path {
+            links,
+            named_links,
+            fate: Fate::default(),
+            inbox: Vec::new(),
+            slots: Slots::default(),
+            poll,
+            captured: Vec::new(),
+            outcomes: Vec::new(),
+            counts: vec![FlowCount::default(); routes.len()],
+            routes,
+            witness,
+        })
+    }
+
+    /// The scenario's links, without those that stand for the hosts' own jitter.
+    pub fn links(&self) -> &[Link] {
+        &self.links[..self.named_links]
+    }
+
+    /// The packet's number in the run.
+    pub fn number(&self, slot: u32) -> u64 {
+        self.slots.held[slot as usize].number
+    }
+
+    /// When something is next due; [`Time::NEVER`] if nothing is under way.
+    pub fn next_due(&self) -> Time {
+        self.links.iter().map(Link::next_wake).fold(self.poll.next, Time::min)
+    }
+
+    /// The slot the next arrival will take: its frame can be put there before [`Path::arrive`].
+    pub fn next_slot(&self) -> u32 {
+        self.slots.free.last().copied().unwrap_or(self.slots.held.len() as u32)
+    }
+
+    /// A host puts a packet on the path at `now`. [`Path::run_until`] must have been called for `now`.
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        flow: u32,
+        is_reverse: bool,
+        bytes: u32,
+        ecn: Ecn,
+        frames: &mut impl Frames,
+    ) {
+        let number = self.captured.len() as u64;
+        self.captured.push(Captured { at: now, flow, is_reverse, is_copy: false, bytes, ecn });
+        self.outcomes.push(Outcome::InTransit);
+        let mut row = NO_ROW;
+        if !is_reverse {
+            let count = &mut self.counts[flow as usize];
+            row = self.witness.sent(now, flow, count.packets_sent, bytes);
+            count.packets_sent += 1;
+            count.bytes_sent += Bytes::from(bytes);
+        }
+        let slot = self.slots.keep(Slot { number, row });
+        let packet = Packet { slot, flow: FlowId(flow), bytes, ecn, hop: 0, is_reverse, enqueued: now };
+        self.push(now, packet, frames);
+    }
+
+    /// Everything due until `now`, in order; hand each packet that leaves the path to `out(due, packet)`, which
+    /// may ask for its number and must call [`Path::release`] when it has written it.
+    pub fn run_until<F: Frames>(
+        &mut self,
+        now: Time,
+        frames: &mut F,
+        mut out: impl FnMut(&mut Self, &mut F, Time, Packet),
+    ) {
+        loop {
+            let (mut due, mut which) = (self.poll.next, None);
+            for (number, link) in self.links.iter().enumerate() {
+                let wake = link.next_wake();
+                // A link before the poll of the same instant, and the first listed first.
+                if wake < due || (wake == due && which.is_none() && wake < Time::NEVER) {
+                    (due, which) = (wake, Some(number));
+                }
+            }
+            if due > now || due == Time::NEVER {
+                return;
+            }
+            let Some(link) = which else {
+                self.sample();
+                continue;
+            };
+            self.advance(link, due, frames);
+            let mut inbox = std::mem::take(&mut self.inbox);
+            for (due, mut packet) in inbox.drain(..) {
+                packet.hop += 1;
+                let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
+                if usize::from(packet.hop) < route.len() {
+                    self.push(due, packet, frames);
+                    continue;
+                }
+                let number = self.number(packet.slot);
+                self.outcomes[number as usize] = Outcome::Delivered { due, is_marked: packet.ecn == Ecn::Ce };
+                if !packet.is_reverse {
+                    let count = &mut self.counts[packet.flow.0 as usize];
+                    count.packets_received += 1;
+                    count.bytes_received += Bytes::from(packet.bytes);
+                }
+                out(self, frames, due, packet);
+            }
+            self.inbox = inbox;
+        }
+    }
+
+    /// The packet in `slot` was handed to its host at `written`; the slot is free again.
+    pub fn release(&mut self, slot: u32, written: Time) {
+        self.witness.received(written, self.slots.held[slot as usize].row);
+        self.slots.free.push(slot);
+    }
+
+    /// Bring every queue to `now`, for the totals at the end.
+    pub fn settle(&mut self, now: Time, frames: &mut impl Frames) {
+        for link in 0..self.links.len() {
+            self.with_link(link, now, frames, |link, fate, host| link.settle(now, fate, host));
+            self.take_fate(link);
+        }
+    }
+
+    fn sample(&mut self) {
+        let at = self.poll.next;
+        for index in 0..self.poll.links.len() {
+            let link = self.poll.links[index];
+            self.with_link(link as usize, at, &mut (), |link, fate, host| link.settle(at, fate, host));
+            self.take_fate(link as usize);
+            let it = &self.links[link as usize];
+            let mut backlog = it.backlog();
+            // What waits or is being sent: what a newcomer of the same instant has before it.
+            backlog.packets += u32::from(it.in_service() > 0);
+            backlog.bytes += Bytes::from(it.in_service());
+            self.witness.poll_link(at, link, backlog);
+        }
+        self.poll.next += self.poll.interval;
+    }
+
+    fn push(&mut self, now: Time, packet: Packet, frames: &mut impl Frames) {
+        let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
+        let link = route[usize::from(packet.hop)] as usize;
+        self.with_link(link, now, frames, |link, fate, host| link.push(packet, now, fate, host));
+        self.take_fate(link);
+    }
+
+    fn advance(&mut self, link: usize, now: Time, frames: &mut impl Frames) {
+        self.with_link(link, now, frames, |link, fate, host| link.advance(now, fate, host));
+        self.take_fate(link);
+    }
+
+    fn with_link<F: Frames>(
+        &mut self,
+        link: usize,
+        now: Time,
+        frames: &mut F,
+        work: impl FnOnce(&mut Link, &mut Fate, &mut Lent<'_, W, F>),
+    ) {
+        let mut lent = Lent {
+            link: link as u32,
+            watches: link < self.named_links && self.witness.watches(link as u32),
+            now,
+            slots: &mut self.slots,
+            captured: &mut self.captured,
+            outcomes: &mut self.outcomes,
+            inbox: &mut self.inbox,
+            witness: &mut self.witness,
+            frames,
+        };
+        work(&mut self.links[link], &mut self.fate, &mut lent);
+    }
+
+    fn take_fate(&mut self, link: usize) {
+        if self.fate.is_empty() {
+            return;
+        }
+        for (packet, _) in self.fate.drops.drain(..) {
+            let Slot { number, row } = self.slots.held[packet.slot as usize];
+            self.outcomes[number as usize] = Outcome::Dropped { link: link as u32 };
+            self.witness.lost(row);
+            if !packet.is_reverse {
+                self.counts[packet.flow.0 as usize].packets_dropped += 1;
+            }
+            self.slots.free.push(packet.slot);
+        }
+        self.fate.marks.clear();
+    }
+}
+
+/// An infinitely fast link that holds each packet for a random time, as the simulator's hosts do.
+fn jitter(name: &str, scenario: &Scenario) -> Result<Link, ScenarioError> {
+    let described = serde_json::json!({
+        "name": name, "from": "", "to": "",
+        "wire": { "jitter_ps": scenario.randomness.processing_jitter_ps },
+    });
+    let spec: LinkSpec = serde_json::from_value(described).expect("a link of a wire only");
+    Link::build(&spec, usize::MAX, scenario.seed)
+        .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
+}
+
+/// What becomes of these arrivals when no clock is involved: the simulator's answer to a live run's log.
+pub fn replay(scenario: &Scenario, log: &[Captured], end: Time) -> Result<Vec<Outcome>, ScenarioError> {
+    let mut path = Path::build(scenario, (), Poll::never())?;
+    let hand_over =
+        |path: &mut Path<_>, _: &mut (), due: Time, packet: Packet| path.release(packet.slot, due);
+    for captured in log.iter().filter(|captured| !captured.is_copy) {
+        path.run_until(captured.at, &mut (), hand_over);
+        path.arrive(captured.at, captured.flow, captured.is_reverse, captured.bytes, captured.ecn, &mut ());
+    }
+    path.run_until(end, &mut (), hand_over);
+    path.settle(end, &mut ());
+    Ok(path.outcomes)
+}

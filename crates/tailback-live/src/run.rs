@@ -1,0 +1,402 @@
+//! A live run from beginning to end. Whatever happens, everything it made goes with the values it is made of.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration as Wait;
+
+use tailback_core::probe::{Column, Table};
+use tailback_core::scenario::Scenario;
+use tailback_core::time::{Duration, Time};
+
+use crate::applications::{self, FlowState, TcpPlan};
+use crate::bpf::namespace_number;
+use crate::clock::Clock;
+use crate::demands::{self, Plan};
+use crate::emulator::{Emulated, Emulator, Port, Shared, addresses};
+use crate::error::{Doing, LiveError};
+use crate::host::Host;
+use crate::lease::Lease;
+use crate::path::{Path, Poll};
+use crate::tables::{self, Record};
+use crate::tcp_log::{Row, TcpLog, ticks_a_second};
+use crate::twins::{self, Registered, Source};
+use crate::watch::{self, Look};
+
+/// From everything in place to time zero.
+const LEAD: Duration = Duration::from_ms(20);
+/// Between two visits to the caller.
+const BETWEEN_VISITS: Wait = Wait::from_millis(100);
+/// Without the state log, congestion events are taken from polls at least this close.
+const FALLBACK_POLL: Duration = Duration::from_ms(1);
+
+/// What a run leaves behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The simulator's tables, and `emulator` and `captures`.
+    pub tables: Vec<Table>,
+    /// What people should know of the run.
+    pub notes: Vec<String>,
+    /// Was it punctual enough for its result to mean what it says?
+    pub is_fit: bool,
+}
+
+/// Run the scenario live. `visit(fraction)` is called ten times a second and may end the run by an error.
+pub fn run<E: From<LiveError>>(
+    scenario: &Scenario,
+    mut visit: impl FnMut(f64) -> Result<(), E>,
+) -> Result<Outcome, E> {
+    let mut plan = demands::plan(scenario)?;
+    let lease = Lease::take()?;
+    let twins = register(&mut plan, &lease)?;
+    let mut hosts = Vec::new();
+    for (name, settings) in &plan.hosts {
+        hosts.push(Host::make(name, lease.mark(), settings)?);
+    }
+    let mut notes = Vec::new();
+    let log = match attach(&hosts) {
+        Ok(log) => Some(log),
+        Err(error) => {
+            notes.push(format!("no state log, polling instead: {error}"));
+            None
+        }
+    };
+    let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
+    let seen = in_threads(scenario, &mut plan, &hosts, &states, log, &mut visit)?;
+    let outcome = collect(scenario, &plan, &hosts, &states, seen, notes)?;
+    drop(states);
+    drop(hosts);
+    drop(twins);
+    visit(1.0)?;
+    Ok(outcome)
+}
+
+/// Put the twins the plan needs into the kernel, and their names into the plan.
+fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError> {
+    let mut twins = Vec::new();
+    let mut names = Vec::new();
+    for (number, control) in plan.controls.iter().enumerate() {
+        match &control.source {
+            Source::Kernel => names.push(control.cc.clone()),
+            Source::Twin(macros) => {
+                let name = twins::kernel_name(lease.mark(), number, &control.cc);
+                let registered = twins::register(&control.cc, macros, &name)?;
+                names.push(registered.name.clone());
+                twins.push(registered);
+            }
+        }
+    }
+    for (flow, control) in plan.flows.iter_mut().zip(&plan.control_of) {
+        if let (Some(TcpPlan { cc, .. }), Some(control)) = (&mut flow.tcp, control) {
+            cc.clone_from(&names[*control]);
+        }
+    }
+    Ok(twins)
+}
+
+fn attach(hosts: &[Host]) -> Result<TcpLog, LiveError> {
+    let numbers: Result<Vec<u64>, _> = hosts.iter().map(|host| namespace_number(host.namespace())).collect();
+    TcpLog::attach(&numbers.doing("asking for a host's number")?)
+}
+
+/// What the threads of a run saw.
+struct Seen {
+    clock: Clock,
+    emulated: Emulated,
+    looks: Vec<Look>,
+    /// A last look at each flow that has a connection.
+    last: Vec<Option<Look>>,
+    log: Option<(Vec<Row>, u64)>,
+}
+
+fn in_threads<E: From<LiveError>>(
+    scenario: &Scenario,
+    plan: &mut Plan,
+    hosts: &[Host],
+    states: &[FlowState],
+    log: Option<TcpLog>,
+    visit: &mut impl FnMut(f64) -> Result<(), E>,
+) -> Result<Seen, E> {
+    let wanted = &scenario.instruments;
+    let interval = Duration::from_ps(wanted.poll_interval_ps);
+    let from = Time::from_ps(wanted.from_ps);
+    let until = wanted.until_ps.map_or(plan.end, Time::from_ps).min(plan.end);
+    let numbered = |names: &[String], all: &mut dyn Iterator<Item = &String>| -> Vec<u32> {
+        all.enumerate().filter(|(_, name)| names.contains(name)).map(|(number, _)| number as u32).collect()
+    };
+    let polled_links = numbered(&wanted.queue_polls, &mut scenario.links.iter().map(|link| &link.name));
+    let poll = if polled_links.is_empty() {
+        Poll::never()
+    } else {
+        Poll { interval, next: from.ceil_to(interval), links: polled_links }
+    };
+    let mut polled = numbered(&wanted.polls, &mut scenario.flows.iter().map(|flow| &flow.name));
+    let mut poll_interval = interval;
+    if log.is_none() {
+        polled = plan.flows.iter().filter(|flow| flow.tcp.is_some()).map(|flow| flow.number).collect();
+        poll_interval = if interval.is_zero() { FALLBACK_POLL } else { interval.min(FALLBACK_POLL) };
+    }
+
+    let path = Path::build(scenario, Record::of(scenario), poll).map_err(LiveError::from)?;
+    let mut ports = Vec::new();
+    for (number, host) in hosts.iter().enumerate() {
+        let ending = |which: usize| -> Vec<u32> {
+            let here = plan.ends.iter().enumerate().filter(|(_, ends)| ends[which] == number);
+            here.map(|(flow, _)| flow as u32).collect()
+        };
+        let tun = host.tun().try_clone_to_owned().doing("sharing a device")?;
+        ports.push(Port { tun, from: ending(0), to: ending(1) });
+    }
+    let shared = Shared {
+        stop: AtomicBool::new(false),
+        duplicate_acks: plan.flows.iter().map(|_| AtomicU64::new(0)).collect(),
+    };
+    let mut ready = Vec::new();
+    for (flow, ends) in std::mem::take(&mut plan.flows).into_iter().zip(&plan.ends) {
+        let number = flow.number as usize;
+        let [from, to] = ends.map(|end| hosts[end].namespace());
+        ready.push(applications::prepare(flow, from, to, &states[number])?);
+    }
+    let clock = Clock::starting_in(LEAD);
+    let end = plan.end;
+    let emulator = Emulator::new(path, ports, clock, end);
+    // The log goes on until everything else has ended.
+    let log_stop = AtomicBool::new(false);
+
+    let outcome = thread::scope(|scope| {
+        let shared = &shared;
+        let emulating = scope.spawn(move || emulator.run(shared));
+        let logging = log.map(|log| scope.spawn(|| log.follow(&log_stop)));
+        let polling = (!polled.is_empty()).then(|| {
+            let polled = &polled;
+            scope.spawn(move || {
+                watch::follow(polled, states, shared, clock, (from, until), poll_interval, &shared.stop)
+            })
+        });
+        let running: Vec<_> =
+            ready.into_iter().map(|flow| scope.spawn(move || flow.run(clock, end, &shared.stop))).collect();
+
+        let mut ended: Result<(), E> = Ok(());
+        while clock.now() < end {
+            thread::sleep(clock.until(end).min(BETWEEN_VISITS));
+            let has_failed = emulating.is_finished() && clock.now() < end
+                || running.iter().any(|flow| flow.is_finished() && clock.now() < end);
+            if has_failed {
+                break;
+            }
+            let fraction = clock.now().as_ps() as f64 / end.as_ps() as f64;
+            if let Err(error) = visit(fraction.min(1.0)) {
+                ended = Err(error);
+                break;
+            }
+        }
+        shared.stop.store(true, Ordering::Relaxed);
+        let last =
+            (0..states.len()).map(|flow| watch::look(flow as u32, &states[flow], shared, clock)).collect();
+        let flows: Result<Vec<()>, LiveError> =
+            running.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked("a flow")))).collect();
+        let emulated = emulating.join().unwrap_or_else(|_| Err(panicked("the emulator")));
+        let looks = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
+        log_stop.store(true, Ordering::Relaxed);
+        let log = logging.map(|logging| logging.join().map_err(|_| panicked("the state log"))).transpose();
+        ended?;
+        flows?;
+        let seen = (emulated?, looks?.unwrap_or_default(), last, log?);
+        Ok::<_, E>(seen)
+    });
+    let (emulated, looks, last, log) = outcome?;
+    Ok(Seen { clock, emulated, looks, last, log })
+}
+
+fn panicked(who: &str) -> LiveError {
+    LiveError::Failed(format!("broken invariant in {who}; its message is on standard error"))
+}
+
+fn collect(
+    scenario: &Scenario,
+    plan: &Plan,
+    hosts: &[Host],
+    states: &[FlowState],
+    mut seen: Seen,
+    mut notes: Vec<String>,
+) -> Result<Outcome, LiveError> {
+    let flows = scenario.flows.len();
+    let lost_rows = seen.log.as_ref().map_or(0, |(_, lost)| *lost);
+    let rows = seen.log.take().map(|(rows, _)| owned(rows, flows));
+    let congestion = match &rows {
+        Some(rows) => tables::congestion(rows, flows, seen.clock),
+        None => tables::congestion_from_polls(&seen.looks, flows),
+    };
+    let wanted = &scenario.instruments;
+    let chosen = |names: &[String]| -> Vec<bool> {
+        scenario.flows.iter().map(|flow| names.contains(&flow.name)).collect()
+    };
+    let logged = chosen(&wanted.segments);
+    let segments = match &rows {
+        Some(rows) => {
+            let all: Vec<Row> = rows.iter().map(|(_, _, row)| *row).collect();
+            tables::segments(rows, &logged, seen.clock, ticks_a_second(&all))
+        }
+        None => tables::segments_from_polls(&seen.looks, &logged),
+    };
+    let polled = chosen(&wanted.polls);
+    seen.looks.retain(|look| polled[look.flow as usize]);
+    let mut polls = tables::polls(&seen.looks);
+    if let Some(rows) = &rows {
+        tables::add_rtt(&mut polls, rows, seen.clock);
+    }
+
+    let mut device_drops = 0;
+    for host in hosts {
+        device_drops += host.device_drops().doing("counting a device's drops")?;
+    }
+    let links = tables::links(&seen.emulated);
+    let captures = tables::captures(&seen.emulated);
+    let flow_table = flow_table(scenario, states, &seen, &congestion);
+    let record = std::mem::take(&mut seen.emulated.path.witness);
+    let (emulator, is_fit) = judge(plan, &mut seen, device_drops, lost_rows, &mut notes);
+    Ok(Outcome {
+        tables: vec![
+            flow_table,
+            links,
+            congestion.into_table(),
+            emulator,
+            segments.into_table(),
+            polls.into_table(),
+            record.queue.into_table(),
+            record.queue_polls.into_table(),
+            record.packets.into_table(),
+            captures.into_table(),
+        ],
+        notes,
+        is_fit,
+    })
+}
+
+/// Each row with its flow, and whether it is of the receiver's end.
+fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
+    let owner = |row: &Row| {
+        let [_, x, y, _] = row.local.octets();
+        let flow = u32::from(x) << 8 | u32::from(y);
+        let [near, far] = addresses(flow);
+        let is_known = (flow as usize) < flows && (row.local == near || row.local == far);
+        is_known.then_some((flow, row.local == far))
+    };
+    rows.into_iter()
+        .filter_map(|row| owner(&row).map(|(flow, at_receiver)| (flow, at_receiver, row)))
+        .collect()
+}
+
+fn flow_table(
+    scenario: &Scenario,
+    states: &[FlowState],
+    seen: &Seen,
+    congestion: &tables::Congestion,
+) -> Table {
+    let all = 0..scenario.flows.len();
+    let counts = &seen.emulated.path.counts;
+    let look = |flow: usize| seen.last[flow].as_ref();
+    let number = |get: &dyn Fn(usize) -> u64| Column::U64(all.clone().map(get).collect());
+    let time = |get: &dyn Fn(usize) -> f64| Column::F64(all.clone().map(get).collect());
+    let is_tcp = |flow: usize| scenario.flows[flow].tcp.is_some();
+    let start = |flow: usize| {
+        let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
+        let name = format!("flow/{}/start", scenario.flows[flow].name);
+        let shift = tailback_core::rng::Stream::named(scenario.seed, &name).duration_up_to(spread);
+        Time::from_ps(scenario.flows[flow].start_ps) + shift
+    };
+    Table {
+        name: "flows",
+        columns: vec![
+            ("flow", Column::U32(all.clone().map(|flow| flow as u32).collect())),
+            ("packets_sent", number(&|flow| counts[flow].packets_sent)),
+            ("packets_received", number(&|flow| counts[flow].packets_received)),
+            ("packets_dropped", number(&|flow| counts[flow].packets_dropped)),
+            ("bytes_sent", number(&|flow| counts[flow].bytes_sent)),
+            ("bytes_acked", number(&|flow| look(flow).map_or(0, |look| look.info.bytes_acked))),
+            (
+                "bytes_received",
+                number(&|flow| match (is_tcp(flow), look(flow)) {
+                    (true, look) => look.map_or(0, |look| look.received),
+                    (false, _) => counts[flow].bytes_received,
+                }),
+            ),
+            (
+                "segments_sent",
+                number(&|flow| look(flow).map_or(0, |look| u64::from(look.info.data_segs_out))),
+            ),
+            (
+                "segments_retransmitted",
+                number(&|flow| look(flow).map_or(0, |look| u64::from(look.info.total_retrans))),
+            ),
+            ("recoveries", number(&|flow| tables::recoveries_and_undos(congestion, flow as u32).0)),
+            ("timeouts", number(&|flow| tables::timeouts(congestion, flow as u32))),
+            ("undos", number(&|flow| tables::recoveries_and_undos(congestion, flow as u32).1)),
+            ("started_s", time(&|flow| start(flow).as_secs_f64())),
+            ("established_s", time(&|flow| tables::seconds(states[flow].established()))),
+            ("finished_s", time(&|flow| tables::seconds(states[flow].finished()))),
+            (
+                "rtt_min_s",
+                time(&|flow| look(flow).map_or(f64::NAN, |look| tables::least_rtt(look.info.min_rtt_us))),
+            ),
+            ("srtt_s", time(&|flow| look(flow).map_or(f64::NAN, |look| f64::from(look.info.rtt_us) * 1e-6))),
+        ],
+    }
+}
+
+/// How punctual the run was, and whether that was enough.
+fn judge(
+    plan: &Plan,
+    seen: &mut Seen,
+    device_drops: u64,
+    lost_rows: u64,
+    notes: &mut Vec<String>,
+) -> (Table, bool) {
+    let punctuality = &mut seen.emulated.punctuality;
+    let (median, high, worst) =
+        (punctuality.quantile(0.5), punctuality.quantile(0.99), punctuality.quantile(1.0));
+    let limit = plan.lateness_limit.as_secs_f64();
+    // Half a round trip's stall makes timers fire that should not.
+    let worst_limit = (plan.rtt_least.as_secs_f64() / 2.0).max(10.0 * limit);
+    let before = notes.len();
+    if high > limit {
+        notes.push(format!(
+            "unfit: 1 % of the packets were handed over more than {:.0} µs late; more than {:.0} µs changes the result",
+            high * 1e6,
+            limit * 1e6
+        ));
+    }
+    if worst > worst_limit {
+        notes.push(format!(
+            "unfit: a packet was handed over {:.1} ms late; more than {:.1} ms makes timers fire",
+            worst * 1e3,
+            worst_limit * 1e3
+        ));
+    }
+    if device_drops > 0 {
+        notes.push(format!("unfit: {device_drops} packets were lost in the hosts' own devices"));
+    }
+    if punctuality.refused > 0 {
+        notes.push(format!("unfit: the kernel did not take {} packets", punctuality.refused));
+    }
+    let is_fit = notes.len() == before;
+    if lost_rows > 0 {
+        notes.push(format!("{lost_rows} rows of the state log were lost: it was read too seldom"));
+    }
+    let table = Table {
+        name: "emulator",
+        columns: vec![
+            ("packets", Column::U64(vec![punctuality.late_ns.len() as u64])),
+            ("late_median_s", Column::F64(vec![median])),
+            ("late_p99_s", Column::F64(vec![high])),
+            ("late_max_s", Column::F64(vec![worst])),
+            ("late_limit_s", Column::F64(vec![limit])),
+            ("fit", Column::Bool(vec![is_fit])),
+            ("realtime", Column::Bool(vec![punctuality.is_realtime])),
+            ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
+            ("foreign_packets", Column::U64(vec![punctuality.foreign])),
+            ("device_drops", Column::U64(vec![device_drops])),
+            ("log_rows_lost", Column::U64(vec![lost_rows])),
+        ],
+    };
+    (table, is_fit)
+}

@@ -1,0 +1,545 @@
+//! The simulator's tables from what was seen live, so that everything after the rows is written once.
+
+use tailback_core::probe::{Column, QueueEvent, QueueRow, Table};
+use tailback_core::queue::Backlog;
+use tailback_core::scenario::Scenario;
+use tailback_core::time::Time;
+
+use crate::clock::Clock;
+use crate::emulator::Emulated;
+use crate::path::{NO_ROW, Outcome, Witness};
+use crate::tcp_log::{Kind, Row};
+use crate::watch::Look;
+
+/// An unlimited ssthresh in tables.
+const UNLIMITED: u64 = 1 << 62;
+/// The kernel's own word for it.
+const KERNEL_UNLIMITED: u32 = 0x7fff_ffff;
+
+macro_rules! columns {
+    ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default)]
+        pub struct $Name { $(#[doc = "A column."] pub $field: Vec<$type>),+ }
+
+        impl $Name {
+            #[allow(clippy::too_many_arguments, reason = "one argument a column, in the table's order")]
+            fn push(&mut self, $($field: $type),+) {
+                $(self.$field.push($field);)+
+            }
+            /// As a table.
+            pub fn into_table(self) -> Table {
+                Table { name: $table, columns: vec![$((stringify!($field), Column::$variant(self.$field))),+] }
+            }
+        }
+    };
+}
+
+columns! {
+    /// Every event of the chosen queues.
+    Queue as "queue" {
+        t_s: F64(f64), link: U32(u32), event: U8(u8), flow: U32(u32), packet: U64(u64), bytes: U32(u32),
+        backlog_bytes: U64(u64), backlog_packets: U32(u32), reason: U8(u8),
+    }
+}
+
+columns! {
+    /// Backlogs at equal intervals.
+    QueuePolls as "queue_polls" { t_s: F64(f64), link: U32(u32), backlog_bytes: U64(u64), backlog_packets: U32(u32) }
+}
+
+columns! {
+    /// One-way delays: from the capture on entering the path to the hand-over to the receiver.
+    Packets as "packets" {
+        flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
+        stream: U16(u16),
+    }
+}
+
+columns! {
+    /// Web100's way: state at equal intervals.
+    Polls as "polls" {
+        t_s: F64(f64), flow: U32(u32), cwnd: U64(u64), ssthresh: U64(u64), srtt_s: F64(f64), rtt_s: F64(f64),
+        rtt_min_s: F64(f64), rto_s: F64(f64), in_flight: U64(u64), phase: U8(u8), bytes_acked: U64(u64),
+        bytes_received: U64(u64), segments_retransmitted: U64(u64), dup_acks_in: U64(u64), snd_wnd: U64(u64),
+    }
+}
+
+columns! {
+    /// SIFTR's fields, one row for each segment received.
+    Segments as "segments" {
+        t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
+        length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
+        rcv_wnd: U64(u64), snd_scale: U8(u8), rcv_scale: U8(u8), state: U8(u8), mss: U32(u32),
+        srtt_s: F64(f64), sack_enabled: Bool(bool), flags: U32(u32), rto_s: F64(f64), snd_buf: U64(u64),
+        snd_buf_used: U64(u64), rcv_buf: U64(u64), rcv_buf_used: U64(u64), in_flight: U64(u64),
+        reassembly: U32(u32), phase: U8(u8),
+    }
+}
+
+columns! {
+    /// Congestion events.
+    Congestion as "congestion" {
+        t_s: F64(f64), flow: U32(u32), kind: U8(u8), cwnd_before: U64(u64), cwnd_after: U64(u64),
+        ssthresh: U64(u64), in_flight: U64(u64),
+    }
+}
+
+columns! {
+    /// Every packet at both ends of the path, as a capture card at each would have seen it.
+    Captures as "captures" {
+        packet: U64(u64), flow: U32(u32), reverse: Bool(bool), bytes: U32(u32), ecn: U8(u8), arrived_s: F64(f64),
+        due_s: F64(f64), written_s: F64(f64), fate: U8(u8), link: U32(u32), marked: Bool(bool), copy: Bool(bool),
+    }
+}
+
+const RECEIVED: u8 = 0;
+const DROPPED: u8 = 1;
+const IN_TRANSIT: u8 = 2;
+/// No such thing, in a column of codes or numbers.
+const NONE: u8 = 255;
+const NO_LINK: u32 = u32::MAX;
+
+/// Records queues and packets while the emulator runs.
+#[derive(Clone, Debug, Default)]
+pub struct Record {
+    /// Flows whose packets are recorded.
+    packets_of: Vec<bool>,
+    /// Links of which everything is recorded, and of which only losses are.
+    every: Vec<bool>,
+    losses: Vec<bool>,
+    from: Time,
+    until: Time,
+    /// The tables.
+    pub queue: Queue,
+    /// Backlog samples.
+    pub queue_polls: QueuePolls,
+    /// Packets.
+    pub packets: Packets,
+}
+
+impl Record {
+    /// What the scenario's instruments ask for.
+    pub fn of(scenario: &Scenario) -> Self {
+        let wanted = &scenario.instruments;
+        let chosen = |names: &[String], all: &mut dyn Iterator<Item = &String>| -> Vec<bool> {
+            all.map(|name| names.contains(name)).collect()
+        };
+        Record {
+            packets_of: chosen(&wanted.packets, &mut scenario.flows.iter().map(|flow| &flow.name)),
+            every: chosen(&wanted.queues, &mut scenario.links.iter().map(|link| &link.name)),
+            losses: chosen(&wanted.drops, &mut scenario.links.iter().map(|link| &link.name)),
+            from: Time::from_ps(wanted.from_ps),
+            until: wanted.until_ps.map_or(Time::NEVER, Time::from_ps),
+            ..Record::default()
+        }
+    }
+
+    fn is_on(&self, now: Time) -> bool {
+        self.from <= now && now < self.until
+    }
+}
+
+impl Witness for Record {
+    fn watches(&self, link: u32) -> bool {
+        self.every[link as usize] || self.losses[link as usize]
+    }
+
+    fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
+        let is_loss = matches!(row.event, QueueEvent::Drop | QueueEvent::Mark);
+        if !(self.every[link as usize] || is_loss) || !self.is_on(row.now) {
+            return;
+        }
+        self.queue.push(
+            row.now.as_secs_f64(),
+            link,
+            row.event as u8,
+            row.packet.flow.0,
+            row.number,
+            row.packet.bytes,
+            row.backlog.bytes,
+            row.backlog.packets,
+            row.reason.map_or(NONE, |reason| reason as u8),
+        );
+    }
+
+    fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
+        if self.is_on(now) {
+            self.queue_polls.push(now.as_secs_f64(), link, backlog.bytes, backlog.packets);
+        }
+    }
+
+    fn sent(&mut self, now: Time, flow: u32, index: u64, bytes: u32) -> u32 {
+        if !self.packets_of[flow as usize] || !self.is_on(now) {
+            return NO_ROW;
+        }
+        let row = self.packets.flow.len() as u32;
+        self.packets.push(flow, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT, 0);
+        row
+    }
+
+    fn received(&mut self, now: Time, row: u32) {
+        if row != NO_ROW {
+            self.packets.received_s[row as usize] = now.as_secs_f64();
+            self.packets.fate[row as usize] = RECEIVED;
+        }
+    }
+
+    fn lost(&mut self, row: u32) {
+        if row != NO_ROW {
+            self.packets.fate[row as usize] = DROPPED;
+        }
+    }
+}
+
+/// Seconds, or NaN for never.
+pub fn seconds(time: Time) -> f64 {
+    if time == Time::NEVER { f64::NAN } else { time.as_secs_f64() }
+}
+
+fn micro(us: u32) -> f64 {
+    if us == 0 { f64::NAN } else { f64::from(us) * 1e-6 }
+}
+
+/// The kernel's smallest RTT before the first sample is all ones.
+pub fn least_rtt(us: u32) -> f64 {
+    if us == u32::MAX { f64::NAN } else { micro(us) }
+}
+
+/// ssthresh in bytes.
+pub fn ssthresh(segments: u32, mss: u32) -> u64 {
+    if segments >= KERNEL_UNLIMITED { UNLIMITED } else { u64::from(segments) * u64::from(mss) }
+}
+
+/// The polls.
+pub fn polls(looks: &[Look]) -> Polls {
+    let mut polls = Polls::default();
+    for look in looks {
+        let info = &look.info;
+        let mss = info.snd_mss;
+        polls.push(
+            look.at.as_secs_f64(),
+            look.flow,
+            u64::from(info.snd_cwnd) * u64::from(mss),
+            ssthresh(info.snd_ssthresh, mss),
+            micro(info.rtt_us),
+            f64::NAN,
+            least_rtt(info.min_rtt_us),
+            micro(info.rto_us),
+            look.in_flight(),
+            info.ca_state,
+            info.bytes_acked,
+            look.received,
+            u64::from(info.total_retrans),
+            look.duplicate_acks,
+            u64::from(info.snd_wnd),
+        );
+    }
+    polls
+}
+
+/// Put each poll's latest RTT sample in, from the log: TCP_INFO has only the smoothed one.
+pub fn add_rtt(polls: &mut Polls, rows: &[(u32, bool, Row)], clock: Clock) {
+    let mut latest = std::collections::BTreeMap::new();
+    let mut next = rows.iter().peekable();
+    for index in 0..polls.t_s.len() {
+        while let Some((flow, at_receiver, row)) = next.peek() {
+            if clock.at(row.ns).as_secs_f64() > polls.t_s[index] {
+                break;
+            }
+            if !at_receiver && row.rtt_us > 0 {
+                latest.insert(*flow, row.rtt_us);
+            }
+            next.next();
+        }
+        if let Some(&us) = latest.get(&polls.flow[index]) {
+            polls.rtt_s[index] = micro(us);
+        }
+    }
+}
+
+/// The segments table from the log, for the flows chosen.
+pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Option<f64>) -> Segments {
+    let mut segments = Segments::default();
+    for (flow, at_receiver, row) in rows {
+        if row.kind != Kind::Received || !chosen[*flow as usize] {
+            continue;
+        }
+        segments.push(
+            clock.at(row.ns).as_secs_f64(),
+            *flow,
+            false,
+            *at_receiver,
+            u64::from(row.snd_nxt),
+            row.length,
+            u64::from(row.snd_una),
+            u64::from(row.cwnd) * u64::from(row.mss),
+            ssthresh(row.ssthresh, row.mss),
+            u64::from(row.snd_wnd),
+            u64::from(row.rcv_wnd),
+            row.snd_scale,
+            row.rcv_scale,
+            fsm(row.state),
+            row.mss,
+            micro(row.srtt_us_8 / 8),
+            true,
+            0,
+            hz.map_or(f64::NAN, |hz| f64::from(row.rto) / hz),
+            u64::from(row.snd_buf),
+            u64::from(row.snd_buf_used),
+            u64::from(row.rcv_buf),
+            0,
+            row.in_flight(),
+            0,
+            row.phase,
+        );
+    }
+    segments
+}
+
+/// The segments table from polls: the fallback where BPF cannot be had.
+pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
+    let mut segments = Segments::default();
+    for look in looks.iter().filter(|look| chosen[look.flow as usize]) {
+        let info = &look.info;
+        let mss = info.snd_mss;
+        segments.push(
+            look.at.as_secs_f64(),
+            look.flow,
+            false,
+            false,
+            info.bytes_sent,
+            0,
+            info.bytes_acked,
+            u64::from(info.snd_cwnd) * u64::from(mss),
+            ssthresh(info.snd_ssthresh, mss),
+            u64::from(info.snd_wnd),
+            u64::from(info.rcv_wnd),
+            info.scales & 15,
+            info.scales >> 4,
+            fsm(info.state),
+            mss,
+            micro(info.rtt_us),
+            true,
+            0,
+            micro(info.rto_us),
+            0,
+            0,
+            0,
+            0,
+            look.in_flight(),
+            0,
+            info.ca_state,
+        );
+    }
+    segments
+}
+
+/// Linux numbers the connection states its own way; tables use SIFTR's numbers, in which ESTABLISHED is 4.
+fn fsm(state: u8) -> u8 {
+    // ESTABLISHED, SYN_SENT, SYN_RECV, FIN_WAIT1, FIN_WAIT2, TIME_WAIT, CLOSE, CLOSE_WAIT, LAST_ACK, LISTEN, CLOSING
+    const SIFTR: [u8; 12] = [0, 4, 2, 3, 6, 9, 10, 0, 5, 8, 1, 7];
+    SIFTR.get(usize::from(state)).copied().unwrap_or(0)
+}
+
+const OPEN: u8 = 0;
+const DISORDER: u8 = 1;
+const CWR: u8 = 2;
+const RECOVERY: u8 = 3;
+const LOSS: u8 = 4;
+const RECOVERY_ENTERED: u8 = 0;
+const RECOVERY_LEFT: u8 = 1;
+const TIMEOUT: u8 = 2;
+const CWR_ENTERED: u8 = 3;
+const UNDO: u8 = 4;
+const CWR_LEFT: u8 = 5;
+
+/// What one flow's state log says of its congestion state.
+#[derive(Clone, Copy, Debug)]
+struct State {
+    at: Time,
+    flow: u32,
+    phase: u8,
+    cwnd: u64,
+    cwnd_before: u64,
+    ssthresh: u64,
+    in_flight: u64,
+}
+
+/// Congestion events from changes of state. `states` are in order of time.
+fn events(states: impl Iterator<Item = State>, flows: usize) -> Congestion {
+    let mut table = Congestion::default();
+    // Phase, and ssthresh on entering it.
+    let mut now_in = vec![(OPEN, UNLIMITED); flows];
+    for state in states {
+        let (before, cut_to) = now_in[state.flow as usize];
+        if state.phase == before {
+            continue;
+        }
+        let mut tell = |kind: u8| {
+            table.push(
+                state.at.as_secs_f64(),
+                state.flow,
+                kind,
+                state.cwnd_before,
+                state.cwnd,
+                state.ssthresh,
+                state.in_flight,
+            );
+        };
+        let leaves = matches!(before, CWR | RECOVERY | LOSS) && matches!(state.phase, OPEN | DISORDER);
+        if leaves && state.ssthresh > cut_to {
+            tell(UNDO);
+        }
+        match before {
+            RECOVERY => tell(RECOVERY_LEFT),
+            CWR => tell(CWR_LEFT),
+            _ => {}
+        }
+        match state.phase {
+            RECOVERY => tell(RECOVERY_ENTERED),
+            CWR => tell(CWR_ENTERED),
+            LOSS => tell(TIMEOUT),
+            _ => {}
+        }
+        now_in[state.flow as usize] = (state.phase, state.ssthresh);
+    }
+    table
+}
+
+/// Congestion events from the state log: every change, when it happened.
+pub fn congestion(rows: &[(u32, bool, Row)], flows: usize, clock: Clock) -> Congestion {
+    let states = rows.iter().filter_map(|(flow, at_receiver, row)| {
+        let Kind::State(phase) = row.kind else { return None };
+        let mss = u64::from(row.mss);
+        // The kernel tells of an entry before it moves the window, and keeps what it was.
+        let before = if phase >= CWR { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
+        (!at_receiver).then(|| State {
+            at: clock.at(row.ns),
+            flow: *flow,
+            phase,
+            cwnd: u64::from(row.cwnd) * mss,
+            cwnd_before: u64::from(before) * mss,
+            ssthresh: ssthresh(row.ssthresh, row.mss),
+            in_flight: row.in_flight(),
+        })
+    });
+    events(states, flows)
+}
+
+/// Congestion events from polls: changes shorter than the interval are missed.
+pub fn congestion_from_polls(looks: &[Look], flows: usize) -> Congestion {
+    let mut cwnd = vec![0; flows];
+    let states = looks.iter().map(|look| {
+        let now = u64::from(look.info.snd_cwnd) * u64::from(look.info.snd_mss);
+        State {
+            at: look.at,
+            flow: look.flow,
+            phase: look.info.ca_state,
+            cwnd: now,
+            cwnd_before: std::mem::replace(&mut cwnd[look.flow as usize], now),
+            ssthresh: ssthresh(look.info.snd_ssthresh, look.info.snd_mss),
+            in_flight: look.in_flight(),
+        }
+    });
+    events(states, flows)
+}
+
+/// How often each flow had an event of this kind.
+pub fn count_events(table: &Congestion, flow: u32, kind: u8) -> u64 {
+    table.flow.iter().zip(&table.kind).filter(|&(&of, &what)| of == flow && what == kind).count() as u64
+}
+
+/// Recoveries entered, and undos, of a flow.
+pub fn recoveries_and_undos(table: &Congestion, flow: u32) -> (u64, u64) {
+    (count_events(table, flow, RECOVERY_ENTERED), count_events(table, flow, UNDO))
+}
+
+/// Timeouts of a flow.
+pub fn timeouts(table: &Congestion, flow: u32) -> u64 {
+    count_events(table, flow, TIMEOUT)
+}
+
+/// Both captures of every packet.
+pub fn captures(emulated: &Emulated) -> Captures {
+    let mut table = Captures::default();
+    for (number, captured) in emulated.path.captured.iter().enumerate() {
+        let (due, fate, link, is_marked) = match emulated.path.outcomes[number] {
+            Outcome::InTransit => (Time::NEVER, IN_TRANSIT, NO_LINK, false),
+            Outcome::Delivered { due, is_marked } => (due, RECEIVED, NO_LINK, is_marked),
+            Outcome::Dropped { link } => (Time::NEVER, DROPPED, link, false),
+        };
+        table.push(
+            number as u64,
+            captured.flow,
+            captured.is_reverse,
+            captured.bytes,
+            captured.ecn as u8,
+            captured.at.as_secs_f64(),
+            seconds(due),
+            seconds(emulated.written[number]),
+            fate,
+            link,
+            is_marked,
+            captured.is_copy,
+        );
+    }
+    table
+}
+
+/// The links' totals.
+pub fn links(emulated: &Emulated) -> Table {
+    let all = emulated.path.links();
+    Table {
+        name: "links",
+        columns: vec![
+            ("link", Column::U32((0..all.len() as u32).collect())),
+            ("arrived", Column::U64(all.iter().map(|link| link.count().arrived).collect())),
+            ("delivered", Column::U64(all.iter().map(|link| link.count().delivered).collect())),
+            ("dropped", Column::U64(all.iter().map(|link| link.count().dropped).collect())),
+            ("marked", Column::U64(all.iter().map(|link| link.count().marked).collect())),
+            ("duplicated", Column::U64(all.iter().map(|link| link.count().duplicated).collect())),
+            ("resident", Column::U64(all.iter().map(|link| u64::from(link.resident().packets)).collect())),
+            ("arrived_bytes", Column::U64(all.iter().map(|link| link.count().arrived_bytes).collect())),
+            ("delivered_bytes", Column::U64(all.iter().map(|link| link.count().delivered_bytes).collect())),
+            ("dropped_bytes", Column::U64(all.iter().map(|link| link.count().dropped_bytes).collect())),
+            ("busy_s", Column::F64(all.iter().map(|link| link.busy().as_secs_f64()).collect())),
+            ("backlog_bytes_mean", Column::F64(all.iter().map(|link| link.backlog_mean()).collect())),
+            ("backlog_bytes_max", Column::U64(all.iter().map(|link| link.backlog_max()).collect())),
+        ],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn state(ms: u64, phase: u8, cwnd: u64, ssthresh: u64) -> State {
+        State { at: Time::from_ms(ms), flow: 0, phase, cwnd, cwnd_before: cwnd, ssthresh, in_flight: 0 }
+    }
+
+    #[test]
+    fn a_recovery_is_entered_and_left_and_an_undo_shows_in_ssthresh() {
+        let states = [
+            state(1, DISORDER, 20, UNLIMITED),
+            state(2, RECOVERY, 20, 10),
+            state(3, OPEN, 10, 10),
+            state(4, RECOVERY, 12, 6),
+            state(5, OPEN, 12, 10),
+            state(6, LOSS, 12, 6),
+            state(7, OPEN, 6, 6),
+        ];
+        let table = events(states.into_iter(), 1);
+        assert_eq!(
+            table.kind,
+            [RECOVERY_ENTERED, RECOVERY_LEFT, RECOVERY_ENTERED, UNDO, RECOVERY_LEFT, TIMEOUT]
+        );
+        assert_eq!(recoveries_and_undos(&table, 0), (2, 1));
+        assert_eq!(timeouts(&table, 0), 1);
+    }
+
+    #[test]
+    fn established_is_four_in_tables() {
+        assert_eq!((fsm(1), fsm(10), fsm(200)), (4, 1, 0));
+    }
+}

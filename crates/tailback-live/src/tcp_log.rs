@@ -1,0 +1,154 @@
+//! The TCP state log: what the kernel's tracepoints say of the run's connections, by BPF.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::bpf::{Loaded, RingReader, compile};
+use crate::error::LiveError;
+
+const SOURCE: &str = include_str!("../../../bpf/log/tcp.bpf.c");
+/// Between looks at the ring: it holds 16 MB, some 0.1 s of rows at the highest rate.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+
+/// What made a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A segment arrived; the state is that before it was looked at.
+    Received,
+    /// The congestion state is about to change to this.
+    State(u8),
+}
+
+/// A row, as bpf/log/tcp.bpf.c lays it out. Counts are segments unless they say otherwise.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the kernel's own names")]
+pub struct Row {
+    pub ns: u64,
+    pub kind: Kind,
+    pub bytes_acked: u64,
+    pub local: std::net::Ipv4Addr,
+    pub cwnd: u32,
+    pub ssthresh: u32,
+    pub mss: u32,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    pub rcv_nxt: u32,
+    pub srtt_us_8: u32,
+    pub rtt_us: u32,
+    pub rto: u32,
+    pub snd_wnd: u32,
+    pub rcv_wnd: u32,
+    pub packets_out: u32,
+    pub sacked_out: u32,
+    pub lost_out: u32,
+    pub retrans_out: u32,
+    pub total_retrans: u32,
+    pub prior_cwnd: u32,
+    pub length: u32,
+    pub snd_buf: u32,
+    pub snd_buf_used: u32,
+    pub rcv_buf: u32,
+    pub jiffies: u32,
+    pub state: u8,
+    pub phase: u8,
+    pub snd_scale: u8,
+    pub rcv_scale: u8,
+}
+
+impl Row {
+    /// Bytes in flight by the kernel's own count.
+    pub fn in_flight(&self) -> u64 {
+        let segments = (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out);
+        u64::from(segments) * u64::from(self.mss)
+    }
+
+    fn read(bytes: &[u8]) -> Option<Row> {
+        const WORDS: usize = 24;
+        const LENGTH: usize = 16 + 4 * WORDS + 8;
+        if bytes.len() < LENGTH {
+            return None;
+        }
+        let long = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let word = |number: usize| {
+            let at = 16 + 4 * number;
+            u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+        };
+        let last = &bytes[16 + 4 * WORDS..];
+        Some(Row {
+            ns: long(0),
+            kind: if last[0] == 0 { Kind::Received } else { Kind::State(last[3]) },
+            bytes_acked: long(8),
+            local: std::net::Ipv4Addr::from(word(0).to_ne_bytes()),
+            cwnd: word(2),
+            ssthresh: word(3),
+            mss: word(4),
+            snd_una: word(5),
+            snd_nxt: word(6),
+            rcv_nxt: word(7),
+            srtt_us_8: word(8),
+            rtt_us: word(9),
+            rto: word(10),
+            snd_wnd: word(11),
+            rcv_wnd: word(12),
+            packets_out: word(13),
+            sacked_out: word(14),
+            lost_out: word(15),
+            retrans_out: word(16),
+            total_retrans: word(17),
+            prior_cwnd: word(18),
+            length: word(19),
+            snd_buf: word(20),
+            snd_buf_used: word(21),
+            rcv_buf: word(22),
+            jiffies: word(23),
+            state: last[1],
+            phase: last[2],
+            snd_scale: last[4],
+            rcv_scale: last[5],
+        })
+    }
+}
+
+/// Timer ticks a second of the running kernel, from rows some time apart; `None` if they are too close.
+pub fn ticks_a_second(rows: &[Row]) -> Option<f64> {
+    let (first, last) = (rows.first()?, rows.last()?);
+    let seconds = last.ns.checked_sub(first.ns)? as f64 * 1e-9;
+    let ticks = f64::from(last.jiffies.wrapping_sub(first.jiffies));
+    // The rates a kernel can be built with.
+    let near = |hz: &&f64| (ticks - **hz * seconds).abs() < 0.05 * **hz * seconds + 2.0;
+    if seconds < 0.2 { None } else { [100.0, 250.0, 300.0, 1000.0].iter().find(near).copied() }
+}
+
+/// The log, attached.
+pub struct TcpLog {
+    loaded: Loaded,
+    ring: RingReader,
+}
+
+impl TcpLog {
+    /// Log the connections of the hosts with these namespace numbers.
+    pub fn attach(hosts: &[u64]) -> Result<Self, LiveError> {
+        let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
+        let object = compile("tcp log", SOURCE, &[("HOSTS", list.join(","))])?;
+        let mut loaded = Loaded::load("tcp log", &object)?;
+        let ring = loaded.ring("rows")?;
+        loaded.attach("on_received")?;
+        loaded.attach("on_state")?;
+        Ok(TcpLog { loaded, ring })
+    }
+
+    /// Read rows until told to stop; returns them with the number of those lost.
+    pub fn follow(mut self, stop: &AtomicBool) -> (Vec<Row>, u64) {
+        let mut rows = Vec::new();
+        loop {
+            let is_last = stop.load(Ordering::Relaxed);
+            rows.extend(self.ring.take().iter().filter_map(|bytes| Row::read(bytes)));
+            if is_last {
+                break;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        let lost = self.loaded.number("lost");
+        (rows, lost)
+    }
+}

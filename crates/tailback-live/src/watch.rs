@@ -1,0 +1,77 @@
+//! Polls the kernel's view of each connection (TCP_INFO) at the scenario's interval.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tailback_core::time::{Duration, Time};
+
+use crate::applications::FlowState;
+use crate::clock::Clock;
+use crate::emulator::Shared;
+use crate::sys::{self, TcpInfo};
+
+/// One look at one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// When.
+    pub at: Time,
+    /// Which flow.
+    pub flow: u32,
+    /// What the kernel says of the sender.
+    pub info: TcpInfo,
+    /// Payload delivered in order at the receiver.
+    pub received: u64,
+    /// Duplicate ACKs so far.
+    pub duplicate_acks: u64,
+}
+
+impl Look {
+    /// Bytes in flight by the kernel's own count.
+    pub fn in_flight(&self) -> u64 {
+        let TcpInfo { unacked, retrans, sacked, lost, snd_mss, .. } = self.info;
+        u64::from((unacked + retrans).saturating_sub(sacked + lost)) * u64::from(snd_mss)
+    }
+}
+
+/// Look at these flows every `interval`, on the grid from time zero, until `end` or told to stop.
+pub fn follow(
+    flows: &[u32],
+    states: &[FlowState],
+    shared: &Shared,
+    clock: Clock,
+    (from, end): (Time, Time),
+    interval: Duration,
+    stop: &AtomicBool,
+) -> Vec<Look> {
+    sys::exact_timers();
+    let mut looks = Vec::new();
+    let mut next = from.ceil_to(interval);
+    while next < end && !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(clock.until(next).min(std::time::Duration::from_millis(20)));
+        let now = clock.now();
+        if now < next {
+            continue;
+        }
+        looks.extend(flows.iter().filter_map(|&flow| look(flow, &states[flow as usize], shared, clock)));
+        // A late poll is not made up for: it would show the same state again.
+        next = (clock.now() + Duration::from_ps(1)).ceil_to(interval);
+    }
+    looks
+}
+
+/// One look, if there is a connection.
+pub fn look(flow: u32, state: &FlowState, shared: &Shared, clock: Clock) -> Option<Look> {
+    if state.established() == Time::NEVER {
+        return None;
+    }
+    let info = sys::tcp_info(state.client.get()?.as_fd()).ok()?;
+    let at = clock.now();
+    let server = state.server.get().and_then(|socket| sys::tcp_info(socket.as_fd()).ok());
+    Some(Look {
+        at,
+        flow,
+        info,
+        received: server.map_or(0, |server| server.bytes_received),
+        duplicate_acks: shared.duplicate_acks[flow as usize].load(Ordering::Relaxed),
+    })
+}

@@ -1,0 +1,276 @@
+//! Runs on this machine's kernel. Without root (or TUN, or BPF) they say so and pass.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd;
+
+use serde_json::{Value, json};
+use tailback_core::probe::{Column, Table};
+use tailback_core::scenario::Scenario;
+use tailback_core::time::Time;
+use tailback_live::path::{Captured, Outcome, replay};
+use tailback_live::{LiveError, doctor, run, twins};
+
+/// Runs are punctual only one at a time.
+static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+fn can_run() -> bool {
+    let lacks: Vec<String> =
+        doctor::basics().into_iter().filter(|check| !check.ok).map(|check| check.found).collect();
+    if !lacks.is_empty() {
+        eprintln!("skipped: {}", lacks.join("; "));
+    }
+    lacks.is_empty()
+}
+
+fn has_bpf() -> bool {
+    let lacks: Vec<String> =
+        doctor::bpf_basics().into_iter().filter(|check| !check.ok).map(|check| check.found).collect();
+    if !lacks.is_empty() {
+        eprintln!("skipped: {}", lacks.join("; "));
+    }
+    lacks.is_empty()
+}
+
+fn link(name: &str, from: &str, to: &str, extra: Value) -> Value {
+    let mut link = json!({
+        "name": name, "from": from, "to": to, "rate_bps": 10_000_000u64, "delay_ps": 10_000_000_000u64,
+        "queue": { "discipline": "fifo", "params": { "limit_bytes": 25000 } },
+    });
+    for (key, value) in extra.as_object().expect("an object") {
+        link[key] = value.clone();
+    }
+    link
+}
+
+fn bulk(cc: &str) -> Value {
+    json!({
+        "name": "bulk", "from": "left", "to": "right", "route": ["there"], "back_route": ["back"],
+        "app": { "kind": "bulk" }, "tcp": { "stack": "linux", "cc": cc },
+    })
+}
+
+fn call() -> Value {
+    json!({
+        "name": "call", "from": "left", "to": "right", "route": ["there"], "back_route": ["back"],
+        "app": { "kind": "voip" },
+    })
+}
+
+fn scenario(milliseconds: u64, forward: Value, flows: Vec<Value>) -> Scenario {
+    let names: Vec<Value> = flows.iter().map(|flow| flow["name"].clone()).collect();
+    let tcp: Vec<Value> =
+        flows.iter().filter(|flow| flow["tcp"].is_object()).map(|flow| flow["name"].clone()).collect();
+    let described = json!({
+        "format": 1, "seed": 1, "duration_ps": milliseconds * 1_000_000_000,
+        "nodes": ["left", "right"],
+        "links": [link("there", "left", "right", forward), link("back", "right", "left", json!({}))],
+        "flows": flows,
+        "instruments": {
+            "polls": tcp, "segments": tcp, "packets": names, "queue_polls": ["there"], "queues": ["there"],
+            "poll_interval_ps": 5_000_000_000u64,
+        },
+    });
+    serde_json::from_value(described).expect("a scenario")
+}
+
+fn live(scenario: &Scenario) -> run::Outcome {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    run::run::<LiveError>(scenario, |_| Ok(())).expect("the run succeeds")
+}
+
+fn table<'a>(outcome: &'a run::Outcome, name: &str) -> BTreeMap<&'a str, &'a Column> {
+    let table: &Table = outcome.tables.iter().find(|table| table.name == name).expect(name);
+    table.columns.iter().map(|(name, column)| (*name, column)).collect()
+}
+
+fn numbers(column: &Column) -> Vec<f64> {
+    match column {
+        Column::F64(values) => values.clone(),
+        Column::U64(values) => values.iter().map(|value| *value as f64).collect(),
+        Column::U32(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::U16(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::U8(values) => values.iter().map(|value| f64::from(*value)).collect(),
+        Column::Bool(values) => values.iter().map(|value| f64::from(u8::from(*value))).collect(),
+    }
+}
+
+#[test]
+fn a_call_and_a_transfer_fill_the_tables() {
+    if !can_run() {
+        return;
+    }
+    let outcome = live(&scenario(3_000, json!({}), vec![bulk("cubic"), call()]));
+    let flows = table(&outcome, "flows");
+    let goodput = numbers(flows["bytes_received"])[0] * 8.0 / 3.0;
+    // 10 Mbit/s less headers, the call and the start; the path may lose some.
+    assert!((6e6..9.7e6).contains(&goodput), "{goodput}");
+    assert_eq!(numbers(flows["packets_sent"])[1], 150.0);
+    let rtt = numbers(flows["rtt_min_s"])[0];
+    assert!((0.020..0.030).contains(&rtt), "{rtt}");
+    let links = table(&outcome, "links");
+    for link in 0..2 {
+        let of = |name: &str| numbers(links[name])[link];
+        assert_eq!(of("arrived"), of("delivered") + of("dropped") + of("resident"));
+    }
+    assert!(numbers(table(&outcome, "queue_polls")["t_s"]).len() >= 599);
+    assert!(numbers(table(&outcome, "polls")["cwnd"]).iter().all(|cwnd| *cwnd > 0.0));
+    let packets = table(&outcome, "packets");
+    let delays: Vec<f64> = numbers(packets["received_s"])
+        .iter()
+        .zip(numbers(packets["sent_s"]))
+        .map(|(received, sent)| received - sent)
+        .filter(|delay| delay.is_finite())
+        .collect();
+    assert!(delays.iter().all(|delay| *delay >= 0.010), "nothing is faster than the path");
+    assert!(delays.len() > 1000);
+}
+
+fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<(f64, f64, f64)>) {
+    let captures = table(outcome, "captures");
+    let column = |name: &str| numbers(captures[name]);
+    let (at, flow, reverse, copy) = (column("arrived_s"), column("flow"), column("reverse"), column("copy"));
+    let (bytes, ecn) = (column("bytes"), column("ecn"));
+    let log = (0..at.len())
+        .map(|row| Captured {
+            // Stamps are nanoseconds, which seconds in double precision hold exactly enough to come back.
+            at: Time::from_ns((at[row] * 1e9).round() as u64),
+            flow: flow[row] as u32,
+            is_reverse: reverse[row] != 0.0,
+            is_copy: copy[row] != 0.0,
+            bytes: bytes[row] as u32,
+            ecn: [
+                tailback_core::packet::Ecn::NotEct,
+                tailback_core::packet::Ecn::Ect1,
+                tailback_core::packet::Ecn::Ect0,
+                tailback_core::packet::Ecn::Ce,
+            ][ecn[row] as usize],
+        })
+        .collect();
+    let (due, fate, marked) = (column("due_s"), column("fate"), column("marked"));
+    assert!(scenario.flows.len() > flow.iter().copied().fold(0.0, f64::max) as usize);
+    (log, (0..at.len()).map(|row| (due[row], fate[row], marked[row])).collect())
+}
+
+#[test]
+fn replayed_arrivals_meet_identical_fates() {
+    if !can_run() {
+        return;
+    }
+    let paths = [
+        json!({}),
+        json!({ "wire": { "loss": 0.01, "duplicate": 0.01, "reorder": 0.02, "reorder_delay_ps": 3_000_000_000u64, "jitter_ps": 500_000_000u64 } }),
+        json!({ "queue": { "discipline": "codel", "params": {} } }),
+        json!({ "tick_hz": 1000 }),
+    ];
+    for path in paths {
+        let scenario = scenario(2_000, path.clone(), vec![bulk("cubic"), call()]);
+        let outcome = live(&scenario);
+        let (log, fates) = captured(&outcome, &scenario);
+        let replayed = replay(&scenario, &log, Time::from_ms(2_000)).expect("it was run");
+        assert_eq!(replayed.len(), fates.len(), "as many copies: {path}");
+        let mut delivered = 0;
+        for (number, (again, (due, fate, marked))) in replayed.iter().zip(&fates).enumerate() {
+            let same = match again {
+                Outcome::Delivered { due: then, is_marked } => {
+                    delivered += 1;
+                    // What was due in the last moments may not have been handed over any more.
+                    *fate == 2.0 || then.as_secs_f64() == *due && f64::from(u8::from(*is_marked)) == *marked
+                }
+                Outcome::Dropped { .. } => *fate == 1.0,
+                Outcome::InTransit => *fate == 2.0,
+            };
+            assert!(same, "packet {number} on {path}: {again:?} against {due} {fate} {marked}");
+        }
+        assert!(delivered > 500, "{delivered}");
+    }
+}
+
+#[test]
+fn every_twin_fills_the_link_and_leaves_the_kernel() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let before = twins::in_kernel();
+    for cc in twins::names().filter(|cc| !before.iter().any(|known| known == cc)) {
+        let outcome = live(&scenario(3_000, json!({}), vec![bulk(cc)]));
+        let goodput = numbers(table(&outcome, "flows")["bytes_received"])[0] * 8.0 / 3.0;
+        assert!(goodput > 5e6, "{cc}: {goodput}");
+        let cwnd = numbers(table(&outcome, "polls")["cwnd"]);
+        assert!(cwnd.iter().any(|window| *window != cwnd[0]), "{cc} moves its window");
+        assert!(!numbers(table(&outcome, "segments")["cwnd"]).is_empty());
+        assert_eq!(twins::in_kernel(), before, "{cc} is gone");
+    }
+}
+
+#[test]
+fn the_state_log_sees_recoveries_that_halve_renos_window() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let outcome = live(&scenario(4_000, json!({}), vec![bulk("reno")]));
+    let events = table(&outcome, "congestion");
+    let (kind, before, ssthresh) =
+        (numbers(events["kind"]), numbers(events["cwnd_before"]), numbers(events["ssthresh"]));
+    let recoveries: Vec<usize> = (0..kind.len()).filter(|&row| kind[row] == 0.0).collect();
+    assert!(!recoveries.is_empty());
+    for row in recoveries {
+        let ratio = ssthresh[row] / before[row];
+        assert!((0.4..=0.5).contains(&ratio), "{} of {}", ssthresh[row], before[row]);
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_before_anything_is_made() {
+    let refused = |scenario: Scenario| match run::run::<LiveError>(&scenario, |_| Ok(())) {
+        Err(LiveError::Refused(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let mut flow = bulk("cubic");
+    flow["tcp"]["stack"] = "freebsd-7".into();
+    let error = refused(scenario(1_000, json!({}), vec![flow]));
+    assert_eq!(error.field, "flows[0].tcp.stack");
+    assert!(error.fix.contains("--engine sim"), "{}", error.fix);
+    let error = refused(scenario(1_000, json!({}), vec![bulk("bic")]));
+    assert_eq!(error.field, "flows[0].tcp.cc");
+    let mut flow = bulk("cubic");
+    flow["tcp"]["stack_params"] = json!({ "ack_every": 1 });
+    let error = refused(scenario(1_000, json!({}), vec![flow]));
+    assert_eq!(error.field, "flows[0].tcp.stack_params.ack_every");
+}
+
+#[test]
+fn a_run_can_be_ended_at_any_time() {
+    if !can_run() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let scenario = scenario(60_000, json!({}), vec![bulk("cubic"), call()]);
+    let began = std::time::Instant::now();
+    let ended =
+        run::run::<LiveError>(
+            &scenario,
+            |fraction| {
+                if fraction > 0.005 { Err(LiveError::Cancelled) } else { Ok(()) }
+            },
+        );
+    assert!(matches!(ended, Err(LiveError::Cancelled)));
+    assert!(began.elapsed().as_secs() < 5);
+}
+
+#[test]
+fn hosts_are_apart_from_this_machine_and_from_each_other() {
+    if !can_run() {
+        return;
+    }
+    let links = || std::fs::read_dir("/sys/class/net").expect("devices").count();
+    let before = links();
+    let settings = tailback_live::host::Settings { mtu: 1500, ..Default::default() };
+    let one = tailback_live::host::Host::make("one", "tbtest", &settings).expect("a host");
+    let other = tailback_live::host::Host::make("other", "tbtest", &settings).expect("a host");
+    let number = |host: &tailback_live::host::Host| {
+        tailback_live::bpf::namespace_number(host.namespace().as_fd()).expect("a number")
+    };
+    assert_ne!(number(&one), number(&other));
+    assert_eq!(links(), before, "no device of ours is in this machine's own namespace");
+    assert_eq!(one.device_drops().expect("a device"), 0);
+}
