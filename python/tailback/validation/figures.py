@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tailback.plots import style
+from tailback.plots.files import whole_file
 from tailback.validation import truth
 from tailback.validation.compare import Case
 from tailback.validation.measures import MSS
@@ -50,5 +51,8 @@ def save_all(cases: list[Case], folder: Path) -> dict[str, Path]:
     saved = {}
     for case in cases:
         if case.polls is not None:
-            saved[case.algorithm] = style.save(overlay(case), folder / f"{case.algorithm}.png")[0]
+            path = saved[case.algorithm] = folder / f"{case.algorithm}.png"
+            with whole_file(path) as temporary:
+                # Small: these lie in the repository, and every validation rewrites them.
+                overlay(case).savefig(temporary, format="png", dpi=80)
     return saved

@@ -77,8 +77,10 @@ def measure(
     goodput = 8e-6 * float(polls["bytes_received"][last] - polls["bytes_received"][first]) / float(t[last] - t[first])
 
     found = entries(polls)
-    found = found[(t[found] > from_s) & (t[found] <= until_s)]
+    found = found[t[found] >= from_s]
+    # Epochs end with the transfer; what is counted, with the window.
     lengths = np.diff(t[found])
+    found = found[t[found] < until_s]
     before = [float(cwnd[(t >= t[i] - _LOOK_BACK_S) & (t <= t[i])].max()) for i in found]
     after = [float(polls["ssthresh"][i]) / MSS for i in found]
 

@@ -42,7 +42,8 @@ def _number(value: float, digits: int) -> str:
 def _error(judgement: Judgement) -> str:
     if math.isnan(judgement.error):
         return "–"
-    text = "∞" if math.isinf(judgement.error) else f"{100 * judgement.error:+.1f} %"
+    # Adding zero turns -0.0 into 0.0.
+    text = "∞" if math.isinf(judgement.error) else f"{round(100 * judgement.error, 1) + 0.0:+.1f} %"
     return text if judgement.is_met else f"**{text}**"
 
 
@@ -125,7 +126,9 @@ def _mechanisms(cases: list[Case], notes: dict[str, dict[str, str]]) -> list[str
             variant = f" ({case.variant})" if case.variant else ""
             text = notes.get(case.algorithm, {}).get(miss.measure) or notes.get("all", {}).get(miss.measure)
             found = " ".join(text.split()) if text else "*No mechanism found yet.*"
-            lines.append(f"- **`{case.algorithm}`{variant}, {_short(miss.measure)} {_error(miss).strip('*')}.** {found}")
+            lines.append(
+                f"- **`{case.algorithm}`{variant}, {_short(miss.measure)} {_error(miss).strip('*')}.** {found}"
+            )
     return [*(lines or ["None."]), ""]
 
 
@@ -177,7 +180,7 @@ tuned to these rows is not, so nothing in the simulator is fitted to them.
 The truth is an unmodified kernel in an emulator that counts instructions, so that time is exact; how it was measured
 is told in `python/tailback/validation/truth/README.md`. The simulator repeats the path with the stack `linux`: the
 bottleneck is a token bucket of one packet over a byte FIFO, the same for the acknowledgements; the transfer opens at
-0.5 s and lasts 120 s, the call runs from the start. Measures are defined alike: averages over the last 100 s, state
+0.5 s and lasts 120 s, the call runs from the start. Measures are defined alike: averages over 100 s, state
 sampled every 20 ms, an epoch is the time between two entries into CWR, Recovery or Loss, the induced delay of the call
 is its one-way delay less the smallest seen.
 
@@ -189,9 +192,10 @@ within 10 %, drops within 25 %. A bold error misses its target.
 
 _NS2 = """## Against ns-2
 
-ns-2.35's `Agent/TCP/Linux` runs Linux 2.6 algorithms on ns-2's own recovery; we compare the stack `ns2-sack`. Statistics
-are from 30 s to 180 s, goodput counts IP bytes, and an epoch is the time between clusters of drops. `tailback validate
---ns2` runs `ns` anew where it is installed; otherwise the numbers of the last such run are used.
+ns-2.35's `Agent/TCP/Linux` runs Linux 2.6 algorithms on ns-2's own recovery; we compare the stack `ns2-sack`, set as
+`python/tailback/validation/path.py` says, with our algorithms' variants of that era. Statistics are from 30 s to 180 s,
+goodput counts IP bytes, and an epoch is the time between clusters of drops. `tailback validate --ns2` runs `ns` anew
+where it is installed; otherwise the numbers of the last such run are used.
 
 """
 

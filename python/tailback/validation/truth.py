@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["kernel", "kernel_algorithms", "kernel_trace", "ns2", "ns2_ours", "notes"]
+__all__ = ["kernel", "kernel_algorithms", "kernel_trace", "notes", "ns2", "ns2_ours"]
 
 Floats = npt.NDArray[np.float64]
 Row = dict[str, float]
