@@ -259,13 +259,15 @@ impl Endpoint {
         // The handshake's ACK goes alone, before any data.
         let is_first = self.sender.snd_nxt() == 0 && self.ack_pending && self.receiver.next() == 0;
         if !is_first {
-            if let Some(mut segment) = self.sender.next_segment(now) {
-                self.stamp(&mut segment);
+            let mut next = self.sender.next_segment(now);
+            if let Some(segment) = &mut next {
+                self.stamp(segment);
                 if segment.flags.has(Flags::FIN) {
                     self.step_state();
                 }
-                return Some(segment);
+                return next;
             }
+            self.sender.settle(now);
         }
         if self.ack_pending {
             let mut segment = Segment { seq: self.sender.snd_nxt(), ts_val: now, ..Segment::blank() };

@@ -168,6 +168,7 @@ impl Receiver {
     }
 
     /// Note the ECN mark of a segment. Returns true if it must be reported at once.
+    #[cold]
     fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
         if !stack.accurate_echo {
             // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
@@ -192,6 +193,7 @@ impl Receiver {
         self.early.take()
     }
 
+    #[inline]
     fn place(&mut self, segment: &Segment, length: u64, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let range = Range { start: segment.seq, end: segment.seq + length };
         if segment.flags.has(Flags::FIN) {
@@ -254,6 +256,7 @@ impl Receiver {
         AckWhen::Later
     }
 
+    #[cold]
     fn on_out_of_order(&mut self, range: Range, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         if stack.quick_acks_after_gap {
             self.quick_acks = self.quick_acks.max(stack.quick_acks);

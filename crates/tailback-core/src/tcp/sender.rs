@@ -140,6 +140,9 @@ pub struct Sender {
     // Pacing: when the next segment may leave, and the wake that waits for it.
     pace_at: Time,
     pace_wake: Time,
+    // Something changed, or was sent, since the window was last looked at as a whole.
+    unsettled: bool,
+    has_sent: bool,
     last_sent: Time,
     timeout_una: u64,
     // The next new segment tells the receiver of a reduction.
@@ -204,6 +207,8 @@ impl Sender {
             probe_repeated: false,
             pace_at: Time::ZERO,
             pace_wake: Time::NEVER,
+            unsettled: false,
+            has_sent: false,
             last_sent: Time::ZERO,
             timeout_una: u64::MAX,
             owes_cwr: false,
@@ -321,15 +326,20 @@ impl Sender {
         if segment.ack > self.snd_nxt {
             return; // Acknowledges what was never sent: RFC 9293 section 3.10.7.4 drops it.
         }
-        let prior_in_flight = self.in_flight();
-        let prior_una = self.snd_una;
         let prior_window = self.right_edge;
-        let was_cwnd_limited = self.is_cwnd_limited(prior_in_flight);
         let edge = segment.ack + segment.window;
         if segment.ack >= self.snd_una && edge > self.right_edge {
             self.right_edge = edge;
             self.widest_window = self.widest_window.max(segment.window);
         }
+        // The side that only receives hears nothing else: no need to look further.
+        let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe_end != 0;
+        if !has_news && self.board.is_empty() {
+            return;
+        }
+        let prior_in_flight = self.in_flight();
+        let prior_una = self.snd_una;
+        let was_cwnd_limited = self.is_cwnd_limited(prior_in_flight);
         let blocks = match segment.is_dsack {
             true => &segment.sack_blocks()[1..],
             false => segment.sack_blocks(),
@@ -418,7 +428,7 @@ impl Sender {
             self.reduce(&delivery, newly_acked, lost, is_duplicate);
         }
         self.keep_floor();
-        self.arm_probe(now);
+        self.unsettled = true;
     }
 
     fn sample_rtt(
@@ -460,10 +470,16 @@ impl Sender {
 
     // ---------------------------------------------------------------- sending
 
-    /// The next segment the window lets go at `now`, or `None`. Acknowledgement fields are not filled in.
+    /// The next segment the window lets go at `now`, or `None`, after which the host calls [`Self::settle`].
+    /// Acknowledgement fields are not filled in.
     pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
-        let force = std::mem::take(&mut self.may_force);
         self.pace_wake = Time::NEVER;
+        if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
+            // Nothing to say and nothing to repeat.
+            self.board.on_app_limited();
+            return None;
+        }
+        let force = std::mem::take(&mut self.may_force);
         if self.control.pacing.is_some() && !force && now < self.pace_at {
             self.pace_wake = self.pace_at;
             return None;
@@ -485,7 +501,19 @@ impl Sender {
         new
     }
 
+    /// Nothing more leaves now: set the probe, and look at how much of the window was used.
+    pub fn settle(&mut self, now: Time) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
+        self.arm_probe(now);
+        if std::mem::take(&mut self.has_sent) {
+            self.on_window_used(now);
+        }
+    }
+
     /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
+    #[cold]
     fn rescue(&mut self, now: Time) -> Option<Segment> {
         if !self.may_send(u64::from(self.control.mss)) {
             return None;
@@ -535,6 +563,7 @@ impl Sender {
         }
     }
 
+    #[cold]
     fn send_probe(&mut self, now: Time) -> Option<Segment> {
         if !self.probe_repeated {
             if let Some(segment) = self.send_new(now, true) {
@@ -589,6 +618,7 @@ impl Sender {
 
     /// Linux `tcp_tso_should_defer`: a burst waits until it is whole or a third of the window is free, unless
     /// nothing is in flight that could bring an ACK, or recovery paces the sending already.
+    #[cold]
     fn defers(&mut self, available: Bytes) -> bool {
         if self.burst_left > 0 {
             self.burst_left -= 1;
@@ -612,6 +642,7 @@ impl Sender {
         is_tail || self.board.is_empty() || bytes * 2 >= self.widest_window
     }
 
+    #[cold]
     fn send_fin(&mut self, now: Time) -> Option<Segment> {
         if !self.wants_fin || self.fin_sent || self.snd_nxt > self.write_end {
             if !self.wants_fin && !self.board.has_repairs() {
@@ -647,8 +678,8 @@ impl Sender {
                 self.pace_at = self.pace_at.max(now) + span.saturating_sub(credit);
             }
         }
-        self.arm_probe(now);
-        self.on_window_used(now);
+        self.unsettled = true;
+        self.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
         // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
         if self.owes_cwr && range.end == self.snd_nxt && length > u32::from(is_fin) {

@@ -19,7 +19,7 @@ impl Sender {
         now: Time,
         notes: &mut Vec<Note>,
     ) {
-        if self.try_undo(segment, newly_acked, now, notes) {
+        if self.may_undo(segment.is_dsack) && self.try_undo(segment, newly_acked, now, notes) {
             return;
         }
         match self.phase {

@@ -64,6 +64,12 @@ impl Sender {
         }
     }
 
+    /// Is there anything to undo, or to decide about it?
+    #[inline]
+    pub(super) fn may_undo(&self, is_dsack: bool) -> bool {
+        is_dsack || self.phase >= Phase::Recovery
+    }
+
     /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived.
     /// D-SACK: every retransmission was reported as a duplicate. BSD: the ACK of a first timeout came within
     /// half a smoothed RTT. Returns true if recovery ended here.

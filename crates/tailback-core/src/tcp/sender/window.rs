@@ -56,7 +56,9 @@ impl Sender {
         }
         self.used = self.used.max(out);
         let is_starved = self.write_end - self.snd_una < self.send_buffer;
-        if now.since(self.used_since) < self.rtt.timeout() || self.algorithm.owns_window() {
+        let unused = now.since(self.used_since);
+        // The minimum first: no timeout is shorter, and most calls end here.
+        if unused < self.stack.rto_minimum || unused < self.rtt.timeout() || self.algorithm.owns_window() {
             return;
         }
         if self.phase == Phase::Open && is_starved {
