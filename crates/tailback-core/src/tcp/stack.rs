@@ -117,7 +117,7 @@ pub struct Stack {
     pub duplicate_threshold: u32,
     /// A new segment for each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
-    /// In recovery without SACK only the first partial ACK restarts the retransmission timer (RFC 6582 section 4).
+    /// In recovery only the first partial ACK restarts the retransmission timer (RFC 6582 section 4).
     pub impatient: bool,
     /// Tail loss probe (RFC 8985 section 7).
     pub tail_loss_probe: bool,

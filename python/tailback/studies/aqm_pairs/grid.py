@@ -1,0 +1,134 @@
+"""The paper's two scenarios as cells, and what it leaves open as ablations.
+
+The paper states rates, delays and durations, but neither queue limits, nor segment size, nor socket buffers, nor start
+times. The base takes ns-3.27's defaults for segment size (536 bytes of payload) and drop-tail limit (100 packets), and
+buffers that never limit: with ns-3.27's default of 131,072 bytes both algorithms would be held at 131,072·8/RTT, the
+same for both, and no difference could be seen at 40 and 80 ms. The ablation shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tailback as tb
+
+from ..framework import ABLATION, Cell
+
+ALGORITHMS = ("reno", "cubic")
+QUEUES = ("pfifo", "codel")
+TITLES = {"reno": "NewReno", "cubic": "CUBIC", "pfifo": "PFIFO", "codel": "CoDel"}
+DELAYS_MS = (5, 10, 20, 40, 80)
+FAIR_DELAYS_MS = (5, 30)
+DURATION_S = 200
+FLOWS = 10
+RATE, FAIR_RATE = "20mbit", "100mbit"
+
+SEGMENT_MTU = 536 + 52
+"""ns-3.27's SegmentSize of 536 bytes, with IPv4, TCP and timestamps."""
+STACK = "ns3"
+BUFFER = "4MiB"
+NS3_BUFFER = "131072B"
+DROPTAIL_PACKETS, PFIFO_PACKETS = 100, 1000
+START_SPREAD, JITTER = "100ms", "8us"
+
+CUBIC: dict[str, Any] = {"name": "cubic", "variant": "linux-2.6.25", "fast_convergence": False}
+"""The CUBIC module for ns-3.26 (Levasseur, Claypool and Kinicki, WNS3 2014): Linux 2.6.2x constants, β = 0.8; its
+fast convergence has no effect, as W_max is overwritten right after it."""
+
+
+def congestion_control(algorithm: str) -> Any:
+    """What the paper calls NewReno or CUBIC."""
+    return CUBIC if algorithm == "cubic" else algorithm
+
+
+def queue(discipline: str, packets: int = DROPTAIL_PACKETS) -> dict[str, Any]:
+    """A queue of the paper, with ns-3.27's defaults."""
+    if discipline == "codel":
+        return {"discipline": "codel", "variant": "ns-3.27"}
+    return {"discipline": "fifo", "limit_packets": packets}
+
+
+def _flow(algorithm: str, name: str, mtu: int, buffer: str) -> tb.Flow:
+    return tb.bulk(
+        name=name,
+        cc=congestion_control(algorithm),
+        stack=STACK,
+        mtu=f"{mtu}B",
+        send_buffer=buffer,
+        receive_buffer=buffer,
+    )
+
+
+def scenario(
+    key: str,
+    algorithm: str,
+    discipline: str,
+    delay_ms: int,
+    *,
+    flows: int = 1,
+    rate: str = RATE,
+    buffer: str = BUFFER,
+    packets: int = DROPTAIL_PACKETS,
+    mtu: int = SEGMENT_MTU,
+) -> tb.Scenario:
+    """One run of the paper. The bottleneck's delay is one way, so the round trip is twice it."""
+    names = ["flow"] if flows == 1 else [f"flow-{number}" for number in range(1, flows + 1)]
+    return tb.dumbbell(
+        rate=rate,
+        delay=f"{delay_ms}ms",
+        queue=queue(discipline, packets),
+        flows=[_flow(algorithm, name, mtu, buffer) for name in names],
+        duration=f"{DURATION_S}s",
+        name=key,
+        randomness={"start_spread": START_SPREAD, "processing_jitter": JITTER},
+        instruments={"polls": "all", "queue_polls": ["bottleneck"], "poll_interval": "100ms"},
+    )
+
+
+def key_of(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a single-flow cell."""
+    return f"one-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def fair_key(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell."""
+    return f"ten-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ns3-buffers": ("socket buffers of ns-3.27's default, 131,072 B", {"buffer": NS3_BUFFER}),
+    "long-pfifo": ("PFIFO of 1,000 packets (the queue discipline) instead of 100 (the device)", {"packets": 1000}),
+    "mtu-1500": ("segments of 1,448 B instead of 536 B", {"mtu": 1500}),
+}
+
+
+def ablation_key(name: str, algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of an ablation's cell."""
+    return f"{name}-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def all_cells(quick: bool) -> list[Cell]:
+    """The grid; `quick` leaves the ablations out."""
+    cells = []
+    for algorithm in ALGORITHMS:
+        for discipline in QUEUES:
+            factors = {"algorithm": algorithm, "queue": discipline}
+            label = f"{TITLES[algorithm]} × {TITLES[discipline]}"
+            for delay in DELAYS_MS:
+                key = key_of(algorithm, discipline, delay)
+                one = scenario(key, algorithm, discipline, delay)
+                cells.append(Cell(key, f"{label}, {delay} ms", one, {**factors, "delay_ms": delay}))
+            for delay in FAIR_DELAYS_MS:
+                key = fair_key(algorithm, discipline, delay)
+                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE)
+                title = f"{label}, ten flows, {delay} ms"
+                cells.append(Cell(key, title, ten, {**factors, "delay_ms": delay, "flows": FLOWS}, cost=6.0))
+            if quick:
+                continue
+            for name, (title, change) in ABLATIONS.items():
+                for delay in DELAYS_MS:
+                    key = ablation_key(name, algorithm, discipline, delay)
+                    other = scenario(key, algorithm, discipline, delay, **change)
+                    factors_here = {**factors, "delay_ms": delay, "ablation": name}
+                    cells.append(Cell(key, f"{label}, {delay} ms, {title}", other, factors_here, role=ABLATION))
+    return cells
