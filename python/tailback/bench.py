@@ -1,0 +1,281 @@
+"""How fast this machine simulates: fixed scenarios, each in a process of its own, by processor time.
+
+`tailback bench --quick` takes half a minute. The same scenarios in Rust alone are in
+`crates/tailback-core/benches/engine.rs`; side by side with ns-2 and ns-3: `make bench-peers`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback import _core
+from tailback.errors import TailbackError
+from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
+
+__all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]
+
+#: Sessions a second of the web background at full scale.
+WEB_SESSIONS = 5000
+
+
+class BenchError(TailbackError):
+    """A measurement that did not come about."""
+
+
+def _bulks(count: int, buffer: str = "64MB", cc: str = "reno") -> list[Flow]:
+    # Starts spread over a second, as in the engine's own benchmark.
+    return [
+        bulk(cc, name=f"bulk-{n}", start=f"{n * 1_000_000 // count}us", send_buffer=buffer, receive_buffer=buffer)
+        for n in range(count)
+    ]
+
+
+def gigabit(seconds: int, **more: Any) -> Scenario:
+    """(a) Four NewReno flows, 1 Gbit/s, 100 ms, a queue of one BDP in packets of 1500 bytes."""
+    flows = _bulks(4)
+    return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s", **more)
+
+
+def probed(seconds: int) -> Scenario:
+    """(a) with windows and backlog read every millisecond, and every drop."""
+    watch = {"polls": "all", "queue_polls": ["bottleneck"], "drops": ["bottleneck"], "poll_interval": "1ms"}
+    return gigabit(seconds, instruments=watch)
+
+
+def crowd(count: int, seconds: int) -> Scenario:
+    """(c) Many flows on the same path."""
+    flows = _bulks(count, "4MB")
+    return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s")
+
+
+def codel(seconds: int) -> Scenario:
+    """(e) Ten flows through CoDel at 20 Mbit/s, 30 ms."""
+    queue = {"discipline": "codel"}
+    return dumbbell(rate="20mbit", rtt="30ms", queue=queue, flows=_bulks(10), duration=f"{seconds}s")
+
+
+def call(seconds: int) -> Scenario:
+    """A call beside a download: the voip dumbbell of the comparison with ns-2 and ns-3."""
+    flows = [*_bulks(1), voip(name="voip")]
+    watch = {"packets": ["voip"]}
+    path: dict[str, Any] = {"rate": "10mbit", "rtt": "80ms", "queue": "66packets"}
+    return dumbbell(**path, flows=flows, duration=f"{seconds}s", instruments=watch)
+
+
+def web(seconds: int) -> Scenario | None:
+    """(b) The flows of (a) beside web sessions; `None` while no such application is registered."""
+    if not any(row["name"] == "web" for row in json.loads(_core.registry())["apps"]):
+        return None
+    flows = [*_bulks(4), flow("web", name="web", params={"sessions_per_s": WEB_SESSIONS})]
+    return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s")
+
+
+@dataclass(frozen=True)
+class _Bench:
+    title: str
+    make: Callable[[int], Scenario | None]
+    #: Simulated seconds, in full and with `--quick` (0: left out).
+    full: int
+    quick: int
+
+
+#: What is measured, by the letter it has in docs/performance.md.
+SCENARIOS: Mapping[str, _Bench] = {
+    "a": _Bench("4 bulk flows, 1 Gbit/s, 100 ms", gigabit, 60, 10),
+    "a-probed": _Bench("the same, windows and queue read every ms", probed, 60, 0),
+    "b": _Bench(f"the same beside {WEB_SESSIONS} web sessions/s", web, 20, 0),
+    "c-1000": _Bench("1,000 bulk flows, 1 Gbit/s, 100 ms", lambda seconds: crowd(1_000, seconds), 30, 0),
+    "c-10000": _Bench("10,000 bulk flows, 1 Gbit/s, 100 ms", lambda seconds: crowd(10_000, seconds), 30, 0),
+    "e": _Bench("10 bulk flows, CoDel, 20 Mbit/s, 30 ms", codel, 600, 60),
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A scenario's speed: best of the rounds, as the others hold the machine's noise."""
+
+    title: str
+    simulated_s: float
+    cpu_s: float
+    cpu_s_median: float
+    packets: float
+    events: float
+    peak_mb: float
+
+    @property
+    def packets_per_core_s(self) -> float:
+        """Packets that left the bottleneck, a second of processor time."""
+        return self.packets / self.cpu_s
+
+    @property
+    def events_per_core_s(self) -> float:
+        """Events of the engine, a second of processor time."""
+        return self.events / self.cpu_s
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "title": self.title,
+            "packets_per_core_s": self.packets_per_core_s,
+            "events_per_core_s": self.events_per_core_s,
+            "packets": self.packets,
+            "events": self.events,
+            "cpu_s": self.cpu_s,
+            "cpu_s_median": self.cpu_s_median,
+            "simulated_s": self.simulated_s,
+            "peak_mb": self.peak_mb,
+        }
+
+
+def measure(name: str, seconds: int, rounds: int = 3) -> Measured | None:
+    """Time a scenario in a process of its own; `None` if it cannot be built by this engine."""
+    command = [sys.executable, "-m", "tailback.bench", name, str(seconds), str(rounds)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"benchmark {name} failed: {done.stderr.strip().splitlines()[-1:] or done.returncode}")
+    told = json.loads(done.stdout)
+    return None if told is None else Measured(**told)
+
+
+def _measure_here(name: str, seconds: int, rounds: int) -> dict[str, Any] | None:
+    scenario = SCENARIOS[name].make(seconds)
+    if scenario is None:
+        return None
+    text = scenario.to_json()
+    times = []
+    tables: Any = {}
+    for _ in range(rounds):
+        tables = {}
+        began = time.process_time()
+        tables = _core.run(text, None, None)
+        times.append(time.process_time() - began)
+    return {
+        "title": SCENARIOS[name].title,
+        "simulated_s": float(seconds),
+        "cpu_s": min(times),
+        "cpu_s_median": statistics.median(times),
+        "packets": float(tables["links"]["delivered"][0]),
+        "events": float(tables["engine"]["events"][0]),
+        "peak_mb": peak_mb(resource.getrusage(resource.RUSAGE_SELF)),
+    }
+
+
+def peak_mb(usage: resource.struct_rusage) -> float:
+    """Largest memory of a process; Linux counts kilobytes, macOS bytes."""
+    return usage.ru_maxrss / (1e3 if sys.platform == "linux" else 1e6)
+
+
+def start_up_s() -> float:
+    """From nothing to a first simulated packet, Python included."""
+    code = "import tailback as tb; tb.run(tb.dumbbell(rate='1mbit', rtt='20ms', flows=[tb.voip()], duration='1s'))"
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
+    """What a sweep adds to its runs: time a run on one thread, and the share of all cores that is put to use."""
+    from tailback.sweep import sweep
+    from tailback.sweep.work import cores
+
+    count = workers or cores()
+    base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
+    scenarios = [base.with_(seed=seed).to_json() for seed in range(1, runs + 1)]
+    began = time.perf_counter()
+    for text in scenarios:
+        _core.run(text, None, None)
+    bare = time.perf_counter() - began
+    with tempfile.TemporaryDirectory() as folder:
+        one = sweep(base, seeds=runs, store=Path(folder) / "one", workers=1).wall_s
+        many = sweep(base, seeds=runs, store=Path(folder) / "many", workers=count).wall_s
+        stored = sum(path.stat().st_size for path in (Path(folder) / "one").rglob("*") if path.is_file())
+    return {
+        "runs": float(runs),
+        "run_ms": 1e3 * bare / runs,
+        "overhead_ms": 1e3 * (one - bare) / runs,
+        "cores": float(count),
+        "efficiency": bare / (count * many),
+        "speedup": one / many,
+        "stored_bytes_per_run": stored / runs,
+    }
+
+
+def grid_wall(workers: int | None = None) -> dict[str, float]:
+    """(d) Wall time of the voip-latency study's grid, one seed, measuring included."""
+    from tailback import studies
+    from tailback.run import run_each
+    from tailback.studies.framework import GRID
+
+    study = studies.get("voip-latency")
+    cells = [cell for cell in study.grid(False) if cell.role == GRID]
+    by_name = {cell.scenario.name: cell for cell in cells}
+    cells.sort(key=lambda cell: -cell.cost)
+    began = time.perf_counter()
+    for _ in run_each(
+        [cell.scenario for cell in cells],
+        workers=workers,
+        then=lambda result: study.extract(by_name[result.name], result) and None,
+    ):
+        pass
+    return {"runs": float(len(cells)), "wall_s": time.perf_counter() - began}
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were measured on, without saying whose it is."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        names = [
+            line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
+        model = names[0] if names else model
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "tailback": _core.version(),
+        "load": round(os.getloadavg()[0], 2),
+    }
+
+
+def run(*, quick: bool = False, grid: bool = False, told: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
+    """All measurements, as `tailback bench --json` prints them; `told` hears the name of each before it begins."""
+    out: dict[str, Any] = {"quick": quick, "machine": machine()}
+    for name, bench in SCENARIOS.items():
+        seconds = bench.quick if quick else bench.full
+        if seconds:
+            told(f"{name}: {bench.title}")
+            found = measure(name, seconds)
+            out[name] = None if found is None else found.to_json()
+    if not quick:
+        told("start-up, sweep")
+        out["start_up_s"] = start_up_s()
+        out["sweep"] = sweep_cost()
+        few, many = out["c-1000"], out["c-10000"]
+        out["bytes_per_flow"] = 1e6 * (many["peak_mb"] - few["peak_mb"]) / 9_000
+    if grid:
+        told("the grid of voip-latency")
+        out["grid"] = grid_wall()
+    return out
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure_here(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))
