@@ -61,7 +61,7 @@ pub struct Flow {
     datagrams: u64,
     /// The client's address of each connection, by the number the application gave it.
     connections: Vec<u32>,
-    alive: u32,
+    pub alive: u32,
     /// The connection opened last.
     latest: u32,
     /// What the connections that are over have done.

@@ -63,6 +63,7 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
             ("srtt_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.srtt)))),
             ("connections", count(&|flow| all[flow].count.connections)),
             ("connections_failed", count(&|flow| all[flow].count.connections_failed)),
+            ("connections_open", count(&|flow| u64::from(all[flow].alive))),
             ("bytes_returned", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_returned))),
             ("back_segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_sent))),
             (

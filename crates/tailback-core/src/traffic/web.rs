@@ -56,7 +56,7 @@ impl Registered for Web {
         ],
         live_twin: Some("tailback socket application"),
         params: &[
-            ParamSpec::number("rate", "1/s", 100.0, (0.001, 1_000_000.0), "Sessions begun a second."),
+            ParamSpec::number("rate", "1/s", 100.0, (0.1, 1_000_000.0), "Sessions begun a second."),
             ParamSpec::flag("correlated", true, "Whether gaps and requests have long memory."),
             ParamSpec::flag("server_delay", true, "Whether the server thinks before it answers."),
             ParamSpec::whole("largest", "B", 0, (0, 1 << 40), "Responses are cut to this; 0 means never."),
