@@ -44,3 +44,22 @@ def run(
     `progress` gets the fraction simulated, at most ten times a second, and 1.0 at the end; what it raises
     ends the run. The table `_names` holds lists of text that coded columns index.
     """
+
+# The rest is there on Linux only; `tailback.live` asks first.
+
+class LiveError(RuntimeError):
+    """A live run that failed while it was under way; everything it made is gone."""
+
+def live_check(json: str) -> None:
+    """Raise `ScenarioError` unless the scenario can be run live on this machine."""
+
+def live_run(
+    json: str, cancel: Cancel | None = None, progress: Callable[[float], object] | None = None
+) -> dict[str, dict[str, npt.NDArray[Any]]]:
+    """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`."""
+
+def live_doctor(seconds: float) -> str:
+    """What this machine can run live, as JSON; a timer's lateness is measured for so many seconds."""
+
+def live_clean() -> list[str]:
+    """Remove what dead live runs have left; returns what was done, in words."""

@@ -175,6 +175,9 @@ def run(
     seed: _Seed = None,
     settings: _Set = None,
     out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
+    ] = "sim",
     as_json: _Json = False,
 ) -> None:
     """Run a scenario and show what happened.
@@ -186,11 +189,16 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --set flow.bulk.cc=htcp --set dumbbell.queue=0.25bdp`
 
     - `tailback run scenarios/voip-and-bulk.toml --seed 7 --out results/seven --json`
+
+    - `sudo tailback run scenarios/voip-and-bulk.toml --engine sim,live --out results/both`
     """
     import tailback
     from tailback.result import demand_writable
 
     scenario = _read(file, settings, seed)
+    if engine != "sim":
+        _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json)
+        return
     if out is not None:
         demand_writable(out)
     result = tailback.run(scenario, progress=not as_json)
@@ -204,6 +212,145 @@ def run(
     _out().print(result)
     if saved is not None:
         _say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
+
+
+def _engines(text: str) -> list[str]:
+    chosen = [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in ("sim", "live"):
+            raise _BadInput(_unknown("engine", name, ["sim", "live"]))
+    if len(set(chosen)) != len(chosen):
+        raise _BadInput(f"--engine {text}: an engine is named twice")
+    return chosen
+
+
+def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list[str], as_json: bool) -> None:
+    """Run on the engines chosen; two are compared, and each is saved to a folder of its own below `out`."""
+    import tailback
+    from tailback import compare, live
+    from tailback.result import demand_writable
+
+    if "live" in chosen:
+        # Refused now rather than after a minute of simulating.
+        live.check(scenario)
+    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
+    for folder in folders.values():
+        if folder is not None:
+            demand_writable(folder)
+    results = {}
+    for name in chosen:
+        result = (live.run if name == "live" else tailback.run)(scenario, progress=not as_json)
+        result.meta["command"] = " ".join([*words, f"--engine {name}"])
+        results[name] = result
+        folder = folders[name]
+        if folder is not None:
+            result.save(folder)
+        for note in result.meta.get("notes", []) if name == "live" else []:
+            _say(f"[bold]note:[/bold] {escape(note)}")
+    rows = compare.compare(*results.values()) if len(results) == 2 else []
+    figure = None
+    if rows and out is not None:
+        figure = out / "overlay.png"
+        first, second = results.values()
+        compare.overlay(first, second, (chosen[0], chosen[1])).savefig(figure, dpi=150)
+    if as_json:
+        described = {name: _described(result) | {"saved": folders[name]} for name, result in results.items()}
+        if len(chosen) == 1:
+            _emit(described[chosen[0]])
+        else:
+            _emit({"engines": described, "differences": [row.as_dict() for row in rows], "figure": figure})
+        return
+    for name, result in results.items():
+        _say(f"\n[bold]{name}[/bold]")
+        _out().print(result)
+    if rows:
+        _say("")
+        _print_differences(rows, (chosen[0], chosen[1]))
+    if out is not None:
+        _say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
+
+
+def _print_differences(rows: Sequence[Any], labels: tuple[str, str]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for head, justify in (("metric", "left"), ("of", "left"), ("unit", "left")):
+        table.add_column(head, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for head in (*labels, "change"):
+        table.add_column(head, justify="right")
+
+    def number(value: float) -> str:
+        return "-" if math.isnan(value) else f"{value:.4g}"
+
+    for row in rows:
+        change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
+        table.add_row(row.metric, escape(row.of), row.unit, number(row.a), number(row.b), change)
+    _out().print(table)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A result folder.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    out: Annotated[Path | None, typer.Option(help="Draw one over the other into this .png or .pdf file.")] = None,
+    as_json: _Json = False,
+) -> None:
+    """Compare two results: every metric of both, by how much they differ, and one figure over the other.
+
+    For example `tailback compare results/both/sim results/both/live --out overlay.png`
+    """
+    from tailback import compare as comparing
+    from tailback.result import open_result
+
+    first, second = open_result(a), open_result(b)
+    rows = comparing.compare(first, second)
+    if not rows:
+        raise _BadInput("the two results share no flow and no link by name: there is nothing to compare")
+    labels = (a.name or str(a), b.name or str(b))
+    if out is not None:
+        comparing.overlay(first, second, labels).savefig(out, dpi=150)
+    if as_json:
+        _emit({"a": a, "b": b, "differences": [row.as_dict() for row in rows], "figure": out})
+        return
+    _print_differences(rows, labels)
+    if out is not None:
+        _say(f"figure: {escape(str(out))}")
+
+
+@app.command()
+def doctor(
+    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed live runs have left.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
+    as_json: _Json = False,
+) -> None:
+    """Say what this machine can run live, and what to do about what it cannot.
+
+    For example:
+
+    - `sudo tailback doctor`
+
+    - `sudo tailback doctor --clean`
+    """
+    from tailback import live
+
+    if clean:
+        done = live.clean()
+        if as_json:
+            _emit({"cleaned": done})
+        else:
+            _say("\n".join(map(escape, done)) or "nothing was left")
+        return
+    found = live.doctor(seconds)
+    if as_json:
+        _emit(found)
+        return
+    for row in found["checks"]:
+        mark = "[green]yes[/green]" if row["ok"] else "[bold red]no[/bold red] "
+        _out().print(f"{mark}  {escape(row['name'])}: {escape(row['found'])}")
+        if row["remedy"]:
+            _out().print(f"     for {escape(row['needed_for'])}: {escape(row['remedy'])}")
+    can = "can" if found["can_run_live"] else "cannot"
+    _out().print(
+        f"This machine {can} run live. Congestion controls: {', '.join(found['congestion_controls']) or 'none'}"
+    )
 
 
 def _described(result: Any) -> dict[str, Any]:

@@ -1,9 +1,12 @@
-//! The extension module `tailback._core`: four functions and a token, thin over `tailback-core`.
+//! The extension module `tailback._core`: a few functions and a token, thin over `tailback-core` and, on Linux,
+//! `tailback-live`.
 //!
 //! Scenarios come in as JSON, tables go out as NumPy arrays made from the recorders' own memory. Whatever
 //! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
 
 mod faults;
+#[cfg(target_os = "linux")]
+mod live;
 mod registry;
 mod run;
 mod tables;
@@ -15,6 +18,9 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::faults::{Cancelled, EngineError, ScenarioError};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
 

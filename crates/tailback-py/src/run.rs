@@ -25,6 +25,13 @@ pub struct Cancel {
     is_set: Arc<AtomicBool>,
 }
 
+impl Cancel {
+    /// The flag itself, for whoever looks at it without Python.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_set)
+    }
+}
+
 #[pymethods]
 impl Cancel {
     #[new]
@@ -70,7 +77,7 @@ pub fn run<'py>(
     to_python(py, tables)
 }
 
-fn parse(json: &str) -> PyResult<Scenario> {
+pub fn parse(json: &str) -> PyResult<Scenario> {
     serde_json::from_str(json).map_err(|error| {
         scenario_error(scenario::ScenarioError {
             field: String::new(),

@@ -1,0 +1,103 @@
+//! Running a scenario on the machine's own kernel, where that is Linux.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pyo3::create_exception;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use tailback_core::probe::Tables;
+use tailback_live::{LiveError as Failure, demands, doctor, lease, run};
+
+use crate::faults::{Cancelled, caught, engine_error, scenario_error};
+use crate::run::{Cancel, parse};
+use crate::tables::to_python;
+
+create_exception!(
+    tailback._core,
+    LiveError,
+    PyRuntimeError,
+    "A live run that failed while it was under way; everything it made is gone."
+);
+
+/// Why a live run ended early: of itself, or because Python said so.
+enum Ended {
+    Live(Failure),
+    Python(PyErr),
+}
+
+impl From<Failure> for Ended {
+    fn from(error: Failure) -> Self {
+        Ended::Live(error)
+    }
+}
+
+impl From<Ended> for PyErr {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Python(error) => error,
+            Ended::Live(Failure::Refused(error)) => scenario_error(error),
+            Ended::Live(Failure::Failed(what)) => LiveError::new_err(what),
+            Ended::Live(Failure::Cancelled) => Cancelled::new_err("the run was cancelled"),
+        }
+    }
+}
+
+/// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine.
+#[pyfunction]
+pub fn live_check(py: Python<'_>, json: &str) -> PyResult<()> {
+    py.detach(|| {
+        let scenario = parse(json)?;
+        demands::plan(&scenario).map(drop).map_err(|error| Ended::from(error).into())
+    })
+}
+
+/// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`.
+#[pyfunction]
+#[pyo3(signature = (json, cancel=None, progress=None))]
+pub fn live_run<'py>(
+    py: Python<'py>,
+    json: &str,
+    cancel: Option<&Bound<'py, Cancel>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let is_cancelled: Arc<AtomicBool> = cancel.map(|token| token.get().flag()).unwrap_or_default();
+    let visit = |fraction: f64| {
+        if is_cancelled.load(Ordering::Relaxed) {
+            return Err(Ended::Live(Failure::Cancelled));
+        }
+        let visited = Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &progress {
+                progress.call1(py, (fraction,))?;
+            }
+            Ok(())
+        });
+        visited.map_err(Ended::Python)
+    };
+    let outcome = py.detach(|| {
+        let scenario = parse(json)?;
+        match caught(|| run::run(&scenario, visit)) {
+            Ok(ended) => ended.map_err(PyErr::from),
+            Err(panic) => Err(engine_error(panic, scenario.seed)),
+        }
+    })?;
+    let recorded = Tables { tables: outcome.tables, internals_names: Vec::new(), warnings: outcome.notes };
+    to_python(py, recorded)
+}
+
+/// What this machine can run live, as JSON; a timer's lateness is measured for so many seconds.
+#[pyfunction]
+pub fn live_doctor(py: Python<'_>, seconds: f64) -> String {
+    py.detach(|| {
+        doctor::as_json(&doctor::examine(Duration::from_secs_f64(seconds.clamp(0.0, 60.0)))).to_string()
+    })
+}
+
+/// Remove what dead live runs have left; returns what was done, in words.
+#[pyfunction]
+pub fn live_clean(py: Python<'_>) -> PyResult<Vec<String>> {
+    py.detach(lease::clean).map_err(PyErr::from)
+}

@@ -1,0 +1,119 @@
+"""The same scenario on the machine's own kernel: real TCP, real sockets, real time, the simulator's links between.
+
+Needs Linux and root; `doctor()` tells what is missing. A live result has the simulator's tables, so every metric and
+plot works on it, and two more: `emulator` (one row: how punctual the run was) and `captures` (every packet at both
+ends of the path).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tailback import _core
+from tailback._core import Cancel
+from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
+from tailback.progress import Bar
+from tailback.result import Result
+from tailback.run import Runnable
+from tailback.scenario import Scenario
+
+__all__ = ["LiveError", "check", "clean", "doctor", "run"]
+
+_HAS_LIVE = hasattr(_core, "live_run")
+
+
+class LiveError(TailbackError):
+    """A live run that failed while it was under way; everything it made is gone."""
+
+
+def _demand_linux() -> None:
+    if not _HAS_LIVE:
+        fix = 'Run it with engine "sim", or on a Linux machine.'
+        raise ScenarioError([Problem("engine", "live", "live runs need Linux", fix)])
+
+
+def _resolved(what: Runnable) -> tuple[dict[str, Any], str]:
+    if isinstance(what, Mapping):
+        scenario = Scenario.from_resolved(what)
+    else:
+        scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
+    return scenario.resolve(), scenario.to_toml()
+
+
+def _refused(error: Exception) -> ScenarioError:
+    field, value, problem, fix = error.args
+    return ScenarioError([Problem(field, value, problem, fix)])
+
+
+def check(scenario: Runnable) -> None:
+    """Raise `ScenarioError` unless this machine can run `scenario` live; nothing is made."""
+    _demand_linux()
+    resolved, _ = _resolved(scenario)
+    try:
+        _core.live_check(json.dumps(resolved))
+    except _core.ScenarioError as error:
+        raise _refused(error) from None
+
+
+def run(
+    scenario: Runnable, *, progress: bool | Callable[[float], object] = False, cancel: Cancel | None = None
+) -> Result:
+    """Run `scenario` live, for as long as it says, and return what was measured.
+
+    Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
+    emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Raises
+    `ScenarioError` before anything is made if the kernel or the machine cannot do it, `LiveError` if it fails later.
+    """
+    _demand_linux()
+    resolved, toml = _resolved(scenario)
+    name = str(resolved.get("name") or "scenario")
+    if callable(progress):
+        tables = _run(name, resolved, cancel, progress)
+    else:
+        with Bar(f"{name} (live)", shown=progress) as bar:
+            tables = _run(name, resolved, cancel, bar.update if progress else None)
+    result = Result(resolved=resolved, toml=toml, tables=tables)
+    result.meta["engine"] = f"live {_core.version()}"
+    result.meta["fit"] = bool(tables["emulator"]["fit"][0])
+    result.meta["notes"] = [str(note) for note in tables["_names"].get("warnings", [])]
+    return result
+
+
+def _run(
+    name: str, resolved: dict[str, Any], cancel: Cancel | None, progress: Callable[[float], object] | None
+) -> dict[str, Any]:
+    try:
+        return _core.live_run(json.dumps(resolved), cancel, progress)
+    except _core.ScenarioError as error:
+        raise _refused(error) from None
+    except _core.Cancelled:
+        raise Cancelled(f"{name} was cancelled") from None
+    except _core.EngineError as error:
+        raise EngineError(f"{name}: {error}") from None
+    except _core.LiveError as error:
+        raise LiveError(f"{name}: {error}") from None
+
+
+def doctor(seconds: float = 2.0) -> dict[str, Any]:
+    """What this machine can run live: `can_run_live`, `bpf_twins`, `congestion_controls`, and every check by itself.
+
+    A timer's lateness is measured for `seconds`, once as it is and, as root, once with real-time priority.
+    """
+    if not _HAS_LIVE:
+        lack = {
+            "name": "linux",
+            "ok": False,
+            "found": "this is not Linux",
+            "remedy": "Run live on a Linux machine; the simulator runs everywhere.",
+            "needed_for": "every live run",
+        }
+        return {"can_run_live": False, "bpf_twins": False, "congestion_controls": [], "checks": [lack]}
+    found: dict[str, Any] = json.loads(_core.live_doctor(seconds))
+    return found
+
+
+def clean() -> list[str]:
+    """Remove what killed live runs have left; returns what was done, in words. Touches nothing else."""
+    return _core.live_clean() if _HAS_LIVE else []
