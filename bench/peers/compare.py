@@ -137,9 +137,10 @@ def install_ns3(folder: Path) -> list[str | Path]:
     wanted = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
     program = folder / "dumbbell"
     command = [
-        compiler, "-std=c++23", "-O2", "-DNDEBUG", f"-I{wheel / 'ns3' / 'include'}", HERE / "dumbbell.cc",
-        "-o", program, f"-L{libraries}", *(f"-l:libns{version}-{name}.so" for name in wanted), f"-Wl,-rpath,{libraries}",
-        "-Wl,--allow-shlib-undefined",
+        compiler, "-std=c++23", "-O2", "-DNDEBUG", f"-I{wheel / 'ns3' / 'include'}",
+        HERE / "dumbbell.cc", "-o", program,
+        f"-L{libraries}", *(f"-l:libns{version}-{name}.so" for name in wanted),
+        f"-Wl,-rpath,{libraries}", "-Wl,--allow-shlib-undefined",
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

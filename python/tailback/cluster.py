@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+from pathlib import Path
 from typing import Any
 
 from tailback.errors import TailbackError
@@ -32,6 +33,11 @@ def connect(address: str) -> Any:
     distributed = _distributed()
     try:
         if rest.startswith("/"):
+            if not Path(rest).is_file():
+                # Dask would wait for it for ever.
+                raise ClusterError(
+                    f"there is no scheduler file {rest}. Start one: dask scheduler --scheduler-file {rest}"
+                )
             return distributed.Client(scheduler_file=rest, timeout=20, set_as_default=False)
         return distributed.Client(f"tcp://{rest}", timeout=20, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
