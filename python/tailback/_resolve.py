@@ -293,6 +293,8 @@ class _Resolver:
             at: place,
             f"{at}.start_ps": f"{place}.start",
             f"{at}.stop_ps": f"{place}.stop",
+            f"{at}.again": f"{place}.again",
+            f"{at}.tcp.cc_turns": f"{place}.cc_turns",
             f"{at}.app.kind": f"{place}.app",
             f"{at}.app.params": place,
             f"{at}.tcp": place,
@@ -322,23 +324,27 @@ class _Resolver:
             "back_route": [self.hops[hop].name for hop in back],
             "start_ps": int(flow.start),
             "stop_ps": None if flow.stop is None else int(flow.stop),
+            "again": [
+                {"start_ps": int(part.start), "stop_ps": None if part.stop is None else int(part.stop)}
+                for part in flow.again
+            ],
             "app": {"kind": flow.app, "params": params},
             "tcp": self._tcp(flow, place),
         }
 
     def _tcp(self, flow: Flow, place: str) -> dict[str, Any] | None:
         if flow.app in _OVER_UDP:
-            for key in ("cc", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu"):
-                if getattr(flow, key) is not None:
+            for key in ("cc", "cc_turns", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu"):
+                if getattr(flow, key) not in (None, ()):
                     self.problem(f"{place}.{key}", f"{flow.app} runs over UDP and has no {key}", "Remove it")
             return None
         cc = flow.cc or Named(name="cubic")
         stack = flow.stack or Named(name="linux")
-        card = self._card(cc.name, self.known.algorithms, f"{place}.cc", "congestion control", "algorithms")
-        cc_params: dict[str, ParamValue] = {}
-        if card is not None:
-            for key, value in cc.params.items():
-                self._param(card, key, value, f"{place}.cc.{key}", cc_params)
+        cc_params = self._algorithm(cc, f"{place}.cc")
+        turns = [
+            {"cc": turn.name, "cc_params": self._algorithm(turn, f"{place}.cc_turns[{index}]")}
+            for index, turn in enumerate(flow.cc_turns)
+        ]
         profile = self._card(stack.name, self.known.stacks, f"{place}.stack", "stack", "stacks")
         stack_params: dict[str, ParamValue] = {}
         if profile is not None:
@@ -361,11 +367,20 @@ class _Resolver:
             "receiver_stack": flow.receiver_stack,
             "cc": cc.name,
             "cc_params": cc_params,
+            "cc_turns": turns,
             "stack_params": stack_params,
             "send_buffer": None if flow.send_buffer is None else int(flow.send_buffer),
             "receive_buffer": None if flow.receive_buffer is None else int(flow.receive_buffer),
             "mtu": int(flow.mtu or _MTU),
         }
+
+    def _algorithm(self, cc: Named, place: str) -> dict[str, ParamValue]:
+        card = self._card(cc.name, self.known.algorithms, place, "congestion control", "algorithms")
+        params: dict[str, ParamValue] = {}
+        if card is not None:
+            for key, value in cc.params.items():
+                self._param(card, key, value, f"{place}.{key}", params)
+        return params
 
     # -- names and parameters
 
@@ -622,6 +637,13 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
                 back_route=row.get("back_route"),
                 start=span(row.get("start_ps") or None),
                 stop=span(row.get("stop_ps")),
+                again=[
+                    lean(start=span(part["start_ps"]), stop=span(part.get("stop_ps")))
+                    for part in row.get("again") or ()
+                ],
+                cc_turns=[
+                    _named("name", turn["cc"], {"params": turn.get("cc_params")}) for turn in tcp.get("cc_turns") or ()
+                ],
                 cc=_named("name", tcp["cc"], {"params": tcp.get("cc_params")}) if tcp else None,
                 stack=_named("name", tcp["stack"], {"params": tcp.get("stack_params")}) if tcp else None,
                 receiver_stack=tcp.get("receiver_stack"),

@@ -375,6 +375,19 @@ class Link(_Part):
         return self
 
 
+class Period(_Part):
+    """A further time during which a flow is on."""
+
+    if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
+
+        def __init__(self, **fields: Any) -> None: ...
+
+    #: From here,
+    start: Duration
+    #: until here; `None`: to the end of the run.
+    stop: Duration | None = None
+
+
 class Flow(_Part):
     """One application talking from one node to another. See `bulk`, `voip` and `flow`."""
 
@@ -400,8 +413,12 @@ class Flow(_Part):
     start: Duration = Duration(0)
     #: When it stops; `None`: at the end of the run.
     stop: Duration | None = None
+    #: Further times during which it is on, in order.
+    again: tuple[Period, ...] = ()
     #: Congestion control; `None`: "cubic" for an application over TCP.
     cc: _OptionalNamed = None
+    #: Further algorithms: the flow's connections use `cc` and these in turn.
+    cc_turns: tuple[Annotated[Named, BeforeValidator(Named.model_validate)], ...] = ()
     #: Operating system whose TCP sends (and receives); `None`: "linux".
     stack: _OptionalNamed = None
     #: Operating system that receives; `None`: as `stack`.
@@ -713,6 +730,7 @@ _PARTS: dict[str, type[_Part]] = {
     "dumbbell": Dumbbell,
     "link": Link,
     "flow": Flow,
+    "again": Period,
     "wire": Wire,
     "back_wire": Wire,
     "randomness": Randomness,
@@ -761,7 +779,7 @@ def _as_written(loc: list[str | int], data: Any) -> list[str | int]:
 
 
 def _root(error: ValidationError) -> type[_Part]:
-    roots: list[type[_Part]] = [Scenario, Dumbbell, Link, Flow, Wire, Randomness, Instruments, Queue, Named]
+    roots: list[type[_Part]] = [Scenario, Dumbbell, Link, Flow, Period, Wire, Randomness, Instruments, Queue, Named]
     return next((part for part in roots if part.__name__ == error.title), Scenario)
 
 
@@ -809,7 +827,9 @@ def flow(
     access_delay: _Span | None = None,
     start: _Span | None = None,
     stop: _Span | None = None,
+    again: Sequence[Period | Mapping[str, _Span]] | None = None,
     cc: _NamedLike | None = None,
+    cc_turns: Sequence[_NamedLike] | None = None,
     stack: _NamedLike | None = None,
     receiver_stack: str | None = None,
     send_buffer: _Bytes | None = None,
