@@ -68,8 +68,8 @@ int main(int argc, char** argv) {
     Config::SetDefault("ns3::TcpL4Protocol::SocketType", TypeIdValue(TcpNewReno::GetTypeId()));
     Config::SetDefault("ns3::TcpSocket::SegmentSize", UintegerValue(1448));
     Config::SetDefault("ns3::TcpSocket::InitialCwnd", UintegerValue(10));
-    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(64 << 20));
-    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(64 << 20));
+    Config::SetDefault("ns3::TcpSocket::SndBufSize", UintegerValue(16 << 20));
+    Config::SetDefault("ns3::TcpSocket::RcvBufSize", UintegerValue(16 << 20));
     Config::SetDefault("ns3::TcpSocketBase::MinRto", TimeValue(MilliSeconds(200)));
 
     // ns-3 searches its scoreboard from the start for each segment: with windows of thousands of segments that takes

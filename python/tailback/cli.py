@@ -810,6 +810,47 @@ def validate(
     _say(f"page: {escape(str(out))}")
 
 
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, half a minute.")] = False,
+    grid: Annotated[bool, typer.Option("--grid", help="Also time the whole grid of the voip-latency study.")] = False,
+    as_json: _Json = False,
+) -> None:
+    """Measure how fast this machine simulates.
+
+    For example `tailback bench --quick --json`; side by side with ns-2 and ns-3: docs/performance.md
+    """
+    from tailback import bench as benchmark
+
+    measured = benchmark.run(quick=quick, grid=grid, told=(lambda _: None) if as_json else _say)
+    if as_json:
+        _emit(measured)
+        return
+    rows = [(name, found) for name, found in measured.items() if isinstance(found, dict) and "cpu_s" in found]
+    _print_rows(
+        [
+            {
+                "name": name,
+                "scenario": found["title"],
+                "M packets / core s": f"{found['packets_per_core_s'] / 1e6:.2f}",
+                "M events / core s": f"{found['events_per_core_s'] / 1e6:.1f}",
+                "× real time": f"{found['simulated_s'] / found['cpu_s']:.0f}",
+                "peak MB": f"{found['peak_mb']:.0f}",
+            }
+            for name, found in rows
+        ]
+    )
+    for name in ("start_up_s", "bytes_per_flow", "sweep", "grid"):
+        if name in measured:
+            _say(f"{name}: {_facts(measured[name])}")
+
+
+def _facts(value: Any) -> str:
+    return (
+        ", ".join(f"{key} {_brief(item)}" for key, item in value.items()) if isinstance(value, dict) else _brief(value)
+    )
+
+
 # --- Entry ----------------------------------------------------------------------------------------------------
 
 
