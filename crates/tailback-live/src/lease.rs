@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
@@ -30,6 +31,8 @@ impl Lease {
     /// A mark nobody uses, and its file.
     pub fn take() -> Result<Self, LiveError> {
         fs::create_dir_all(FOLDER).doing("making /run/tailback")?;
+        // What a killed run has left is cleared away at the next start.
+        clean().doing("clearing away what dead runs have left")?;
         let known = twins::in_kernel();
         for _ in 0..100 {
             let mut random = [0; 2];
@@ -40,13 +43,13 @@ impl Lease {
                 continue;
             }
             let path = PathBuf::from(format!("{FOLDER}/{mark}.json"));
-            // Made only if it is not there: two runs cannot take the same mark.
-            match fs::OpenOptions::new().write(true).create_new(true).open(&path) {
-                Ok(_) => {
-                    let lease = Lease { mark, path, children: Vec::new() };
-                    lease.write()?;
-                    return Ok(lease);
-                }
+            let draft = draft();
+            fs::write(&draft, text(&[])).doing("writing down the run's mark")?;
+            // Appears complete, and only if it is not there: two runs cannot take the same mark.
+            let linked = fs::hard_link(&draft, &path);
+            let _ = fs::remove_file(&draft);
+            match linked {
+                Ok(()) => return Ok(Lease { mark, path, children: Vec::new() }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).doing("writing down the run's mark"),
             }
@@ -71,12 +74,24 @@ impl Lease {
     }
 
     fn write(&self) -> Result<(), LiveError> {
-        let own = process::id();
-        let children: Vec<Value> =
-            self.children.iter().map(|&child| json!({ "pid": child, "began": began(child) })).collect();
-        let text = json!({ "pid": own, "began": began(own), "children": children }).to_string();
-        fs::write(&self.path, text).doing("writing down what the run has")
+        let draft = draft();
+        fs::write(&draft, text(&self.children)).doing("writing down what the run has")?;
+        fs::rename(&draft, &self.path).doing("writing down what the run has")
     }
+}
+
+/// A name for a file under way; no mark, so that nobody takes it for a lease.
+fn draft() -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    PathBuf::from(format!("{FOLDER}/.draft-{}-{number}", process::id()))
+}
+
+fn text(children: &[u32]) -> String {
+    let own = process::id();
+    let children: Vec<Value> =
+        children.iter().map(|&child| json!({ "pid": child, "began": began(child) })).collect();
+    json!({ "pid": own, "began": began(own), "children": children }).to_string()
 }
 
 impl Drop for Lease {
@@ -124,7 +139,11 @@ pub fn clean() -> io::Result<Vec<String>> {
             sys::signal_group(process, libc::SIGKILL);
             done.push(format!("ended program {process} of run {mark}"));
         }
-        fs::remove_file(&path)?;
+        match fs::remove_file(&path) {
+            // Another run was quicker.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        }
         done.push(format!("forgot run {mark}, which had died"));
     }
     Ok(done)

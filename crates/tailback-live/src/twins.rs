@@ -37,6 +37,8 @@ twins! {
     "hybla": [("rtt0", "RTT0_US", 1000.0)],
     "veno": [("beta", "BETA", 2.0)],
     "highspeed": [],
+    "cdg": [],
+    "compound": [("gamma", "GAMMA", 1.0), ("low_window", "LOW_WINDOW", 1.0)],
 }
 
 /// The names of the twins.

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Compound TCP: Reno's window plus a delay window that fills an empty path fast and retreats from a queue.
+ *
+ * Law: win = cwnd + dwnd; cwnd += 1/win an ACK. Each round trip, with D = win (rtt - base)/rtt: dwnd += max(alpha win^k
+ * - 1, 0) if D < gamma, else dwnd = max(dwnd - zeta D, 0). Loss: win = (1 - beta) win, dwnd what remains beyond cwnd/2.
+ * Source: Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III. Rust twin: cc/compound.rs, variant paper.
+ *
+ * The kernel forces:
+ * - Fractions are in 1/1024 of a segment; win^k only for k = 3/4, as two square roots of win cubed; alpha is 1/8, beta
+ *   1/2, zeta 1.
+ * - A timeout is known only after ssthresh was asked for: dwnd is cleared on entering the Loss state.
+ */
+
+#define ONE 1024
+#ifndef GAMMA
+#define GAMMA 30
+#endif
+#ifndef LOW_WINDOW
+#define LOW_WINDOW 41
+#endif
+/* Above this, win cubed would not fit beside its fixed point. */
+#define LARGEST 8191u
+
+struct compound {
+	struct round round;
+	/* The delay window, and what is kept back until it makes a segment. */
+	s32 dwnd;
+	s32 held;
+	u32 backlog;
+};
+FITS(compound);
+
+ENTRY1(void, compound_init, struct sock *, sk)
+{
+	struct compound *compound = memory(sk);
+
+	round_forget(&compound->round);
+	compound->round.end = tcp_sk(sk)->snd_una;
+	compound->dwnd = 0;
+	compound->held = 0;
+	compound->backlog = 0;
+}
+
+ENTRY2(void, compound_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
+{
+	struct compound *compound = memory(sk);
+
+	round_sample(&compound->round, sample->rtt_us);
+}
+
+/* Move the window by a fraction: whole segments now, the rest later. */
+ALWAYS_INLINE void add(struct compound *compound, struct tcp_sock *tp, s32 fraction, u32 floor)
+{
+	s32 held = compound->held + fraction;
+
+	if (held >= ONE) {
+		u32 steps = (u32)held / ONE;
+
+		held -= steps * ONE;
+		tp->snd_cwnd = least(tp->snd_cwnd + steps, tp->snd_cwnd_clamp);
+	} else if (held <= -ONE) {
+		u32 steps = (u32)(-held) / ONE;
+		u32 window = tp->snd_cwnd;
+
+		held += steps * ONE;
+		tp->snd_cwnd = most(window > steps ? window - steps : 0, floor);
+	}
+	compound->held = held;
+}
+
+/* Newton's square root, with as many steps as the largest and the smallest argument need: no branch that depends on
+ * the argument, or the verifier would follow every one. */
+ALWAYS_INLINE u64 root(u64 of)
+{
+	u64 guess = (u64)1 << 32;
+
+	for (int round = 0; round < 40; round++)
+		guess = (guess + of / guess) / 2;
+	return guess * guess > of ? guess - 1 : guess;
+}
+
+/* alpha win^k, in 1/1024. */
+ALWAYS_INLINE s32 step(u32 window)
+{
+	u64 win = least(window, LARGEST);
+
+	/* (win^3 2^24)^(1/4) = 64 win^(3/4); an eighth of it in 1/1024 is twice that. */
+	return 2 * (s32)root(root((win * win * win) << 24));
+}
+
+/* Once a round trip: grow or retreat the delay window. */
+ALWAYS_INLINE void judge(struct compound *compound, struct tcp_sock *tp, bool may_grow)
+{
+	u32 window = tp->snd_cwnd;
+	u32 base = compound->round.base_us, rtt = most(compound->round.min_us, 1);
+	s32 most_of_it = (s32)(window - 1) * ONE;
+	s32 before = compound->dwnd < most_of_it ? compound->dwnd : most_of_it;
+	s32 after = before;
+
+	if (before < 0)
+		before = after = 0;
+	compound->backlog = (u64)window * ONE * (rtt - base) / rtt;
+	if (compound->backlog >= GAMMA * ONE) {
+		after = before - (s32)compound->backlog;
+		if (after < 0)
+			after = 0;
+	} else if (may_grow && window >= LOW_WINDOW) {
+		s32 growth = step(window) - ONE;
+
+		after = before + (growth > 0 ? growth : 0);
+	}
+	compound->dwnd = after;
+	add(compound, tp, after - before, FLOOR);
+}
+
+ENTRY3(void, compound_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct compound *compound = memory(sk);
+	bool started = in_slow_start(tp);
+	bool may_grow = is_limited_by_window(tp);
+
+	if (may_grow) {
+		if (started) {
+			slow_start(tp, acked);
+		} else {
+			u32 window = most(tp->snd_cwnd, 1);
+			s32 most_of_it = (s32)(window - 1) * ONE;
+
+			if (compound->dwnd > most_of_it)
+				compound->dwnd = most_of_it;
+			add(compound, tp, acked * ONE / window, 1);
+		}
+	}
+	if (round_is_over(&compound->round, tp)) {
+		if (compound->round.samples > 2 && !started)
+			judge(compound, tp, may_grow);
+		round_begin(&compound->round, tp);
+	}
+}
+
+ENTRY1(u32, compound_ssthresh, struct sock *, sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct compound *compound = memory(sk);
+	s32 win = tp->snd_cwnd * ONE;
+	s32 kept = (u32)win / 2;
+	s32 dwnd = compound->dwnd < win ? compound->dwnd : win;
+	s32 loss_window = win - dwnd;
+
+	tp->snd_cwnd_cnt = 0;
+	compound->held = 0;
+	dwnd = kept - (s32)((u32)loss_window / 2);
+	compound->dwnd = dwnd > 0 ? dwnd : 0;
+	return landing((u32)kept / ONE);
+}
+
+ENTRY2(void, compound_set_state, struct sock *, sk, u8, phase)
+{
+	struct compound *compound = memory(sk);
+
+	if (phase == LOSS)
+		compound->dwnd = 0;
+}
+
+ENTRY2(void, compound_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
+{
+	struct compound *compound = memory(sk);
+
+	if (event == CA_EVENT_CWND_RESTART)
+		round_forget(&compound->round);
+}
+
+ENTRY1(u32, compound_undo_cwnd, struct sock *, sk)
+{
+	return undone(tcp_sk(sk));
+}
+
+STRUCT_OPS struct tcp_congestion_ops twin = {
+	.init = (void *)compound_init,
+	.pkts_acked = (void *)compound_pkts_acked,
+	.cong_avoid = (void *)compound_cong_avoid,
+	.ssthresh = (void *)compound_ssthresh,
+	.set_state = (void *)compound_set_state,
+	.cwnd_event = (void *)compound_cwnd_event,
+	.undo_cwnd = (void *)compound_undo_cwnd,
+	.name = NAME,
+};

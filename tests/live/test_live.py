@@ -1,0 +1,225 @@
+"""Live runs on this machine's kernel. Where it cannot, the tests say why and are skipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback import compare, live
+
+FOUND = live.doctor(0.0)
+WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
+needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
+needs_twins = pytest.mark.skipif(not FOUND["bpf_twins"], reason=f"no BPF congestion controls here: {WHY}")
+LEASES = Path("/run/tailback")
+CONTROLS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def scenario(cc: str = "cubic", duration: str = "3s", **options: Any) -> tb.Scenario:
+    return tb.dumbbell(
+        rate="10mbit",
+        rtt="20ms",
+        queue="1bdp",
+        flows=[tb.bulk(cc, name="bulk", **options), tb.voip(name="call")],
+        duration=duration,
+        instruments={"polls": ["bulk"], "packets": ["call"], "queue_polls": ["bottleneck"], "poll_interval": "10ms"},
+    )
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, arguments)]
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "scenario.toml"
+    path.write_text(scenario("htcp" if FOUND["bpf_twins"] else "cubic").to_toml())
+    return path
+
+
+def ours() -> list[str]:
+    """Congestion controls with a run's mark; other tests of this session may run beside this one."""
+    return [name for name in CONTROLS.read_text().split() if name.startswith("tb")]
+
+
+def leases_of(process: int) -> list[Path]:
+    if not LEASES.exists():
+        return []
+    mine = []
+    for path in LEASES.iterdir():
+        try:
+            if json.loads(path.read_text())["pid"] == process:
+                mine.append(path)
+        except (OSError, ValueError):
+            continue
+    return mine
+
+
+def wait_for(condition: Any, seconds: float = 20.0) -> Any:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.05)
+    raise AssertionError("it did not happen in time")
+
+
+def test_doctor_gives_a_remedy_for_every_lack() -> None:
+    done = run("doctor", "--seconds", "0.1", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert {"can_run_live", "bpf_twins", "congestion_controls", "checks"} == set(found)
+    for row in found["checks"]:
+        assert row["ok"] or row["remedy"], row
+    assert run("doctor", "--seconds", "0.1").stdout
+
+
+def test_another_stack_is_refused_with_what_works_instead() -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        live.check(scenario(stack="freebsd-7"))
+    problem = caught.value.problems[0]
+    assert "stack" in problem.field
+    assert "--engine sim" in problem.fix
+
+
+def test_unknown_engines_are_named(file: Path) -> None:
+    done = run("run", file, "--engine", "ns3")
+    assert done.returncode == 2
+    assert "sim, live" in done.stderr
+
+
+@needs_live
+def test_without_root_it_is_refused_before_anything_is_made() -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setuid(65534)
+        text = "not refused"
+        try:
+            live.check(scenario())
+        except tb.ScenarioError as error:
+            text = str(error)
+        finally:
+            os.write(writer, text.encode())
+            os._exit(0)
+    os.waitpid(child, 0)
+    text = os.read(reader, 4096).decode()
+    os.close(reader)
+    os.close(writer)
+    assert "root" in text
+    assert "--engine sim" in text
+
+
+@needs_live
+def test_both_engines_make_results_that_can_be_compared(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "both"
+    done = run("run", file, "--engine", "sim,live", "--out", out, "--json")
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert set(answer["engines"]) == {"sim", "live"}
+    assert (out / "overlay.png").stat().st_size > 10_000
+    rows = {(row["metric"], row["of"]): row for row in answer["differences"]}
+    assert abs(rows["goodput", "bulk"]["change"]) < 0.2
+    assert rows["packets sent", "call"]["a"] == rows["packets sent", "call"]["b"] == 150
+    again = run("compare", out / "sim", out / "live", "--json", "--out", tmp_path / "again.png")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["differences"] == answer["differences"]
+    assert (tmp_path / "again.png").exists()
+
+
+@needs_live
+def test_a_live_result_is_a_result_like_any_other(tmp_path: Path) -> None:
+    result = live.run(scenario("reno", "3s"))
+    assert result.meta["engine"].startswith("live")
+    assert isinstance(result.meta["fit"], bool)
+    assert result.rows("emulator") == 1
+    opened = tb.open_result(result.save(tmp_path / "saved"))
+    assert opened.meta["fit"] == result.meta["fit"]
+    assert opened.rows("captures") == result.rows("captures") > 1000
+    flows, links = result.flow_summary(), result.link_summary()
+    assert flows[0]["goodput_mbps"] > 5
+    assert links[0]["dropped"] == int(result.column("links", "dropped")[0])
+    rows = compare.compare(result, opened)
+    assert all(row.a == row.b for row in rows)
+
+
+@needs_twins
+def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(scenario("htcp", "120s").to_toml())
+    running = subprocess.Popen(command("run", path, "--engine", "live"), stdout=subprocess.DEVNULL)
+    try:
+        lease = wait_for(lambda: leases_of(running.pid))[0]
+        wait_for(lambda: [name for name in ours() if name.startswith(lease.stem)])
+        # Well into the run: hosts, devices and log are all there.
+        time.sleep(1.0)
+    finally:
+        running.kill()
+        running.wait()
+    wait_for(lambda: not [name for name in ours() if name.startswith(lease.stem)])
+    assert lease.exists() or not leases_of(running.pid)
+    assert run("doctor", "--clean", "--json").returncode == 0
+    assert not lease.exists()
+
+
+@needs_live
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_after_a_signal(how: signal.Signals, tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(scenario("htcp" if FOUND["bpf_twins"] else "cubic", "120s").to_toml())
+    out = tmp_path / "out"
+    running = subprocess.Popen(
+        command("run", path, "--engine", "live", "--out", out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        lease = wait_for(lambda: leases_of(running.pid))[0]
+        time.sleep(1.5)
+        running.send_signal(how)
+        assert running.wait(timeout=20) == (130 if how is signal.SIGINT else -signal.SIGTERM)
+    finally:
+        running.kill()
+        running.wait()
+    wait_for(lambda: not [name for name in ours() if name.startswith(lease.stem)])
+    if how is signal.SIGINT:
+        assert not lease.exists()
+    assert not out.exists()
+
+
+@needs_live
+def test_two_runs_at_once_do_not_meet(file: Path) -> None:
+    both = [
+        subprocess.Popen(command("run", file, "--engine", "live", "--json"), stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    for running in both:
+        out, _ = running.communicate(timeout=60)
+        assert running.returncode == 0
+        assert json.loads(out)["flows"][0]["goodput_mbps"] > 4
+    assert not any(leases_of(running.pid) for running in both)
+
+
+@needs_live
+def test_cancel_ends_a_run() -> None:
+    cancel = tb.Cancel()
+    began = time.monotonic()
+
+    def stop(fraction: float) -> None:
+        cancel.set()
+
+    with pytest.raises(tb.Cancelled):
+        live.run(scenario(duration="60s"), progress=stop, cancel=cancel)
+    assert time.monotonic() - began < 10
