@@ -29,6 +29,10 @@ $ns queue-limit $receiver $right 100000
 # 1448 bytes of payload and 52 of headers: 42 here, 10 for the timestamps.
 Agent/TCP set tcpip_base_hdr_size_ 42
 Agent/TCP set ts_option_size_ 10
+# Without a SYN, as if the handshake were over: the RTT of a packet of 40 bytes is no base for one of 1500, and with it
+# Vegas keeps its window below the path.
+Agent/TCP set syn_ false
+Agent/TCP set delay_growth_ false
 set tcp [new Agent/TCP/Linux]
 $tcp set timestamps_ true
 $tcp set packetSize_ 1448
