@@ -62,13 +62,13 @@ def test_load_above_capacity_is_said_in_the_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flow", "instrument"),
-    [({"app": "bulk"}, "requests"), ({"app": "voip"}, "echoes"), ({"app": "ping"}, "polls")],
+    ("app", "instrument"),
+    [("bulk", "requests"), ("voip", "echoes"), ("ping", "polls")],
 )
-def test_what_an_application_does_not_do_cannot_be_recorded(flow: dict[str, str], instrument: str) -> None:
+def test_what_an_application_does_not_do_cannot_be_recorded(app: str, instrument: str) -> None:
     with pytest.raises(tb.ScenarioError, match=f"instruments.{instrument}"):
         tb.dumbbell(
-            rate="10mbit", rtt="40ms", flows=[tb.flow(**flow)], duration="2s", instruments={instrument: [flow["app"]]}
+            rate="10mbit", rtt="40ms", flows=[tb.flow(app)], duration="2s", instruments={instrument: [app]}
         ).resolve()
 
 
