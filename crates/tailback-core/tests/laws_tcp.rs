@@ -213,7 +213,8 @@ fn a_delay_based_control_reduces_without_loss_and_a_pacing_one_never_wakes_in_th
 fn a_timeout_within_recovery_is_not_undone_by_an_earlier_retransmission() {
     // Linux 2.6.25 CUBIC overflows a full queue with its first retransmission; the second one's ACK comes just
     // after the timer. Its timestamp is older than the timeout's retransmission, but not than recovery's.
-    let mut scenario = dumbbell(10_000_000, 160 * MS, Some(200_000), 120, vec![bulk("cubic", "linux-2.6.25")]);
+    let mut scenario =
+        dumbbell(10_000_000, 160 * MS, Some(200_000), 120, vec![bulk("cubic", "linux-2.6.25")]);
     scenario.links[0].tick_hz = Some(1000);
     scenario.links[1].tick_hz = Some(1000);
     for start_ms in [0, 37, 91] {
