@@ -150,7 +150,8 @@ fn impossible_settings_are_refused_by_field() {
     assert_eq!(refused(stepped(vec![step(5, None, None)])), "links[2].schedule[0].rate_bps");
     assert_eq!(refused(stepped(vec![step(5, None, Some(u64::MAX))])), "links[2].schedule[0].delay_ps");
     assert_eq!(refused(stepped(vec![step(5, Some(u64::MAX), None)])), "links[2].schedule[0].rate_bps");
-    let media: [(&str, &[(&str, Value)], &str); 8] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, Value)], &'a str);
+    let media: [Case; 8] = [
         ("asdl", &[], "name"),
         ("adsl", &[("sync_bps", number(1.0))], "params.sync_bps"),
         ("hsdpa", &[("cqi", number(10.0)), ("cqi_spread", number(14.0))], "params.cqi_spread"),
