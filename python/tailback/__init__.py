@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from tailback import registry
+from tailback import presets, registry, traces
 from tailback._core import version as _version
 from tailback.errors import (
     Cancelled,
@@ -30,10 +30,12 @@ from tailback.scenario import (
     Flow,
     Instruments,
     Link,
+    Medium,
     Named,
     Queue,
     Randomness,
     Scenario,
+    Step,
     Wire,
     bulk,
     dumbbell,
@@ -60,6 +62,7 @@ __all__ = [
     "Instruments",
     "Interrupted",
     "Link",
+    "Medium",
     "Named",
     "Problem",
     "Queue",
@@ -71,6 +74,7 @@ __all__ = [
     "ScenarioError",
     "Size",
     "Span",
+    "Step",
     "Store",
     "SweepResult",
     "TailbackError",
@@ -87,12 +91,14 @@ __all__ = [
     "network",
     "open_result",
     "open_store",
+    "presets",
     "registry",
     "run",
     "run_each",
     "run_many",
     "sobol",
     "sweep",
+    "traces",
     "voip",
     "zipped",
 ]

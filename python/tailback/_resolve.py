@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tailback import registry
+from tailback import registry, traces
 from tailback.errors import Problem, ScenarioError, UnitError, nearest
-from tailback.scenario import Flow, Link, Named, ParamValue, Queue, Scenario, Wire
+from tailback.scenario import Flow, Link, Medium, Named, ParamValue, Queue, Scenario, Step, Wire
 from tailback.units import Bytes, Duration, Rate, Size, to_unit
 
 __all__ = ["link_names", "resolve", "unresolve"]
@@ -22,6 +23,9 @@ _MTU = 1500
 _OVER_UDP = frozenset({"voip", "voip-onoff", "udp-cbr", "ping"})
 # Applications whose users wait for answers.
 _EXCHANGES = frozenset({"web", "web-probe", "transfers", "request-response"})
+_LOSSES = ("bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss")
+# Media that stations contend for: the ways there and back of a duplex link are one channel.
+_SHARED = frozenset({"wifi", "homeplug"})
 _Row = TypeVar("_Row", registry.Card, registry.Stack)
 _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz")
 
@@ -43,6 +47,16 @@ class _Hop:
     wire_place: str = ""
     #: Base RTT that a BDP means here; `None`: that of the flows.
     rtt: int | None = None
+    medium: Medium | None = None
+    #: Channel of a shared medium, unless the medium names one.
+    channel: str = ""
+    schedule: Sequence[Step] = ()
+    trace: str | Sequence[int] | None = None
+
+    @property
+    def queues(self) -> bool:
+        """Whether a queue can form."""
+        return self.rate is not None or self.medium is not None or self.trace is not None
 
 
 class _Resolver:
@@ -63,7 +77,7 @@ class _Resolver:
     def run(self) -> dict[str, Any]:
         scenario = self.scenario
         if scenario.dumbbell is None and not scenario.links:
-            self.problem("", "there is no path", "Add a [dumbbell] table, or [[link]] entries")
+            self.problem("", "there is no path", "Add a [dumbbell] table, [[link]] entries, or [path] with a preset")
         if scenario.dumbbell is not None and scenario.links:
             self.problem("link", "a dumbbell already describes the path", "Remove [dumbbell] or the links")
         if not scenario.flows:
@@ -194,6 +208,10 @@ class _Resolver:
             f"{at}.queue.discipline": f"{hop.queue_place}.discipline",
             f"{at}.queue.params": hop.queue_place or hop.place,
             f"{at}.wire": hop.wire_place or hop.place,
+            f"{at}.medium": f"{hop.place}.medium",
+            f"{at}.medium.params": f"{hop.place}.medium",
+            f"{at}.schedule": f"{hop.place}.schedule",
+            f"{at}.trace": f"{hop.place}.trace",
         }
         out: dict[str, Any] = {
             "name": hop.name,
@@ -211,9 +229,47 @@ class _Resolver:
                 "jitter_ps": int(hop.wire.jitter),
             },
         }
-        if hop.queue is not None and hop.rate is not None:
+        for key in _LOSSES:
+            if value := getattr(hop.wire, key):
+                out["wire"][key] = value
+        if hop.queue is not None and hop.queues:
             out["queue"] = self._queue(index, hop, hop.queue, hop.rate, routes)
+        if hop.medium is not None:
+            out["medium"] = self._medium(hop, hop.medium)
+        if hop.schedule:
+            out["schedule"] = [
+                {
+                    "at_ps": int(step.at),
+                    "rate_bps": None if step.rate is None else int(step.rate),
+                    "delay_ps": None if step.delay is None else int(step.delay),
+                }
+                for step in hop.schedule
+            ]
+        if hop.trace is not None:
+            out["trace"] = {"deliveries_ms": self._trace(hop, hop.trace)}
         return out
+
+    def _medium(self, hop: _Hop, medium: Medium) -> dict[str, Any]:
+        place = f"{hop.place}.medium"
+        card = self._card(medium.name, self.known.media, f"{place}.name", "medium", "links")
+        params: dict[str, ParamValue] = {}
+        if card is not None:
+            for key, value in medium.params.items():
+                self._param(card, key, value, f"{place}.{key}", params)
+        out: dict[str, Any] = {"name": medium.name, "params": params}
+        if medium.channel is not None or medium.name in _SHARED:
+            out["channel"] = medium.channel or hop.channel
+        return out
+
+    def _trace(self, hop: _Hop, trace: str | Sequence[int]) -> list[int]:
+        if not isinstance(trace, str):
+            return list(trace)
+        beside = Path(self.scenario._file).parent / trace if self.scenario._file else Path(trace)
+        try:
+            return traces.read(beside if beside.exists() else trace)
+        except traces.TraceError as error:
+            self.problem(f"{hop.place}.trace", error.problem, error.fix, value=trace)
+            return []
 
     def _delay_place(self, hop: _Hop, *, back: bool) -> str:
         if hop.place.startswith("flow"):
@@ -226,7 +282,7 @@ class _Resolver:
         return first if back and _look_up(self.scenario, first) is not None else second
 
     def _queue(
-        self, index: int, hop: _Hop, queue: Queue, rate: int, routes: Sequence[tuple[list[int], list[int]]]
+        self, index: int, hop: _Hop, queue: Queue, rate: int | None, routes: Sequence[tuple[list[int], list[int]]]
     ) -> dict[str, Any]:
         place = hop.queue_place
         card = self._card(queue.discipline, self.known.queues, f"{place}.discipline", "queue discipline", "queues")
@@ -271,12 +327,16 @@ class _Resolver:
                 self._param(card, key, value, f"{place}.{key}", params)
         return {"discipline": queue.discipline, "params": params}
 
-    def _bytes(self, size: Size, rate: int, rtt: int | None, place: str) -> int | None:
+    def _bytes(self, size: Size, rate: int | None, rtt: int | None, place: str) -> int | None:
+        if size.unit == "bdp" and rate is None:
+            problem = "the rate of this link varies, so it has no BDP"
+            self.problem(place, problem, "Give its queue in bytes or packets", value=str(size))
+            return None
         if size.unit == "bdp" and rtt is None:
             if self.scenario.flows and not self.problems:
                 self.problem(place, "no flow crosses this link, so it has no BDP", "Give its queue in bytes or packets")
             return None
-        return size.in_bytes(rate=rate, rtt=rtt or 0)
+        return size.in_bytes(rate=rate or 0, rtt=rtt or 0)
 
     def _largest_packet(self, index: int) -> int:
         flow = self.scenario.flows[index]
@@ -416,7 +476,7 @@ class _Resolver:
             [name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app in apps]
             for apps in (_EXCHANGES, {"ping"})
         )
-        queues = [hop.name for hop in self.hops if hop.rate is not None]
+        queues = [hop.name for hop in self.hops if hop.queues]
         out: dict[str, Any] = {}
         for key, everything, known, what in (
             ("segments", over_tcp, self.names, "flow"),
@@ -483,7 +543,8 @@ def _hops(scenario: Scenario) -> list[_Hop]:
         common: dict[str, Any] = {"place": "dumbbell", "tick_hz": bell.tick_hz, "rtt": int(bell.round_trip)}
         hops.append(
             _Hop("bottleneck", "left", "right", rate=bell.rate, delay=int(there), queue=bell.queue,
-                 queue_place="dumbbell.queue", wire=bell.wire, wire_place="dumbbell.wire", **common)
+                 queue_place="dumbbell.queue", wire=bell.wire, wire_place="dumbbell.wire",
+                 schedule=bell.schedule, **common)
         )  # fmt: skip
         hops.append(
             _Hop("return", "right", "left", rate=bell.back_rate or bell.rate, delay=int(back),
@@ -506,13 +567,14 @@ def _hops(scenario: Scenario) -> list[_Hop]:
 def _hop(link: Link, place: str, name: str, from_: str, to: str) -> _Hop:
     return _Hop(
         name, from_, to, place, rate=link.rate, delay=int(link.delay), tick_hz=link.tick_hz, queue=link.queue,
-        queue_place=f"{place}.queue", wire=link.wire, wire_place=f"{place}.wire",
+        queue_place=f"{place}.queue", wire=link.wire, wire_place=f"{place}.wire", medium=link.medium,
+        channel=link.name, schedule=link.schedule, trace=link.trace,
     )  # fmt: skip
 
 
 def link_names(scenario: Scenario) -> list[str]:
     """The links' names in the order of the engine's tables."""
-    return [hop.name for hop in _hops(scenario)]
+    return [hop.name for hop in _hops(scenario.expanded)]
 
 
 def _fewest_hops(hops: Sequence[_Hop], from_: str, to: str) -> list[int] | None:
@@ -577,7 +639,7 @@ def _look_up(scenario: Scenario, place: str) -> Any:
 
 def resolve(scenario: Scenario, *, check: bool) -> dict[str, Any]:
     """See `Scenario.resolve`."""
-    resolver = _Resolver(scenario)
+    resolver = _Resolver(scenario.expanded)
     out = resolver.run()
     if check:
         from tailback import _core
@@ -605,13 +667,14 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
     links = []
     for row in resolved["links"]:
         queue, wire = row.get("queue"), row.get("wire") or {}
-        finite = row.get("rate_bps") is not None
+        medium, trace = row.get("medium"), row.get("trace")
+        finite = row.get("rate_bps") is not None or medium is not None or trace is not None
         links.append(
             lean(
                 **{"from": row["from"]},
                 name=row["name"],
                 to=row["to"],
-                rate=str(Rate(row["rate_bps"])) if finite else None,
+                rate=str(Rate(row["rate_bps"])) if row.get("rate_bps") is not None else None,
                 delay=span(row.get("delay_ps") or None),
                 tick_hz=row.get("tick_hz"),
                 queue=_named("discipline", queue["discipline"], queue) if queue and finite else None,
@@ -621,7 +684,20 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
                     reorder=wire.get("reorder") or None,
                     reorder_delay=span(wire.get("reorder_delay_ps") or None),
                     jitter=span(wire.get("jitter_ps") or None),
+                    **{key: wire.get(key) or None for key in _LOSSES},
                 ),
+                medium=(
+                    _named("name", medium["name"], medium) | lean(channel=medium.get("channel")) if medium else None
+                ),
+                schedule=[
+                    lean(
+                        at=str(Duration(step["at_ps"])),
+                        rate=None if step.get("rate_bps") is None else str(Rate(step["rate_bps"])),
+                        delay=span(step.get("delay_ps")),
+                    )
+                    for step in row.get("schedule") or ()
+                ],
+                trace=list(trace["deliveries_ms"]) if trace else None,
             )
         )
     flows = []

@@ -1,4 +1,4 @@
-"""What the engine knows by name: congestion controls, queue disciplines, stacks, applications.
+"""What the engine knows by name: congestion controls, queue disciplines, stacks, applications, media.
 
 >>> from tailback import registry
 >>> "cubic" in registry.names("algorithms")
@@ -16,9 +16,9 @@ from tailback.errors import TailbackError, nearest
 
 __all__ = ["Card", "Field", "Param", "Registry", "Stack", "card", "load", "names"]
 
-#: The four lists.
-Kind = Literal["algorithms", "queues", "stacks", "apps"]
-KINDS: tuple[Kind, ...] = ("algorithms", "queues", "stacks", "apps")
+#: The five lists.
+Kind = Literal["algorithms", "queues", "stacks", "apps", "media"]
+KINDS: tuple[Kind, ...] = ("algorithms", "queues", "stacks", "apps", "media")
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Registry:
     queues: tuple[Card, ...]
     stacks: tuple[Stack, ...]
     apps: tuple[Card, ...]
+    media: tuple[Card, ...] = ()
 
     def names(self, kind: Kind) -> list[str]:
         """The names of one list, in the registry's order."""
@@ -133,15 +134,16 @@ def load() -> Registry:
             for row in raw["stacks"]
         ),
         apps=tuple(_card(row) for row in raw["apps"]),
+        media=tuple(_card(row) for row in raw.get("media", ())),
     )
 
 
 def names(kind: Kind) -> list[str]:
-    """The names of one list: "algorithms", "queues", "stacks" or "apps"."""
+    """The names of one list: "algorithms", "queues", "stacks", "apps" or "media"."""
     return load().names(kind)
 
 
-def card(kind: Literal["algorithms", "queues", "apps"], name: str) -> Card:
+def card(kind: Literal["algorithms", "queues", "apps", "media"], name: str) -> Card:
     """The card of one entry; `TailbackError` proposes the nearest name if there is none."""
     rows: tuple[Card, ...] = getattr(load(), kind)
     for row in rows:

@@ -36,10 +36,13 @@ __all__ = [
     "Flow",
     "Instruments",
     "Link",
+    "Medium",
     "Named",
+    "Preset",
     "Queue",
     "Randomness",
     "Scenario",
+    "Step",
     "Wire",
     "bulk",
     "dumbbell",
@@ -124,6 +127,16 @@ def _params(value: Any) -> dict[str, ParamValue]:
         if isinstance(item, str):
             _text(item)
     return dict(value)
+
+
+def _trace(value: Any) -> str | tuple[int, ...] | None:
+    if value is None:
+        return None
+    if isinstance(value, str | os.PathLike):
+        return _text(os.fspath(value))
+    if isinstance(value, Sequence) and all(isinstance(ms, int) and not isinstance(ms, bool) for ms in value):
+        return tuple(value)
+    raise UnitError("this is not a trace", 'Write the name of a file, "lte.trace", or a list of whole milliseconds')
 
 
 _Name = Annotated[str, PlainValidator(_name)]
@@ -276,9 +289,101 @@ class Wire(_Part):
     reorder_delay: Duration = Duration(0)
     #: Uniform extra delay from zero to this, order kept.
     jitter: Duration = Duration(0)
+    #: Probability that a bit is wrong; a packet with a wrong bit is lost.
+    bit_error: _Probability = 0.0
+    #: Losses in bursts (Gilbert, Elliott): probability a packet that a burst starts,
+    burst_start: _Probability = 0.0
+    #: that it ends,
+    burst_end: _Probability = 0.0
+    #: that a packet in it is lost,
+    burst_loss: _Probability = 0.0
+    #: and that one outside is.
+    gap_loss: _Probability = 0.0
+
+
+class Medium(_Part):
+    """How a link transmits, by the name of a medium (`tailback list links`), with its parameters. A text is the name.
+
+    >>> Medium(name="wifi", channel="air", params={"rate_mbps": 36}).plain()
+    {'name': 'wifi', 'channel': 'air', 'rate_mbps': 36}
+    """
+
+    if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
+
+        def __init__(self, **fields: Any) -> None: ...
+
+    #: Registry name.
+    name: _Name
+    #: Of a medium that stations contend for: links of one channel share it; `None`: the link and its way back.
+    channel: _Name | None = None
+    #: Parameters given.
+    params: _Params = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, Mapping):
+            raise UnitError("this is neither a name nor a table", 'Write "wifi" or { name = "wifi", … }')
+        return _gathered(value, ("name", "channel"))
+
+    def plain(self) -> Any:
+        """The name alone, or a table."""
+        if self.channel is None and not self.params:
+            return self.name
+        return {"name": self.name} | ({"channel": self.channel} if self.channel else {}) | self.params
+
+
+class Step(_Part):
+    """A change of a link at an instant; what is not given stays."""
+
+    if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
+
+        def __init__(self, **fields: Any) -> None: ...
+
+    #: When.
+    at: Duration
+    #: Rate from then on; zero is an outage.
+    rate: Rate | None = None
+    #: Propagation delay of what leaves from then on.
+    delay: Duration | None = None
+
+
+class Preset(_Part):
+    """A network of the papers by name, with options. See `tailback.presets`."""
+
+    if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
+
+        def __init__(self, **fields: Any) -> None: ...
+
+    #: Its name.
+    preset: _Name
+    #: Options given.
+    params: _Params = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather(cls, value: Any) -> Any:
+        if isinstance(value, cls):
+            return value
+        if isinstance(value, str):
+            return {"preset": value}
+        if not isinstance(value, Mapping):
+            raise UnitError("this is neither a name nor a table", 'Write "adsl1" or { preset = "adsl1", … }')
+        return _gathered(value, ("preset",))
+
+    def plain(self) -> Any:
+        """The name alone, or a table if there are options."""
+        return {"preset": self.preset} | self.params
 
 
 _OptionalQueue = Annotated[Queue | None, BeforeValidator(lambda v: v if v is None else Queue.model_validate(v))]
+_OptionalMedium = Annotated[Medium | None, BeforeValidator(lambda v: v if v is None else Medium.model_validate(v))]
+_OptionalPreset = Annotated[Preset | None, BeforeValidator(lambda v: v if v is None else Preset.model_validate(v))]
+_OptionalTrace = Annotated[str | tuple[int, ...] | None, PlainValidator(_trace)]
 _OptionalNamed = Annotated[Named | None, BeforeValidator(lambda v: v if v is None else Named.model_validate(v))]
 
 
@@ -313,6 +418,8 @@ class Dumbbell(_Part):
     wire: Wire = Wire()
     #: and right to left.
     back_wire: Wire = Wire()
+    #: Later changes of rate and delay, left to right.
+    schedule: tuple[Step, ...] = ()
 
     @model_validator(mode="after")
     def _one_delay(self) -> Self:
@@ -363,6 +470,12 @@ class Link(_Part):
     tick_hz: _Tick | None = None
     #: Random impairments.
     wire: Wire = Wire()
+    #: How it transmits, if not bit by bit at a rate.
+    medium: _OptionalMedium = None
+    #: Later changes of rate and delay, in order of time.
+    schedule: tuple[Step, ...] = ()
+    #: Instead of a rate: a mahimahi trace, its file or its instants in milliseconds.
+    trace: _OptionalTrace = None
     #: Also make the same link in the other direction, called `<name>.back`.
     duplex: bool = False
 
@@ -370,7 +483,8 @@ class Link(_Part):
     def _sound(self) -> Self:
         if self.from_ == self.to:
             raise UnitError("the link leads back to where it starts", "Give two different nodes")
-        if self.rate is None and (self.queue is not None or self.tick_hz is not None):
+        is_fast = self.rate is None and self.medium is None and self.trace is None
+        if is_fast and (self.queue is not None or self.tick_hz is not None):
             raise UnitError("a link without rate never queues", "Give it a rate, or remove queue and tick_hz")
         return self
 
@@ -497,7 +611,7 @@ class Instruments(_Part):
         return self
 
 
-_TABLES = ("dumbbell", "link", "flow", "randomness", "instruments")
+_TABLES = ("path", "dumbbell", "link", "flow", "randomness", "instruments")
 
 
 class Scenario(_Part):
@@ -524,6 +638,8 @@ class Scenario(_Part):
     seed: _Seed = 1
     #: Simulated time.
     duration: _SpanAboveZero
+    #: A network of the papers, ready made.
+    path: _OptionalPreset = None
     #: The shorthand for one bottleneck.
     dumbbell: Dumbbell | None = None
     #: Nodes; may be left out, the links name them.
@@ -672,8 +788,17 @@ class Scenario(_Part):
     # -- names
 
     @property
+    def expanded(self) -> Scenario:
+        """The same with the links and flows of its preset spelt out; itself if it has none."""
+        from tailback import presets
+
+        return presets.expand(self)
+
+    @property
     def flow_names(self) -> list[str]:
-        """The flows' names, given or made, in order."""
+        """The flows' names, given or made, in order; those that a preset adds come last."""
+        if self.path is not None:
+            return self.expanded.flow_names
         taken = {flow.name for flow in self.flows}
         apps = [flow.app for flow in self.flows if flow.name is None]
         count: dict[str, int] = {}
@@ -733,6 +858,7 @@ _PARTS: dict[str, type[_Part]] = {
     "again": Period,
     "wire": Wire,
     "back_wire": Wire,
+    "schedule": Step,
     "randomness": Randomness,
     "instruments": Instruments,
 }
@@ -779,13 +905,16 @@ def _as_written(loc: list[str | int], data: Any) -> list[str | int]:
 
 
 def _root(error: ValidationError) -> type[_Part]:
-    roots: list[type[_Part]] = [Scenario, Dumbbell, Link, Flow, Period, Wire, Randomness, Instruments, Queue, Named]
+    roots: list[type[_Part]] = [
+        Scenario, Dumbbell, Link, Flow, Period, Wire, Randomness, Instruments, Queue, Named, Medium, Step, Preset
+    ]  # fmt: skip
     return next((part for part in roots if part.__name__ == error.title), Scenario)
 
 
 def _missing(key: str) -> str:
     examples = {
         "duration": '"60s"', "rate": '"10mbit"', "name": '"first"', "from": '"a"', "to": '"b"', "discipline": '"fifo"',
+        "at": '"10s"', "preset": '"adsl1"',
     }  # fmt: skip
     return f"Add for example {key} = {examples.get(key, '…')}"
 
@@ -795,7 +924,7 @@ def _path(loc: Sequence[str | int]) -> str:
     for at, step in enumerate(loc):
         if isinstance(step, int):
             out += f"[{step}]"
-        elif step == "params" and at and str(loc[at - 1]).endswith(("queue", "cc", "stack")):
+        elif step == "params" and at and str(loc[at - 1]).endswith(("queue", "cc", "stack", "medium", "path")):
             continue  # written directly into the table
         else:
             out += f".{step}" if out else str(step)
@@ -876,6 +1005,9 @@ def link(
     queue: _QueueLike | None = None,
     tick_hz: int | None = None,
     wire: Wire | Mapping[str, Any] | None = None,
+    medium: str | Medium | Mapping[str, Any] | None = None,
+    schedule: Iterable[Step | Mapping[str, Any]] | None = None,
+    trace: str | os.PathLike[str] | Sequence[int] | None = None,
     duplex: bool = False,
 ) -> Link:
     """A link of a general network; the keywords are the fields of `Link`. Raises `ScenarioError`.

@@ -3,15 +3,17 @@
 use serde_json::{Value, json};
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
 use tailback_core::tcp::stack::{self, Profile};
-use tailback_core::{cc, queue, traffic};
+use tailback_core::{cc, medium, queue, traffic};
 
-/// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...]}`, each in registry order.
+/// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...], "media": [...]}`, each in registry
+/// order.
 pub fn as_json() -> Value {
     json!({
         "algorithms": cards(cc::registry::cards()),
         "queues": cards(queue::registry::cards()),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": cards(traffic::registry::cards()),
+        "media": medium::registry::cards().map(card).collect::<Value>(),
     })
 }
 

@@ -36,8 +36,8 @@ impl Registered for Dch {
         differs: &["The bearer is always up: no set-up from idle, no change of rate"],
         live_twin: None,
         params: &[
-            ParamSpec::whole("rate_bps", "bit/s", 384_000, (8_000, 2_000_000), "Rate of the bearer."),
-            ParamSpec::number("tti_ms", "ms", 10.0, (2.0, 80.0), "Transmission time interval."),
+            ParamSpec::whole("rate_bps", "bit/s", 128_000, (8_000, 2_000_000), "Rate of the bearer."),
+            ParamSpec::number("tti_ms", "ms", 20.0, (2.0, 80.0), "Transmission time interval."),
             ParamSpec::number("bler", "", 0.01, (0.0, 0.9), "Probability that a block fails."),
             ParamSpec::number(
                 "rlc_status_ms",
@@ -50,7 +50,7 @@ impl Registered for Dch {
             ParamSpec::number(
                 "processing_ms",
                 "ms",
-                25.0,
+                22.0,
                 (0.0, 500.0),
                 "Terminal, Node B, Iub and RNC, uplink.",
             ),

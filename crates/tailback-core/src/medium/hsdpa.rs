@@ -117,7 +117,7 @@ impl Registered for Hsdpa {
             ParamSpec::number(
                 "processing_ms",
                 "ms",
-                15.0,
+                20.0,
                 (0.0, 500.0),
                 "Terminal, Node B, Iub and RNC, downlink.",
             ),

@@ -1,0 +1,176 @@
+"""Every medium and every network of the papers can be said, in TOML and in Python, and answers as it should."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tailback as tb
+
+ECHOES = {"echoes": "all"}
+
+
+def _ping(**more: str) -> tb.Flow:
+    # An odd interval, so that no timer of a link can lock to it.
+    return tb.flow("ping", name="ping", params={"interval": "203ms"}, **more)
+
+
+def _median_ms(result: tb.Result, after: float = 0.0) -> float:
+    echoes = result.numpy("echoes")
+    return float(np.nanmedian(echoes["rtt_s"][echoes["t_s"] >= after])) * 1e3
+
+
+# The papers' figures; 3 % is the precision they are printed with ("roughly 50ms").
+IDLE_MS = {"adsl1": 50, "homeplug": 4, "wifi": 1.5, "3g": 130, "university": 54, "adsl2": 54, "ocean": 100}
+
+
+@pytest.mark.parametrize("name", IDLE_MS)
+def test_presets_idle_as_their_papers_say(name: str) -> None:
+    result = tb.run(tb.presets.scenario(name, flows=[_ping()], duration="60s", instruments=ECHOES))
+    assert _median_ms(result) == pytest.approx(IDLE_MS[name], rel=0.03)
+
+
+@pytest.mark.parametrize(("name", "least", "most"), [("wifi", 17.5, 19.0), ("homeplug", 31.0, 36.0)])
+@pytest.mark.parametrize(("cc", "stack"), [("cubic", "linux"), ("reno", "freebsd-9")])
+def test_presets_carry_what_their_papers_measured(name: str, least: float, most: float, cc: str, stack: str) -> None:
+    flows = [tb.bulk(cc, stack, name="bulk"), _ping()]
+    result = tb.run(tb.presets.scenario(name, flows=flows, duration="30s", instruments=ECHOES))
+    mbps = result.column("flows", "bytes_received")[0] * 8 / 30e6
+    assert least <= mbps <= most
+
+
+def test_3g_is_slow_under_load_by_its_buffer_alone() -> None:
+    def rtt_ms(buffer: str) -> float:
+        values = []
+        for seed in range(1, 7):
+            flows = [tb.bulk("hybla", bytes="1MB", name="bulk"), _ping()]
+            made = tb.presets.scenario("3g", flows=flows, duration="30s", seed=seed, instruments=ECHOES, buffer=buffer)
+            result = tb.run(made)
+            echoes, end = result.numpy("echoes"), result.column("flows", "finished_s")[0]
+            values.append(np.nanmean(echoes["rtt_s"][echoes["t_s"] < end]) * 1e3)
+        return float(np.mean(values))
+
+    assert 500 <= rtt_ms("128kB") <= 700
+    assert rtt_ms("16kB") < 250
+
+
+@pytest.mark.parametrize("name", tb.presets.names())
+def test_presets_can_be_written_down_and_read_again(name: str) -> None:
+    made = tb.presets.scenario(name, flows=[tb.bulk("reno")], duration="1s")
+    again = tb.Scenario.parse_toml(made.to_toml())
+    assert again == made
+    assert again.resolve() == made.resolve()
+    spelt_out = tb.Scenario.from_resolved(made.resolve())
+    assert spelt_out.resolve()["links"] == made.resolve()["links"]
+
+
+def test_a_preset_says_what_it_does_not_know() -> None:
+    def problem(text: str) -> tb.Problem:
+        head = 'duration = "1s"\n'
+        with pytest.raises(tb.ScenarioError) as caught:
+            tb.Scenario.parse_toml(head + text + '\n[[flow]]\napp = "bulk"\n').resolve()
+        return caught.value.problems[0]
+
+    assert problem('path = "adls1"').fix.startswith('Did you mean "adsl1"?')
+    wrong = problem('[path]\npreset = "adsl1"\nbufer = "1MB"')
+    assert wrong.field == "path.bufer"
+    assert 'Did you mean "buffer"?' in wrong.fix
+    both = problem('[path]\npreset = "adsl1"\n[dumbbell]\nrate = "1mbit"\nrtt = "1ms"')
+    assert both.field == "dumbbell"
+
+
+MEDIA = """
+duration = "2s"
+[[link]]
+name = "there"
+from = "a"
+to = "b"
+queue = "100packets"
+medium = { name = "wifi", rate_mbps = 36, frame_error = 0.1 }
+duplex = true
+[[link]]
+name = "on"
+from = "b"
+to = "c"
+queue = "64kB"
+medium = { name = "hsdpa", cqi = 20 }
+[[link]]
+name = "back"
+from = "c"
+to = "b"
+trace = [1, 2, 5]
+[[link.schedule]]
+at = "1s"
+delay = "10ms"
+[[flow]]
+app = "bulk"
+cc = "reno"
+from = "a"
+to = "c"
+"""
+
+
+def test_media_traces_and_schedules_are_reachable_from_toml() -> None:
+    scenario = tb.Scenario.parse_toml(MEDIA)
+    links = {row["name"]: row for row in scenario.resolve()["links"]}
+    assert links["there"]["medium"] == links["there.back"]["medium"]
+    assert links["there"]["medium"]["channel"] == "there"
+    assert links["back"]["trace"] == {"deliveries_ms": [1, 2, 5]}
+    assert links["back"]["schedule"] == [{"at_ps": 10**12, "rate_bps": None, "delay_ps": 10**10}]
+    result = tb.run(scenario)
+    assert result.column("flows", "bytes_received")[0] > 50_000
+    assert tb.Scenario.parse_toml(scenario.to_toml()) == scenario
+    everything = scenario.with_({"instruments.queue_polls": "all"}).resolve()
+    assert everything["instruments"]["queue_polls"] == ["there", "there.back", "on", "back"]
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "says"),
+    [
+        ({"link.there.medium": "wify"}, "link[0].medium.name", 'Did you mean "wifi"?'),
+        ({"link.there.medium.rate_mbps": 11}, "link[0].medium.rate_mbps", "no such rate"),
+        ({"link.there.medium.colour": "red"}, "link[0].medium.colour", "no parameter colour"),
+        ({"link.on.medium.channel": "air"}, "link[1].medium.channel", "nobody contends"),
+        ({"link.on.queue": "1bdp"}, "link[1].queue", "no BDP"),
+        ({"link.on.rate": "1mbit"}, "link[1].rate", "the medium decides already"),
+        ({"link.back.trace": [3, 2]}, "link[2].trace", "back in time"),
+        ({"link.back.trace": []}, "link[2].trace", "empty"),
+        ({"link.back.trace": "no-such-file"}, "link[2].trace", "cannot be read"),
+        ({"link.back.schedule[0].rate": "1mbit"}, "link[2].schedule[0].rate", "the trace decides already"),
+        ({"link.back.wire.burst_start": 0.1}, "link[2].wire.burst_end", "never end"),
+    ],
+)
+def test_impossible_media_are_refused_where_they_were_written(change: dict, field: str, says: str) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.Scenario.parse_toml(MEDIA).with_(change).resolve()
+    assert any(p.field.startswith(field) and says in f"{p.problem} {p.fix}" for p in caught.value.problems), str(
+        caught.value
+    )
+
+
+def test_traces_are_read_and_written(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    path = tb.traces.write(tmp_path / "lte.trace", [0, 2, 5, 5, 10])
+    assert path.read_text() == "0\n2\n5\n5\n10\n"
+    assert tb.traces.read(path) == [0, 2, 5, 5, 10]
+    for text, says in [
+        ("1\ntwo\n", "line 2"), ("1\n\n3\n", "line 2"), ("5\n3\n", "goes back from 5 to 3"), ("", "is empty"),
+        ("-1\n", "not a whole number"), ("1.5\n", "not a whole number"), ("0\n0\n", "lasts no time"),
+    ]:  # fmt: skip
+        path.write_text(text)
+        with pytest.raises(tb.traces.TraceError, match=says):
+            tb.traces.read(path)
+    path.write_bytes(b"\xff\xfe1\n")
+    with pytest.raises(tb.traces.TraceError, match="not a text"):
+        tb.traces.read(path)
+    with pytest.raises(tb.traces.TraceError, match="go back"):
+        tb.traces.write(path, [2, 1])
+
+
+def test_a_constant_trace_is_a_constant_rate() -> None:
+    trace = tb.traces.constant(12_032_000, 1000)
+    link = tb.link("x", "a", "b", trace=trace, queue="100packets")
+    back = tb.link("y", "b", "a", rate="1gbit")
+    flows = [tb.bulk("reno", from_="a", to="b")]
+    result = tb.run(tb.network(links=[link, back], flows=flows, duration="20s"))
+    # One 1500-byte packet a millisecond: 1448 bytes of payload each.
+    assert result.column("flows", "bytes_received")[0] * 8 / 20e6 == pytest.approx(11.584, rel=0.02)
