@@ -88,7 +88,8 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     let rounds = if words.iter().any(|word| word == "-1") { 1 } else { 3 };
     let chosen: Vec<&String> = words.iter().filter(|word| *word != "-1").collect();
-    let all: [(&str, fn() -> Scenario); 5] = [
+    type Case = (&'static str, fn() -> Scenario);
+    let all: [Case; 5] = [
         ("gigabit", gigabit),
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
