@@ -31,7 +31,9 @@ enum tcp_ca_event {
 	CA_EVENT_LOSS,
 };
 
+#ifndef TAILBACK_NATIVE
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 struct ns_common {
 	u32 inum;
@@ -145,7 +147,9 @@ struct tcp_congestion_ops {
 	void (*release)(struct sock *sk);
 };
 
+#ifndef TAILBACK_NATIVE
 #pragma clang attribute pop
+#endif
 
 ALWAYS_INLINE struct tcp_sock *tcp_sk(struct sock *sk)
 {

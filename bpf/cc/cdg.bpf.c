@@ -51,8 +51,8 @@ struct cdg {
 };
 
 #ifdef TAILBACK_NATIVE
-struct cdg *storage_of(struct sock *sk, u32 size);
-#define CDG(sk, create) storage_of(sk, sizeof(struct cdg))
+void *storage_of(struct sock *sk, u32 size);
+#define CDG(sk, create) ((struct cdg *)storage_of(sk, sizeof(struct cdg)))
 #else
 struct {
 	int (*type)[24]; /* BPF_MAP_TYPE_SK_STORAGE */

@@ -7,20 +7,21 @@
  * Source: Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III. Rust twin: cc/compound.rs, variant paper.
  *
  * The kernel forces:
- * - Fractions are in 1/1024 of a segment; win^k only for k = 3/4, as two square roots of win cubed; alpha is 1/8, beta
+ * - Fractions are in 1/65536 of a segment, windows above 32767 segments count as that; win^k only for k = 3/4, as two square roots of win cubed; alpha is 1/8, beta
  *   1/2, zeta 1.
  * - A timeout is known only after ssthresh was asked for: dwnd is cleared on entering the Loss state.
  */
 
-#define ONE 1024
+#define ONE 65536
 #ifndef GAMMA
 #define GAMMA 30
 #endif
 #ifndef LOW_WINDOW
 #define LOW_WINDOW 41
 #endif
-/* Above this, win cubed would not fit beside its fixed point. */
-#define LARGEST 8191u
+/* Above these, win cubed, and win itself, would not fit beside their fixed points. */
+#define LARGEST_CUBED 8191u
+#define LARGEST 32767u
 
 struct compound {
 	struct round round;
@@ -80,21 +81,21 @@ ALWAYS_INLINE u64 root(u64 of)
 	return guess * guess > of ? guess - 1 : guess;
 }
 
-/* alpha win^k, in 1/1024. */
+/* alpha win^k. */
 ALWAYS_INLINE s32 step(u32 window)
 {
-	u64 win = least(window, LARGEST);
+	u64 win = least(window, LARGEST_CUBED);
 
-	/* (win^3 2^24)^(1/4) = 64 win^(3/4); an eighth of it in 1/1024 is twice that. */
-	return 2 * (s32)root(root((win * win * win) << 24));
+	/* (win^3 2^24)^(1/4) = 64 win^(3/4); an eighth of win^(3/4) is ONE/512 times that. */
+	return ONE / 512 * (s32)root(root((win * win * win) << 24));
 }
 
 /* Once a round trip: grow or retreat the delay window. */
 ALWAYS_INLINE void judge(struct compound *compound, struct tcp_sock *tp, bool may_grow)
 {
-	u32 window = tp->snd_cwnd;
+	u32 window = least(tp->snd_cwnd, LARGEST);
 	u32 base = compound->round.base_us, rtt = most(compound->round.min_us, 1);
-	s32 most_of_it = (s32)(window - 1) * ONE;
+	s32 most_of_it = (s32)((window - 1) * ONE);
 	s32 before = compound->dwnd < most_of_it ? compound->dwnd : most_of_it;
 	s32 after = before;
 
@@ -125,12 +126,12 @@ ENTRY3(void, compound_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		if (started) {
 			slow_start(tp, acked);
 		} else {
-			u32 window = most(tp->snd_cwnd, 1);
-			s32 most_of_it = (s32)(window - 1) * ONE;
+			u32 window = most(least(tp->snd_cwnd, LARGEST), 1);
+			s32 most_of_it = (s32)((window - 1) * ONE);
 
 			if (compound->dwnd > most_of_it)
 				compound->dwnd = most_of_it;
-			add(compound, tp, acked * ONE / window, 1);
+			add(compound, tp, least(acked, LARGEST) * ONE / window, 1);
 		}
 	}
 	if (round_is_over(&compound->round, tp)) {
@@ -144,7 +145,7 @@ ENTRY1(u32, compound_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct compound *compound = memory(sk);
-	s32 win = tp->snd_cwnd * ONE;
+	s32 win = least(tp->snd_cwnd, LARGEST) * ONE;
 	s32 kept = (u32)win / 2;
 	s32 dwnd = compound->dwnd < win ? compound->dwnd : win;
 	s32 loss_window = win - dwnd;

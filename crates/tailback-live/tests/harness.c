@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A socket for one twin, compiled natively behind it: the differential test plays the kernel. */
+
+static struct tcp_sock socket_of_test;
+static u64 clock_us;
+static u64 spare[64];
+
+u64 tailback_now_us(void)
+{
+	return clock_us;
+}
+
+/* The dice never say back off: the Rust twin's cannot be loaded. */
+u32 tailback_random(void)
+{
+	return 0;
+}
+
+void *storage_of(struct sock *sk, u32 size)
+{
+	(void)sk;
+	return size <= sizeof(spare) ? spare : NULL;
+}
+
+static struct sock *sk(void)
+{
+	return (struct sock *)&socket_of_test;
+}
+
+void test_begin(u64 now_us, u32 cwnd, u32 mss, u32 srtt_us)
+{
+	__builtin_memset(&socket_of_test, 0, sizeof(socket_of_test));
+	__builtin_memset(spare, 0, sizeof(spare));
+	clock_us = now_us;
+	socket_of_test.snd_cwnd = cwnd;
+	socket_of_test.snd_ssthresh = 0x7fffffff;
+	socket_of_test.snd_cwnd_clamp = 0xffffffff;
+	socket_of_test.mss_cache = mss;
+	socket_of_test.srtt_us = srtt_us * 8;
+	if (twin.init)
+		twin.init(sk());
+}
+
+/* An acknowledgement; `rtt_us` negative for none, `grows` if the kernel would call the growth hook. */
+void test_ack(u64 now_us, s32 rtt_us, u32 covered, u32 delivered, u32 snd_una, u32 snd_nxt, u32 limited, u32 grows)
+{
+	struct tcp_sock *tp = &socket_of_test;
+	struct ack_sample sample = { .pkts_acked = covered, .rtt_us = rtt_us };
+
+	clock_us = now_us;
+	tp->snd_una = snd_una;
+	tp->snd_nxt = snd_nxt;
+	tp->delivered += delivered;
+	tp->is_cwnd_limited = limited;
+	if (rtt_us >= 0)
+		tp->srtt_us = rtt_us * 8;
+	if (covered > 0 && twin.pkts_acked)
+		twin.pkts_acked(sk(), &sample);
+	if (twin.in_ack_event)
+		twin.in_ack_event(sk(), 0);
+	if (grows)
+		twin.cong_avoid(sk(), snd_una, delivered);
+}
+
+u32 test_congestion(u64 now_us)
+{
+	clock_us = now_us;
+	socket_of_test.prior_cwnd = socket_of_test.snd_cwnd;
+	socket_of_test.snd_ssthresh = twin.ssthresh(sk());
+	return socket_of_test.snd_ssthresh;
+}
+
+void test_state(u64 now_us, u32 state)
+{
+	clock_us = now_us;
+	if (twin.set_state)
+		twin.set_state(sk(), state);
+	socket_of_test.inet_conn.icsk_ca_state = state;
+}
+
+void test_set_cwnd(u32 cwnd)
+{
+	socket_of_test.snd_cwnd = cwnd;
+}
+
+u32 test_cwnd(void)
+{
+	return socket_of_test.snd_cwnd;
+}
+
+u32 test_ssthresh(void)
+{
+	return socket_of_test.snd_ssthresh;
+}
