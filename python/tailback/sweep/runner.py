@@ -36,6 +36,8 @@ __all__ = ["Sweep", "SweepResult", "Until", "sweep"]
 LOOK_EVERY_S = 2.0
 #: How often progress is told where there is no terminal.
 TELL_EVERY_S = 30.0
+#: How long a thread may keep the interpreter while others want it, during a sweep.
+TURN_S = 0.0005
 
 
 @dataclass(frozen=True)
@@ -218,6 +220,9 @@ def sweep(
         raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
     opened = store if isinstance(store, Store) else Store(store)
     with contextlib.ExitStack() as stack:
+        # A thread back from the engine would wait for this one's turn to end: turns as short as our work is.
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(TURN_S)
         crew: Crew
         if on is None:
             crew = Threads(wanted.measures, workers)
