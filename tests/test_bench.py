@@ -1,0 +1,90 @@
+"""The benchmark measures what it says, and the page for docs is made of what was measured."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tailback import bench, cli
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("name", ["a", "a-probed", "e"])
+def test_a_measurement_counts_what_the_run_did(name: str) -> None:
+    found = bench.measure(name, 2, rounds=1)
+    assert found is not None
+    told = found.to_json()
+    assert told["packets_per_core_s"] == pytest.approx(found.packets / found.cpu_s)
+    assert told["events_per_core_s"] > told["packets_per_core_s"] > 10_000
+    # Two seconds of a link that is never more than full.
+    rate = 1e9 if name.startswith("a") else 20e6
+    assert 100 < found.packets <= 2 * rate / 8 / 1500 + 1
+
+
+def test_every_scenario_can_be_built() -> None:
+    for name, entry in bench.SCENARIOS.items():
+        scenario = entry.make(1)
+        assert scenario is not None, name
+        if not name.startswith("c-"):
+            scenario.resolve()
+    assert len(bench.crowd(1000, 1).flows) == 1000
+
+
+def test_the_command_prints_what_its_users_were_promised(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = bench.measure
+    monkeypatch.setattr(bench, "measure", lambda name, seconds: real(name, 1, 1))
+    monkeypatch.setattr(sys, "argv", ["tailback", "bench", "--quick", "--json"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    told = json.loads(capsys.readouterr().out)
+    assert caught.value.code == 0
+    assert told["a"]["packets_per_core_s"] > 0
+    assert told["e"]["packets_per_core_s"] > 0
+    assert told["machine"]["cores"] >= 1
+
+
+def test_a_sweep_costs_little_processor_time() -> None:
+    """The target is 5 ms a run; processor time, so that a busy machine does not fail it."""
+    assert bench.sweep_cost(runs=40, workers=1)["overhead_ms"] < 5.0
+
+
+def compare() -> Any:
+    spec = importlib.util.spec_from_file_location("compare", ROOT / "bench" / "peers" / "compare.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["compare"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
+    program = compare()
+    ours = {
+        "data_packets": 800_000,
+        "dropped": 10,
+        "arrived": 1000.0,
+        "backlog_mean_bytes": 5e4,
+        "cpu_s": 0.2,
+    }
+    slow = ours | {"cpu_s": 2.0, "delay_p50_ms": 50.0, "delay_p95_ms": 90.0}
+    peers = {case.key: {"tailback": ours, "ns-2.35": slow, "ns-3.44": "no C++ compiler"} for case in program.CASES}
+    one = bench.Measured("four", 60.0, 2.0, 2.1, 5e6, 1e7, 100.0).to_json()
+    measured = {"machine": bench.machine(), **dict.fromkeys(bench.SCENARIOS, one), "b": None, "start_up_s": 0.5}
+    measured |= {
+        "bytes_per_flow": 3000.0,
+        "sweep": dict.fromkeys(("runs", "run_ms", "overhead_ms", "cores", "efficiency", "stored_bytes_per_run"), 1.0),
+    }
+    text = program.page(measured, peers)
+    assert "| a | ns-2.35 | 0.4 | 10 × | 926.7 | 1.000 | 50.0 | 50.0 | 90.0 |" in text
+    assert "| e | ns-3.44 | no C++ compiler |" in text
+    assert "| a | four | 2.50 | 5.0 | 30 | 100 |" in text
+    assert "not in this engine yet" in text
