@@ -8,8 +8,8 @@
  * Source: Hayes and Armitage, IFIP Networking 2011 (LNCS 6641). Rust twin: cc/cdg.rs, variant linux.
  *
  * The kernel forces:
- * - A BPF program cannot enter the CWR state. A backoff cuts the window at once and then rests for a round trip, so
- *   the state log shows no congestion event for it.
+ * - A BPF program cannot enter the CWR state, so the twin brings the window down itself, over a round trip and in
+ *   proportion to what is delivered (RFC 6937), and the state log shows no congestion event for it.
  * - The memory is larger than the socket's allowance and lies in the socket's BPF storage.
  * - The exponential is (1 - x/65536)^65536. Loss tolerance is off, as in the twin's default.
  */
@@ -37,6 +37,8 @@ struct cdg {
 	struct minmax_us ring[WINDOW];
 	u32 end;
 	u32 rests_until;
+	u32 rest_window;
+	u32 rest_delivered;
 	u32 shadow;
 	u32 delay_min;
 	u32 last_ack;
@@ -184,6 +186,20 @@ ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)
 		tp->snd_ssthresh = tp->snd_cwnd;
 }
 
+/* What CWR would do: no growth and no gradient until what was under way has arrived; of what is delivered, as much
+ * is sent anew as leaves ssthresh in the end. */
+ALWAYS_INLINE void rest(struct cdg *cdg, struct tcp_sock *tp, u32 acked)
+{
+	u32 in_flight = tp->packets_out + tp->retrans_out - tp->sacked_out - tp->lost_out;
+	u32 mss = most(tp->mss_cache, 1);
+	u32 sent = (tp->snd_nxt - cdg->rests_until) / mss;
+
+	cdg->rest_delivered += acked;
+	u32 due = ((u64)cdg->rest_delivered * tp->snd_ssthresh + cdg->rest_window - 1) / most(cdg->rest_window, 1);
+
+	tp->snd_cwnd = landing(in_flight + (due > sent ? due - sent : 0));
+}
+
 ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
@@ -192,9 +208,11 @@ ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 	if (!cdg)
 		return;
 	if (cdg->rests) {
-		/* What CWR would be: no growth and no gradient until what was under way has arrived. */
-		if ((s32)(tp->snd_una - cdg->rests_until) <= 0)
+		if ((s32)(tp->snd_una - cdg->rests_until) <= 0) {
+			rest(cdg, tp, acked);
 			return;
+		}
+		tp->snd_cwnd = tp->snd_ssthresh;
 		cdg->rests = false;
 		cdg->is_reduced = true;
 	}
@@ -220,8 +238,9 @@ ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 			if (cdg->ineffectual <= INEFFECTUAL) {
 				cdg->shadow = most(cdg->shadow, tp->snd_cwnd);
 				tp->snd_ssthresh = landing((u64)tp->snd_cwnd * BACKOFF_BETA / 1024);
-				tp->snd_cwnd = tp->snd_ssthresh;
 				tp->snd_cwnd_cnt = 0;
+				cdg->rest_window = tp->snd_cwnd;
+				cdg->rest_delivered = 0;
 				cdg->rests = true;
 				cdg->rests_until = tp->snd_nxt;
 				return;
