@@ -174,3 +174,12 @@ def test_a_constant_trace_is_a_constant_rate() -> None:
     result = tb.run(tb.network(links=[link, back], flows=flows, duration="20s"))
     # One 1500-byte packet a millisecond: 1448 bytes of payload each.
     assert result.column("flows", "bytes_received")[0] * 8 / 20e6 == pytest.approx(11.584, rel=0.02)
+
+
+def test_a_queue_that_takes_no_packet_is_refused() -> None:
+    queue = {"discipline": "fifo", "limit": "1packets", "accept": "ns2"}
+    scenario = tb.dumbbell(rate="1mbit", rtt="10ms", queue=queue, flows=[tb.bulk()], duration="1s")
+    with pytest.raises(tb.ScenarioError) as caught:
+        scenario.resolve()
+    assert "dropped even by the empty queue" in caught.value.problems[0].problem
+    assert caught.value.problems[0].field.startswith("dumbbell.queue")

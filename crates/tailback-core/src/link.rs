@@ -23,7 +23,7 @@ use crate::capacity::{Crossing, Pacer};
 use crate::medium::channel::Outlet;
 use crate::packet::Packet;
 use crate::queue::registry::{self, Place, Queue};
-use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline, refuse_too_small};
 use crate::rng::Stream;
 use crate::scenario::{LinkSpec, QueueSpec, ScenarioError};
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -207,6 +207,11 @@ impl Link {
             held_integral: 0,
             held_max: 0,
         })
+    }
+
+    /// An error if a packet of `bytes` could never cross the link, number `index`, built from `spec`.
+    pub fn must_take(&self, spec: &LinkSpec, index: usize, bytes: u32) -> Result<(), ScenarioError> {
+        refuse_too_small(&self.queue, &spec.queue, &format!("links[{index}].queue"), bytes)
     }
 
     /// Offer `packet` at `now`. What is due until then happens first, departures at `now` included.

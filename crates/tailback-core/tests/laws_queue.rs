@@ -727,3 +727,21 @@ fn managed_queues_settle_at_their_targets() {
     let codel = settled_delay_ms("codel", &[], 2);
     assert!((1.0..10.0).contains(&codel), "CoDel: {codel} ms");
 }
+
+#[test]
+fn a_queue_that_never_takes_a_full_packet_is_found_out() {
+    let problem = |discipline: &str, params: &[(&str, Value)], bytes: u32| {
+        let spec = LinkSpec { queue: queue(discipline, params), ..plain() };
+        build(&spec).must_take(&spec, 3, bytes).err().map(|error| error.field)
+    };
+    let small = [("limit_bytes", number(1499.0))];
+    assert_eq!(problem("fifo", &small, 1500).as_deref(), Some("links[3].queue.params.limit_bytes"));
+    assert_eq!(problem("fifo", &small, 1499), None);
+    assert_eq!(problem("fifo", &[small[0].clone(), ("accept", name("below"))], 1500), None);
+    // ns-2 holds one packet less than it says: a limit of one takes none.
+    let ns2 = [("limit_packets", number(1.0)), ("accept", name("ns2"))];
+    assert_eq!(problem("fifo", &ns2, 40).as_deref(), Some("links[3].queue.params.limit_packets"));
+    let bucket = [("burst", number(1000.0))];
+    assert_eq!(problem("token_bucket", &bucket, 1500).as_deref(), Some("links[3].queue.params.burst"));
+    assert_eq!(problem("codel", &[], 65_535), None);
+}

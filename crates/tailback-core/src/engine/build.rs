@@ -139,6 +139,11 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
         let mut route = graph.route(spec.route.as_deref(), from, to, &format!("{path}.route"), spec)?;
         let mut back =
             graph.route(spec.back_route.as_deref(), to, from, &format!("{path}.back_route"), spec)?;
+        if let Some(tcp) = &spec.tcp {
+            for number in route.iter().chain(&back).map(|link| *link as usize) {
+                links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
+            }
+        }
         let app_seed = Stream::named(scenario.seed, &format!("flow/{}/app", spec.name)).bits();
         let app = apps::build(&spec.app.kind, &spec.app.params, &format!("{path}.app"), app_seed)?;
         let needs = app.needs();

@@ -14,7 +14,8 @@ pub mod registry;
 pub mod sfq;
 pub mod token_bucket;
 
-use crate::packet::Packet;
+use crate::packet::{Ecn, FlowId, Packet};
+use crate::scenario::{QueueSpec, ScenarioError};
 use crate::time::{Bytes, Time};
 
 /// Why a packet was dropped.
@@ -91,4 +92,39 @@ pub trait QueueDiscipline {
     /// The link tells the queue which bytes are being transmitted (0 = none). Only a queue whose limit
     /// counts the packet in service cares.
     fn on_service(&mut self, _bytes: u32) {}
+}
+
+/// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, would drop a packet of `bytes`
+/// even when empty: then a flow of such packets never gets one through. `queue` is asked as a copy.
+pub fn refuse_too_small(
+    queue: &registry::Queue,
+    spec: &QueueSpec,
+    field: &str,
+    bytes: u32,
+) -> Result<(), ScenarioError> {
+    let (mut empty, mut fate) = (queue.clone(), Fate::default());
+    let packet = Packet {
+        slot: 0,
+        flow: FlowId(0),
+        bytes,
+        ecn: Ecn::NotEct,
+        hop: 0,
+        is_reverse: false,
+        enqueued: Time::ZERO,
+    };
+    empty.enqueue(packet, Time::ZERO, &mut fate);
+    if fate.drops.is_empty() {
+        return Ok(());
+    }
+    let named =
+        ["limit_bytes", "burst", "limit_packets"].into_iter().find(|name| spec.params.contains_key(*name));
+    let value = named.map_or_else(String::new, |name| format!("{:?}", spec.params[name]));
+    Err(ScenarioError {
+        field: named.map_or_else(|| field.to_string(), |name| format!("{field}.params.{name}")),
+        value: value.trim_start_matches("Number(").trim_end_matches(')').to_string(),
+        problem: format!("a packet of {bytes} bytes is dropped even by the empty queue"),
+        fix: format!(
+            "Give at least {bytes} bytes, or accept = \"below\", which takes a packet of any size when empty"
+        ),
+    })
 }
