@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import os
 import signal
@@ -244,6 +246,13 @@ def test_cancelling_keeps_what_is_finished(tmp_path: Path) -> None:
         )
     kept = len(tb.open_store(tmp_path / "s").frame())
     assert 5 < kept < 500
+
+
+@pytest.mark.parametrize("name", ["store", "statistics", "sweep.design", "sweep.runner"])
+def test_examples_run_as_printed(name: str) -> None:
+    done = doctest.testmod(importlib.import_module(f"tailback.{name}"))
+    assert done.attempted > 0
+    assert done.failed == 0
 
 
 # --- From the command line --------------------------------------------------------------------------------------
