@@ -479,7 +479,8 @@ impl<P: Probe> Network<P> {
             }
             let stack = it.end.stack();
             let bytes = ip_bytes(&segment, stack.timestamps);
-            let ecn = if stack.ecn && segment.len > 0 { Ecn::Ect0 } else { Ecn::NotEct };
+            let is_capable = stack.ecn && segment.len > 0 && !segment.is_repeated;
+            let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
             self.transmit(flow, is_server, first, 0, segment, bytes, ecn);
             it = self.seats.at(seat);
         }

@@ -58,6 +58,8 @@ pub struct Segment {
     pub len: u32,
     /// Header bits. A datagram has none.
     pub flags: Flags,
+    /// Sent before: such a packet must not be ECN capable (RFC 3168 section 6.1.5).
+    pub is_repeated: bool,
     /// The packet carries a CE mark (set on delivery from the ticket).
     pub ce: bool,
     /// The SYN's window-scale offer (valid with SYN).
@@ -87,6 +89,7 @@ impl Segment {
             seq: 0,
             len: 0,
             flags: Flags(0),
+            is_repeated: false,
             ce: false,
             window_scale: 0,
             sack_count: 0,

@@ -574,7 +574,7 @@ impl Sender {
         self.probe_repeated = true;
         self.board.on_probe(now, self.snd_nxt);
         self.count.segments_retransmitted += 1;
-        Some(self.compose(range, is_fin, now))
+        Some(Segment { is_repeated: true, ..self.compose(range, is_fin, now) })
     }
 
     fn send_new(&mut self, now: Time, force: bool) -> Option<Segment> {
@@ -686,6 +686,39 @@ impl Sender {
             self.owes_cwr = false;
             flags = flags.with(Flags::CWR);
         }
-        Segment { seq: range.start, len: length - u32::from(is_fin), flags, ts_val: now, ..Segment::blank() }
+        Segment {
+            seq: range.start,
+            len: length - u32::from(is_fin),
+            flags,
+            is_repeated: range.end != self.snd_nxt,
+            ts_val: now,
+            ..Segment::blank()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::segment::{Flags, Range};
+
+    #[test]
+    fn what_is_sent_again_says_so() {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+        let mut sender = Sender::new(stack, algorithm, 1000, 1 << 20);
+        sender.on_established(Time::from_ms(80), 1 << 20, Some(Duration::from_ms(80)));
+        sender.write_forever();
+        let first = std::iter::from_fn(|| sender.next_segment(Time::from_ms(80))).collect::<Vec<_>>();
+        assert!(first.len() == 10 && first.iter().all(|segment| !segment.is_repeated));
+        let mut notes = Vec::new();
+        // Everything but the first segment is SACKed.
+        let sack = [Range { start: 1000, end: 10_000 }, Range::default(), Range::default(), Range::default()];
+        let ack = Segment { flags: Flags::ACK, window: 1 << 20, sack, sack_count: 1, ..Segment::blank() };
+        sender.on_ack(&ack, Time::from_ms(165), &mut notes);
+        let repair = sender.next_segment(Time::from_ms(165)).unwrap();
+        assert!(repair.seq == 0 && repair.is_repeated);
+        let new = sender.next_segment(Time::from_ms(165)).unwrap();
+        assert!(new.seq == 10_000 && !new.is_repeated);
     }
 }
