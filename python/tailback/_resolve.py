@@ -19,15 +19,21 @@ __all__ = ["link_names", "resolve", "unresolve"]
 #: Version of the engine's form.
 FORMAT = 1
 _MTU = 1500
-# Applications that send datagrams; every other one speaks TCP.
-_OVER_UDP = frozenset({"voip", "voip-onoff", "udp-cbr", "ping"})
-# Applications whose users wait for answers.
-_EXCHANGES = frozenset({"web", "web-probe", "transfers", "request-response"})
 _LOSSES = ("bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss")
 # Media that stations contend for: the ways there and back of a duplex link are one channel.
 _SHARED = frozenset({"wifi", "homeplug"})
 _Row = TypeVar("_Row", registry.Card, registry.Stack)
 _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz")
+
+
+def _application(name: str) -> registry.Card | None:
+    return next((card for card in registry.load().apps if card.name == name), None)
+
+
+def _sends_datagrams(name: str) -> bool:
+    """Does it, by the registry? An unknown one is taken for TCP; its name is complained of elsewhere."""
+    app = _application(name)
+    return app is not None and app.transport == "udp"
 
 
 @dataclass
@@ -340,7 +346,7 @@ class _Resolver:
 
     def _largest_packet(self, index: int) -> int:
         flow = self.scenario.flows[index]
-        if flow.app not in _OVER_UDP:
+        if not _sends_datagrams(flow.app):
             return int(flow.mtu or _MTU)
         # A telephone packet unless it says otherwise.
         return int(flow.packet_size or 200)
@@ -393,7 +399,7 @@ class _Resolver:
         }
 
     def _tcp(self, flow: Flow, place: str) -> dict[str, Any] | None:
-        if flow.app in _OVER_UDP:
+        if _sends_datagrams(flow.app):
             for key in ("cc", "cc_turns", "stack", "receiver_stack", "send_buffer", "receive_buffer", "mtu"):
                 if getattr(flow, key) not in (None, ()):
                     self.problem(f"{place}.{key}", f"{flow.app} runs over UDP and has no {key}", "Remove it")
@@ -469,12 +475,11 @@ class _Resolver:
 
     def _instruments(self) -> dict[str, Any]:
         given = self.scenario.instruments
-        over_tcp = [
-            name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app not in _OVER_UDP
-        ]
+        named = list(zip(self.names, self.scenario.flows, strict=True))
+        over_tcp = [name for name, flow in named if not _sends_datagrams(flow.app)]
         exchanges, echoes = (
-            [name for name, flow in zip(self.names, self.scenario.flows, strict=True) if flow.app in apps]
-            for apps in (_EXCHANGES, {"ping"})
+            [name for name, flow in named if (app := _application(flow.app)) and app.rows == rows]
+            for rows in ("requests", "echoes")
         )
         queues = [hop.name for hop in self.hops if hop.queues]
         out: dict[str, Any] = {}

@@ -56,6 +56,10 @@ class Card:
     #: Where the model leaves its source.
     differs: tuple[str, ...]
     params: tuple[Param, ...]
+    #: How an application's bytes travel: "tcp" or "udp".
+    transport: str | None = None
+    #: The table an application leaves rows in: "requests" or "echoes".
+    rows: str | None = None
 
     def param(self, name: str) -> Param | None:
         """The parameter called `name`."""
@@ -117,6 +121,8 @@ def _card(row: dict[str, Any]) -> Card:
         live_twin=row.get("live_twin"),
         differs=tuple(row.get("differs") or ()),
         params=params,
+        transport=row.get("transport"),
+        rows=row.get("rows"),
     )
 
 

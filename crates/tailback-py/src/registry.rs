@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
 use tailback_core::tcp::stack::{self, Profile};
-use tailback_core::{cc, medium, queue, traffic};
+use tailback_core::traffic::registry::App;
+use tailback_core::traffic::{self, Application, Rows, Transport};
+use tailback_core::{cc, medium, queue};
 
 /// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...], "media": [...]}`, each in registry
 /// order.
@@ -12,7 +14,7 @@ pub fn as_json() -> Value {
         "algorithms": cards(cc::registry::cards()),
         "queues": cards(queue::registry::cards()),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
-        "apps": cards(traffic::registry::cards()),
+        "apps": traffic::registry::samples().map(application).collect::<Value>(),
         "media": medium::registry::cards().map(card).collect::<Value>(),
     })
 }
@@ -31,6 +33,20 @@ fn card(card: &Card) -> Value {
         "differs": card.differs,
         "params": card.params.iter().map(param).collect::<Value>(),
     })
+}
+
+fn application((its, app): (&Card, App)) -> Value {
+    let mut row = card(its);
+    row["transport"] = json!(match app.transport() {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    });
+    row["rows"] = json!(match app.rows() {
+        Rows::None => None,
+        Rows::Requests => Some("requests"),
+        Rows::Echoes => Some("echoes"),
+    });
+    row
 }
 
 fn param(spec: &ParamSpec) -> Value {

@@ -191,6 +191,17 @@ pub enum Transport {
     Udp,
 }
 
+/// The table an application leaves rows in, beside those that every flow fills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rows {
+    /// None.
+    None,
+    /// `requests`: its users wait for answers.
+    Requests,
+    /// `echoes`.
+    Echoes,
+}
+
 /// What an application needs from its host before it starts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Needs {
@@ -214,6 +225,10 @@ pub trait Application {
     fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say);
     /// How its bytes travel.
     fn transport(&self) -> Transport;
+    /// The table it leaves rows in.
+    fn rows(&self) -> Rows {
+        Rows::None
+    }
     /// What it needs.
     fn needs(&self) -> Needs {
         Needs::default()

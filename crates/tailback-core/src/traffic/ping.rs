@@ -5,7 +5,7 @@
 //! 110729A.
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Report, Say, Side, Transport, Wish};
+use super::{Application, Cue, Needs, Report, Rows, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -68,6 +68,10 @@ impl Application for Ping {
 
     fn transport(&self) -> Transport {
         Transport::Udp
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::Echoes
     }
 
     fn needs(&self) -> Needs {

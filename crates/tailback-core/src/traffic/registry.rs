@@ -1,6 +1,6 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
-use super::{Application, Cue, Needs, Say, Side, Transport};
+use super::{Application, Cue, Needs, Rows, Say, Side, Transport};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
@@ -46,6 +46,11 @@ macro_rules! applications {
                     $(App::$Name(state) => state.transport(),)+
                 }
             }
+            fn rows(&self) -> Rows {
+                match self {
+                    $(App::$Name(state) => state.rows(),)+
+                }
+            }
             fn needs(&self) -> Needs {
                 match self {
                     $(App::$Name(state) => state.needs(),)+
@@ -82,4 +87,25 @@ pub fn build(name: &str, params: &Params, field_path: &str, seed: u64) -> Result
     };
     let params_path = format!("{field_path}.params");
     construct(row, &Checked::new(&CARDS[row], params, &params_path)?, seed)
+}
+
+/// One application of each row, with its defaults: what a row does that its card does not say.
+pub fn samples() -> impl Iterator<Item = (&'static Card, App)> {
+    CARDS.iter().map(|card| {
+        let app = build(card.name, &Params::new(), "", 0).expect("an application runs with its defaults");
+        (card, app)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_application_runs_with_its_defaults_and_says_how_it_travels() {
+        let samples: Vec<_> = samples().collect();
+        assert_eq!(samples.len(), CARDS.len());
+        assert!(samples.iter().any(|(_, app)| app.transport() == Transport::Udp));
+        assert!(samples.iter().any(|(card, app)| card.name == "web" && app.rows() == Rows::Requests));
+    }
 }

@@ -10,7 +10,7 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Exchange, Opening, Report, Say, Side, Transport, Wish};
+use super::{Application, Connection, Cue, Exchange, Opening, Report, Rows, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -121,5 +121,9 @@ impl Application for Transfers {
 
     fn transport(&self) -> Transport {
         Transport::Tcp
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::Requests
     }
 }

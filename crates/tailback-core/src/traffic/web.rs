@@ -14,7 +14,7 @@
 use super::packmime::{PackMime, Session};
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Cue, Exchange, Needs, Opening, Report, Say, Side, Transport, Wish};
+use super::{Application, Cue, Exchange, Needs, Opening, Report, Rows, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -178,6 +178,10 @@ impl Application for Web {
 
     fn transport(&self) -> Transport {
         Transport::Tcp
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::Requests
     }
 
     fn needs(&self) -> Needs {

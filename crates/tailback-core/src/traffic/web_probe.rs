@@ -9,7 +9,7 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Exchange, Opening, Report, Say, Side, Transport, Wish};
+use super::{Application, Connection, Cue, Exchange, Opening, Report, Rows, Say, Side, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -129,5 +129,9 @@ impl Application for WebProbe {
 
     fn transport(&self) -> Transport {
         Transport::Tcp
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::Requests
     }
 }
