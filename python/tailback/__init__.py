@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from tailback import presets, registry, traces
 from tailback._core import version as _version
+from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
 from tailback.errors import (
+    AlgorithmError,
     Cancelled,
     EngineError,
     Interrupted,
@@ -52,9 +54,14 @@ from tailback.units import Bytes, Duration, Rate, Size
 __version__ = _version()
 
 __all__ = [
+    "Ack",
+    "Algorithm",
+    "AlgorithmError",
     "Bytes",
     "Cancel",
     "Cancelled",
+    "Congestion",
+    "Control",
     "Dumbbell",
     "Duration",
     "EngineError",
@@ -82,6 +89,7 @@ __all__ = [
     "Until",
     "Wire",
     "__version__",
+    "algorithm",
     "bulk",
     "dumbbell",
     "flow",

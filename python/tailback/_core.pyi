@@ -1,7 +1,7 @@
 """The compiled core. Call it through `tailback.run` and friends; see crates/tailback-py."""
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy.typing as npt
 
@@ -13,6 +13,12 @@ class ScenarioError(ValueError):
 
 class EngineError(RuntimeError):
     """A broken invariant in the engine; the text carries the seed."""
+
+class AlgorithmError(Exception):
+    """An algorithm written in Python raised; the cause is what it raised."""
+
+    args: tuple[str, str, float, str]
+    """Algorithm, hook, simulated seconds, what."""
 
 class Cancelled(Exception):
     """The run was cancelled through its `Cancel`."""
@@ -27,22 +33,191 @@ class Cancel:
     def is_set(self) -> bool:
         """Has `set` been called?"""
 
+@final
+class Ack:
+    """What an ACK tells an algorithm. Times are in seconds, amounts in bytes."""
+
+    @property
+    def now_s(self) -> float:
+        """When it arrived."""
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment."""
+    @property
+    def newly_acked(self) -> int:
+        """Bytes by which the cumulative acknowledgement advanced."""
+    @property
+    def newly_acked_segments(self) -> int:
+        """Segments that left the retransmission queue by it."""
+    @property
+    def delivered_segments(self) -> int:
+        """Segments acknowledged, cumulatively or by SACK, now for the first time."""
+    @property
+    def lost_segments(self) -> int:
+        """Segments newly taken for lost."""
+    @property
+    def marked(self) -> int:
+        """Bytes the receiver reports as marked by ECN."""
+    @property
+    def rtt_s(self) -> float | None:
+        """RTT sample, if this ACK gave one."""
+    @property
+    def rtt_min_s(self) -> float:
+        """Smallest RTT sample of the connection; infinite before the first."""
+    @property
+    def srtt_s(self) -> float:
+        """Smoothed RTT; zero before the first sample."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight after this ACK."""
+    @property
+    def prior_in_flight(self) -> int:
+        """Bytes in flight before this ACK."""
+    @property
+    def delivery_rate_bps(self) -> int | None:
+        """Delivery-rate sample, if valid."""
+    @property
+    def delivered(self) -> int:
+        """Bytes delivered on the connection so far."""
+    @property
+    def prior_delivered(self) -> int:
+        """`delivered` when the segment that gave the rate sample was sent."""
+    @property
+    def app_limited(self) -> bool:
+        """The rate sample was taken while the application had nothing to send."""
+    @property
+    def round_start(self) -> bool:
+        """First ACK of a new round trip."""
+    @property
+    def cwnd_limited(self) -> bool:
+        """The window was what limited the sender."""
+    @property
+    def may_grow(self) -> bool:
+        """May the window grow on this ACK, by the stack's rule?"""
+    @property
+    def phase(self) -> Literal["open", "disorder", "cwr", "recovery", "loss"]:
+        """Recovery state."""
+    @property
+    def counting(self) -> Literal["per-ack", "per-segment", "per-ack-bytes", "bytes"]:
+        """How the stack turns ACKs into growth."""
+    @property
+    def in_slow_start(self) -> bool:
+        """By the stack's own comparison of cwnd and ssthresh."""
+    @property
+    def snd_una(self) -> int:
+        """First unacknowledged byte after this ACK."""
+    @property
+    def snd_nxt(self) -> int:
+        """Next byte to be sent."""
+
+@final
+class Congestion:
+    """The beginning of a congestion episode. Times are in seconds, amounts in bytes."""
+
+    @property
+    def now_s(self) -> float:
+        """When."""
+    @property
+    def signal(self) -> Literal["loss", "ecn", "timeout"]:
+        """What."""
+    @property
+    def is_repeated_timeout(self) -> bool:
+        """A further timeout of data that timed out before."""
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment."""
+    @property
+    def in_flight(self) -> int:
+        """Bytes in flight."""
+    @property
+    def send_window(self) -> int:
+        """The peer's receive window."""
+    @property
+    def srtt_s(self) -> float:
+        """Smoothed RTT."""
+    @property
+    def rtt_min_s(self) -> float:
+        """Smallest RTT sample of the connection."""
+    @property
+    def snd_una(self) -> int:
+        """First unacknowledged byte."""
+    @property
+    def snd_nxt(self) -> int:
+        """Next byte to be sent."""
+
+@final
+class PhaseChange:
+    """A change of the recovery state."""
+
+    @property
+    def now_s(self) -> float:
+        """When."""
+    @property
+    def before(self) -> Literal["open", "disorder", "cwr", "recovery", "loss"]:
+        """The state it leaves."""
+    @property
+    def after(self) -> Literal["open", "disorder", "cwr", "recovery", "loss"]:
+        """The state it enters."""
+    @property
+    def snd_una(self) -> int:
+        """First unacknowledged byte."""
+    @property
+    def snd_nxt(self) -> int:
+        """Next byte to be sent."""
+    @property
+    def srtt_s(self) -> float:
+        """Smoothed RTT."""
+
+@final
+class Control:
+    """What an algorithm controls. Setting a value no sender could work with raises `ValueError`."""
+
+    UNLIMITED: ClassVar[int]
+    """`ssthresh` before any congestion."""
+    @property
+    def cwnd(self) -> int:
+        """Congestion window in bytes: one segment or more."""
+    @cwnd.setter
+    def cwnd(self, value: float) -> None: ...
+    @property
+    def ssthresh(self) -> int:
+        """Slow-start threshold in bytes: two segments or more, infinity for no limit."""
+    @ssthresh.setter
+    def ssthresh(self, value: float) -> None: ...
+    @property
+    def pacing_bps(self) -> int | None:
+        """Pacing rate in bit/s, `None` for no pacing of its own."""
+    @pacing_bps.setter
+    def pacing_bps(self, value: float | None) -> None: ...
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment."""
+    @property
+    def wants_reduction(self) -> bool:
+        """Set in `on_ack` to have the stack reduce as for an ECN echo, though nothing was lost."""
+    @wants_reduction.setter
+    def wants_reduction(self, value: bool) -> None: ...
+
 def version() -> str:
     """Version of the compiled core."""
 
 def registry() -> str:
     """Everything the engine knows by name, as JSON: algorithms, queues, stacks, apps."""
 
-def check(json: str) -> None:
+def check(json: str, algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None) -> None:
     """Raise `ScenarioError` unless the scenario can be run."""
 
 def run(
-    json: str, cancel: Cancel | None = None, progress: Callable[[float], object] | None = None
+    json: str,
+    cancel: Cancel | None = None,
+    progress: Callable[[float], object] | None = None,
+    algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None,
 ) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """Run the scenario, without the GIL, and return its tables: `{table: {column: array}}`.
 
     `progress` gets the fraction simulated, at most ten times a second, and 1.0 at the end; what it raises
-    ends the run. The table `_names` holds lists of text that coded columns index.
+    ends the run. `algorithms` are factories of Python's own: `factory(params, seed)` returns an instance for one
+    connection. The table `_names` holds lists of text that coded columns index.
     """
 
 # The rest is there on Linux only; `tailback.live` asks first.

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tailback import registry, traces
-from tailback.errors import Problem, ScenarioError, UnitError, nearest
+from tailback.algorithms import Factory, factories, is_reference, referenced
+from tailback.errors import Problem, ScenarioError, TailbackError, UnitError, nearest
 from tailback.scenario import Flow, Link, Medium, Named, ParamValue, Queue, Scenario, Step, Wire
 from tailback.units import Bytes, Duration, Rate, Size, to_unit
 
@@ -66,7 +67,7 @@ class _Hop:
 
 
 class _Resolver:
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, own: Mapping[str, Factory] | None) -> None:
         self.scenario = scenario
         self.problems: list[Problem] = []
         #: Where a path of the engine's form was written in the scenario.
@@ -74,6 +75,9 @@ class _Resolver:
         self.names = scenario.flow_names
         self.hops = _hops(scenario)
         self.known = registry.load()
+        self.own = own
+        #: Those of `own`, and of other modules, that the scenario names.
+        self.factories: dict[str, Factory] = {}
 
     def problem(self, place: str, problem: str, fix: str, value: Any = None) -> None:
         if value is None:
@@ -441,6 +445,8 @@ class _Resolver:
         }
 
     def _algorithm(self, cc: Named, place: str) -> dict[str, ParamValue]:
+        if self._is_own(cc.name, place):
+            return dict(cc.params)
         card = self._card(cc.name, self.known.algorithms, place, "congestion control", "algorithms")
         params: dict[str, ParamValue] = {}
         if card is not None:
@@ -449,6 +455,25 @@ class _Resolver:
         return params
 
     # -- names and parameters
+
+    def _is_own(self, name: str, place: str) -> bool:
+        """Is it the user's own algorithm? Then the engine will be handed its factory."""
+        registered = self.own if self.own is not None else factories()
+        if name not in registered and not is_reference(name):
+            return False
+        if self.own is None:
+            self.problem(
+                place,
+                "this is an algorithm of your own, and a kept result could not tell when its code changes",
+                "Run it with tailback.run, run_each or run_many, not in a sweep",
+                value=name,
+            )
+            return True
+        try:
+            self.factories[name] = registered[name] if name in registered else referenced(name)
+        except TailbackError as error:
+            self.problem(place, str(error).rstrip("."), "Mend it, or name another", value=name)
+        return True
 
     def _card(self, name: str, rows: Sequence[_Row], place: str, what: str, listed: str) -> _Row | None:
         for row in rows:
@@ -642,15 +667,15 @@ def _look_up(scenario: Scenario, place: str) -> Any:
     return None if isinstance(here, Mapping | list) else here
 
 
-def resolve(scenario: Scenario, *, check: bool) -> dict[str, Any]:
-    """See `Scenario.resolve`."""
-    resolver = _Resolver(scenario.expanded)
+def resolve(scenario: Scenario, *, check: bool, own: Mapping[str, Factory] | None) -> dict[str, Any]:
+    """See `Scenario.resolve`. Without `own` (None, not empty) only built-in algorithms will do."""
+    resolver = _Resolver(scenario.expanded, own)
     out = resolver.run()
     if check:
         from tailback import _core
 
         try:
-            _core.check(json.dumps(out))
+            _core.check(json.dumps(out), resolver.factories)
         except _core.ScenarioError as error:
             raise ScenarioError([resolver.translate(*map(str, error.args))]) from None
     return out

@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import tomllib
+import traceback
 from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
@@ -23,7 +24,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
+from tailback.errors import AlgorithmError, Interrupted, Problem, ScenarioError, TailbackError, nearest
 
 __all__ = ["app", "main"]
 
@@ -153,8 +154,29 @@ _Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
 ]
+_Own = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME=PLACE",
+        help="A congestion control of your own, whose file is run: `--algorithm mine=mine.py:Mine`. May be repeated.",
+    ),
+]
 _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
+
+
+def _own(texts: Sequence[str] | None) -> dict[str, Any]:
+    """`name=place:Class`, each."""
+    from tailback.algorithms import load
+
+    named: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, place = text.partition("=")
+        if not equals or not name.strip():
+            raise _BadInput(f"--algorithm {text}: write a name and a place: --algorithm mine=path/to/file.py:Class")
+        named[name.strip()] = load(place.strip())
+    return named
 
 
 def _read(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
@@ -174,6 +196,7 @@ def run(
     file: _File,
     seed: _Seed = None,
     settings: _Set = None,
+    algorithm: _Own = None,
     out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
     engine: Annotated[
         str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
@@ -191,19 +214,26 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --seed 7 --out results/seven --json`
 
     - `sudo tailback run scenarios/voip-and-bulk.toml --engine sim,live --out results/both`
+
+    - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
     """
     import tailback
     from tailback.result import demand_writable
 
     scenario = _read(file, settings, seed)
     if engine != "sim":
+        if algorithm:
+            raise _BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
         _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json)
         return
     if out is not None:
         demand_writable(out)
-    result = tailback.run(scenario, progress=not as_json)
+    result = tailback.run(scenario, progress=not as_json, algorithms=_own(algorithm))
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    words += [
+        f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
+    ]
     result.meta["command"] = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
     saved = result.save(out) if out is not None else None
     if as_json:
@@ -367,12 +397,16 @@ def _described(result: Any) -> dict[str, Any]:
 
 
 @app.command()
-def check(file: _File, seed: _Seed = None, settings: _Set = None, as_json: _Json = False) -> None:
+def check(
+    file: _File, seed: _Seed = None, settings: _Set = None, algorithm: _Own = None, as_json: _Json = False
+) -> None:
     """Check a scenario without running it.
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
-    resolved = _read(file, settings, seed).resolve()
+    from tailback.algorithms import factories
+
+    resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)))
     if as_json:
         _emit({"resolved": resolved})
     else:
@@ -856,6 +890,9 @@ def _facts(value: Any) -> str:
 
 def _fail(error: BaseException, code: int) -> int:
     text = str(error) or type(error).__name__
+    if isinstance(error, AlgorithmError) and error.__cause__ is not None:
+        # The user's own code: where it failed is what they need.
+        text += "\n" + "".join(traceback.format_exception(error.__cause__)).rstrip()
     notes = "".join(f"\n  {note}" for note in getattr(error, "__notes__", ()))
     if "--json" in sys.argv[1:]:
         problems = error.problems if isinstance(error, ScenarioError) else ()

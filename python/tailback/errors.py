@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 __all__ = [
+    "AlgorithmError",
     "Cancelled",
     "EngineError",
     "Interrupted",
@@ -103,6 +104,19 @@ class ResultError(TailbackError):
 
 class EngineError(TailbackError):
     """A broken invariant inside the simulator: a bug in tailback. The text carries the seed that shows it."""
+
+
+class AlgorithmError(TailbackError):
+    """An algorithm written in Python raised during a run. Its cause is what was raised, with the traceback."""
+
+    def __init__(self, scenario: str, algorithm: str, hook: str, at_s: float, what: str) -> None:
+        super().__init__(f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time: {what}")
+        #: Name of the algorithm in the scenario.
+        self.algorithm = algorithm
+        #: Which of its methods.
+        self.hook = hook
+        #: Simulated time in seconds.
+        self.at_s = at_s
 
 
 class Cancelled(TailbackError):

@@ -209,7 +209,11 @@ class Result:
     def _delay_s(self, flow: str | int, key: str) -> float:
         route = self.flow_spec(flow).get(key)
         if route is None:
-            route = Scenario.from_resolved(self.resolved).resolve()["flows"][self.flow_index(flow)][key]
+            # The algorithm may be one that only the run knew, and is nothing to a route.
+            here = self.flow_index(flow)
+            rows = [row | ({"tcp": row["tcp"] | {"cc": "reno", "cc_params": {}}} if row.get("tcp") else {})
+                    for row in self.resolved["flows"]]  # fmt: skip
+            route = Scenario.from_resolved(self.resolved | {"flows": rows}).resolve()["flows"][here][key]
         return float(sum(self.link_spec(link)["delay_ps"] for link in route) / 10**12)
 
     # -- tables

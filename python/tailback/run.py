@@ -14,7 +14,8 @@ from typing import Any, TypeVar, overload
 
 from tailback import _core
 from tailback._core import Cancel
-from tailback.errors import Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
+from tailback.algorithms import Algorithm, Factory, factories, is_reference, referenced
+from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.scenario import Scenario
@@ -24,6 +25,8 @@ __all__ = ["Cancel", "run", "run_each", "run_many"]
 T = TypeVar("T")
 #: What can be run: a scenario, its resolved form, or the path of a scenario file.
 Runnable = Scenario | Mapping[str, Any] | str | os.PathLike[str]
+#: Algorithms of your own, by name: classes, or whatever makes an instance.
+Algorithms = Mapping[str, Callable[..., Algorithm]]
 
 
 @dataclass(frozen=True)
@@ -32,43 +35,62 @@ class _Prepared:
 
     resolved: dict[str, Any]
     toml: str
+    factories: dict[str, Factory]
 
     @property
     def name(self) -> str:
         return str(self.resolved.get("name") or "scenario")
 
 
-def _prepare(what: Runnable) -> _Prepared:
+def _prepare(what: Runnable, algorithms: Algorithms | None) -> _Prepared:
+    own = factories(algorithms)
     if isinstance(what, Mapping):
         resolved = dict(what)
+        used = _with_references(own, resolved)
         try:
-            _core.check(json.dumps(resolved))
+            _core.check(json.dumps(resolved), used)
         except _core.ScenarioError as error:
             field, value, problem, fix = error.args
             raise ScenarioError([Problem(field, value, problem, fix)]) from None
-        return _Prepared(resolved, Scenario.from_resolved(resolved).to_toml())
+        return _Prepared(resolved, Scenario.from_resolved(resolved).to_toml(), used)
     scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
-    return _Prepared(scenario.resolve(), scenario.to_toml())
+    resolved = scenario.resolve(algorithms=own)
+    return _Prepared(resolved, scenario.to_toml(), _with_references(own, resolved))
+
+
+def _with_references(own: dict[str, Factory], resolved: Mapping[str, Any]) -> dict[str, Factory]:
+    """Also those that the description names by module and class."""
+    with_tcp = [flow["tcp"] for flow in resolved.get("flows", ()) if flow.get("tcp")]
+    named = {str(row["cc"]) for tcp in with_tcp for row in (tcp, *tcp.get("cc_turns", ()))}
+    return own | {name: referenced(name) for name in named if is_reference(name)}
 
 
 def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
     try:
-        tables = _core.run(json.dumps(prepared.resolved), cancel, progress)
+        tables = _core.run(json.dumps(prepared.resolved), cancel, progress, prepared.factories)
     except _core.Cancelled:
         raise Cancelled(f"{prepared.name} was cancelled") from None
+    except _core.AlgorithmError as error:
+        raise AlgorithmError(prepared.name, *error.args) from error.__cause__
     except _core.EngineError as error:
         raise EngineError(f"{prepared.name}: {error}") from None
     return Result(resolved=prepared.resolved, toml=prepared.toml, tables=tables)
 
 
 def run(
-    scenario: Runnable, *, progress: bool | Callable[[float], object] = False, cancel: Cancel | None = None
+    scenario: Runnable,
+    *,
+    progress: bool | Callable[[float], object] = False,
+    cancel: Cancel | None = None,
+    algorithms: Algorithms | None = None,
 ) -> Result:
     """Simulate `scenario` and return what was measured.
 
     `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that
-    is done. `cancel` stops the run from another thread. Raises `ScenarioError` before anything is simulated,
-    `Cancelled`, or `EngineError`, which is a bug in tailback; Ctrl-C raises `KeyboardInterrupt`.
+    is done. `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name
+    that the scenario uses, beside those that `algorithm` registered. Raises `ScenarioError` before anything is
+    simulated, `Cancelled`, `AlgorithmError` if an algorithm of yours raised, or `EngineError`, which is a bug in
+    tailback; Ctrl-C raises `KeyboardInterrupt`.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno"), tb.voip()], duration="5s")
@@ -76,7 +98,7 @@ def run(
     >>> result.flow_names, result.rows("flows")
     (['bulk', 'voip'], 2)
     """
-    prepared = _prepare(scenario)
+    prepared = _prepare(scenario, algorithms)
     if callable(progress):
         return _simulate(prepared, cancel, progress)
     with Bar(prepared.name, shown=progress) as bar:
@@ -151,6 +173,7 @@ def run_each(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
     then: None = None,
+    algorithms: Algorithms | None = None,
 ) -> Generator[tuple[int, Result], None, None]: ...
 @overload
 def run_each(
@@ -160,6 +183,7 @@ def run_each(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
     then: Callable[[Result], T],
+    algorithms: Algorithms | None = None,
 ) -> Generator[tuple[int, T], None, None]: ...
 def run_each(
     scenarios: Iterable[Runnable],
@@ -168,6 +192,7 @@ def run_each(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
     then: Callable[[Result], Any] | None = None,
+    algorithms: Algorithms | None = None,
 ) -> Generator[tuple[int, Any], None, None]:
     """Simulate `scenarios` on `workers` threads (default: the cores) and yield (number, result) as they finish.
 
@@ -185,7 +210,7 @@ def run_each(
         raise TailbackError(
             f"workers is {workers}, but someone must do the work. Give 1 or more, or None for all cores."
         )
-    work = [_prepare(scenario) for scenario in scenarios]
+    work = [_prepare(scenario, algorithms) for scenario in scenarios]
     return _run_each(work, min(workers or _cores(), max(len(work), 1)), progress, cancel, then)
 
 
@@ -229,6 +254,7 @@ def run_many(
     cancel: Cancel | None = None,
     then: None = None,
     on_result: Callable[[int, Result], object] | None = None,
+    algorithms: Algorithms | None = None,
 ) -> list[Result]: ...
 @overload
 def run_many(
@@ -239,6 +265,7 @@ def run_many(
     cancel: Cancel | None = None,
     then: Callable[[Result], T],
     on_result: Callable[[int, T], object] | None = None,
+    algorithms: Algorithms | None = None,
 ) -> list[T]: ...
 def run_many(
     scenarios: Iterable[Runnable],
@@ -248,6 +275,7 @@ def run_many(
     cancel: Cancel | None = None,
     then: Callable[[Result], Any] | None = None,
     on_result: Callable[[int, Any], object] | None = None,
+    algorithms: Algorithms | None = None,
 ) -> list[Any]:
     """As `run_each`, but a list in the order given.
 
@@ -261,7 +289,14 @@ def run_many(
     """
     work = list(scenarios)
     out: list[Any] = [None] * len(work)
-    each = run_each(work, workers=workers, progress=progress, cancel=cancel, then=then or (lambda result: result))
+    each = run_each(
+        work,
+        workers=workers,
+        progress=progress,
+        cancel=cancel,
+        then=then or (lambda result: result),
+        algorithms=algorithms,
+    )
     try:
         with contextlib.closing(each):
             for index, value in each:

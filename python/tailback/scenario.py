@@ -823,21 +823,34 @@ class Scenario(_Part):
 
     # -- towards the engine
 
-    def resolve(self, *, check: bool = True) -> dict[str, Any]:
+    def resolve(
+        self, *, check: bool = True, algorithms: Mapping[str, Callable[[dict[str, Any], int], Any]] | None = None
+    ) -> dict[str, Any]:
         """The engine's form: exact units, routes and buffers in bytes; `ScenarioError` if it cannot be run.
 
-        `check=False` leaves out the engine's own check (of parameter ranges, for instance).
+        `check=False` leaves out the engine's own check (of parameter ranges, for instance). `algorithms` are
+        factories of algorithms of your own (`tailback.algorithms.factories`); default: those registered.
         """
         from tailback import _resolve
+        from tailback.algorithms import factories
 
         try:
-            return _resolve.resolve(self, check=check)
+            return _resolve.resolve(self, check=check, own=factories() if algorithms is None else algorithms)
         except ScenarioError as error:
             raise error.located(self._file, self._lines) from None
 
     def to_json(self) -> str:
-        """The resolved form as JSON text, the same for equal scenarios."""
-        return json.dumps(self.resolve(), sort_keys=True, separators=(",", ":"))
+        """The resolved form as JSON text, the same for equal scenarios.
+
+        Algorithms of your own have no such text: nothing in a name tells when their code changes.
+        """
+        from tailback import _resolve
+
+        try:
+            resolved = _resolve.resolve(self, check=True, own=None)
+        except ScenarioError as error:
+            raise error.located(self._file, self._lines) from None
+        return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.to_dict() == other.to_dict()

@@ -12,6 +12,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::own::Fault;
+
 create_exception!(
     tailback._core,
     ScenarioError,
@@ -23,6 +25,12 @@ create_exception!(
     EngineError,
     PyRuntimeError,
     "A broken invariant in the engine; the text carries the seed."
+);
+create_exception!(
+    tailback._core,
+    AlgorithmError,
+    PyException,
+    "An algorithm written in Python raised: `args` is (algorithm, hook, simulated seconds, what); its cause is what."
 );
 create_exception!(tailback._core, Cancelled, PyException, "The run was cancelled through its `Cancel`.");
 
@@ -59,15 +67,39 @@ pub fn install_hook() {
     }));
 }
 
-/// What `work` returns, or the panic it ended in as text with its place.
-pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// How `work` ended other than by returning.
+pub enum Unwound {
+    /// In a broken belief: the panic's text with its place.
+    Panic(String),
+    /// In an algorithm written in Python.
+    Fault(Fault),
+}
+
+impl Unwound {
+    /// As an exception; `at_s` is the simulated time, if there is one.
+    pub fn into_exception(self, at_s: Option<f64>, seed: u64) -> PyErr {
+        match self {
+            Unwound::Panic(text) => match at_s {
+                Some(at_s) => engine_error(format!("after {at_s} s: {text}"), seed),
+                None => engine_error(text, seed),
+            },
+            Unwound::Fault(fault) => fault.into_exception(at_s.unwrap_or_default()),
+        }
+    }
+}
+
+/// What `work` returns, or what it unwound with.
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
     IS_GUARDED.set(true);
     // Whatever `work` was changing is dropped by the caller, never used again.
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     IS_GUARDED.set(false);
-    outcome.map_err(|payload| {
-        let place = PLACE.take().unwrap_or_else(|| "an unknown place".into());
-        format!("broken invariant: {} at {place}", message(payload.as_ref()))
+    outcome.map_err(|payload| match payload.downcast::<Fault>() {
+        Ok(fault) => Unwound::Fault(*fault),
+        Err(payload) => {
+            let place = PLACE.take().unwrap_or_else(|| "an unknown place".into());
+            Unwound::Panic(format!("broken invariant: {} at {place}", message(payload.as_ref())))
+        }
     })
 }
 

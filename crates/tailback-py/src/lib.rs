@@ -7,6 +7,7 @@
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
+mod own;
 mod registry;
 mod run;
 mod tables;
@@ -17,10 +18,12 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::faults::{Cancelled, EngineError, ScenarioError};
+    use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};
+    #[pymodule_export]
+    use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
 

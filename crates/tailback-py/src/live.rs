@@ -11,7 +11,7 @@ use pyo3::types::PyDict;
 use tailback_core::probe::Tables;
 use tailback_live::{LiveError as Failure, demands, doctor, lease, run};
 
-use crate::faults::{Cancelled, caught, engine_error, scenario_error};
+use crate::faults::{Cancelled, caught, scenario_error};
 use crate::run::{Cancel, parse};
 use crate::tables::to_python;
 
@@ -81,7 +81,7 @@ pub fn live_run<'py>(
         let scenario = parse(json)?;
         match caught(|| run::run(&scenario, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
-            Err(panic) => Err(engine_error(panic, scenario.seed)),
+            Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }
     })?;
     let recorded = Tables { tables: outcome.tables, internals_names: Vec::new(), warnings: outcome.notes };

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{self, Scenario};
 
-use crate::faults::{Cancelled, caught, engine_error, scenario_error};
+use crate::faults::{Cancelled, Unwound, caught, scenario_error};
+use crate::own::makers;
 use crate::tables::to_python;
 
 /// Events between two looks at the cancel flag: some ten milliseconds of work.
@@ -50,19 +52,23 @@ impl Cancel {
 
 /// Raise `ScenarioError` unless the scenario (JSON) can be run.
 #[pyfunction]
-pub fn check(py: Python<'_>, json: &str) -> PyResult<()> {
-    py.detach(|| build(&parse(json)?).map(drop))
+#[pyo3(signature = (json, algorithms=None))]
+pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    let makers = makers(algorithms)?;
+    py.detach(|| build(&parse(json)?, &makers).map(drop))
 }
 
 /// Run the scenario (JSON) and return its tables: `{table: {column: array}}`.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None))]
+#[pyo3(signature = (json, cancel=None, progress=None, algorithms=None))]
 pub fn run<'py>(
     py: Python<'py>,
     json: &str,
     cancel: Option<&Bound<'py, Cancel>>,
     progress: Option<Py<PyAny>>,
+    algorithms: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let makers = makers(algorithms)?;
     let is_cancelled = cancel.map(|token| Arc::clone(&token.get().is_set)).unwrap_or_default();
     let visit = |fraction: f64| {
         Python::attach(|py| {
@@ -73,7 +79,7 @@ pub fn run<'py>(
             Ok(())
         })
     };
-    let tables = py.detach(|| simulate(&parse(json)?, &is_cancelled, visit))?;
+    let tables = py.detach(|| simulate(&parse(json)?, &makers, &is_cancelled, visit))?;
     to_python(py, tables)
 }
 
@@ -88,40 +94,45 @@ pub fn parse(json: &str) -> PyResult<Scenario> {
     })
 }
 
-fn build(scenario: &Scenario) -> PyResult<Simulation> {
-    match caught(|| Simulation::build(scenario)) {
+fn build(scenario: &Scenario, makers: &Makers) -> PyResult<Simulation> {
+    match caught(|| Simulation::build_with(scenario, makers)) {
         Ok(built) => built.map_err(scenario_error),
-        Err(panic) => Err(engine_error(panic, scenario.seed)),
+        Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
     }
 }
 
 /// The whole run, away from Python but for `visit(fraction)`, which may end it by an error.
 fn simulate(
     scenario: &Scenario,
+    makers: &Makers,
     is_cancelled: &AtomicBool,
     visit: impl Fn(f64) -> PyResult<()>,
 ) -> PyResult<Tables> {
-    let mut simulation = build(scenario)?;
+    let mut simulation = build(scenario, makers)?;
     let mut visited = Instant::now();
     loop {
         if is_cancelled.load(Ordering::Relaxed) {
             return Err(Cancelled::new_err("the run was cancelled"));
         }
-        let failed = |what: String, simulation: &Simulation| {
-            engine_error(format!("after {} s: {what}", simulation.now().as_secs_f64()), scenario.seed)
+        let outcome = match caught(|| simulation.run_events(EVENTS_A_LOOK)) {
+            Ok(outcome) => outcome.map_err(|error| Unwound::Panic(error.to_string())),
+            Err(unwound) => Err(unwound),
         };
-        match caught(|| simulation.run_events(EVENTS_A_LOOK)) {
-            Ok(Ok(true)) => break,
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => return Err(failed(error.to_string(), &simulation)),
-            Err(panic) => return Err(failed(panic, &simulation)),
+        match outcome {
+            Ok(true) => break,
+            Ok(false) => {}
+            Err(unwound) => {
+                return Err(unwound.into_exception(Some(simulation.now().as_secs_f64()), scenario.seed));
+            }
         }
         if visited.elapsed() >= BETWEEN_VISITS {
             visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
             visited = Instant::now();
         }
     }
-    let tables = caught(|| simulation.finish()).map_err(|panic| engine_error(panic, scenario.seed))?;
+    let end = simulation.now().as_secs_f64();
+    let tables =
+        caught(|| simulation.finish()).map_err(|unwound| unwound.into_exception(Some(end), scenario.seed))?;
     visit(1.0)?;
     Ok(tables)
 }

@@ -11,6 +11,7 @@ pub mod cdg;
 pub mod compound;
 pub mod cubic;
 pub mod dctcp;
+pub mod external;
 #[cfg(test)]
 mod fixture;
 pub mod highspeed;

@@ -3,6 +3,7 @@
 //! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
 //! tests every row inherits (`tests/registry.rs`).
 
+use super::external::External;
 use super::{Ack, Congestion, CongestionControl, Control, PhaseChange};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
@@ -18,13 +19,25 @@ pub trait Registered: CongestionControl + Sized {
 
 macro_rules! algorithms {
     ($($module:ident :: $Name:ident),+ $(,)?) => {
-        /// The state of any registered algorithm; calls dispatch by `match`.
-        #[derive(Clone, Debug)]
+        /// The state of any registered algorithm, or of one from outside; calls dispatch by `match`.
+        #[derive(Debug)]
         pub enum Algorithm {
             $(
                 #[doc = concat!("See [`super::", stringify!($module), "`].")]
                 $Name(super::$module::$Name),
             )+
+            /// The caller's own: see [`super::external`].
+            External(Box<dyn External>),
+        }
+
+        impl Algorithm {
+            /// The same state once more; `None` for one from outside, whose state we do not know.
+            pub fn duplicate(&self) -> Option<Algorithm> {
+                match self {
+                    $(Algorithm::$Name(state) => Some(Algorithm::$Name(state.clone())),)+
+                    Algorithm::External(_) => None,
+                }
+            }
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
@@ -41,6 +54,7 @@ macro_rules! algorithms {
             ($algorithm:expr, $state:ident => $call:expr) => {
                 match $algorithm {
                     $(Algorithm::$Name($state) => $call,)+
+                    Algorithm::External($state) => $call,
                 }
             };
         }

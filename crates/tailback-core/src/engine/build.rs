@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
+use crate::cc::external::Makers;
+use crate::cc::registry::cards;
 use crate::link::Link;
 use crate::medium::channel::{self, Channel};
 use crate::params::unknown_name;
@@ -82,7 +84,15 @@ fn lookup(
     })
 }
 
-pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
+pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioError> {
+    if let Some(name) = makers.keys().find(|name| cards().iter().any(|card| card.name == *name)) {
+        return Err(refuse(
+            "",
+            format!("{name:?}"),
+            "this algorithm has the name of a built-in one",
+            "Give it a name of its own.",
+        ));
+    }
     if scenario.format != 1 {
         return Err(refuse("format", scenario.format, "this engine reads format 1", "Write format = 1."));
     }
@@ -182,7 +192,7 @@ pub fn build(scenario: &Scenario) -> Result<Parts, ScenarioError> {
                 ));
             }
             (Transport::Tcp, Some(tcp)) => {
-                Some(Box::new(connection(tcp, spec, &needs, &path, scenario.seed)?))
+                Some(Box::new(connection(tcp, spec, &needs, makers, &path, scenario.seed)?))
             }
         };
         // A connection's path stands before everything else, in the place of the first link.
@@ -278,6 +288,7 @@ fn connection(
     tcp: &TcpSpec,
     flow: &FlowSpec,
     needs: &Needs,
+    makers: &Makers,
     path: &str,
     seed: u64,
 ) -> Result<[Blueprint; 2], ScenarioError> {
@@ -325,10 +336,11 @@ fn connection(
         let name = if which == 0 { &tcp.stack } else { tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack) };
         let stream = format!("flow/{}/{}", flow.name, if which == 0 { "client" } else { "server" });
         let variants = preferred_variants(name);
-        let mut algorithms = vec![Recipe::new(&tcp.cc, &tcp.cc_params, &variants, &format!("{path}.tcp"))?];
+        let first = Recipe::new(&tcp.cc, &tcp.cc_params, &variants, makers, &format!("{path}.tcp"))?;
+        let mut algorithms = vec![first];
         for (turn, next) in tcp.cc_turns.iter().enumerate() {
             let place = format!("{path}.tcp.cc_turns[{turn}]");
-            algorithms.push(Recipe::new(&next.cc, &next.cc_params, &variants, &place)?);
+            algorithms.push(Recipe::new(&next.cc, &next.cc_params, &variants, makers, &place)?);
         }
         let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
         if let Some(window) = needs.window {

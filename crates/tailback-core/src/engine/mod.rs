@@ -11,6 +11,7 @@ use std::fmt;
 
 use self::build::{Parts, refuse};
 use self::network::{Network, Polling};
+use crate::cc::external::Makers;
 use crate::params::unknown_name;
 use crate::probe::recorder::{Recorder, Wanted};
 use crate::probe::{NoProbe, Tables};
@@ -42,7 +43,12 @@ pub struct Simulation {
 impl Simulation {
     /// Check the description and build the network.
     pub fn build(scenario: &Scenario) -> Result<Simulation, ScenarioError> {
-        let parts = build::build(scenario)?;
+        Simulation::build_with(scenario, &Makers::new())
+    }
+
+    /// As [`Simulation::build`], with algorithms of the caller's own that the scenario may name.
+    pub fn build_with(scenario: &Scenario, makers: &Makers) -> Result<Simulation, ScenarioError> {
+        let parts = build::build(scenario, makers)?;
         let inner = match instruments(scenario, &parts)? {
             None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
             Some((recorder, polling)) => Inner::Recording(Box::new(Network::new(parts, recorder, polling))),

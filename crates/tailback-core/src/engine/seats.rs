@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::cc::external::{Maker, Makers};
 use crate::cc::registry::{self as cc, Algorithm};
 use crate::rng::Stream;
 use crate::scenario::{Params, ScenarioError};
@@ -146,8 +147,17 @@ pub struct Recipe {
     name: String,
     params: Params,
     variants: Vec<String>,
-    /// For an algorithm that makes nothing of its seed: looking up its parameters again costs more than a handshake.
-    copied: Option<Algorithm>,
+    how: How,
+}
+
+#[derive(Debug)]
+enum How {
+    /// From the registry, with the connection's seed.
+    Seeded,
+    /// It makes nothing of its seed: looking up its parameters again costs more than a handshake.
+    Copied(Algorithm),
+    /// By whoever runs us.
+    External(Arc<dyn Maker>),
 }
 
 impl Recipe {
@@ -156,24 +166,40 @@ impl Recipe {
         name: &str,
         params: &Params,
         variants: &[&str],
+        makers: &Makers,
         field_path: &str,
     ) -> Result<Self, ScenarioError> {
-        let [one, other] = [1, 2].map(|seed| cc::build_preferring(name, params, field_path, seed, variants));
-        let (one, other) = (one?, other?);
-        let ignores_seed = format!("{one:?}") == format!("{other:?}");
-        Ok(Recipe {
-            name: name.into(),
-            params: params.clone(),
-            variants: variants.iter().map(ToString::to_string).collect(),
-            copied: ignores_seed.then_some(one),
-        })
+        let how = match makers.get(name) {
+            Some(maker) => {
+                maker.check(params).map_err(|problem| ScenarioError {
+                    field: format!("{field_path}.cc"),
+                    value: format!("{name:?}"),
+                    problem: format!("this algorithm cannot be made: {problem}"),
+                    fix: "Mend it, or give it the parameters it takes.".into(),
+                })?;
+                How::External(maker.clone())
+            }
+            None => {
+                let [one, other] =
+                    [1, 2].map(|seed| cc::build_preferring(name, params, field_path, seed, variants));
+                let (one, other) = (one?, other?);
+                let ignores_seed = format!("{one:?}") == format!("{other:?}");
+                if ignores_seed { How::Copied(one) } else { How::Seeded }
+            }
+        };
+        let variants = variants.iter().map(ToString::to_string).collect();
+        Ok(Recipe { name: name.into(), params: params.clone(), variants, how })
     }
 
     fn make(&self, seed: u64) -> Algorithm {
-        self.copied.clone().unwrap_or_else(|| {
-            let variants: Vec<&str> = self.variants.iter().map(String::as_str).collect();
-            cc::build_preferring(&self.name, &self.params, "", seed, &variants).expect("checked before")
-        })
+        match &self.how {
+            How::Copied(algorithm) => algorithm.duplicate().expect("one of the registry's"),
+            How::External(maker) => Algorithm::External(maker.make(&self.params, seed)),
+            How::Seeded => {
+                let variants: Vec<&str> = self.variants.iter().map(String::as_str).collect();
+                cc::build_preferring(&self.name, &self.params, "", seed, &variants).expect("checked before")
+            }
+        }
     }
 }
 

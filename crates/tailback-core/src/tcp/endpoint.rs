@@ -45,7 +45,7 @@ pub enum State {
 const SYN_TRIES: u32 = 6;
 
 /// One end of a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Endpoint {
     /// The sending half.
     pub sender: Sender,

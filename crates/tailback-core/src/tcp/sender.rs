@@ -87,7 +87,7 @@ pub struct SenderCount {
 }
 
 /// The sending half of a connection.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sender {
     stack: Arc<Stack>,
     /// What the algorithm controls.

@@ -1,0 +1,551 @@
+//! Congestion controls written in Python: the other side of `tailback_core::cc::external`.
+//!
+//! The engine runs without the interpreter lock; each call of a hook takes it and gives it back. What a hook
+//! raises ends the run at once: it unwinds as a [`Fault`] through the engine, whose state nobody looks at again.
+
+use std::collections::BTreeSet;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyFloat};
+use tailback_core::cc::external::{External, Maker, Makers};
+use tailback_core::cc::{self, CongestionControl, Counting, Phase, PhaseChange, Signal};
+use tailback_core::scenario::{Params, Value};
+use tailback_core::time::{Bytes, Duration, Rate, Time};
+
+use crate::faults::AlgorithmError;
+
+/// The largest window: no path of any paper holds a tebibyte, and beyond it is surely a mistake.
+const MOST_WINDOW: Bytes = 1 << 40;
+
+/// What a hook raised, on its way out of the engine.
+pub struct Fault {
+    /// Name of the algorithm in the scenario.
+    pub algorithm: String,
+    /// The hook.
+    pub hook: &'static str,
+    /// What it raised.
+    pub error: PyErr,
+}
+
+impl Fault {
+    /// `KeyboardInterrupt` and its like as they are, else an `AlgorithmError` with the cause.
+    pub fn into_exception(self, at_s: f64) -> PyErr {
+        Python::attach(|py| {
+            if !self.error.is_instance_of::<PyException>(py) {
+                return self.error;
+            }
+            let text = self.error.to_string();
+            let error = AlgorithmError::new_err((self.algorithm, self.hook, at_s, text));
+            error.set_cause(py, Some(self.error));
+            error
+        })
+    }
+}
+
+fn fail(algorithm: &str, hook: &'static str, error: PyErr) -> ! {
+    resume_unwind(Box::new(Fault { algorithm: algorithm.into(), hook, error }))
+}
+
+/// What an ACK tells an algorithm. Times are in seconds, amounts in bytes.
+#[pyclass(frozen, module = "tailback._core", name = "Ack")]
+pub struct PyAck(cc::Ack);
+
+#[pymethods]
+impl PyAck {
+    #[getter]
+    fn now_s(&self) -> f64 {
+        self.0.now.as_secs_f64()
+    }
+    #[getter]
+    fn mss(&self) -> u32 {
+        self.0.mss
+    }
+    #[getter]
+    fn newly_acked(&self) -> Bytes {
+        self.0.newly_acked
+    }
+    #[getter]
+    fn newly_acked_segments(&self) -> u32 {
+        self.0.newly_acked_segments
+    }
+    #[getter]
+    fn delivered_segments(&self) -> u32 {
+        self.0.delivered_segments
+    }
+    #[getter]
+    fn lost_segments(&self) -> u32 {
+        self.0.lost_segments
+    }
+    #[getter]
+    fn marked(&self) -> Bytes {
+        self.0.marked
+    }
+    #[getter]
+    fn rtt_s(&self) -> Option<f64> {
+        self.0.rtt.map(Duration::as_secs_f64)
+    }
+    #[getter]
+    fn rtt_min_s(&self) -> f64 {
+        seconds(self.0.rtt_min)
+    }
+    #[getter]
+    fn srtt_s(&self) -> f64 {
+        self.0.srtt.as_secs_f64()
+    }
+    #[getter]
+    fn in_flight(&self) -> Bytes {
+        self.0.in_flight
+    }
+    #[getter]
+    fn prior_in_flight(&self) -> Bytes {
+        self.0.prior_in_flight
+    }
+    #[getter]
+    fn delivery_rate_bps(&self) -> Option<u64> {
+        self.0.delivery_rate.map(Rate::as_bps)
+    }
+    #[getter]
+    fn delivered(&self) -> Bytes {
+        self.0.delivered
+    }
+    #[getter]
+    fn prior_delivered(&self) -> Bytes {
+        self.0.prior_delivered
+    }
+    #[getter]
+    fn app_limited(&self) -> bool {
+        self.0.app_limited
+    }
+    #[getter]
+    fn round_start(&self) -> bool {
+        self.0.round_start
+    }
+    #[getter]
+    fn cwnd_limited(&self) -> bool {
+        self.0.cwnd_limited
+    }
+    #[getter]
+    fn may_grow(&self) -> bool {
+        self.0.may_grow
+    }
+    #[getter]
+    fn phase(&self) -> &'static str {
+        named(self.0.phase)
+    }
+    #[getter]
+    fn counting(&self) -> &'static str {
+        match self.0.counting {
+            Counting::PerAck => "per-ack",
+            Counting::PerSegment => "per-segment",
+            Counting::PerAckBytes => "per-ack-bytes",
+            Counting::Bytes { .. } => "bytes",
+        }
+    }
+    #[getter]
+    fn in_slow_start(&self) -> bool {
+        self.0.in_slow_start
+    }
+    #[getter]
+    fn snd_una(&self) -> u64 {
+        self.0.snd_una
+    }
+    #[getter]
+    fn snd_nxt(&self) -> u64 {
+        self.0.snd_nxt
+    }
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// The beginning of a congestion episode. Times are in seconds, amounts in bytes.
+#[pyclass(frozen, module = "tailback._core", name = "Congestion")]
+pub struct PyCongestion(cc::Congestion);
+
+#[pymethods]
+impl PyCongestion {
+    #[getter]
+    fn now_s(&self) -> f64 {
+        self.0.now.as_secs_f64()
+    }
+    #[getter]
+    fn signal(&self) -> &'static str {
+        match self.0.signal {
+            Signal::Loss => "loss",
+            Signal::Ecn => "ecn",
+            Signal::Timeout { .. } => "timeout",
+        }
+    }
+    #[getter]
+    fn is_repeated_timeout(&self) -> bool {
+        self.0.is_repeated_timeout()
+    }
+    #[getter]
+    fn mss(&self) -> u32 {
+        self.0.mss
+    }
+    #[getter]
+    fn in_flight(&self) -> Bytes {
+        self.0.in_flight
+    }
+    #[getter]
+    fn send_window(&self) -> Bytes {
+        self.0.send_window
+    }
+    #[getter]
+    fn srtt_s(&self) -> f64 {
+        self.0.srtt.as_secs_f64()
+    }
+    #[getter]
+    fn rtt_min_s(&self) -> f64 {
+        seconds(self.0.rtt_min)
+    }
+    #[getter]
+    fn snd_una(&self) -> u64 {
+        self.0.snd_una
+    }
+    #[getter]
+    fn snd_nxt(&self) -> u64 {
+        self.0.snd_nxt
+    }
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// A change of the recovery state.
+#[pyclass(frozen, module = "tailback._core", name = "PhaseChange")]
+pub struct PyPhaseChange(PhaseChange);
+
+#[pymethods]
+impl PyPhaseChange {
+    #[getter]
+    fn now_s(&self) -> f64 {
+        self.0.now.as_secs_f64()
+    }
+    #[getter]
+    fn before(&self) -> &'static str {
+        named(self.0.from)
+    }
+    #[getter]
+    fn after(&self) -> &'static str {
+        named(self.0.to)
+    }
+    #[getter]
+    fn snd_una(&self) -> u64 {
+        self.0.snd_una
+    }
+    #[getter]
+    fn snd_nxt(&self) -> u64 {
+        self.0.snd_nxt
+    }
+    #[getter]
+    fn srtt_s(&self) -> f64 {
+        self.0.srtt.as_secs_f64()
+    }
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.0)
+    }
+}
+
+/// What an algorithm controls; a value no sender could work with is refused where it is set.
+#[pyclass(module = "tailback._core", name = "Control")]
+pub struct PyControl {
+    control: cc::Control,
+    wants_reduction: bool,
+}
+
+#[pymethods]
+impl PyControl {
+    /// `ssthresh` before any congestion.
+    #[classattr]
+    const UNLIMITED: Bytes = cc::Control::UNLIMITED;
+
+    #[getter]
+    fn cwnd(&self) -> Bytes {
+        self.control.cwnd
+    }
+    #[setter]
+    fn set_cwnd(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mss = Bytes::from(self.control.mss);
+        let advice = || format!("a window has one segment ({mss} B) or more, and at most 1 TiB");
+        let bytes = whole("cwnd", value, advice)?;
+        if bytes < mss || bytes > MOST_WINDOW {
+            return Err(refusal("cwnd", value, advice));
+        }
+        self.control.cwnd = bytes;
+        Ok(())
+    }
+    #[getter]
+    fn ssthresh(&self) -> Bytes {
+        self.control.ssthresh
+    }
+    #[setter]
+    fn set_ssthresh(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        // RFC 5681 equation 4: a lone segment would wait for its delayed ACK round after round.
+        let floor = 2 * Bytes::from(self.control.mss);
+        let advice = || format!("ssthresh has two segments ({floor} B) or more; infinity is no limit");
+        if value.extract::<f64>().is_ok_and(|number| number == f64::INFINITY) {
+            self.control.ssthresh = cc::Control::UNLIMITED;
+            return Ok(());
+        }
+        let bytes = whole("ssthresh", value, advice)?;
+        if bytes < floor {
+            return Err(refusal("ssthresh", value, advice));
+        }
+        self.control.ssthresh = bytes.min(cc::Control::UNLIMITED);
+        Ok(())
+    }
+    #[getter]
+    fn pacing_bps(&self) -> Option<u64> {
+        self.control.pacing.map(Rate::as_bps)
+    }
+    #[setter]
+    fn set_pacing_bps(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let advice = || "pacing is a rate of 1 bit/s or more, or None for none".to_string();
+        self.control.pacing = match value.is_none() {
+            true => None,
+            false => match whole("pacing_bps", value, advice)? {
+                0 => return Err(refusal("pacing_bps", value, advice)),
+                bps => Some(Rate::from_bps(bps)),
+            },
+        };
+        Ok(())
+    }
+    #[getter]
+    fn mss(&self) -> u32 {
+        self.control.mss
+    }
+    #[getter]
+    fn wants_reduction(&self) -> bool {
+        self.wants_reduction
+    }
+    #[setter]
+    fn set_wants_reduction(&mut self, value: bool) {
+        self.wants_reduction = value;
+    }
+    fn __repr__(&self) -> String {
+        format!("{:?}", self.control)
+    }
+}
+
+/// The whole number in `value`; a fraction of a byte is cut off, as a float leaves one nearly always.
+fn whole(field: &str, value: &Bound<'_, PyAny>, advice: impl Fn() -> String) -> PyResult<u64> {
+    if let Ok(number) = value.extract::<u64>() {
+        return Ok(number);
+    }
+    let number: f64 = value.extract().map_err(|_| {
+        PyTypeError::new_err(format!("{field} was set to {}, which is no number: {}", shown(value), advice()))
+    })?;
+    // False for NaN too.
+    if !(0.0..9.0e18).contains(&number) {
+        return Err(refusal(field, value, advice));
+    }
+    Ok(number as u64)
+}
+
+fn refusal(field: &str, value: &Bound<'_, PyAny>, advice: impl Fn() -> String) -> PyErr {
+    PyValueError::new_err(format!("{field} was set to {}: {}", shown(value), advice()))
+}
+
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "something without a repr".into(), |text| text.to_string())
+}
+
+fn named(phase: Phase) -> &'static str {
+    Phase::NAMES[phase as usize]
+}
+
+/// Infinity stands for "none yet".
+fn seconds(duration: Duration) -> f64 {
+    if duration == Duration::MAX { f64::INFINITY } else { duration.as_secs_f64() }
+}
+
+/// A Python class by the name it has in scenarios.
+#[derive(Debug)]
+struct PyMaker {
+    name: Arc<str>,
+    /// `factory(params, seed)` returns an instance.
+    factory: Py<PyAny>,
+}
+
+impl PyMaker {
+    fn instance(&self, py: Python<'_>, params: &Params, seed: u64) -> PyResult<Own> {
+        let given = PyDict::new(py);
+        for (name, value) in params {
+            match value {
+                // What was written without a fraction arrives without one.
+                Value::Number(number) if *number == number.trunc() && number.abs() < 9.0e15 => {
+                    given.set_item(name, *number as i64)?;
+                }
+                Value::Number(number) => given.set_item(name, PyFloat::new(py, *number))?,
+                Value::Flag(flag) => given.set_item(name, *flag)?,
+                Value::Name(text) => given.set_item(name, text)?,
+            }
+        }
+        let instance = self.factory.call1(py, (given, seed))?.into_bound(py);
+        let needed = |hook: &str| -> PyResult<Py<PyAny>> { Ok(instance.getattr(hook)?.unbind()) };
+        let optional = |hook: &str| -> PyResult<Option<Py<PyAny>>> {
+            Ok(instance.getattr_opt(hook)?.filter(|hook| !hook.is_none()).map(Bound::unbind))
+        };
+        let control = cc::Control { cwnd: 0, ssthresh: 0, pacing: None, mss: 1 };
+        Ok(Own {
+            name: self.name.clone(),
+            control: Py::new(py, PyControl { control, wants_reduction: false })?,
+            wants_reduction: false,
+            owns_window: match instance.getattr_opt("owns_window")? {
+                Some(flag) => flag.extract()?,
+                None => false,
+            },
+            on_ack: needed("on_ack")?,
+            on_congestion: needed("on_congestion")?,
+            on_established: optional("on_established")?,
+            on_phase: optional("on_phase")?,
+            on_undo: optional("on_undo")?,
+            on_idle_restart: optional("on_idle_restart")?,
+            internals: optional("internals")?,
+        })
+    }
+}
+
+impl Maker for PyMaker {
+    fn check(&self, params: &Params) -> Result<(), String> {
+        Python::attach(|py| self.instance(py, params, 0).map(drop).map_err(|error| error.to_string()))
+    }
+    fn make(&self, params: &Params, seed: u64) -> Box<dyn External> {
+        match Python::attach(|py| self.instance(py, params, seed)) {
+            Ok(own) => Box::new(own),
+            Err(error) => fail(&self.name, "its constructor", error),
+        }
+    }
+}
+
+/// An instance with its hooks, looked up once.
+#[derive(Debug)]
+struct Own {
+    name: Arc<str>,
+    control: Py<PyControl>,
+    wants_reduction: bool,
+    owns_window: bool,
+    on_ack: Py<PyAny>,
+    on_congestion: Py<PyAny>,
+    on_established: Option<Py<PyAny>>,
+    on_phase: Option<Py<PyAny>>,
+    on_undo: Option<Py<PyAny>>,
+    on_idle_restart: Option<Py<PyAny>>,
+    internals: Option<Py<PyAny>>,
+}
+
+impl Own {
+    /// Lend `control` to what `call` calls, and take over what that set. True if it wants a reduction.
+    fn lend(
+        &self,
+        control: &mut cc::Control,
+        call: impl FnOnce(Python<'_>, &Bound<'_, PyControl>) -> PyResult<Py<PyAny>>,
+    ) -> PyResult<bool> {
+        Python::attach(|py| {
+            let lent = self.control.bind(py);
+            *lent.try_borrow_mut()? = PyControl { control: *control, wants_reduction: false };
+            call(py, lent)?;
+            let set = lent.try_borrow()?;
+            *control = set.control;
+            Ok(set.wants_reduction)
+        })
+    }
+
+    fn demand<T>(&self, hook: &'static str, outcome: PyResult<T>) -> T {
+        outcome.unwrap_or_else(|error| fail(&self.name, hook, error))
+    }
+}
+
+impl CongestionControl for Own {
+    fn on_ack(&mut self, ack: &cc::Ack, control: &mut cc::Control) {
+        let outcome = self.lend(control, |py, control| self.on_ack.call1(py, (PyAck(*ack), control)));
+        self.wants_reduction = self.demand("on_ack", outcome);
+    }
+
+    fn on_congestion(&mut self, congestion: &cc::Congestion, control: &mut cc::Control) {
+        let told = PyCongestion(*congestion);
+        let outcome = self.lend(control, |py, control| self.on_congestion.call1(py, (told, control)));
+        // Left unlimited, the window would land there at the end of the recovery.
+        let outcome = outcome.and_then(|_| match self.owns_window || control.ssthresh <= MOST_WINDOW {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(
+                "control.ssthresh is unlimited after on_congestion: set it to where the window should land",
+            )),
+        });
+        self.demand("on_congestion", outcome);
+        self.wants_reduction = false;
+    }
+
+    fn on_established(&mut self, now: Time, srtt: Option<Duration>, control: &mut cc::Control) {
+        let Some(hook) = &self.on_established else { return };
+        let (now, srtt) = (now.as_secs_f64(), srtt.map(Duration::as_secs_f64));
+        let outcome = self.lend(control, |py, control| hook.call1(py, (now, srtt, control)));
+        self.demand("on_established", outcome);
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, control: &mut cc::Control) {
+        let Some(hook) = &self.on_phase else { return };
+        let outcome = self.lend(control, |py, control| hook.call1(py, (PyPhaseChange(*change), control)));
+        self.demand("on_phase", outcome);
+    }
+
+    fn on_undo(&mut self, now: Time, control: &mut cc::Control) {
+        let Some(hook) = &self.on_undo else { return };
+        let outcome = self.lend(control, |py, control| hook.call1(py, (now.as_secs_f64(), control)));
+        self.demand("on_undo", outcome);
+    }
+
+    fn on_idle_restart(&mut self, now: Time, idle: Duration, control: &mut cc::Control) {
+        let Some(hook) = &self.on_idle_restart else { return };
+        let (now, idle) = (now.as_secs_f64(), idle.as_secs_f64());
+        let outcome = self.lend(control, |py, control| hook.call1(py, (now, idle, control)));
+        self.demand("on_idle_restart", outcome);
+    }
+
+    fn owns_window(&self) -> bool {
+        self.owns_window
+    }
+
+    fn wants_reduction(&self) -> bool {
+        self.wants_reduction
+    }
+
+    fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+        let Some(hook) = &self.internals else { return };
+        let told = Python::attach(|py| -> PyResult<Vec<(String, f64)>> {
+            let told = hook.call0(py)?.into_bound(py);
+            told.cast::<PyDict>()?
+                .iter()
+                .map(|(name, value)| Ok((name.extract()?, value.extract()?)))
+                .collect()
+        });
+        out.extend(self.demand("internals", told).into_iter().map(|(name, value)| (kept(name), value)));
+    }
+}
+
+/// A name that lives as long as the process: tables know their quantities by such names, and there are few.
+fn kept(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = name.leak();
+    names.insert(name);
+    name
+}
+
+/// The makers of `algorithms`: `{name: factory(params, seed)}`.
+pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Makers> {
+    let each = algorithms.into_iter().flatten().map(|(name, factory)| {
+        let name: String = name.extract()?;
+        let maker = PyMaker { name: name.as_str().into(), factory: factory.unbind() };
+        Ok((name, Arc::new(maker) as Arc<dyn Maker>))
+    });
+    each.collect()
+}

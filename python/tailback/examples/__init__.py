@@ -1,0 +1,1 @@
+"""Worked examples, importable so that scenarios and tests can name them."""
