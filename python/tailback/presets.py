@@ -57,7 +57,7 @@ def _two_way(name: str, a: str, b: str, delay: str, rate: str = "1gbit") -> list
     return [link(name, a, b, rate=rate, delay=delay), link(f"{name}-back", b, a, rate=rate, delay=delay)]
 
 
-# --- Armitage 2011: home networks ---------------------------------------------------------------------------
+# --- CAIA 2011: home networks ---------------------------------------------------------------------------
 
 
 def _adsl1(given: _Given) -> list[Link]:
@@ -99,7 +99,7 @@ def _wifi(given: _Given) -> list[Link]:
     ]
 
 
-# --- Li et al. 2009: ocean fibre and campus -----------------------------------------------------------------
+# --- Wu 2007: ocean fibre and campus -----------------------------------------------------------------
 
 
 def _bdp(size: ParamValue, rate: str, rtt_ms: int) -> str:
@@ -217,9 +217,9 @@ def _count(given: _Given, name: str) -> int:
     return value
 
 
-_HOME = "Armitage, CAIA Technical Report 110729A (2011)"
-_FAST = "Li et al., PFLDNeT (2009)"
-_PERTH = "Murray and Ong, Experimental Evaluation of Congestion Avoidance (2013)"
+_HOME = "CAIA Technical Report 110729A (2011)"
+_FAST = "Wu, Effects of Applying High Speed Congestion Control Algorithms in the Internet (2007)"
+_PERTH = "Murray and Ong, Experimental Evaluation of Congestion Avoidance"
 
 _AIR = (
     Option("rate", 54.0, "PHY rate in Mbit/s; chosen."),
