@@ -102,6 +102,8 @@ def test_unknown_engines_are_named(file: Path) -> None:
     assert "sim, live" in done.stderr
 
 
+# The child leaves at once, whatever threads there were.
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 @needs_live
 def test_without_root_it_is_refused_before_anything_is_made() -> None:
     reader, writer = os.pipe()
