@@ -64,6 +64,8 @@ app = typer.Typer(
 class _Shown(StrEnum):
     ALGORITHMS = "algorithms"
     STACKS = "stacks"
+    LINKS = "links"
+    PRESETS = "presets"
     QUEUES = "queues"
     APPS = "apps"
     METRICS = "metrics"
@@ -519,9 +521,23 @@ def _list(what: _Shown, as_json: bool) -> None:
         else:
             _print_rows(rows)
         return
+    if what is _Shown.PRESETS:
+        from tailback import presets
+
+        cards = [
+            {key: getattr(card, key) for key in ("name", "title", "source", "reported")}
+            | {"options": [vars(option) for option in card.options]}
+            for card in presets.CARDS
+        ]
+        if as_json:
+            _emit({"presets": cards})
+        else:
+            _print_rows([card | {"options": ", ".join(o["name"] for o in card["options"])} for card in cards])
+        return
     from tailback import _core
 
-    entries = json.loads(_core.registry())[what.value]
+    # A scenario's link names a medium; the registry calls the list by what is in it.
+    entries = json.loads(_core.registry())["media" if what is _Shown.LINKS else what.value]
     if as_json:
         _emit({what.value: entries})
     elif what is _Shown.STACKS:

@@ -483,3 +483,83 @@ fn stations_of_one_channel_must_agree() {
     let mut links = [build(&specs[0]), build(&specs[1])];
     assert_eq!(channel::build(&specs, &mut links, 1).unwrap_err().field, "links[1].medium.channel");
 }
+
+// -------------------------------------------------------------------------------- lateness, repetition
+
+/// Arrivals over each link of 600 packets pushed at fixed times, woken whenever asked or only at pushes.
+fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
+    let mut links: Vec<Link> =
+        specs.iter().enumerate().map(|(index, spec)| Link::build(spec, index, 7).unwrap()).collect();
+    let mut channels = channel::build(specs, &mut links, 7).unwrap();
+    let (mut book, mut fate) = (Notebook::default(), Fate::default());
+    let wake = |links: &mut [Link],
+                channels: &mut [Channel],
+                floor: Time,
+                until: Time,
+                book: &mut Notebook,
+                fate: &mut Fate| {
+        if let Some(channel) = channels.first_mut() {
+            while channel.next_wake(links) <= until && channel.next_wake(links) != Time::NEVER {
+                let at = channel.next_wake(links).max(floor);
+                channel.advance(links, at, fate, book);
+            }
+            return;
+        }
+        for (number, link) in links.iter_mut().enumerate() {
+            book.link = number as u32;
+            while link.next_wake() <= until && link.next_wake() != Time::NEVER {
+                link.advance(link.next_wake().max(floor), fate, book);
+            }
+        }
+    };
+    let mut last = Time::ZERO;
+    for slot in 0..600u32 {
+        // Bursts of five, from each in turn, of sizes that differ.
+        let at = Time::from_us(u64::from(slot / 5) * 4_321);
+        last = at;
+        let (link, bytes) = (slot % specs.len() as u32, 40 + 364 * (slot % 5));
+        if !is_late {
+            wake(&mut links, &mut channels, Time::ZERO, at, &mut book, &mut fate);
+        }
+        match channels.first_mut() {
+            Some(channel) => channel.push(&mut links, link, packet(slot, bytes), at, &mut fate, &mut book),
+            None => links[link as usize].push(packet(slot, bytes), at, &mut fate, &mut book),
+        }
+    }
+    wake(&mut links, &mut channels, last, Time::NEVER, &mut book, &mut fate);
+    let of = |link| {
+        book.arrivals.iter().filter(move |(.., over)| *over == link).map(|(due, slot, _)| (*due, *slot))
+    };
+    (0..specs.len() as u32).map(|link| of(link).collect()).collect()
+}
+
+#[test]
+fn late_wakes_change_no_fate_on_any_medium() {
+    for which in ["adsl", "hsdpa", "dch", "wifi", "homeplug"] {
+        let params: &[(&str, Value)] = match which {
+            "wifi" => &[("frame_error", number(0.2)), ("rate_control", name("arf"))],
+            "hsdpa" => &[("bler", number(0.3))],
+            _ => &[],
+        };
+        let specs: Vec<LinkSpec> = (0..3)
+            .map(|station| {
+                let mut medium = medium(which, params);
+                if matches!(which, "wifi" | "homeplug") {
+                    medium.as_mut().unwrap().channel = Some("air".into());
+                }
+                let delay_ps = Duration::from_ms(3).as_ps();
+                LinkSpec {
+                    name: format!("l{station}"),
+                    from: format!("s{station}"),
+                    medium,
+                    delay_ps,
+                    ..link(None)
+                }
+            })
+            .collect();
+        let prompt = offered(&specs, false);
+        assert!(prompt.iter().map(Vec::len).sum::<usize>() > 590, "{which}");
+        assert_eq!(prompt, offered(&specs, true), "{which}");
+        assert_eq!(prompt, offered(&specs, false), "{which} twice");
+    }
+}
