@@ -74,6 +74,7 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
         "arrived": 1000.0,
         "backlog_mean_bytes": 5e4,
         "cpu_s": 0.2,
+        "jain": 0.5,
     }
     slow = ours | {"cpu_s": 2.0, "delay_p50_ms": 50.0, "delay_p95_ms": 90.0}
     peers = {case.key: {"tailback": ours, "ns-2.35": slow, "ns-3.44": "no C++ compiler"} for case in program.CASES}
@@ -84,7 +85,7 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
         "sweep": dict.fromkeys(("runs", "run_ms", "overhead_ms", "cores", "efficiency", "stored_bytes_per_run"), 1.0),
     }
     text = program.page(measured, peers)
-    assert "| a | ns-2.35 | 0.4 | 10 × | 926.7 | 1.000 | 50.0 | 50.0 | 90.0 |" in text
+    assert "| a | ns-2.35 | 0.4 | 10 × | 926.7 | 0.50 | 1.000 | 50.0 | 50.0 | 90.0 |" in text
     assert "| e | ns-3.44 | no C++ compiler |" in text
     assert "| a | four | 2.50 | 5.0 | 30 | 100 |" in text
     assert "not in this engine yet" in text

@@ -137,8 +137,13 @@ int main(int argc, char** argv) {
     Simulator::Run();
 
     uint64_t received = 0;
-    for (const auto& sink : sinks) received += sink->GetTotalRx();
-    std::cout << "{\"data_packets\": " << received / 1448;
+    double squares = 0;
+    for (const auto& sink : sinks) {
+        received += sink->GetTotalRx();
+        squares += double(sink->GetTotalRx()) * double(sink->GetTotalRx());
+    }
+    std::cout << "{\"data_packets\": " << received / 1448
+              << ", \"jain\": " << double(received) * double(received) / (flows * squares);
     if (observe) {
         // Dropped at the tail never was enqueued; CoDel's drops at the head were.
         const uint64_t arrived = watch.arrived + (limit ? watch.dropped : 0);

@@ -69,8 +69,14 @@ proc quantile {values q} {
 proc finish {} {
     global ns senders delays observe monitor integral duration
     set acked 0
-    foreach tcp $senders { incr acked [expr {int([$tcp set ack_]) + 1}] }
-    set out "\"data_packets\": $acked"
+    set squares 0.0
+    foreach tcp $senders {
+        set mine [expr {int([$tcp set ack_]) + 1}]
+        incr acked $mine
+        set squares [expr {$squares + double($mine) * $mine}]
+    }
+    set jain [expr {double($acked) * $acked / ([llength $senders] * $squares)}]
+    set out "\"data_packets\": $acked, \"jain\": $jain"
     if {$observe} {
         # The sum is up to the last change of the queue.
         append out ", \"dropped\": [$monitor set pdrops_], \"arrived\": [$monitor set parrivals_]"

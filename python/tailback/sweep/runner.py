@@ -310,6 +310,7 @@ class _Job:
     key: str
     run: str
     scenario: Scenario
+    toml: str
     tables: bool
 
 
@@ -426,20 +427,26 @@ class _Run:
         except (ScenarioError, ValueError, TypeError) as error:
             told = json.dumps([self.sweep.base.to_toml(), state.values, seed], default=str)
             key = run_key("cannot be resolved", hashlib.sha256(told.encode()).hexdigest())
-            self._settle(_Job(state, seed, key, key, self.sweep.base, False), None, f"ScenarioError: {error}", 0.0)
+            self._settle(
+                _Job(state, seed, key, key, self.sweep.base, self.sweep.base.to_toml(), False),
+                None,
+                f"ScenarioError: {error}",
+                0.0,
+            )
             return False
         run = run_key(text)
         key = run_key(text, self._digest)
-        job = _Job(state, seed, key, run, scenario, self.sweep.keep_tables)
+        job = _Job(state, seed, key, run, scenario, "", self.sweep.keep_tables)
         known = self._known.get(key)
         if known is not None and (not job.tables or self.store.tables_folder(run).exists()):
             self.out.reused += 1
             self._note(job, known)
             return False
+        job.toml = scenario.to_toml()
         self._number += 1
         self._jobs[self._number] = job
         tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
-        self.crew.submit(Task(self._number, text, scenario.to_toml(), engine_fingerprint(), tables))
+        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables))
         return True
 
     # -- taking in
@@ -465,7 +472,7 @@ class _Run:
             "wall_s": wall_s,
             "finished": time.time(),
             "tables": job.tables and error is None,
-            "scenario": job.scenario.to_toml(),
+            "scenario": job.toml,
             **_columns(job.state.values),
             **_in_base_units(job.state.values),
             **(values or {}),
