@@ -39,6 +39,8 @@ class Param:
     choices: tuple[str, ...]
     #: One sentence.
     doc: str
+    #: How another parameter decides the default, if one does.
+    depends: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def _card(row: dict[str, Any]) -> Card:
             max=p.get("max"),
             choices=tuple(p.get("choices") or ()),
             doc=p.get("doc") or "",
+            depends=p.get("depends"),
         )
         for p in row.get("params", ())
     )

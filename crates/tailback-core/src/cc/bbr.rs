@@ -13,6 +13,9 @@
 //! Live twin: Linux `bbr`.
 //!
 //! All of the state is boxed: a BBR flow keeps more than an ACK-clocked one, and reads most of it at each ACK.
+//!
+//! Cost: six times NewReno's an ACK. Each one is a sample of the path: it enters the maximum filter, and window and
+//! pacing rate follow from products and quotients of 128 bits, which no rate or RTT overflows.
 
 use super::parts::clock::span_us;
 use super::parts::maximum::WindowedMax;

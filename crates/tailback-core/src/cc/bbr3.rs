@@ -13,6 +13,8 @@
 //! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
 //!
 //! All of the state is boxed, as in `bbr`.
+//!
+//! Cost: five times NewReno's an ACK, for the reasons given for `bbr`.
 
 use super::parts::clock::span_us;
 use super::registry::Registered;
