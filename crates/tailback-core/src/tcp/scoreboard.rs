@@ -110,6 +110,8 @@ pub struct Scoreboard {
     lost_segments: u32,
     // Number of the highest SACKed segment, and the frontier below which holes were judged.
     highest_sacked: Option<u64>,
+    // The highest before the ACK in hand: what it reports itself is not out of order.
+    prior_highest: Option<u64>,
     frontier: u64,
     sacked_above_frontier: u32,
     delivered: Bytes,
@@ -140,6 +142,7 @@ impl Scoreboard {
             sacked_segments: 0,
             lost_segments: 0,
             highest_sacked: None,
+            prior_highest: None,
             frontier: 0,
             sacked_above_frontier: 0,
             delivered: 0,
@@ -280,6 +283,7 @@ impl Scoreboard {
     /// Take the cumulative acknowledgement and the SACK blocks of an ACK.
     pub fn on_ack(&mut self, ack: u64, blocks: &[Range], now: Time, rtt_min: Duration) -> Delivery {
         let mut delivery = Delivery::default();
+        self.prior_highest = self.highest_sacked;
         for block in blocks {
             if block.end > ack && block.start >= self.una {
                 self.on_sack(*block, now, rtt_min, &mut delivery);
@@ -348,7 +352,7 @@ impl Scoreboard {
                 if delivery.rtt_sack.is_none() {
                     delivery.rtt_sack = Some(now.since(segment.sent));
                 }
-                delivery.reordering |= self.highest_sacked.is_some_and(|highest| number < highest);
+                delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
             }
             self.highest_sacked = self.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
@@ -381,7 +385,7 @@ impl Scoreboard {
                     let rtt = now.since(segment.sent);
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
                     delivery.rtt_last = Some(rtt);
-                    delivery.reordering |= self.highest_sacked.is_some_and(|highest| number < highest);
+                    delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
                 } else {
                     delivery.acked_retransmission = true;
                 }
