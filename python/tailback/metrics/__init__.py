@@ -28,6 +28,7 @@ from .epochs import (
     typical_window,
 )
 from .fairness import friendliness, jain
+from .pairs import pair_up, synthetic_packet_pairs
 from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
 from .rates import drop_times, flow_loss_rate, goodput, loss_rate, throughput_series, utilisation
 from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
@@ -84,11 +85,13 @@ __all__ = [
     "names",
     "occupancy_distribution",
     "one_way_delay",
+    "pair_up",
     "reaction_times",
     "share_above",
     "siftr_series",
     "slowdowns_per_epoch",
     "smoothed_jitter",
+    "synthetic_packet_pairs",
     "throughput_series",
     "time_above",
     "typical_epochs",
