@@ -145,6 +145,24 @@ def test_hooks_are_called_when_their_time_comes():
     np.testing.assert_array_equal(result.column("polls", "cwnd"), builtin.column("polls", "cwnd"))
 
 
+def test_pauses_are_told():
+    pauses, restarts = [], []
+
+    class Patient(NewReno):
+        def on_resume(self, now_s, idle_s, app_limited, control):
+            pauses.append((idle_s, app_limited))
+
+        def on_idle_restart(self, now_s, idle_s, control):
+            restarts.append(idle_s)
+
+    asking = tb.flow("request-response", cc="patient", params={"think": 2000, "count": 3})
+    tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[asking], duration="10s"), algorithms={"patient": Patient})
+    # Two further requests and two further responses, two seconds apart.
+    assert len(pauses) == 4
+    assert all(2.0 < idle_s < 2.1 and app_limited for idle_s, app_limited in pauses)
+    assert restarts == [idle_s for idle_s, _ in pauses]
+
+
 def test_a_wish_for_a_reduction_is_granted():
     class Shy(NewReno):
         def on_ack(self, ack, control):

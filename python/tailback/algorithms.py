@@ -31,8 +31,9 @@ class Algorithm(Protocol):
     """What a congestion control has. One instance is made for each connection.
 
     Optional hooks: `on_established(now_s, srtt_s, control)`, `on_phase(change, control)`, `on_undo(now_s, control)`,
-    `on_idle_restart(now_s, idle_s, control)`, `internals() -> dict[str, float]` for the instrument of that name, and
-    an attribute `owns_window = True` if the stack must never reduce `cwnd` itself.
+    `on_resume(now_s, idle_s, app_limited, control)`, `on_idle_restart(now_s, idle_s, control)`,
+    `internals() -> dict[str, float]` for the instrument of that name, and an attribute `owns_window = True` if the
+    stack must never reduce `cwnd` itself.
     """
 
     def on_ack(self, ack: Ack, control: Control) -> object:

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use tailback_core::cc::registry::{Algorithm, build, cards};
-use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Signal};
+use tailback_core::cc::{
+    Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Resume, Signal,
+};
 use tailback_core::params::{Card, Kind, ParamSpec};
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Duration, Rate, Time};
@@ -163,7 +165,11 @@ impl Model {
     fn idle(&mut self, idle: Duration) {
         self.now += idle;
         self.snd_una = self.snd_nxt;
-        self.algorithm.on_idle_restart(self.now, idle, &mut self.control);
+        let resume = Resume { now: self.now, idle, app_limited: idle.as_ms() % 2 == 0 };
+        self.algorithm.on_resume(&resume, &mut self.control);
+        if idle > Duration::from_secs(1) && !self.algorithm.owns_window() {
+            self.algorithm.on_idle_restart(self.now, idle, &mut self.control);
+        }
         self.snd_nxt = self.snd_una + self.control.cwnd.min(1 << 30);
     }
 

@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tailback_core::cc::external::{External, Maker, Makers};
-use tailback_core::cc::{self, CongestionControl, Counting, Phase, PhaseChange, Signal};
+use tailback_core::cc::{self, CongestionControl, Counting, Phase, PhaseChange, Resume, Signal};
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
@@ -405,6 +405,7 @@ impl PyMaker {
             on_established: optional("on_established")?,
             on_phase: optional("on_phase")?,
             on_undo: optional("on_undo")?,
+            on_resume: optional("on_resume")?,
             on_idle_restart: optional("on_idle_restart")?,
             internals: optional("internals")?,
         })
@@ -435,6 +436,7 @@ struct Own {
     on_established: Option<Py<PyAny>>,
     on_phase: Option<Py<PyAny>>,
     on_undo: Option<Py<PyAny>>,
+    on_resume: Option<Py<PyAny>>,
     on_idle_restart: Option<Py<PyAny>>,
     internals: Option<Py<PyAny>>,
 }
@@ -498,6 +500,14 @@ impl CongestionControl for Own {
         let Some(hook) = &self.on_undo else { return };
         let outcome = self.lend(control, |py, control| hook.call1(py, (now.as_secs_f64(), control)));
         self.demand("on_undo", outcome);
+    }
+
+    fn on_resume(&mut self, resume: &Resume, control: &mut cc::Control) {
+        let Some(hook) = &self.on_resume else { return };
+        let (now, idle) = (resume.now.as_secs_f64(), resume.idle.as_secs_f64());
+        let outcome =
+            self.lend(control, |py, control| hook.call1(py, (now, idle, resume.app_limited, control)));
+        self.demand("on_resume", outcome);
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Duration, control: &mut cc::Control) {

@@ -20,7 +20,7 @@
 use super::parts::clock::span_us;
 use super::parts::maximum::WindowedMax;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -224,7 +224,11 @@ impl CongestionControl for Bbr {
         state.policer.reset();
     }
 
-    fn on_idle_restart(&mut self, now: Time, _idle: Duration, control: &mut Control) {
+    fn on_resume(&mut self, resume: &Resume, control: &mut Control) {
+        if !resume.app_limited {
+            return;
+        }
+        let now = resume.now;
         let state = &mut *self.state;
         state.idle_restart = true;
         state.epoch_at = now;

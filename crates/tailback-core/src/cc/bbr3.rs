@@ -18,7 +18,7 @@
 
 use super::parts::clock::span_us;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -273,7 +273,11 @@ impl CongestionControl for Bbr3 {
         self.state.reset_full(0);
     }
 
-    fn on_idle_restart(&mut self, now: Time, _idle: Duration, control: &mut Control) {
+    fn on_resume(&mut self, resume: &Resume, control: &mut Control) {
+        if !resume.app_limited {
+            return;
+        }
+        let now = resume.now;
         let state = &mut *self.state;
         state.idle_restart = true;
         state.epoch_at = now;

@@ -21,7 +21,7 @@ use super::parts::decrease::landing;
 use super::parts::growth::{Fraction, Growth, credit};
 use super::parts::hystart::{Flavour, HyStart};
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::math;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
@@ -154,7 +154,8 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_idle_restart(&mut self, now: Time, idle: Duration, _control: &mut Control) {
+    fn on_resume(&mut self, resume: &Resume, _control: &mut Control) {
+        let (now, idle) = (resume.now, resume.idle);
         // The epoch must not run on while nothing is sent, or it ends in a burst (RFC 9438 section 4.2).
         match &mut self.law {
             Law::Linux(law) if law.is_current => {
@@ -718,7 +719,8 @@ mod tests {
             lab.round(&mut cubic);
             let start = kernel(&cubic).epoch_start.unwrap();
             lab.now += Duration::from_secs(8);
-            cubic.on_idle_restart(lab.now, Duration::from_secs(8), &mut lab.control);
+            let resume = Resume { now: lab.now, idle: Duration::from_secs(8), app_limited: true };
+            cubic.on_resume(&resume, &mut lab.control);
             let moved = kernel(&cubic).epoch_start.unwrap() - start;
             assert_eq!(moved, if variant == "linux" { 2000 } else { 0 });
         }

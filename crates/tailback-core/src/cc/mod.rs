@@ -210,6 +210,17 @@ pub struct PhaseChange {
     pub srtt: Duration,
 }
 
+/// Sending resumes with nothing in flight.
+#[derive(Clone, Copy, Debug)]
+pub struct Resume {
+    /// When.
+    pub now: Time,
+    /// Since the last segment was sent.
+    pub idle: Duration,
+    /// The application had nothing to send meanwhile; else the window or the pacing held the sender.
+    pub app_limited: bool,
+}
+
 /// A congestion control algorithm.
 pub trait CongestionControl {
     /// An ACK arrived (in every phase, also when it acknowledges nothing new but carries SACK news). Grow the
@@ -223,7 +234,9 @@ pub trait CongestionControl {
     fn on_phase(&mut self, _change: &PhaseChange, _control: &mut Control) {}
     /// The reduction turned out to be spurious and the stack restores cwnd and ssthresh.
     fn on_undo(&mut self, _now: Time, _control: &mut Control) {}
-    /// Sending resumes after `idle` without anything in flight.
+    /// Sending resumes with nothing in flight, after however short a pause (Linux CA_EVENT_TX_START).
+    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {}
+    /// The pause was longer than a timeout, and the stack lowered the window (Linux CA_EVENT_CWND_RESTART).
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {}
     /// The lowest window rate halving may reach, in bytes; `None`: ssthresh (Linux 2.6 `min_cwnd` hook).
     fn recovery_floor(&self, _control: &Control) -> Option<Bytes> {

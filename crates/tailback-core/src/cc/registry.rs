@@ -4,7 +4,7 @@
 //! tests every row inherits (`tests/registry.rs`).
 
 use super::external::External;
-use super::{Ack, Congestion, CongestionControl, Control, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, PhaseChange, Resume};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::{Bytes, Duration, Time};
@@ -100,6 +100,9 @@ impl CongestionControl for Algorithm {
     }
     fn on_undo(&mut self, now: Time, control: &mut Control) {
         each!(self, state => state.on_undo(now, control))
+    }
+    fn on_resume(&mut self, resume: &Resume, control: &mut Control) {
+        each!(self, state => state.on_resume(resume, control))
     }
     fn on_idle_restart(&mut self, now: Time, idle: Duration, control: &mut Control) {
         each!(self, state => state.on_idle_restart(now, idle, control))

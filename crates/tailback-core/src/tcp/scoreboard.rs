@@ -465,6 +465,11 @@ impl Scoreboard {
         self.app_limited_until = (self.delivered + self.in_flight()).max(1);
     }
 
+    /// What was sent last was sent by an application that had no more, and is not yet acknowledged, or only just.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+
     fn mark_lost(&mut self, number: u64) -> bool {
         let segment = &mut self.segments[(number - self.base) as usize];
         if segment.flags & SACKED != 0 {

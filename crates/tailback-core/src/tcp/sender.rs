@@ -21,7 +21,7 @@ mod window;
 use std::sync::Arc;
 
 use crate::cc::registry::Algorithm;
-use crate::cc::{Ack, CongestionControl, Control, Counting, Phase};
+use crate::cc::{Ack, CongestionControl, Control, Counting, Phase, Resume};
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Delivery, Scoreboard};
 use crate::tcp::segment::{Flags, Range, Segment};
@@ -612,6 +612,11 @@ impl Sender {
         self.board.push(self.snd_nxt, length as u32, is_fin, now);
         if is_first {
             self.arm_rto(now);
+            if range.start > 0 {
+                let idle = now.since(self.last_sent);
+                let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
+                self.algorithm.on_resume(&resume, &mut self.control);
+            }
         }
         Some(self.compose(Range { start: range.start, end: range.start + length }, is_fin, now))
     }
