@@ -249,15 +249,24 @@ def test_plot_and_report_write_files(tailback: Any, saved: Path, tmp_path: Path)
 
 
 def _command(*arguments: str | Path) -> subprocess.Popen[str]:
-    program = [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, arguments)]
+    # The line on standard error says that all imports are done: a signal then meets the command, not Python.
+    code = (
+        "import sys, tailback._core, tailback.run, tailback.result, tailback.progress; from tailback.cli import main; "
+        "print('ready', file=sys.stderr, flush=True) if '--tell' in sys.argv else None; "
+        "sys.argv = [a for a in sys.argv if a != '--tell']; main()"
+    )
+    program = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a Unix signal")
 def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
-    with _command("run", small, "--set", "duration=500h", "--set", "instruments.segments=[]", "--out", saved) as child:
-        time.sleep(2.5)
+    long = ("--set", "duration=500h", "--set", "instruments.segments=[]")
+    with _command("--tell", "run", small, *long, "--out", saved) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == "ready\n"
+        time.sleep(1.5)
         child.send_signal(signal.SIGINT)
         try:
             out, err = child.communicate(timeout=30)
