@@ -34,7 +34,8 @@ NewReno's.
 
 The late-comer never sees the path empty: its smallest RTT has the first flow's queue in it. LEDBAT and Vegas then
 take that queue for part of the path and stand in it, and Hybla and H-TCP grow as on a path that is longer than it is.
-BBR gives a flow what it has in flight, which is more for the long round trip.
+BBR gives a flow what it has in flight, which is more for the long round trip. (For Hybla and H-TCP this is our
+reading of the RTTs those flows saw; it was not tried in isolation.)
 
 | Algorithm | equal | unequal | used | an ACK |
 |---|---|---|---|---|
