@@ -2,8 +2,8 @@
 //!
 //! One sender serves every stack; the [`Stack`] says how. The order of work on an ACK is Linux's: scoreboard,
 //! RTT, loss detection, recovery state, then the algorithm, then the reduction step. This file keeps the state,
-//! takes ACKs and sends; its rooms are [`loss`] (what is lost), [`recovery`] (phases and reductions), [`undo`],
-//! [`timers`] and [`window`] (how much of it is used).
+//! takes ACKs and sends; its rooms are `loss` (what is lost), `recovery` (phases and reductions), `undo`,
+//! `timers` and `window` (how much of it is used).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
