@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..framework import Claim, Data, Measured, Summary
-from ..verdicts import AtLeast, AtMost, Within
+from ..verdicts import AtLeast, AtMost, Rule, Within
 from .grid import ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, QUEUES, TITLES, fair_key, key_of
 
 TIE = 0.02
@@ -169,11 +169,11 @@ def _claim(
     unit: str,
     definition: str,
     measure: Measure,
-    rule: object,
+    rule: Rule,
     figure: str,
 ) -> Claim:
     kind = "quantitative" if "-Q" in name else "qualitative"
-    return Claim(name, text, kind, paper, unit, definition, measure, rule, figure, where)  # type: ignore[arg-type]
+    return Claim(name, text, kind, paper, unit, definition, measure, rule, figure, where)
 
 
 CLAIMS = [
