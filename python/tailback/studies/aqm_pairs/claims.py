@@ -96,6 +96,8 @@ def codel_fairer(data: Data, seed: int) -> Measured | None:
     for algorithm in ALGORITHMS:
         for delay in FAIR_DELAYS_MS:
             codel, pfifo = (mean_jain(_ten(data, seed, algorithm, queue, delay)) for queue in ("codel", "pfifo"))
+            if np.isnan(codel - pfifo):
+                continue
             parts[f"{TITLES[algorithm]}, {delay} ms: CoDel − PFIFO"] = codel - pfifo
             facts.append(codel >= pfifo - 0.01)
     share = _share(facts)
@@ -108,6 +110,8 @@ def delay_unfair(data: Data, seed: int) -> Measured | None:
     for algorithm in ALGORITHMS:
         for queue in QUEUES:
             near, far = (mean_jain(_ten(data, seed, algorithm, queue, delay)) for delay in FAIR_DELAYS_MS)
+            if np.isnan(near - far):
+                continue
             parts[f"{TITLES[algorithm]} × {TITLES[queue]}: 5 − 30 ms"] = near - far
             facts.append(far < near)
     share = _share(facts)
