@@ -1,0 +1,54 @@
+"""The program itself, to which the other files of this folder add their commands."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+import typer.core
+
+from tailback.cli._common import Stopped
+from tailback.errors import Interrupted
+
+
+class _Group(typer.core.TyperGroup):
+    """The commands, with Ctrl-C handed on."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            kept = str(error) if isinstance(error, Interrupted) else "interrupted: earlier results are untouched"
+            raise Stopped(kept) from None
+
+
+app = typer.Typer(
+    name="tailback",
+    cls=_Group,
+    no_args_is_help=True,
+    add_completion=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help=(
+        "What TCP congestion control does to throughput, to queues, and to the people who share them.\n\n"
+        "Start with `tailback run scenarios/voip-and-bulk.toml`, then `tailback study --list`."
+    ),
+)
+
+
+def _version(shown: bool) -> None:
+    if shown:
+        import tailback
+
+        print(f"tailback {tailback.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass

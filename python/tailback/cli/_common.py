@@ -1,0 +1,107 @@
+"""What every command uses: output for people and for programs, and errors that end a command."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tailback.errors import TailbackError, nearest
+
+FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+
+class Stopped(TailbackError):
+    """Ctrl-C, in a form that passes through the command-line library, which would make it a bare exit."""
+
+
+class BadInput(TailbackError):
+    """Something the user asked for that cannot be: exit code 2."""
+
+
+class Told(TailbackError):
+    """A text for people that arrived as something else."""
+
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON object on standard output.")]
+
+
+ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="A folder that `tailback run --out` wrote.")]
+
+
+def console() -> Console:
+    # Piped output is for programs and files: no wrapping at a guessed width.
+    return Console() if sys.stdout.isatty() else Console(width=200, no_color=True)
+
+
+def say(text: str) -> None:
+    """A message for people: standard error."""
+    Console(stderr=True, soft_wrap=True, highlight=False).print(text)
+
+
+def emit(data: Any) -> None:
+    """The one JSON object on standard output."""
+    print(json.dumps(jsonable(data), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def jsonable(value: Any) -> Any:
+    """NaN and infinity have no JSON: null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [jsonable(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "item") and not isinstance(value, str | int):
+        return jsonable(value.item())
+    return value
+
+
+def print_rows(rows: Sequence[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for key in rows[0] if rows else ():
+        table.add_column(key, overflow="fold", no_wrap=key == "name")
+    for row in rows:
+        table.add_row(*(escape(str(value)) for value in row.values()))
+    console().print(table)
+
+
+def brief(value: Any) -> Any:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else value
+
+
+def unknown(what: str, name: str, names: Sequence[str]) -> str:
+    close = nearest(name, names)
+    hint = f' Did you mean "{close}"?' if close else ""
+    return f'there is no {what} "{name}".{hint} There are: {", ".join(names)}'
+
+
+def beside(folder: Path, ending: str) -> Path:
+    """A sibling of a result; "." has no name until it is spelt out."""
+    named = folder if folder.name else folder.absolute()
+    return named.with_name(named.name + ending)
+
+
+def described(result: Any) -> dict[str, Any]:
+    meta = {key: value for key, value in result.meta.items() if key != "internals_names"}
+    return {
+        "name": result.name,
+        "seed": result.seed,
+        "duration_s": result.duration_s,
+        "meta": meta,
+        "flows": result.flow_summary(),
+        "links": result.link_summary(),
+        "tables": {name: result.rows(name) for name in result.tables},
+    }

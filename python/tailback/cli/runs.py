@@ -1,0 +1,306 @@
+"""Run, check and compare scenarios and results; ask whether this machine can run live."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tailback.cli._app import app
+from tailback.cli._common import (
+    AsJson,
+    BadInput,
+    ResultFolder,
+    console,
+    described,
+    emit,
+    say,
+    unknown,
+)
+
+_Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
+]
+
+
+_Own = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME=PLACE",
+        help="A congestion control of your own, whose file is run: `--algorithm mine=mine.py:Mine`. May be repeated.",
+    ),
+]
+
+
+_Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
+
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
+
+
+def _setting(text: str) -> tuple[str, Any]:
+    """`path=value`; the value is TOML if it can be, else text."""
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise BadInput(f'--set {text}: this is no setting. Write a path and a value: --set dumbbell.rate="1mbit"')
+    try:
+        return path.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), value.strip()
+
+
+def _own(texts: Sequence[str] | None) -> dict[str, Any]:
+    """`name=place:Class`, each."""
+    from tailback.algorithms import load
+
+    named: dict[str, Any] = {}
+    for text in texts or ():
+        name, equals, place = text.partition("=")
+        if not equals or not name.strip():
+            raise BadInput(f"--algorithm {text}: write a name and a place: --algorithm mine=path/to/file.py:Class")
+        named[name.strip()] = load(place.strip())
+    return named
+
+
+def _read(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
+    from tailback.scenario import Scenario
+
+    changes = dict(_setting(text) for text in settings or ())
+    if seed is not None:
+        changes["seed"] = seed
+    scenario = Scenario.from_toml(file)
+    if not scenario.name:
+        changes.setdefault("name", file.stem)
+    return scenario.with_(changes) if changes else scenario
+
+
+@app.command()
+def run(
+    file: _File,
+    seed: _Seed = None,
+    settings: _Set = None,
+    algorithm: _Own = None,
+    out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
+    ] = "sim",
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario and show what happened.
+
+    For example:
+
+    - `tailback run scenarios/voip-and-bulk.toml`
+
+    - `tailback run scenarios/voip-and-bulk.toml --set flow.bulk.cc=htcp --set dumbbell.queue=0.25bdp`
+
+    - `tailback run scenarios/voip-and-bulk.toml --seed 7 --out results/seven --json`
+
+    - `sudo tailback run scenarios/voip-and-bulk.toml --engine sim,live --out results/both`
+
+    - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
+    """
+    import tailback
+    from tailback.result import demand_writable
+
+    scenario = _read(file, settings, seed)
+    if engine != "sim":
+        if algorithm:
+            raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
+        _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json)
+        return
+    if out is not None:
+        demand_writable(out)
+    result = tailback.run(scenario, progress=not as_json, algorithms=_own(algorithm))
+    # Names of files, not where they lie: a result may be given away.
+    words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    words += [
+        f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
+    ]
+    result.meta["command"] = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
+    saved = result.save(out) if out is not None else None
+    if as_json:
+        emit(described(result) | {"saved": None if out is None else out})
+        return
+    console().print(result)
+    if saved is not None:
+        say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
+
+
+def _engines(text: str) -> list[str]:
+    chosen = [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in ("sim", "live"):
+            raise BadInput(unknown("engine", name, ["sim", "live"]))
+    if len(set(chosen)) != len(chosen):
+        raise BadInput(f"--engine {text}: an engine is named twice")
+    return chosen
+
+
+def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list[str], as_json: bool) -> None:
+    """Run on the engines chosen; two are compared, and each is saved to a folder of its own below `out`."""
+    import tailback
+    from tailback import compare, live
+    from tailback.result import demand_writable
+
+    if "live" in chosen:
+        # Refused now rather than after a minute of simulating.
+        live.check(scenario)
+    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
+    for folder in folders.values():
+        if folder is not None:
+            demand_writable(folder)
+    results = {}
+    for name in chosen:
+        result = (live.run if name == "live" else tailback.run)(scenario, progress=not as_json)
+        result.meta["command"] = " ".join([*words, f"--engine {name}"])
+        results[name] = result
+        folder = folders[name]
+        if folder is not None:
+            result.save(folder)
+        for note in result.meta.get("notes", []) if name == "live" else []:
+            say(f"[bold]note:[/bold] {escape(note)}")
+    rows = compare.compare(*results.values()) if len(results) == 2 else []
+    figure = None
+    if rows and out is not None:
+        figure = out / "overlay.png"
+        first, second = results.values()
+        compare.overlay(first, second, (chosen[0], chosen[1])).savefig(figure, dpi=150)
+    if as_json:
+        described = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
+        if len(chosen) == 1:
+            emit(described[chosen[0]])
+        else:
+            emit({"engines": described, "differences": [row.as_dict() for row in rows], "figure": figure})
+        return
+    for name, result in results.items():
+        say(f"\n[bold]{name}[/bold]")
+        console().print(result)
+    if rows:
+        say("")
+        _print_differences(rows, (chosen[0], chosen[1]))
+    if out is not None:
+        say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
+
+
+def _print_differences(rows: Sequence[Any], labels: tuple[str, str]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for head, justify in (("metric", "left"), ("of", "left"), ("unit", "left")):
+        table.add_column(head, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for head in (*labels, "change"):
+        table.add_column(head, justify="right")
+
+    def number(value: float) -> str:
+        return "-" if math.isnan(value) else f"{value:.4g}"
+
+    for row in rows:
+        change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
+        table.add_row(row.metric, escape(row.of), row.unit, number(row.a), number(row.b), change)
+    console().print(table)
+
+
+@app.command()
+def compare(
+    a: Annotated[Path, typer.Argument(metavar="A", help="A result folder.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    out: Annotated[Path | None, typer.Option(help="Draw one over the other into this .png or .pdf file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two results: every metric of both, by how much they differ, and one figure over the other.
+
+    For example `tailback compare results/both/sim results/both/live --out overlay.png`
+    """
+    from tailback import compare as comparing
+    from tailback.result import open_result
+
+    first, second = open_result(a), open_result(b)
+    rows = comparing.compare(first, second)
+    if not rows:
+        raise BadInput("the two results share no flow and no link by name: there is nothing to compare")
+    labels = (a.name or str(a), b.name or str(b))
+    if out is not None:
+        comparing.overlay(first, second, labels).savefig(out, dpi=150)
+    if as_json:
+        emit({"a": a, "b": b, "differences": [row.as_dict() for row in rows], "figure": out})
+        return
+    _print_differences(rows, labels)
+    if out is not None:
+        say(f"figure: {escape(str(out))}")
+
+
+@app.command()
+def check(
+    file: _File, seed: _Seed = None, settings: _Set = None, algorithm: _Own = None, as_json: AsJson = False
+) -> None:
+    """Check a scenario without running it.
+
+    For example `tailback check scenarios/two-bottlenecks.toml`
+    """
+    from tailback.algorithms import factories
+
+    resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)))
+    if as_json:
+        emit({"resolved": resolved})
+    else:
+        say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
+
+
+@app.command()
+def show(result: ResultFolder, as_json: AsJson = False) -> None:
+    """Show a saved result: totals of every flow and link.
+
+    For example `tailback show results/seven`
+    """
+    from tailback.result import open_result
+
+    opened = open_result(result)
+    if as_json:
+        emit(described(opened))
+    else:
+        console().print(opened)
+
+
+@app.command()
+def doctor(
+    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed live runs have left.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Say what this machine can run live, and what to do about what it cannot.
+
+    For example:
+
+    - `sudo tailback doctor`
+
+    - `sudo tailback doctor --clean`
+    """
+    from tailback import live
+
+    if clean:
+        done = live.clean()
+        if as_json:
+            emit({"cleaned": done})
+        else:
+            say("\n".join(map(escape, done)) or "nothing was left")
+        return
+    found = live.doctor(seconds)
+    if as_json:
+        emit(found)
+        return
+    for row in found["checks"]:
+        mark = "[green]yes[/green]" if row["ok"] else "[bold red]no[/bold red] "
+        console().print(f"{mark}  {escape(row['name'])}: {escape(row['found'])}")
+        if row["remedy"]:
+            console().print(f"     for {escape(row['needed_for'])}: {escape(row['remedy'])}")
+    can = "can" if found["can_run_live"] else "cannot"
+    console().print(
+        f"This machine {can} run live. Congestion controls: {', '.join(found['congestion_controls']) or 'none'}"
+    )

@@ -1,0 +1,132 @@
+"""Studies, validation and benchmarks."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from tailback.cli._app import app
+from tailback.cli._common import (
+    BAD_INPUT,
+    AsJson,
+    BadInput,
+    brief,
+    console,
+    emit,
+    print_rows,
+    say,
+    unknown,
+)
+
+
+@app.command()
+def study(
+    name: Annotated[str | None, typer.Argument(help="Name of a study; `--list` shows them.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds a cell of the grid.")] = 5,
+    quick: Annotated[
+        bool, typer.Option("--quick/--full", help="A small part of the grid, to see that it works; or all of it.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for results, figures and report. Default: results/NAME.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Repeat a published study: its grid, its figures, and each of its claims with a verdict.
+
+    For example:
+
+    - `tailback study --list`
+
+    - `tailback study voip-latency --quick`
+
+    - `tailback study voip-latency --seeds 5 --out results/voip-latency --json`
+    """
+    studies = import_module("tailback.studies")
+    names: list[str] = studies.names()
+    if listed or name is None:
+        rows = [{"name": entry, "title": studies.get(entry).title} for entry in names]
+        if as_json:
+            emit({"studies": rows})
+        else:
+            print_rows(rows)
+        if name is None and not listed:
+            say("Name one of these: tailback study NAME")
+            raise typer.Exit(BAD_INPUT)
+        return
+    if name not in names:
+        raise BadInput(unknown("study", name, names))
+    folder = out or Path("results") / name
+    finished = studies.get(name).run(folder, seeds=seeds, quick=quick, progress=not as_json, workers=workers)
+    if as_json:
+        emit(finished.to_json())
+    else:
+        finished.print(console())
+
+
+@app.command()
+def validate(
+    out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path("docs/validation.md"),
+    ns2: Annotated[
+        bool, typer.Option("--ns2", help="Also run ns-2 anew; needs `ns` on the path (Debian: apt-get install ns2).")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare with a measured Linux kernel and with ns-2, and write the page that says how close.
+
+    For example `tailback validate --out validation.md`
+    """
+    found = import_module("tailback.validation").validate(out, with_ns2=ns2)
+    if as_json:
+        emit(found)
+        return
+    for truth in ("linux", "ns2"):
+        cases = found[truth]
+        missed = [case for case in cases if not all(each["met"] for each in case["judged"])]
+        names = ", ".join(dict.fromkeys(case["algorithm"] for case in missed)) or "none"
+        say(f"{truth}: {len(cases) - len(missed)} of {len(cases)} within every target; misses: {names}")
+    say(f"page: {escape(str(out))}")
+
+
+@app.command()
+def bench(
+    quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, half a minute.")] = False,
+    grid: Annotated[bool, typer.Option("--grid", help="Also time the whole grid of the voip-latency study.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast this machine simulates.
+
+    For example `tailback bench --quick --json`; side by side with ns-2 and ns-3: docs/performance.md
+    """
+    from tailback import bench as benchmark
+
+    measured = benchmark.run(quick=quick, grid=grid, told=(lambda _: None) if as_json else say)
+    if as_json:
+        emit(measured)
+        return
+    rows = [(name, found) for name, found in measured.items() if isinstance(found, dict) and "cpu_s" in found]
+    print_rows(
+        [
+            {
+                "name": name,
+                "scenario": found["title"],
+                "M packets / core s": f"{found['packets_per_core_s'] / 1e6:.2f}",
+                "M events / core s": f"{found['events_per_core_s'] / 1e6:.1f}",
+                "× real time": f"{found['simulated_s'] / found['cpu_s']:.0f}",
+                "peak MB": f"{found['peak_mb']:.0f}",
+            }
+            for name, found in rows
+        ]
+    )
+    for name in ("start_up_s", "bytes_per_flow", "sweep", "grid"):
+        if name in measured:
+            say(f"{name}: {_facts(measured[name])}")
+
+
+def _facts(value: Any) -> str:
+    return ", ".join(f"{key} {brief(item)}" for key, item in value.items()) if isinstance(value, dict) else brief(value)

@@ -1,0 +1,167 @@
+"""Sweeps, and the store of runs they fill."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from tailback.cli._app import app
+from tailback.cli._common import (
+    FAILED,
+    AsJson,
+    BadInput,
+    brief,
+    emit,
+    print_rows,
+    say,
+)
+
+_StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
+
+
+_KeyStart = Annotated[str, typer.Argument(metavar="KEY", help="A run's key, or its beginning.")]
+
+
+class _Keep(StrEnum):
+    SUMMARIES = "summaries"
+    TABLES = "tables"
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="GRID", help="A sweep in TOML; see docs/sweeps.md.")],
+    store: _StoreFolder = Path("results/store"),
+    on: Annotated[
+        str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
+    ] = None,
+    keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario at many points, with many seeds. A run that is in the store already is not run again.
+
+    A run that fails is recorded and the rest goes on; the exit code is then 1.
+
+    For example:
+
+    - `tailback sweep scenarios/grids/queue-length.toml`
+
+    - `tailback sweep scenarios/grids/queue-length.toml --on dask://cluster:8786 --store results/shared`
+    """
+    from dataclasses import replace
+
+    from tailback.sweep import read_sweep, sweep
+
+    wanted = read_sweep(file)
+    if keep is not None:
+        wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
+    done = sweep(wanted, store=store, on=on, workers=workers, progress=not as_json)
+    if as_json:
+        emit(done.to_json())
+    else:
+        say(
+            f"{escape(wanted.name)}: {len(wanted.design)} points, {done.run} runs in {done.wall_s:.1f} s, "
+            f"{done.reused} found in the store, {done.failed} failed"
+        )
+        for text, count in list(done.errors.items())[:5]:
+            say(f"  {count} × {escape(text)}")
+        say(f"store: {escape(str(store))}   ask it with: tailback results query 'SELECT …'")
+    if done.failed:
+        raise typer.Exit(FAILED)
+
+
+results = typer.Typer(no_args_is_help=True, help="Look at the runs that sweeps have kept.")
+
+
+app.add_typer(results, name="results")
+
+
+@results.command("ls")
+def results_ls(
+    store: _StoreFolder = Path("results/store"),
+    limit: Annotated[int, typer.Option(min=1, help="At most so many runs, the newest ones.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List runs, the newest last."""
+    from tailback.store import open_store
+
+    frame = open_store(store).frame()
+    keys = ("key", "status", "sweep", "point", "seed", "name", "wall_s", "error")
+    rows = [{key: row[key] for key in keys} for row in frame.tail(limit).to_dicts()]
+    if as_json:
+        emit({"store": store, "runs": len(frame), "shown": rows})
+        return
+    print_rows([{key: brief(value) for key, value in row.items()} for row in rows])
+    say(f"{len(frame)} runs in {escape(str(store))}" + (f", the last {limit} shown" if len(frame) > limit else ""))
+
+
+@results.command("show")
+def results_show(
+    key: _KeyStart,
+    store: _StoreFolder = Path("results/store"),
+    scenario: Annotated[bool, typer.Option("--scenario", help="Print the scenario, as TOML.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a run: what was measured, or the scenario to run it again."""
+    from tailback.store import open_store
+
+    row = open_store(store).find(key)
+    if scenario:
+        emit({"scenario": row["scenario"]}) if as_json else print(row["scenario"], end="")
+    elif as_json:
+        emit(row)
+    else:
+        print_rows([{"name": name, "value": brief(row[name])} for name in row if name != "scenario"])
+
+
+@results.command("query")
+def results_query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="The runs are the table `runs`.")],
+    store: _StoreFolder = Path("results/store"),
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the store in SQL; a column with a dot in its name needs double quotes.
+
+    For example `tailback results query 'SELECT "flow.bulk.cc", avg("voip.delay_p95_ms") FROM runs GROUP BY 1'`
+    """
+    from tailback.store import QueryError, open_store
+
+    try:
+        frame = open_store(store).query(sql)
+    except QueryError as error:
+        raise BadInput(str(error)) from None
+    if as_json:
+        emit({"rows": frame.to_dicts()})
+    elif as_csv:
+        print(frame.write_csv(), end="")
+    else:
+        print_rows([{key: brief(value) for key, value in row.items()} for row in frame.to_dicts()])
+
+
+@results.command("gc")
+def results_gc(
+    store: _StoreFolder = Path("results/store"),
+    other_engines: Annotated[
+        bool, typer.Option("--other-engines", help="Also remove the runs of every engine but this.")
+    ] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Also remove runs that failed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tidy up a store: one index file, no rows that newer ones replaced, no tables or leftovers without a row."""
+    from dataclasses import asdict
+
+    from tailback.store import open_store
+
+    done = open_store(store).gc(other_engines=other_engines, failed=failed, dry_run=dry_run)
+    if as_json:
+        emit(asdict(done) | {"dry_run": dry_run})
+    else:
+        verb = "would remove" if dry_run else "removed"
+        what = f"{done.rows} rows, {done.tables} sets of tables, {done.leftovers} leftovers"
+        say(f"{verb} {what}: {done.bytes / 1e6:.1f} MB")
