@@ -1,0 +1,170 @@
+//! What an acknowledgement delivers: the cumulative one, and SACK blocks.
+
+use super::rate::RateWork;
+use super::{APP_LIMITED, DELIVERED, Delivery, FIN, LOST, RETRANSMITTED, Rack, SACKED, Scoreboard, Sent};
+use crate::tcp::segment::Range;
+use crate::time::{Duration, Time};
+
+impl Scoreboard {
+    /// Take the cumulative acknowledgement and the SACK blocks of an ACK.
+    pub fn on_ack(&mut self, ack: u64, blocks: &[Range], now: Time, rtt_min: Duration) -> Delivery {
+        let mut delivery = Delivery::default();
+        self.prior_highest = self.highest_sacked;
+        for block in blocks {
+            if block.end > ack && block.start >= self.una {
+                self.on_sack(*block, now, rtt_min, &mut delivery);
+            }
+        }
+        if ack > self.una {
+            self.advance(ack, now, rtt_min, &mut delivery);
+        }
+        self.delivered += delivery.delivered_bytes;
+        if delivery.delivered_segments > 0 {
+            self.delivered_time = now;
+            if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
+                self.app_limited_until = 0;
+            }
+        }
+        delivery
+    }
+
+    fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+        // Only what the known ranges leave uncovered is news.
+        let first = self.known.partition_point(|known| known.end < block.start);
+        let last = self.known.partition_point(|known| known.start <= block.end);
+        if last == first + 1 && self.known[first].start <= block.start && block.end <= self.known[first].end {
+            return;
+        }
+        let mut at = block.start;
+        let mut merged = block;
+        for index in first..last {
+            let known = self.known[index];
+            if known.start > at {
+                self.sack_span(Range { start: at, end: known.start }, now, rtt_min, delivery);
+            }
+            at = at.max(known.end);
+            merged.start = merged.start.min(known.start);
+            merged.end = merged.end.max(known.end);
+        }
+        if at < block.end {
+            self.sack_span(Range { start: at, end: block.end }, now, rtt_min, delivery);
+        }
+        if first == last {
+            self.known.insert(first, merged);
+        } else {
+            self.known[first] = merged;
+            self.known.drain(first + 1..last);
+        }
+    }
+
+    fn sack_span(&mut self, span: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+        let mut index = self.segments.partition_point(|segment| segment.end <= span.start);
+        while index < self.segments.len() && self.segments[index].end <= span.end {
+            let number = self.base + index as u64;
+            let segment = self.segments[index];
+            index += 1;
+            if segment.flags & SACKED != 0 || segment.end - u64::from(segment.len) < span.start {
+                continue;
+            }
+            self.leave(number, &segment);
+            let held = &mut self.segments[index - 1];
+            held.flags = (held.flags & (APP_LIMITED | FIN)) | SACKED | DELIVERED;
+            self.sacked += u64::from(segment.len);
+            self.sacked_segments += 1;
+            if number >= self.frontier {
+                self.sacked_above_frontier += 1;
+            }
+            if segment.transmissions == 1 {
+                if delivery.rtt_sack.is_none() {
+                    delivery.rtt_sack = Some(now.since(segment.sent));
+                }
+                delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
+            }
+            self.highest_sacked = self.highest_sacked.max(Some(number));
+            delivery.sacked_segments += 1;
+            if segment.flags & DELIVERED == 0 {
+                self.deliver(&segment, now, rtt_min, delivery);
+            }
+        }
+    }
+
+    fn advance(&mut self, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+        while let Some(segment) = self.segments.front().copied() {
+            if segment.end > ack {
+                break;
+            }
+            let number = self.base;
+            self.leave(number, &segment);
+            self.segments.pop_front();
+            self.base += 1;
+            self.out -= u64::from(segment.len);
+            delivery.acked_segments += 1;
+            if segment.flags & SACKED != 0 {
+                self.sacked -= u64::from(segment.len);
+                self.sacked_segments -= 1;
+                if number >= self.frontier {
+                    self.sacked_above_frontier -= 1;
+                }
+            } else {
+                if segment.transmissions == 1 {
+                    // Karn's rule: only segments sent once give a sample.
+                    let rtt = now.since(segment.sent);
+                    delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
+                    delivery.rtt_last = Some(rtt);
+                    delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
+                } else {
+                    delivery.acked_retransmission = true;
+                }
+                if segment.flags & DELIVERED == 0 {
+                    self.deliver(&segment, now, rtt_min, delivery);
+                }
+            }
+        }
+        self.una = ack;
+        self.frontier = self.frontier.max(self.base);
+        if self.highest_sacked.is_some_and(|highest| highest < self.base) {
+            self.highest_sacked = None;
+        }
+        if !self.known.is_empty() {
+            let gone = self.known.partition_point(|known| known.end <= ack);
+            self.known.drain(..gone);
+        }
+        while self.by_time.front().is_some_and(|(number, _)| *number < self.base) {
+            self.by_time.pop_front();
+        }
+    }
+
+    /// The segment no longer counts as lost or retransmitted.
+    fn leave(&mut self, number: u64, segment: &Sent) {
+        if segment.flags & LOST != 0 {
+            self.lost -= u64::from(segment.len);
+            self.lost_segments -= 1;
+            self.to_repair.remove(&number);
+        }
+        if segment.flags & RETRANSMITTED != 0 {
+            self.retransmitted -= u64::from(segment.len);
+        }
+    }
+
+    fn deliver(&mut self, segment: &Sent, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+        delivery.delivered_segments += 1;
+        delivery.delivered_bytes += u64::from(segment.len);
+        let rtt = now.since(segment.sent);
+        // RFC 8985 section 6.2 step 2: a retransmission answered faster than any RTT was answered by the
+        // original's ACK.
+        let is_spurious = segment.transmissions > 1 && rtt < rtt_min;
+        if !is_spurious && (segment.sent, segment.end) > (self.rack.sent, self.rack.end) {
+            self.rack = Rack { sent: segment.sent, end: segment.end, rtt };
+        }
+        if !self.work.any || segment.delivered > self.work.prior_delivered {
+            self.work = RateWork {
+                prior_delivered: segment.delivered,
+                prior_time: segment.delivered_time,
+                send_elapsed: segment.sent.since(segment.first_sent),
+                app_limited: segment.flags & APP_LIMITED != 0,
+                any: true,
+            };
+            self.first_sent = segment.sent;
+        }
+    }
+}

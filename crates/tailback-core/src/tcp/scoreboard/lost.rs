@@ -1,0 +1,190 @@
+//! What is taken for lost, by whichever rule the stack has.
+
+use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use crate::time::{Duration, Time};
+
+impl Scoreboard {
+    fn mark_lost(&mut self, number: u64) -> bool {
+        let segment = &mut self.segments[(number - self.base) as usize];
+        if segment.flags & SACKED != 0 {
+            return false;
+        }
+        let len = u64::from(segment.len);
+        let was_lost = segment.flags & LOST != 0;
+        let was_retransmitted = segment.flags & RETRANSMITTED != 0;
+        if was_lost && !was_retransmitted {
+            return false;
+        }
+        segment.flags = (segment.flags | LOST) & !RETRANSMITTED;
+        if was_retransmitted {
+            self.retransmitted -= len;
+        }
+        if !was_lost {
+            self.lost += len;
+            self.lost_segments += 1;
+        }
+        self.to_repair.insert(number);
+        true
+    }
+
+    /// The head of the queue is lost (NewReno: entry, and each partial ACK). Returns segments newly lost.
+    pub fn mark_head(&mut self) -> u32 {
+        if self.segments.is_empty() {
+            return 0;
+        }
+        u32::from(self.mark_lost(self.base))
+    }
+
+    /// Every hole below the highest SACKed segment is lost, unless retransmitted already (FreeBSD).
+    pub fn mark_holes(&mut self) -> u32 {
+        self.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
+    }
+
+    fn mark_fresh_below(&mut self, until: u64) -> u32 {
+        let mut marked = 0;
+        while self.frontier < until {
+            let number = self.frontier;
+            let flags = self.segments[(number - self.base) as usize].flags;
+            if flags & SACKED != 0 {
+                self.sacked_above_frontier -= 1;
+            } else if flags & (LOST | RETRANSMITTED) == 0 {
+                marked += u32::from(self.mark_lost(number));
+            }
+            self.frontier += 1;
+        }
+        marked
+    }
+
+    /// FACK: whatever lies more than `threshold` segments below the highest SACKed one is lost; a
+    /// retransmission is lost once something `threshold` segments above what was highest then is SACKed.
+    pub fn mark_by_fack(&mut self, threshold: u32, mss: u32) -> u32 {
+        let Some(highest) = self.highest_sacked else { return 0 };
+        let until = (highest + 1).saturating_sub(u64::from(threshold)).max(self.base);
+        let mut marked = self.mark_fresh_below(until);
+        if self.retransmitted > 0 {
+            let reach = self.segments[(highest - self.base) as usize].end;
+            let slack = u64::from(threshold) * u64::from(mss);
+            for number in self.base..highest {
+                let segment = &self.segments[(number - self.base) as usize];
+                if segment.flags & RETRANSMITTED != 0 && segment.high + slack <= reach {
+                    marked += u32::from(self.mark_lost(number));
+                }
+                if self.retransmitted == 0 {
+                    break;
+                }
+            }
+        }
+        marked
+    }
+
+    /// RFC 6675 `IsLost`: at least `threshold` SACKed segments lie above.
+    pub fn mark_by_sacked_above(&mut self, threshold: u32) -> u32 {
+        let mut marked = 0;
+        while self.sacked_above_frontier >= threshold {
+            let number = self.frontier;
+            let flags = self.segments[(number - self.base) as usize].flags;
+            if flags & SACKED != 0 {
+                if self.sacked_above_frontier == threshold {
+                    break;
+                }
+                self.sacked_above_frontier -= 1;
+            } else if flags & (LOST | RETRANSMITTED) == 0 {
+                marked += u32::from(self.mark_lost(number));
+            }
+            self.frontier += 1;
+        }
+        marked
+    }
+
+    /// RACK: whatever was sent before the most recently sent delivered segment, and longer ago than its RTT
+    /// plus `window`, is lost. Returns segments newly lost and when to look again (RFC 8985 section 6.2).
+    pub fn mark_by_rack(&mut self, now: Time, window: Duration) -> (u32, Option<Time>) {
+        let mut marked = 0;
+        if self.rack.sent == Time::ZERO && self.rack.end == 0 {
+            return (0, None);
+        }
+        while let Some(&(number, order)) = self.by_time.front() {
+            if number < self.base {
+                self.by_time.pop_front();
+                continue;
+            }
+            let segment = &self.segments[(number - self.base) as usize];
+            let is_stale = segment.order != order || segment.flags & SACKED != 0;
+            let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
+            if is_stale || is_waiting {
+                self.by_time.pop_front();
+                continue;
+            }
+            if (segment.sent, segment.end) >= (self.rack.sent, self.rack.end) {
+                return (marked, None);
+            }
+            let due = segment.sent + self.rack.rtt + window;
+            if due > now {
+                return (marked, Some(due));
+            }
+            self.by_time.pop_front();
+            marked += u32::from(self.mark_lost(number));
+        }
+        (marked, None)
+    }
+
+    /// Retransmission timeout: everything not SACKed is lost. `forget_sacks`: the receiver may have reneged.
+    pub fn mark_all(&mut self, forget_sacks: bool) -> u32 {
+        if forget_sacks {
+            for segment in &mut self.segments {
+                segment.flags &= !SACKED;
+            }
+            self.sacked = 0;
+            self.sacked_segments = 0;
+            self.known.clear();
+            self.highest_sacked = None;
+            self.sacked_above_frontier = 0;
+        }
+        let mut marked = 0;
+        for number in self.base..self.base + self.segments.len() as u64 {
+            marked += u32::from(self.mark_lost(number));
+        }
+        marked
+    }
+
+    /// Retransmission timeout with RACK: the head is lost, and whatever was sent longer ago than the RTT of the
+    /// latest delivery and was not SACKed (Linux `tcp_timeout_mark_lost`).
+    pub fn mark_stale(&mut self, now: Time) -> u32 {
+        let mut marked = 0;
+        for number in self.base..self.base + self.segments.len() as u64 {
+            let sent = self.segments[(number - self.base) as usize].sent;
+            if number == self.base || sent + self.rack.rtt <= now {
+                marked += u32::from(self.mark_lost(number));
+            }
+        }
+        marked
+    }
+
+    /// RFC 6675 NextSeg rule 3: the lowest segment below the highest SACKed one that is neither SACKed, nor
+    /// lost, nor retransmitted.
+    pub fn first_unrepaired_hole(&self) -> Option<u64> {
+        let highest = self.highest_sacked?;
+        (self.base..highest).find(|number| {
+            let segment = &self.segments[(number - self.base) as usize];
+            segment.flags & (SACKED | LOST | RETRANSMITTED) == 0 && segment.transmissions == 1
+        })
+    }
+
+    /// RFC 6675 NextSeg rule 4: the highest segment that is not SACKed.
+    pub fn highest_unsacked(&self) -> Option<u64> {
+        let unsacked = |segment: &Sent| segment.flags & (SACKED | LOST | RETRANSMITTED) == 0;
+        self.segments.iter().rposition(unsacked).map(|index| self.base + index as u64)
+    }
+
+    /// A reduction was undone: what is marked lost but not retransmitted is in flight after all.
+    pub fn unmark(&mut self) {
+        for segment in &mut self.segments {
+            if segment.flags & LOST != 0 {
+                segment.flags &= !LOST;
+                self.lost -= u64::from(segment.len);
+                self.lost_segments -= 1;
+            }
+        }
+        self.to_repair.clear();
+    }
+}

@@ -1,0 +1,54 @@
+//! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation section 3).
+
+use super::Scoreboard;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// The delivery-rate sample of an ACK.
+#[derive(Clone, Copy, Debug)]
+pub struct RateSample {
+    /// The rate.
+    pub rate: Rate,
+    /// `delivered` when the sampled segment left.
+    pub prior_delivered: Bytes,
+    /// Taken while the application limited the sender.
+    pub app_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateWork {
+    pub prior_delivered: Bytes,
+    pub prior_time: Time,
+    pub send_elapsed: Duration,
+    pub app_limited: bool,
+    pub any: bool,
+}
+
+impl Scoreboard {
+    /// The delivery-rate sample of the ACK just taken (draft-cheng section 3.3).
+    pub fn rate_sample(&mut self, now: Time, rtt_min: Duration) -> Option<RateSample> {
+        if !std::mem::take(&mut self.work.any) {
+            return None;
+        }
+        let work = self.work;
+        let interval = work.send_elapsed.max(now.since(work.prior_time));
+        // An interval shorter than the minimum RTT would overestimate.
+        if interval.is_zero() || (rtt_min != Duration::MAX && interval < rtt_min) {
+            return None;
+        }
+        Some(RateSample {
+            rate: Rate::from_bytes_over(self.delivered - work.prior_delivered, interval),
+            prior_delivered: work.prior_delivered,
+            app_limited: work.app_limited,
+        })
+    }
+
+    /// The application had nothing more to send while the window had room.
+    pub fn on_app_limited(&mut self) {
+        self.app_limited_until = (self.delivered + self.in_flight()).max(1);
+    }
+
+    /// What was sent last was sent by an application that had no more, and is not yet acknowledged, or only just.
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > 0
+    }
+}

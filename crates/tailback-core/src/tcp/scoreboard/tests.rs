@@ -1,0 +1,119 @@
+//! The scoreboard against its own segments, under any order of deeds.
+
+use super::*;
+use proptest::prelude::*;
+
+const MSS: u64 = 1000;
+
+#[derive(Clone, Debug)]
+enum Deed {
+    Send(u8),
+    Ack(u8),
+    // First segment above the head and length.
+    Sack(u8, u8),
+    Repair(u8),
+    Head,
+    Holes,
+    Fack,
+    SackedAbove,
+    Rack,
+    Probe,
+    Rescue,
+    Timeout(bool),
+    Stale,
+    Undo,
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        6 => (1u8..12).prop_map(Deed::Send),
+        4 => (1u8..6).prop_map(Deed::Ack),
+        6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Deed::Sack(at, length)),
+        6 => (1u8..4).prop_map(Deed::Repair),
+        1 => Just(Deed::Head),
+        1 => Just(Deed::Holes),
+        2 => Just(Deed::Fack),
+        2 => Just(Deed::SackedAbove),
+        3 => Just(Deed::Rack),
+        1 => Just(Deed::Probe),
+        1 => Just(Deed::Rescue),
+        1 => any::<bool>().prop_map(Deed::Timeout),
+        1 => Just(Deed::Stale),
+        1 => Just(Deed::Undo),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn the_counters_agree_with_the_segments(deeds in prop::collection::vec(deed(), 0..300)) {
+        let mut board = Scoreboard::new(true);
+        let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
+        for deed in deeds {
+            now += Duration::from_ms(7);
+            match deed {
+                Deed::Send(count) => for _ in 0..count {
+                    nxt += MSS;
+                    board.push(nxt, MSS as u32, false, now);
+                },
+                Deed::Ack(count) => {
+                    una = (una + u64::from(count) * MSS).min(nxt);
+                    let before = board.delivered();
+                    let delivery = board.on_ack(una, &[], now, Duration::from_ms(7));
+                    prop_assert_eq!(board.delivered() - before, delivery.delivered_bytes);
+                }
+                Deed::Sack(at, length) => {
+                    let start = una + u64::from(at) * MSS;
+                    let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
+                    if block.start < block.end {
+                        board.on_ack(una, &[block], now, Duration::from_ms(7));
+                    }
+                }
+                Deed::Repair(count) => for _ in 0..count {
+                    if let Some((range, _)) = board.next_repair() {
+                        prop_assert!(una <= range.start && range.end <= nxt);
+                        board.on_repaired(now, nxt);
+                    }
+                },
+                Deed::Head => drop(board.mark_head()),
+                Deed::Holes => drop(board.mark_holes()),
+                Deed::Fack => drop(board.mark_by_fack(3, MSS as u32)),
+                Deed::SackedAbove => drop(board.mark_by_sacked_above(3)),
+                Deed::Rack => drop(board.mark_by_rack(now, Duration::from_ms(2))),
+                Deed::Probe => board.on_probe(now, nxt),
+                Deed::Rescue => {
+                    let number = board.first_unrepaired_hole().or_else(|| board.highest_unsacked());
+                    if let Some(number) = number {
+                        board.on_rescued(number, now, nxt);
+                    }
+                }
+                Deed::Timeout(forget) => {
+                    board.mark_all(forget);
+                    prop_assert_eq!(board.in_flight(), 0);
+                }
+                Deed::Stale => drop(board.mark_stale(now)),
+                Deed::Undo => board.unmark(),
+            }
+            board.assert_consistent();
+            prop_assert_eq!(board.outstanding(), nxt - una);
+            // Every segment is in flight at most twice: the original and its latest retransmission.
+            prop_assert!(board.in_flight() <= 2 * board.outstanding());
+            prop_assert!(board.delivered() <= nxt);
+            prop_assert!(board.delivered() >= una, "what is acknowledged was delivered");
+        }
+    }
+}
+
+#[test]
+fn pipe_is_that_of_rfc6675_by_hand() {
+    // Ten in flight, the first lost, three SACKed: 10 - 3 - 1, and + 1 for the retransmission.
+    let mut board = Scoreboard::new(false);
+    for number in 1..=10 {
+        board.push(number * MSS, MSS as u32, false, Time::ZERO);
+    }
+    let now = Time::from_ms(100);
+    board.on_ack(0, &[Range { start: MSS, end: 4 * MSS }], now, Duration::MAX);
+    assert_eq!(board.mark_by_sacked_above(3), 1);
+    assert_eq!(board.in_flight(), 6 * MSS);
+    board.on_repaired(now, 10 * MSS);
+    assert_eq!(board.in_flight(), 7 * MSS);
+}
