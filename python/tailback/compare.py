@@ -6,19 +6,23 @@ It does not matter where they come from: two seeds, two algorithms, the simulato
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tailback import metrics
+from tailback.metrics import Rows
+from tailback.metrics.rows import Floats
+from tailback.plots.recipes import POINTS, Curve
+from tailback.plots.style import BLUE, FULL_WIDTH, VERMILLION, house_style, new_figure
 from tailback.result import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Difference", "compare", "overlay"]
+__all__ = ["Difference", "Panel", "compare", "overlay", "panels"]
 
 
 @dataclass(frozen=True)
@@ -131,57 +135,119 @@ def compare(a: Result, b: Result) -> list[Difference]:
     return [row for row in out if not (math.isnan(row.a) and math.isnan(row.b))]
 
 
-def overlay(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> Figure:
-    """Window, backlog and delay of both results, one colour each, on common axes."""
-    from matplotlib import pyplot as plt
+# --- Drawn over one another ---------------------------------------------------------------------------------------
 
-    panels: list[tuple[str, str, Callable[[Result], list[tuple[Any, Any]]]]] = [
-        ("congestion window", "kB", _windows),
-        ("backlog at the bottleneck", "kB", _backlog),
+#: One colour a result; the flows of a result differ by their dashes.
+COLOURS = (BLUE, VERMILLION)
+_STYLES = ("-", "--", ":")
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One quantity of both results over time: its name, its unit, and the curves."""
+
+    title: str
+    unit: str
+    curves: list[Curve]
+
+
+_Series = Callable[[Result], list[tuple[str, Floats, Floats]]]
+
+
+def panels(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> list[Panel]:
+    """Window, backlog, throughput and delay of both results; what neither recorded is left out."""
+    wanted: list[tuple[str, str, _Series]] = [
+        ("cwnd", "segments", _windows),
+        ("queue", "kB", _backlog),
+        ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),
     ]
-    figure, axes = plt.subplots(len(panels), 1, sharex=True, figsize=(8.0, 7.5), layout="constrained")
-    for axis, (title, unit, series) in zip(axes, panels, strict=True):
-        for result, label, colour in zip((a, b), labels, ("#0072b2", "#d55e00"), strict=True):
-            for number, (times, values) in enumerate(series(result)):
-                # Drawing every packet of a long run takes minutes and shows no more.
-                step = max(1, len(times) // 20_000)
-                shown = label if number == 0 else None
-                axis.plot(times[::step], values[::step], color=colour, linewidth=0.8, alpha=0.8, label=shown)
-        axis.set_title(title, loc="left", fontsize=10)
-        axis.set_ylabel(unit)
-        if axis.lines:
-            axis.legend(loc="upper right", fontsize=8)
-    axes[-1].set_xlabel("time (s)")
-    plt.close(figure)
+    out = []
+    for title, unit, series in wanted:
+        curves = []
+        for result, label, colour in zip((a, b), labels, COLOURS, strict=True):
+            found = series(result)
+            for number, (flow, times, values) in enumerate(found):
+                name = label if len(found) == 1 else f"{label}: {flow}"
+                curves.append(Curve(name, times, values, colour, _STYLES[number % len(_STYLES)]))
+        if curves:
+            out.append(Panel(title, unit, curves))
+    return out
+
+
+def overlay(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> Figure:
+    """Both results on common axes, one colour each: what each recorded of window, queue, throughput and delay."""
+    drawn = panels(a, b, labels)
+    if not drawn:
+        raise metrics.MissingRows("polls", "polls, queue_polls and packets")
+    with house_style():
+        figure, grid = new_figure(len(drawn), width=FULL_WIDTH, height=1.75 * len(drawn), sharex=True)
+        axes = [row[0] for row in grid]
+        for axis, panel in zip(axes, drawn, strict=True):
+            for curve in panel.curves:
+                axis.plot(
+                    curve.x, curve.y, color=curve.colour, linestyle=curve.style, lw=0.9, alpha=0.85, label=curve.label
+                )
+            axis.set_title(panel.title)
+            axis.set_ylabel(panel.unit)
+            axis.set_ylim(bottom=0)
+            axis.legend(loc="upper right", ncols=2)
+        axes[-1].set_xlabel("time (s)")
     return figure
 
 
-def _windows(result: Result) -> list[tuple[Any, Any]]:
-    if "polls" not in result:
-        return []
-    rows = result.numpy("polls")
+def _thin(series: tuple[Floats, Floats], scale: float) -> tuple[Floats, Floats]:
+    # Drawing every packet of a long run takes minutes and shows no more.
+    times, values = metrics.decimate(*series, POINTS)
+    return times, values * scale
+
+
+def _each(
+    result: Result, flows: Iterable[int], series: Callable[[Rows, int], tuple[Floats, Floats]]
+) -> list[tuple[str, Floats, Floats]]:
+    rows = Rows.of(result)
     out = []
-    for flow in np.unique(rows["flow"]):
-        mine = rows["flow"] == flow
-        out.append((rows["t_s"][mine], rows["cwnd"][mine] / 1e3))
+    for flow in flows:
+        try:
+            times, values = series(rows, flow)
+        except metrics.MissingRows:
+            continue
+        if len(times):
+            out.append((rows.flow_names[flow], times, values))
     return out
 
 
-def _backlog(result: Result) -> list[tuple[Any, Any]]:
-    if "queue_polls" not in result:
-        return []
-    rows = result.where_link("queue_polls", result.bottleneck)
-    return [(rows["t_s"], rows["backlog_bytes"] / 1e3)]
+def _windows(result: Result) -> list[tuple[str, Floats, Floats]]:
+    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
+        return _thin(metrics.cwnd_series(rows, flow), 1.0 / rows.mss(flow))
+
+    return _each(result, Rows.of(result).tcp_flows, series)
 
 
-def _delays(result: Result) -> list[tuple[Any, Any]]:
-    if "packets" not in result:
+def _backlog(result: Result) -> list[tuple[str, Floats, Floats]]:
+    rows = Rows.of(result)
+    try:
+        times, values = _thin(metrics.backlog_series(rows), 1e-3)
+    except (metrics.MissingRows, ValueError):
+        # Nobody watched, or there is no bottleneck.
         return []
-    out = []
-    for name in result.flow_names:
-        # Of datagrams only: a transfer's own packets would bury them.
-        if result.flow_spec(name).get("tcp") is None:
-            times, delays = metrics.one_way_delay(result, name)
-            out.append((times, delays * 1e3))
-    return out
+    return [(rows.link_names[rows.bottleneck], times, values)] if len(times) else []
+
+
+def _throughput(result: Result) -> list[tuple[str, Floats, Floats]]:
+    # Some sixty bins, none so short that single round trips show.
+    bin_s = min(1.0, max(0.1, result.duration_s / 60))
+
+    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
+        times, rates = metrics.throughput_series(rows, flow, bin_s)
+        return times + bin_s / 2, rates / 1e6
+
+    return _each(result, Rows.of(result).tcp_flows, series)
+
+
+def _delays(result: Result) -> list[tuple[str, Floats, Floats]]:
+    # Of datagrams only: a transfer's own packets would bury them.
+    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
+        return _thin(metrics.one_way_delay(rows, flow), 1e3)
+
+    return _each(result, Rows.of(result).udp_flows, series)

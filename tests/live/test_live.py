@@ -133,16 +133,18 @@ def test_both_engines_make_results_that_can_be_compared(file: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert set(answer["engines"]) == {"sim", "live"}
-    assert (out / "overlay.png").stat().st_size > 10_000
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "sim and live over one another" in page
+    assert "How punctual the live run was" in page
     rows = {(row["metric"], row["of"]): row for row in answer["differences"]}
     # A machine too busy to keep time says so; then its figures need not agree.
     if tb.open_result(out / "live").meta["fit"]:
         assert abs(rows["goodput", "bulk"]["change"]) < 0.2
     assert rows["packets sent", "call"]["a"] == rows["packets sent", "call"]["b"] == 150
-    again = run("compare", out / "sim", out / "live", "--json", "--out", tmp_path / "again.png")
+    again = run("compare", out / "sim", out / "live", "--json", "--out", tmp_path / "again.html")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["differences"] == answer["differences"]
-    assert (tmp_path / "again.png").exists()
+    assert "over one another" in (tmp_path / "again.html").read_text(encoding="utf-8")
 
 
 @needs_live

@@ -169,17 +169,19 @@ def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list
         for note in result.meta.get("notes", []) if name == "live" else []:
             say(f"[bold]note:[/bold] {escape(note)}")
     rows = compare.compare(*results.values()) if len(results) == 2 else []
-    figure = None
-    if rows and out is not None:
-        figure = out / "overlay.png"
-        first, second = results.values()
-        compare.overlay(first, second, (chosen[0], chosen[1])).savefig(figure, dpi=150)
+    page = None
+    if rows:
+        from tailback.report.comparison import write_comparison
+
+        # Two engines are run to be compared: the page is wanted even if the results are not kept.
+        page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
+        write_comparison(*results.values(), page, (chosen[0], chosen[1]))
     if as_json:
         described = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
             emit(described[chosen[0]])
         else:
-            emit({"engines": described, "differences": [row.as_dict() for row in rows], "figure": figure})
+            emit({"engines": described, "differences": [row.as_dict() for row in rows], "report": page})
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
@@ -189,6 +191,8 @@ def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list
         _print_differences(rows, (chosen[0], chosen[1]))
     if out is not None:
         say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
+    if page is not None:
+        say(f"report of both: {escape(str(page))}")
 
 
 def _print_differences(rows: Sequence[Any], labels: tuple[str, str]) -> None:
@@ -211,12 +215,18 @@ def _print_differences(rows: Sequence[Any], labels: tuple[str, str]) -> None:
 def compare(
     a: Annotated[Path, typer.Argument(metavar="A", help="A result folder.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
-    out: Annotated[Path | None, typer.Option(help="Draw one over the other into this .png or .pdf file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="A report (.html), or only the figure of one over the other (.png, .pdf, .svg).")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two results: every metric of both, by how much they differ, and one figure over the other.
+    """Compare two results: every metric of both, by how much they differ, and one drawn over the other.
 
-    For example `tailback compare results/both/sim results/both/live --out overlay.png`
+    For example:
+
+    - `tailback compare results/both/sim results/both/live`
+
+    - `tailback compare results/one results/other --out both.html`
     """
     from tailback import compare as comparing
     from tailback.result import open_result
@@ -227,13 +237,26 @@ def compare(
         raise BadInput("the two results share no flow and no link by name: there is nothing to compare")
     labels = (a.name or str(a), b.name or str(b))
     if out is not None:
-        comparing.overlay(first, second, labels).savefig(out, dpi=150)
+        _write_comparison(first, second, out, labels)
     if as_json:
-        emit({"a": a, "b": b, "differences": [row.as_dict() for row in rows], "figure": out})
+        emit({"a": a, "b": b, "differences": [row.as_dict() for row in rows], "out": out})
         return
     _print_differences(rows, labels)
     if out is not None:
-        say(f"figure: {escape(str(out))}")
+        say(f"written: {escape(str(out))}")
+
+
+def _write_comparison(first: Any, second: Any, out: Path, labels: tuple[str, str]) -> None:
+    from tailback import compare as comparing
+    from tailback import plots
+    from tailback.report.comparison import write_comparison
+
+    if out.suffix == ".html":
+        write_comparison(first, second, out, labels)
+    elif out.suffix in (".png", ".pdf", ".svg"):
+        plots.save(comparing.overlay(first, second, labels), out)
+    else:
+        raise BadInput(f"--out {out}: the ending tells what to write. Use .html, .png, .pdf or .svg.")
 
 
 @app.command()

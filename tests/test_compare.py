@@ -1,0 +1,84 @@
+"""Two results side by side: the differences, the pictures, the page."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tailback as tb
+from tailback import cli, compare
+from tailback.report.comparison import comparison
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[tb.Result, tb.Result]:
+    def run(queue: str) -> tb.Result:
+        return tb.run(
+            tb.dumbbell(
+                name="pair",
+                rate="10mbit",
+                rtt="40ms",
+                queue=queue,
+                flows=[tb.bulk("reno", name="bulk"), tb.voip(name="call")],
+                duration="6s",
+                instruments={"polls": ["bulk"], "packets": ["call"], "queue_polls": ["bottleneck"]},
+            )
+        )
+
+    return run("1bdp"), run("0.25bdp")
+
+
+def test_a_longer_queue_shows_in_the_call(pair: tuple[tb.Result, tb.Result]) -> None:
+    rows = {(row.metric, row.of): row for row in compare.compare(*pair)}
+    assert rows["delay, median", "call"].change < -0.1
+    assert rows["goodput", "bulk"].a > 7
+    assert not math.isnan(rows["goodput", "bulk"].change)
+
+
+def test_the_panels_hold_both_results(pair: tuple[tb.Result, tb.Result]) -> None:
+    panels = compare.panels(*pair, labels=("long", "short"))
+    assert [panel.title for panel in panels] == ["cwnd", "queue", "throughput", "one-way delay"]
+    for panel in panels:
+        assert [curve.label for curve in panel.curves] == ["long", "short"]
+        assert len({curve.colour for curve in panel.curves}) == 2
+    queue = panels[1].curves
+    assert queue[0].y.max() > 2 * queue[1].y.max()
+    # The middle of a bin stands for it; what the panels say is what goodput says.
+    rates = panels[2].curves[0].y
+    assert rates.mean() == pytest.approx(tb.metrics.goodput(pair[0], "bulk") / 1e6, rel=0.05)
+
+
+def test_without_series_there_is_a_table_and_no_picture() -> None:
+    bare = tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="2s"))
+    assert compare.panels(bare, bare) == []
+    with pytest.raises(tb.metrics.MissingRows):
+        compare.overlay(bare, bare)
+    assert "Differences" in comparison(bare, bare)
+
+
+def test_the_page_has_both_scenarios_if_they_differ(pair: tuple[tb.Result, tb.Result]) -> None:
+    page = html.unescape(comparison(*pair, labels=("long", "short")))
+    assert "Scenario of long (TOML)" in page
+    assert "Scenario of short (TOML)" in page
+    assert "long and short over one another" in page
+    # A simulated run has no lateness to tell of.
+    assert "How punctual" not in page
+    assert "Scenario of" not in comparison(pair[0], pair[0])
+
+
+def test_the_command_writes_what_the_ending_says(pair: tuple[tb.Result, tb.Result], tmp_path: Path) -> None:
+    folders = [str(result.save(tmp_path / name)) for result, name in zip(pair, ("long", "short"), strict=True)]
+    for name in ("both.html", "both.png", "both.pdf"):
+        done = CliRunner().invoke(cli.app, ["compare", *folders, "--out", str(tmp_path / name), "--json"])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout)["out"].endswith(name)
+        assert (tmp_path / name).stat().st_size > 10_000
+    done = CliRunner().invoke(cli.app, ["compare", *folders, "--out", str(tmp_path / "both.doc")])
+    assert done.exit_code != 0
+    assert "ending" in str(done.exception)
+    assert not (tmp_path / "both.doc").exists()
