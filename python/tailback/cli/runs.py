@@ -175,7 +175,8 @@ def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list
 
         # Two engines are run to be compared: the page is wanted even if the results are not kept.
         page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
-        write_comparison(*results.values(), page, (chosen[0], chosen[1]))
+        first, second = results.values()
+        write_comparison(first, second, page, (chosen[0], chosen[1]))
     if as_json:
         described = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
