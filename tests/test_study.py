@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,23 @@ def test_a_cancelled_study_keeps_what_it_has(tmp_path):
 
 def test_quick_runs_one_seed_of_fewer_cells(tmp_path):
     assert tiny().run(tmp_path, seeds=5, quick=True, progress=False).cells_run == 1
+
+
+def test_full_runs_the_papers_scale_where_there_is_one(tmp_path):
+    assert tiny().run(tmp_path / "one", seeds=1, full=True, progress=False).cells_run == 2
+    small = dataclasses.replace(tiny(), full_grid=lambda: [*tiny().grid(True)])
+    result = small.run(tmp_path / "two", seeds=2, full=True, progress=False)
+    assert result.cells_run == 2
+    assert result.meta["command"] == "tailback study tiny --full --seeds 2"
+
+
+def test_a_study_has_its_own_number_of_seeds(tmp_path):
+    assert dataclasses.replace(tiny(), seeds=2).run(tmp_path, progress=False).cells_run == 4
+
+
+def test_quick_and_full_together_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="not both"):
+        tiny().run(tmp_path, quick=True, full=True, progress=False)
 
 
 def test_no_seed_is_refused(tmp_path):

@@ -27,10 +27,15 @@ from tailback.cli._common import (
 def study(
     name: Annotated[str | None, typer.Argument(help="Name of a study; `--list` shows them.")] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the studies.")] = False,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds a cell of the grid.")] = 5,
-    quick: Annotated[
-        bool, typer.Option("--quick/--full", help="A small part of the grid, to see that it works; or all of it.")
-    ] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Seeds a cell of the grid. Default: the study's.")] = None,
+    scale: Annotated[
+        bool | None,
+        typer.Option(
+            "--quick/--full",
+            help="A small part of the grid, to see that it works; or all of it at the paper's scale. "
+            "Default: all of it, at a smaller scale if the paper's takes hours.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for results, figures and report. Default: results/NAME.")
     ] = None,
@@ -62,7 +67,9 @@ def study(
     if name not in names:
         raise BadInput(unknown("study", name, names))
     folder = out or Path("results") / name
-    finished = studies.get(name).run(folder, seeds=seeds, quick=quick, progress=not as_json, workers=workers)
+    finished = studies.get(name).run(
+        folder, seeds=seeds, quick=scale is True, full=scale is False, progress=not as_json, workers=workers
+    )
     if as_json:
         emit(finished.to_json())
     else:

@@ -261,13 +261,18 @@ class Study:
     tables: Callable[[Data], list[TableOut]]
     notes: Callable[[Data], list[str]] = lambda _: []
     explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
+    seeds: int = 5
+    """Seeds a cell unless told otherwise."""
+    full_grid: Callable[[], list[Cell]] | None = None
+    """The paper's own scale, if `grid` is smaller because that takes hours."""
 
     def run(
         self,
         out: Path,
         *,
-        seeds: int = 5,
+        seeds: int | None = None,
         quick: bool = False,
+        full: bool = False,
         progress: bool = True,
         cancel: Any = None,
         workers: int | None = None,
@@ -279,9 +284,11 @@ class Study:
         out
             Folder of the study; finished cells found there are used again.
         seeds
-            How many seeds each cell is run with: 1, 2, … `seeds`.
+            How many seeds each cell is run with: 1, 2, … `seeds`; `None`: the study's own number.
         quick
             Only the cells that most figures need, with one seed; claims without data say so.
+        full
+            The paper's own scale, where the study's usual one is smaller.
         progress
             Show a progress bar (on a terminal).
         cancel
@@ -289,13 +296,17 @@ class Study:
         workers
             Threads; `None`: one a core.
         """
+        seeds = self.seeds if seeds is None else seeds
         if seeds < 1:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
+        if quick and full:
+            raise ValueError("a study runs either quick or full, not both")
         began = time.perf_counter()
         out = Path(out)
         # Before the first run, not after the last: can anything be written there?
         write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
-        cells = {cell.key: cell for cell in self.grid(quick)}
+        made = self.full_grid() if full and self.full_grid else self.grid(quick)
+        cells = {cell.key: cell for cell in made}
         numbers = tuple(range(1, (1 if quick else seeds) + 1))
         store = Store(out / "cells", f"{self.name}/{self.revision}")
         summaries: dict[tuple[str, int], Summary] = {}
@@ -314,7 +325,8 @@ class Study:
         reused = len(summaries)
         grid_wall = self._run_missing(out, missing, numbers[0], store, summaries, progress, cancel, workers)
         data = Data(cells, summaries, numbers, out)
-        return self._finish(data, began, grid_wall, len(missing), reused, quick, progress)
+        mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
+        return self._finish(data, began, grid_wall, len(missing), reused, mode, progress)
 
     def _run_missing(
         self,
@@ -353,7 +365,7 @@ class Study:
         return time.perf_counter() - began
 
     def _finish(
-        self, data: Data, began: float, grid_wall: float, ran: int, reused: int, quick: bool, progress: bool
+        self, data: Data, began: float, grid_wall: float, ran: int, reused: int, mode: str, progress: bool
     ) -> StudyResult:
         from tailback import report
 
@@ -370,7 +382,7 @@ class Study:
             meta={
                 "engine": engine_fingerprint(),
                 "seeds": list(data.seeds),
-                "quick": quick,
+                "quick": "--quick" in mode,
                 "cells": len(data.cells),
                 "grid_wall_s": round(grid_wall, 2),
                 "grid_runs": ran,
@@ -378,7 +390,7 @@ class Study:
                 "platform": platform.platform(),
                 "cores": os.cpu_count(),
                 "notes": self.notes(data),
-                "command": f"tailback study {self.name}" + (" --quick" if quick else f" --seeds {len(data.seeds)}"),
+                "command": f"tailback study {self.name}{mode}",
             },
             wall_s=0.0,
             simulated_s=sum(data.cells[key].scenario.duration.seconds for key, _ in data.summaries),
