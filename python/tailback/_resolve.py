@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from tailback import registry, traces
 from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.errors import Problem, ScenarioError, TailbackError, UnitError, nearest
-from tailback.scenario import Flow, Link, Medium, Named, ParamValue, Queue, Scenario, Step, Wire
+from tailback.scenario import Flow, Link, Medium, Named, Queue, Scenario, Step, Wire
+from tailback.scenario._fields import ParamValue
 from tailback.units import Bytes, Duration, Rate, Size, to_unit
 
 __all__ = ["link_names", "resolve", "unresolve"]

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tailback.errors import Problem, ScenarioError, nearest
-from tailback.scenario import Flow, Instruments, Link, ParamValue, Randomness, Scenario, flow, link
+from tailback.scenario import Flow, Instruments, Link, Randomness, Scenario, flow, link
+from tailback.scenario._fields import ParamValue
 from tailback.units import Rate, Size
 
 __all__ = ["CARDS", "Option", "PresetCard", "card", "expand", "names", "scenario"]
