@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+from .answers import echo_rtts, karn_rtts, response_time_quantiles, response_times, unanswered
 from .delay import base_delay, delay_quantiles, induced_delay, jitter, one_way_delay, smoothed_jitter
-from .distribution import cdf, decimate, distribution_distance, share_above
+from .distribution import cdf, decimate, distribution_distance, interquartile_range, share_above, truncated_mean
 from .epochs import (
     MERGE_RTTS,
     Epochs,
@@ -27,12 +28,20 @@ from .epochs import (
     typical_epochs,
     typical_window,
 )
-from .fairness import friendliness, jain
+from .fairness import convergence_time, friendliness, jain, jain_series
 from .pairs import pair_up, synthetic_packet_pairs
 from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
-from .rates import drop_times, flow_loss_rate, goodput, loss_rate, throughput_series, utilisation
+from .rates import drop_times, flow_loss_rate, goodput, loss_rate, tcpstat_series, throughput_series, utilisation
 from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
 from .rows import MissingRows, Rows
+from .voice import (
+    VoiceQuality,
+    burst_ratio,
+    delay_impairment,
+    loss_impairment,
+    mean_opinion_score,
+    voice_quality,
+)
 from .windows import (
     cwnd_series,
     dominant_period,
@@ -51,21 +60,26 @@ __all__ = [
     "MissingRows",
     "Rows",
     "UnknownMetric",
+    "VoiceQuality",
     "Window",
     "backlog_series",
     "backoff_factors",
     "base_delay",
+    "burst_ratio",
     "catalogue",
     "cdf",
     "congestion_events",
+    "convergence_time",
     "cwnd_series",
     "decimate",
     "delay_against_backlog",
+    "delay_impairment",
     "delay_quantiles",
     "delay_slope",
     "distribution_distance",
     "dominant_period",
     "drop_times",
+    "echo_rtts",
     "epoch_minimum_backlog",
     "epoch_statistics",
     "epochs",
@@ -76,27 +90,38 @@ __all__ = [
     "goodput",
     "growth_per_rtt",
     "induced_delay",
+    "interquartile_range",
     "jain",
+    "jain_series",
     "jitter",
+    "karn_rtts",
     "loaded_rtt_s",
+    "loss_impairment",
     "loss_rate",
     "markdown",
+    "mean_opinion_score",
     "metric",
     "names",
     "occupancy_distribution",
     "one_way_delay",
     "pair_up",
     "reaction_times",
+    "response_time_quantiles",
+    "response_times",
     "share_above",
     "siftr_series",
     "slowdowns_per_epoch",
     "smoothed_jitter",
     "synthetic_packet_pairs",
+    "tcpstat_series",
     "throughput_series",
     "time_above",
+    "truncated_mean",
     "typical_epochs",
     "typical_window",
+    "unanswered",
     "utilisation",
+    "voice_quality",
     "web100_series",
     "window_queue_correlation",
 ]

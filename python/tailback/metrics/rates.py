@@ -114,3 +114,25 @@ def drop_times(result: Any, link: int | str | None = None, flow: int | str | Non
     if flow is not None:
         dropped &= np.asarray(table["flow"]) == rows.flow(flow)
     return np.compress(dropped, floats(table["t_s"]))
+
+
+@metric(title="Throughput as tcpstat counts", unit="s, bit/s", source="tcpstat(1) %b; CAIA-TR-110729A section III-A")
+def tcpstat_series(
+    result: Any, flow: int | str, bin_s: float = 5.0, start_s: float = 0.0, end_s: float | None = None
+) -> tuple[Floats, Floats]:
+    """8·ΣL/T of every packet that arrived, headers and repetitions included, in each whole bin of `bin_s` seconds.
+
+    tcpstat's own interval is 5 s. Bins begin at `start_s`; what does not fill one is left out.
+    """
+    rows = Rows.of(result)
+    packets = rows.of_flow("packets", flow)
+    end = rows.duration_s if end_s is None else end_s
+    edges = np.arange(start_s, end + 1e-9, bin_s)
+    if len(edges) < 2:
+        return np.zeros(0), np.zeros(0)
+    arrived = ~np.isnan(floats(packets["received_s"]))
+    times, sizes = floats(packets["received_s"])[arrived], floats(packets["bytes"])[arrived]
+    # The last edge belongs to the bin after it, as every other one does; `histogram` would close it.
+    inside = times < edges[-1]
+    total, _ = np.histogram(times[inside], bins=edges, weights=sizes[inside])
+    return edges[:-1], 8.0 * total.astype(np.float64) / bin_s
