@@ -24,6 +24,8 @@ _MTU = 1500
 _LOSSES = ("bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss")
 # Media that stations contend for: the ways there and back of a duplex link are one channel.
 _SHARED = frozenset({"wifi", "homeplug"})
+# Both the medium of a tunnel's links and the application of the connection that carries their packets.
+_TUNNEL = "tunnel"
 _Row = TypeVar("_Row", registry.Card, registry.Stack)
 _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz")
 
@@ -166,16 +168,21 @@ class _Resolver:
         if not sound:
             return [], []
         access = [hop.name for hop in self.hops].index(f"{self.names[index]}.access") if flow.access_delay else None
-        there = self._route(flow.route, f"{place}.route", from_, to, "data")
-        back = self._route(flow.back_route, f"{place}.back_route", to, from_, "acknowledgements")
+        # A tunnel's own connection stays outside tunnels unless it says otherwise.
+        closed = _TUNNEL if flow.app == _TUNNEL else None
+        there = self._route(flow.route, f"{place}.route", from_, to, "data", closed)
+        back = self._route(flow.back_route, f"{place}.back_route", to, from_, "acknowledgements", closed)
         if access is not None:
             return [access, *there], [*back, access + 1]
         return there, back
 
-    def _route(self, given: Sequence[str] | None, place: str, from_: str, to: str, what: str) -> list[int]:
+    def _route(
+        self, given: Sequence[str] | None, place: str, from_: str, to: str, what: str, closed: str | None = None
+    ) -> list[int]:
+        """The links from one node to another; those of the medium `closed` only if they are `given`."""
         names = [hop.name for hop in self.hops]
         if given is None:
-            found = _fewest_hops(self.hops, from_, to)
+            found = _fewest_hops(self.hops, from_, to, closed)
             if found is None:
                 end = "from" if what == "acknowledgements" else "to"
                 self.problem(
@@ -270,6 +277,11 @@ class _Resolver:
         out: dict[str, Any] = {"name": medium.name, "params": params}
         if medium.channel is not None or medium.name in _SHARED:
             out["channel"] = medium.channel or hop.channel
+        if medium.flow is not None:
+            if medium.flow not in self.names:
+                problem = f"there is no flow {medium.flow}"
+                self.problem(f"{place}.flow", problem, _choices(medium.flow, self.names), value=medium.flow)
+            out["flow"] = medium.flow
         return out
 
     def _trace(self, hop: _Hop, trace: str | Sequence[int]) -> list[int]:
@@ -608,14 +620,16 @@ def link_names(scenario: Scenario) -> list[str]:
     return [hop.name for hop in _hops(scenario.expanded)]
 
 
-def _fewest_hops(hops: Sequence[_Hop], from_: str, to: str) -> list[int] | None:
-    """Links from one node to another; on ties the link listed first."""
+def _fewest_hops(hops: Sequence[_Hop], from_: str, to: str, closed: str | None = None) -> list[int] | None:
+    """Links from one node to another, but none of the medium `closed`; on ties the link listed first."""
     ways: dict[str, list[int]] = {from_: []}
     frontier = [from_]
     while frontier and to not in ways:
         reached = []
         for node in frontier:
             for index, hop in enumerate(hops):
+                if hop.medium is not None and hop.medium.name == closed:
+                    continue
                 if hop.from_ == node and hop.to not in ways:
                     ways[hop.to] = [*ways[node], index]
                     reached.append(hop.to)
@@ -718,7 +732,10 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
                     **{key: wire.get(key) or None for key in _LOSSES},
                 ),
                 medium=(
-                    _named("name", medium["name"], medium) | lean(channel=medium.get("channel")) if medium else None
+                    _named("name", medium["name"], medium)
+                    | lean(channel=medium.get("channel"), flow=medium.get("flow"))
+                    if medium
+                    else None
                 ),
                 schedule=[
                     lean(

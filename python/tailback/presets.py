@@ -74,6 +74,25 @@ def _adsl1(given: _Given) -> list[Link]:
     ]  # fmt: skip
 
 
+def _adsl1_vtun(given: _Given) -> list[Link]:
+    inside = {"name": "tunnel", "flow": "vtun"}
+    return [
+        *_adsl1(given),
+        link("tunnel", "left", "right", queue=given["tun_queue"], medium=inside),
+        link("tunnel-back", "right", "left", queue=given["tun_queue"], medium=inside),
+    ]
+
+
+def _vtun(given: _Given) -> list[Flow]:
+    """The connection that carries everybody's packets, up before they come."""
+    return [
+        flow(
+            "tunnel", name="vtun", from_="left", to="right", mtu="1492B", cc=str(given["cc"]),
+            stack=str(given["stack"]), send_buffer=given["send_buffer"], receive_buffer="256KiB",
+        )
+    ]  # fmt: skip
+
+
 def _homeplug(given: _Given) -> list[Link]:
     shared: dict[str, Any] = {
         "name": "homeplug", "channel": "mains", "payload": given["payload"], "block_error": given["block_error"],
@@ -222,6 +241,13 @@ _HOME = "CAIA Technical Report 110729A (2011)"
 _FAST = "Wu, Effects of Applying High Speed Congestion Control Algorithms in the Internet (2007)"
 _PERTH = "Murray and Ong, Experimental Evaluation of Congestion Avoidance"
 
+_LINE = (
+    Option("down", "1536kbit", "Sync rate to the home."),
+    Option("up", "256kbit", "Sync rate from it; the paper prints 256KBps."),
+    Option("encapsulation", "pppoe-llc", "PPPoE, printed; LLC, chosen."),
+    Option("up_buffer", "32kB", "Queue of the modem, from the home; chosen."),
+)
+_PROVIDER = "One way between source and provider; chosen, with the interleaving, from the idle RTT."
 _AIR = (
     Option("rate", 54.0, "PHY rate in Mbit/s; chosen."),
     Option("frame_error", 0.0, "Probability that a full frame fails; chosen."),
@@ -230,16 +256,26 @@ _AIR = (
 
 CARDS: tuple[PresetCard, ...] = (
     PresetCard(
-        "adsl1", "ADSL1 home line, university to home", f"{_HOME}, section III-D",
+        "adsl1", "ADSL1 home line, university to home, without the paper's tunnel", f"{_HOME}, section III-D",
         "idle RTT 50 ms; loaded medians 492 (NewReno), 613 ms (CUBIC); 1.2 to 1.25 Mbit/s",
         (
-            Option("down", "1536kbit", "Sync rate to the home."),
-            Option("up", "256kbit", "Sync rate from it; the paper prints 256KBps."),
-            Option("encapsulation", "pppoe-llc", "PPPoE, printed; LLC, chosen."),
+            *_LINE,
+            Option("internet_delay", "10ms", _PROVIDER),
             Option("buffer", "104kB", "Queue towards the home; chosen from the loaded RTT."),
-            Option("up_buffer", "32kB", "Queue of the modem, from the home; chosen."),
-            Option("internet_delay", "10ms", "One way between source and provider; chosen with the interleaving."),
         ), _adsl1,
+    ),
+    PresetCard(
+        "adsl1-vtun", "ADSL1 home line, through a tunnel of IP over TCP", f"{_HOME}, section III-D",
+        "idle RTT 50 ms; loaded medians 492 (NewReno), 613 ms (CUBIC); 1.2 to 1.25 Mbit/s",
+        (
+            *_LINE,
+            Option("internet_delay", "9ms", _PROVIDER),
+            Option("buffer", "104kB", "Queue towards the home; chosen. The send buffer does not fill it."),
+            Option("tun_queue", "50packets", "Queue of the tunnel's interface: FreeBSD's ifq_maxlen."),
+            Option("send_buffer", "32KiB", "Of the outer connection: FreeBSD's sendspace; chosen from the loaded RTT."),
+            Option("cc", "reno", "Congestion control of the outer connection: NewReno, printed."),
+            Option("stack", "freebsd-9", "Its stack; chosen."),
+        ), _adsl1_vtun, _vtun,
     ),
     PresetCard(
         "homeplug", "HomePlug AV between two rooms", f"{_HOME}, section III-E",

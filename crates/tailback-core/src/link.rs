@@ -15,12 +15,14 @@
 //!
 //! A rate that changes, a recorded trace or a medium puts a [`Pacer`] in the serialiser's place. A medium that
 //! stations contend for gives the link a [`Outlet`] at a channel: then the channel, not the link, decides when its
-//! packets leave (`medium/channel.rs`).
+//! packets leave (`medium/channel.rs`). The packets of a [`Tunnel`] go into another flow's connection instead
+//! (`medium/tunnel.rs`).
 
 use std::collections::VecDeque;
 
 use crate::capacity::{Crossing, Pacer};
 use crate::medium::channel::Outlet;
+use crate::medium::tunnel::Tunnel;
 use crate::packet::Packet;
 use crate::queue::registry::{self, Place, Queue};
 use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline, refuse_too_small};
@@ -113,7 +115,7 @@ pub struct Link {
     clock: Clock,
     pub(crate) queue: Queue,
     /// The packet being transmitted.
-    serving: Option<Packet>,
+    pub(crate) serving: Option<Packet>,
     /// When the serialiser next does something: finishes, or may find a shaping queue ready.
     step: Time,
     delay: Duration,
@@ -123,6 +125,10 @@ pub struct Link {
     wire: Option<Box<Wire>>,
     /// Its place at a channel it shares.
     pub(crate) outlet: Option<Box<Outlet>>,
+    /// The stream that carries its packets.
+    pub(crate) tunnel: Option<Box<Tunnel>>,
+    /// Neither of the two.
+    is_plain: bool,
     pub(crate) count: LinkCount,
     /// The time of the last call.
     pub(crate) now: Time,
@@ -169,7 +175,9 @@ impl Link {
         }
         let pacer = Pacer::build(spec, index, seed)?;
         let outlet = Outlet::build(spec, index, seed)?;
-        let is_fast = spec.rate_bps.is_none() && pacer.is_none() && outlet.is_none();
+        let tunnel = Tunnel::build(spec, index)?;
+        let is_plain = outlet.is_none() && tunnel.is_none();
+        let is_fast = spec.rate_bps.is_none() && pacer.is_none() && is_plain;
         if is_fast && spec.queue.discipline != QueueSpec::unlimited().discipline {
             return Err(ScenarioError {
                 field: format!("links[{index}].queue.discipline"),
@@ -199,6 +207,8 @@ impl Link {
             pipe_bytes: 0,
             wire: Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new),
             outlet: outlet.map(Box::new),
+            tunnel: tunnel.map(Box::new),
+            is_plain,
             count: LinkCount::default(),
             now: Time::ZERO,
             busy: Duration::ZERO,
@@ -314,21 +324,37 @@ impl Link {
     /// What is in the queue, being transmitted, or under way.
     pub fn resident(&self) -> Backlog {
         let queued = self.queue.backlog();
-        let sent = match &self.outlet {
-            None => Backlog {
-                packets: u32::from(self.serving.is_some()),
-                bytes: self.serving.map_or(0, |packet| Bytes::from(packet.bytes)),
-            },
-            Some(outlet) => outlet.in_air(),
+        let mut sent = Backlog {
+            packets: u32::from(self.serving.is_some()),
+            bytes: self.serving.map_or(0, |packet| Bytes::from(packet.bytes)),
         };
+        if !self.is_plain {
+            sent = self.elsewhere(sent);
+        }
         Backlog {
             packets: queued.packets + sent.packets + self.pipe.len() as u32,
             bytes: queued.bytes + sent.bytes + self.pipe_bytes,
         }
     }
 
+    /// What is in the air, or in a tunnel and in the hands of its process.
+    #[cold]
+    fn elsewhere(&self, held: Backlog) -> Backlog {
+        match (&self.outlet, &self.tunnel) {
+            (Some(outlet), _) => outlet.in_air(),
+            (None, Some(tunnel)) => {
+                let inside = tunnel.inside();
+                Backlog { packets: held.packets + inside.packets, bytes: held.bytes + inside.bytes }
+            }
+            (None, None) => held,
+        }
+    }
+
     /// How long it has transmitted until the last call.
     pub fn busy(&self) -> Duration {
+        if let Some(tunnel) = &self.tunnel {
+            return self.blocked(tunnel);
+        }
         match (self.serving, &self.serialiser) {
             (Some(_), _) if self.is_paced() => self.busy + self.now.since(self.began()),
             (Some(packet), Some(serialiser)) => {
@@ -460,10 +486,10 @@ impl Link {
         self.outlet.as_ref().expect("the link shares a channel").channel
     }
 
-    /// Does it share a channel with other links?
+    /// Do others decide when its packets leave: stations of a channel it shares, or the connection of a tunnel?
     #[inline]
     pub fn is_shared(&self) -> bool {
-        self.outlet.is_some()
+        !self.is_plain
     }
 
     fn is_paced(&self) -> bool {

@@ -99,6 +99,9 @@ pub struct MediumSpec {
     /// to itself.
     #[serde(default)]
     pub channel: Option<String>,
+    /// Of a tunnel: the flow whose connection carries its packets.
+    #[serde(default)]
+    pub flow: Option<String>,
 }
 
 /// A change of a link at an instant; what is not given stays.

@@ -17,7 +17,7 @@ fn name(value: &str) -> Value {
 
 fn medium(which: &str, params: &[(&str, Value)]) -> Option<MediumSpec> {
     let params: Params = params.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
-    Some(MediumSpec { name: which.into(), params, channel: None })
+    Some(MediumSpec { name: which.into(), params, channel: None, flow: None })
 }
 
 fn link(medium: Option<MediumSpec>) -> LinkSpec {

@@ -151,6 +151,8 @@ class Medium(Part):
     name: NameText
     #: Of a medium that stations contend for: links of one channel share it; `None`: the link and its way back.
     channel: NameText | None = None
+    #: Of a tunnel: the flow, of application "tunnel", whose connection carries its packets.
+    flow: NameText | None = None
     #: Parameters given.
     params: Params = Field(default_factory=dict)
 
@@ -163,13 +165,12 @@ class Medium(Part):
             return {"name": value}
         if not isinstance(value, Mapping):
             raise UnitError("this is neither a name nor a table", 'Write "wifi" or { name = "wifi", … }')
-        return _gathered(value, ("name", "channel"))
+        return _gathered(value, ("name", "channel", "flow"))
 
     def plain(self) -> Any:
         """The name alone, or a table."""
-        if self.channel is None and not self.params:
-            return self.name
-        return {"name": self.name} | ({"channel": self.channel} if self.channel else {}) | self.params
+        own = {key: value for key, value in (("channel", self.channel), ("flow", self.flow)) if value is not None}
+        return {"name": self.name} | own | self.params if own or self.params else self.name
 
 
 class Step(Part):

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
+use super::tunnels;
 use crate::cc::external::Makers;
 use crate::cc::registry::cards;
 use crate::link::Link;
 use crate::medium::channel::{self, Channel};
+use crate::medium::tunnel::APPLICATION;
 use crate::params::unknown_name;
 use crate::rng::Stream;
 use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, WireSpec};
@@ -131,7 +133,8 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
-    let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named };
+    let inside: Vec<bool> = scenario.links.iter().map(tunnels::is_tunnel).collect();
+    let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named, inside: &inside };
     let mut flows = Vec::new();
     let mut loads = vec![0.0; named_links];
     for (number, spec) in scenario.flows.iter().enumerate() {
@@ -216,6 +219,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
         flows.push(flow);
     }
+    tunnels::join(scenario, &mut flows)?;
     let mut warnings = Vec::new();
     for (spec, load) in scenario.links.iter().zip(loads) {
         if let Some(rate) = spec.rate_bps.filter(|rate| load > *rate as f64) {
@@ -370,6 +374,8 @@ struct Graph<'a> {
     nodes: usize,
     ends: &'a [(usize, usize)],
     named: &'a BTreeMap<&'a str, usize>,
+    /// Is the link a direction of a tunnel?
+    inside: &'a [bool],
 }
 
 impl Graph<'_> {
@@ -383,7 +389,7 @@ impl Graph<'_> {
     ) -> Result<Vec<u32>, ScenarioError> {
         let route = match given {
             Some(names) => self.given(names, from, to, field)?,
-            None => self.shortest(from, to).ok_or_else(|| {
+            None => self.shortest(from, to, flow.app.kind == APPLICATION).ok_or_else(|| {
                 let back = field.ends_with("back_route");
                 let (start, goal) = if back { (&flow.to, &flow.from) } else { (&flow.from, &flow.to) };
                 refuse(
@@ -433,13 +439,14 @@ impl Graph<'_> {
         Ok(route)
     }
 
-    /// Fewest hops; among equals the links listed first.
-    fn shortest(&self, from: usize, to: usize) -> Option<Vec<u32>> {
+    /// Fewest hops; among equals the links listed first. A tunnel's own connection (`is_outer`) stays outside.
+    fn shortest(&self, from: usize, to: usize, is_outer: bool) -> Option<Vec<u32>> {
         let mut by: Vec<Option<usize>> = vec![None; self.nodes];
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             for (link, &(start, goal)) in self.ends.iter().enumerate() {
-                if start == node && goal != from && by[goal].is_none() {
+                let is_open = !(is_outer && self.inside[link]);
+                if is_open && start == node && goal != from && by[goal].is_none() {
                     by[goal] = Some(link);
                     queue.push_back(goal);
                 }

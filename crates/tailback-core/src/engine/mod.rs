@@ -6,6 +6,7 @@ mod network;
 pub mod schedule;
 mod seats;
 mod tables;
+mod tunnels;
 
 use std::fmt;
 

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 mod shared;
+mod tunnelled;
 
 use super::arena::Arena;
 use super::build::Parts;
@@ -55,6 +56,8 @@ pub struct Flow {
     pub wants_datagrams: bool,
     /// Its congestion events are not listed.
     pub is_crowd: bool,
+    /// Of a tunnel's connection: the links whose packets its client's and its server's stream carry.
+    pub carried: [Option<u32>; 2],
     is_on: bool,
     wake: Time,
     pub count: FlowCount,
@@ -81,6 +84,7 @@ impl Flow {
             switches,
             wants_datagrams: false,
             is_crowd: false,
+            carried: [None; 2],
             is_on: false,
             wake: Time::NEVER,
             count: FlowCount::default(),
@@ -423,6 +427,9 @@ impl<P: Probe> Network<P> {
         if !it.listens {
             return;
         }
+        if it.carries {
+            return self.serve_tunnel(seat);
+        }
         let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
         let received = it.end.receiver.delivered();
         let has_received = received >= it.receive_mark;
@@ -561,6 +568,7 @@ impl<P: Probe> Network<P> {
                 first,
                 state,
                 listens: false,
+                carries: false,
                 wants_drained: false,
                 receive_mark: Bytes::MAX,
                 call_at: Time::NEVER,
@@ -727,6 +735,7 @@ impl<P: Probe> Network<P> {
             }
             Wish::Close { connection, discard } => {
                 let seat = self.seat(number, side, connection)?;
+                self.shut_tunnel(number, side);
                 self.seats.at(seat).end.sender.close(discard);
                 Some(seat)
             }
@@ -740,6 +749,11 @@ impl<P: Probe> Network<P> {
                 let seat = self.seat(number, side, connection)?;
                 let it = self.seats.at(seat);
                 (it.wants_drained, it.listens) = (true, true);
+                Some(seat)
+            }
+            Wish::Carry(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                self.open_tunnel(number, side, seat);
                 Some(seat)
             }
             Wish::CallAt(connection, time) => {

@@ -43,6 +43,8 @@ pub struct Seat {
     pub state: State,
     /// `receive_mark` or `wants_drained` is set.
     pub listens: bool,
+    /// Its stream carries a tunnel's packets; then it listens for good.
+    pub carries: bool,
     pub wants_drained: bool,
     pub receive_mark: Bytes,
     pub call_at: Time,

@@ -2,7 +2,7 @@
 //!
 //! A *private* medium serves one direction alone and is a [`crate::capacity::Pace`]: it says when a packet's last
 //! bit has left. On a *shared* medium stations contend, so several links sit at one [`channel::Channel`], which
-//! decides whose packets leave.
+//! decides whose packets leave. The packets of a [`tunnel::Tunnel`] travel inside another flow's connection.
 
 pub mod adsl;
 pub mod channel;
@@ -11,4 +11,5 @@ pub mod homeplug;
 pub mod hsdpa;
 pub mod registry;
 pub mod tti;
+pub mod tunnel;
 pub mod wifi;

@@ -5,6 +5,7 @@ use super::channel::{Access, Air, Frame, Rules};
 use super::dch::Dch;
 use super::homeplug::HomePlug;
 use super::hsdpa::Hsdpa;
+use super::tunnel::Tunnel;
 use super::wifi::Wifi;
 use crate::capacity::Pace;
 use crate::packet::Packet;
@@ -89,9 +90,12 @@ impl Access for Shared {
     }
 }
 
+/// The medium whose packets travel in a connection.
+static TUNNEL: [Card; 1] = [Tunnel::CARD];
+
 /// Every medium's card, in registry order.
 pub fn cards() -> impl Iterator<Item = &'static Card> {
-    PRIVATE.iter().chain(SHARED)
+    PRIVATE.iter().chain(SHARED).chain(&TUNNEL)
 }
 
 fn construct<T>(
@@ -121,7 +125,8 @@ pub fn private(
         return Err(unknown_name("medium", &spec.name, &format!("links[{index}].medium.name"), &known));
     }
     let medium = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?;
-    if let (Some(_), Some(channel)) = (&medium, &spec.channel) {
+    let is_alone = medium.is_some() || spec.name == TUNNEL[0].name;
+    if let (true, Some(channel)) = (is_alone, &spec.channel) {
         return Err(ScenarioError {
             field: format!("links[{index}].medium.channel"),
             value: format!("\"{channel}\""),
@@ -140,4 +145,14 @@ pub fn shared(
     seed: u64,
 ) -> Result<Option<Shared>, ScenarioError> {
     construct(spec, link, index, seed, SHARED, NEW_SHARED)
+}
+
+/// The direction of a tunnel that `spec` of link number `index` asks for; `None` if it is another medium.
+pub fn tunnel(spec: &MediumSpec, index: usize) -> Result<Option<Tunnel>, ScenarioError> {
+    if spec.name != TUNNEL[0].name {
+        return Ok(None);
+    }
+    let path = format!("links[{index}].medium.params");
+    let given = Checked::new(&TUNNEL[0], &spec.params, &path)?;
+    Ok(Some(Tunnel::new(&given)))
 }

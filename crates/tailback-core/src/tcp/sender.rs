@@ -272,6 +272,10 @@ impl Sender {
     pub fn buffered(&self) -> Bytes {
         (self.write_end.saturating_sub(self.snd_una)).min(self.send_buffer)
     }
+    /// Bytes that the send buffer has room for.
+    pub fn room(&self) -> Bytes {
+        self.send_buffer.saturating_sub(self.write_end.saturating_sub(self.snd_una))
+    }
     /// Recovery state.
     pub fn phase(&self) -> Phase {
         self.phase

@@ -14,6 +14,7 @@ pub mod registry;
 pub mod request_response;
 pub mod slots;
 pub mod transfers;
+pub mod tunnel;
 pub mod udp_cbr;
 pub mod voip;
 pub mod voip_onoff;
@@ -101,6 +102,8 @@ pub enum Wish {
     TellReceived(Connection, Bytes),
     /// Be told [`Cue::Drained`] once everything written on this side is acknowledged.
     TellDrained(Connection),
+    /// From now on this side's stream carries the packets of the flow's tunnel.
+    Carry(Connection),
     /// Be told [`Cue::Due`] then, on this side.
     CallAt(Connection, Time),
     /// Send one datagram of this IP length, numbered by the flow.

@@ -72,6 +72,7 @@ applications! {
     voip_onoff::VoipOnOff,
     udp_cbr::UdpCbr,
     ping::Ping,
+    tunnel::Tunnel,
 }
 
 /// Every application's card, in registry order.

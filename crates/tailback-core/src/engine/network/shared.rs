@@ -1,4 +1,4 @@
-//! Links that share a medium: their channel stands in the schedule for all of them, at the first one's element.
+//! Links that share a medium (a tunnel's stand in `tunnelled.rs`): their channel stands in the schedule for all of them, at the first one's element.
 
 use super::{Lent, Network};
 use crate::medium::channel::Channel;
@@ -16,18 +16,27 @@ impl<P: Probe> Network<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn push_shared(&mut self, link: u32, packet: Packet) {
+        if self.links[link as usize].outlet.is_none() {
+            return self.push_tunnelled(link, packet);
+        }
         self.at_channel(link, Deed::Push(link, packet));
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn wake_shared(&mut self, link: u32) {
+        if self.links[link as usize].outlet.is_none() {
+            return self.wake_tunnelled(link);
+        }
         self.at_channel(link, Deed::Advance);
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn settle_shared(&mut self, link: u32) {
+        if self.links[link as usize].outlet.is_none() {
+            return self.links[link as usize].turn_to(self.now);
+        }
         self.at_channel(link, Deed::Settle);
     }
 

@@ -1,0 +1,114 @@
+//! Links whose packets travel in another flow's connection: what they push goes into its stream, and what arrives
+//! of the stream lets them out.
+
+use super::{Lent, Network};
+use crate::packet::Packet;
+use crate::probe::Probe;
+use crate::time::Bytes;
+use crate::traffic::Side;
+
+impl<P: Probe> Network<P> {
+    /// The links that this side of a flow sends for, and receives for.
+    fn tunnel_links(&self, number: usize, side: Side) -> [Option<u32>; 2] {
+        let [there, back] = self.flows[number].carried;
+        if side == Side::Client { [there, back] } else { [back, there] }
+    }
+
+    /// The stream that leaves this seat begins to carry packets.
+    pub(super) fn open_tunnel(&mut self, number: usize, side: Side, seat: usize) {
+        let it = self.seats.at(seat);
+        (it.carries, it.listens) = (true, true);
+        let address = it.address;
+        if let [Some(link), _] = self.tunnel_links(number, side) {
+            let tunnel = self.links[link as usize].tunnel.as_mut().expect("a tunnel's link");
+            tunnel.open(address);
+        }
+    }
+
+    /// The stream takes no more packets. Flows that carry none have nothing to shut.
+    #[inline]
+    pub(super) fn shut_tunnel(&mut self, number: usize, side: Side) {
+        if let [Some(link), _] = self.tunnel_links(number, side) {
+            self.links[link as usize].tunnel.as_mut().expect("a tunnel's link").end = None;
+        }
+    }
+
+    /// Something happened at an end of the outer connection: let packets out, and others in.
+    #[cold]
+    pub(super) fn serve_tunnel(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        let (number, side, delivered) = (it.flow as usize, it.side, it.end.receiver.delivered());
+        let [outward, inward] = self.tunnel_links(number, side);
+        if let Some(link) = inward {
+            let Network { links, fate, now, schedule, .. } = self;
+            let it = &mut links[link as usize];
+            let mut host = Lent {
+                link,
+                watches: P::WANTS && self.probe.watches(link),
+                arena: &mut self.arena,
+                probe: &mut self.probe,
+                inbox: &mut self.inbox,
+            };
+            it.read_tunnel(delivered, *now, fate, &mut host);
+            schedule.arm(link, it.next_arrival());
+            self.settle_fate();
+        }
+        if let Some(link) = outward {
+            self.feed_tunnel(link);
+        }
+    }
+
+    /// Move what the socket has room for from a tunnel's queue to its stream; the seat, if there was anything.
+    fn feed_tunnel(&mut self, link: u32) -> Option<usize> {
+        let Network { links, seats, fate, now, .. } = self;
+        let it = &mut links[link as usize];
+        let address = it.tunnel.as_ref().expect("a tunnel's link").end?;
+        let seat = seats.find(address)?;
+        let sender = &mut seat.end.sender;
+        let mut host = Lent {
+            link,
+            watches: P::WANTS && self.probe.watches(link),
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+        };
+        let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
+        sender.write(written);
+        self.settle_fate();
+        (written > 0).then_some(super::seat_of(address))
+    }
+
+    pub(super) fn push_tunnelled(&mut self, link: u32, packet: Packet) {
+        let Network { links, fate, now, .. } = self;
+        let mut host = Lent {
+            link,
+            watches: P::WANTS && self.probe.watches(link),
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+        };
+        links[link as usize].push_tunnel(packet, *now, fate, &mut host);
+        self.settle_fate();
+        if let Some(seat) = self.feed_tunnel(link) {
+            // The outer end sends when its turn comes: it may be its own packet that is on the way down here.
+            let element = self.seat_element(seat);
+            self.schedule.arm(element, self.now);
+        }
+    }
+
+    pub(super) fn wake_tunnelled(&mut self, link: u32) {
+        let Network { links, schedule, now, .. } = self;
+        let it = &mut links[link as usize];
+        let mut host = Lent {
+            link,
+            watches: false,
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+        };
+        it.turn_to(*now);
+        it.hand_over(*now, &mut host);
+        it.check();
+        schedule.arm(link, it.next_arrival());
+    }
+}

@@ -1,0 +1,90 @@
+//! Which connection carries the packets of which link, checked before time zero.
+
+use std::collections::BTreeMap;
+
+use super::build::refuse;
+use super::network::Flow;
+use crate::medium::registry::Registered;
+use crate::medium::tunnel::{APPLICATION, Tunnel};
+use crate::params::unknown_name;
+use crate::scenario::{LinkSpec, Scenario, ScenarioError};
+
+/// Is this link a direction of a tunnel? Tells it by its medium's name, so that routes can be found first.
+pub fn is_tunnel(spec: &LinkSpec) -> bool {
+    spec.medium.as_ref().is_some_and(|medium| medium.name == Tunnel::CARD.name)
+}
+
+/// Give each tunnel's connection its links.
+pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError> {
+    let names: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
+    let mut carriers = BTreeMap::new();
+    for (link, spec) in scenario.links.iter().enumerate().filter(|(_, spec)| is_tunnel(spec)) {
+        let field = format!("links[{link}].medium.flow");
+        let name = spec.medium.as_ref().and_then(|medium| medium.flow.as_deref()).unwrap_or_default();
+        let Some(flow) = names.iter().position(|known| *known == name) else {
+            return Err(unknown_name("flow", name, &field, &names));
+        };
+        let outer = &scenario.flows[flow];
+        let wrong = |problem: String, fix: &str| Err(refuse(&field, format!("{name:?}"), problem, fix));
+        if outer.app.kind != APPLICATION {
+            return wrong(
+                format!("application {} carries no packets", outer.app.kind),
+                "Give that flow the application tunnel.",
+            );
+        }
+        let side = match (&spec.from, &spec.to) {
+            (from, to) if (from, to) == (&outer.from, &outer.to) => 0,
+            (from, to) if (from, to) == (&outer.to, &outer.from) => 1,
+            _ => {
+                return wrong(
+                    format!(
+                        "the link does not join the ends of its connection, {} and {}",
+                        outer.from, outer.to
+                    ),
+                    "Let the link begin and end where the flow does.",
+                );
+            }
+        };
+        if flows[flow].carried[side].replace(link as u32).is_some() {
+            return wrong(
+                "another link uses this direction of the connection already".into(),
+                "Give each tunnel a connection of its own.",
+            );
+        }
+        carriers.insert(link as u32, flow);
+    }
+    for (number, spec) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.app.kind == APPLICATION) {
+        if flows[number].carried == [None; 2] {
+            return Err(refuse(
+                format!("flows[{number}].app.kind"),
+                format!("{APPLICATION:?}"),
+                "no link's packets travel in this connection",
+                format!("Add a link of medium tunnel with flow = {:?}.", spec.name),
+            ));
+        }
+        if is_inside(number, number, flows, &carriers, 0) {
+            return Err(refuse(
+                format!("flows[{number}].route"),
+                format!("{:?}", spec.route.as_deref().unwrap_or_default()),
+                "the tunnel would carry its own connection",
+                "Route the connection over links outside the tunnel.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Does the connection of flow `goal` carry flow `number`, through however many tunnels?
+fn is_inside(
+    number: usize,
+    goal: usize,
+    flows: &[Flow],
+    carriers: &BTreeMap<u32, usize>,
+    depth: usize,
+) -> bool {
+    let flow = &flows[number];
+    let mut outer = flow.route.iter().chain(&flow.back).filter_map(|link| carriers.get(link));
+    outer.any(|&carrier| {
+        carrier == goal || depth < flows.len() && is_inside(carrier, goal, flows, carriers, depth + 1)
+    })
+}

@@ -1,0 +1,89 @@
+//! The outer connection of a tunnel: links whose medium is `tunnel` put their packets into its stream.
+//!
+//! Law: connects at the flow's start and carries packets both ways until it stops; then whatever is in the stream
+//! still arrives, and what comes later waits in the queues of the links until there is a connection again. A handshake
+//! that failed is tried again after `retry_s`.
+//! Source: VTun's client with `persist`, over TCP with TCP_NODELAY.
+
+use super::registry::Registered;
+use super::{Application, Connection, Cue, Opening, Say, Side, Transport, Wish};
+use crate::params::{Card, Checked, ParamSpec};
+use crate::scenario::ScenarioError;
+use crate::time::{Duration, Time};
+
+/// The outer connection.
+#[derive(Clone, Debug)]
+pub struct Tunnel {
+    retry: Duration,
+    is_wanted: bool,
+    /// The connection has a number that is not free yet.
+    is_taken: bool,
+    has_failed: bool,
+}
+
+const ONLY: Connection = 0;
+
+impl Registered for Tunnel {
+    const CARD: Card = Card {
+        name: "tunnel",
+        title: "Outer connection of a tunnel",
+        law: "carries the packets of the links that name it, in order, both ways",
+        source: "VTun's persistent client over TCP with TCP_NODELAY",
+        differs: &["A link of medium tunnel says what is left out"],
+        live_twin: None,
+        params: &[ParamSpec::number(
+            "retry_s",
+            "s",
+            5.0,
+            (0.001, 86_400.0),
+            "From a failed handshake to the next.",
+        )],
+    };
+
+    fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
+        let retry = Duration::from_secs_f64(given.number("retry_s"));
+        Ok(Tunnel { retry, is_wanted: false, is_taken: false, has_failed: false })
+    }
+}
+
+impl Tunnel {
+    fn connect(&mut self, say: &mut Say) {
+        if self.is_wanted && !self.is_taken {
+            self.is_taken = true;
+            say.want(Wish::Connect(Opening { connection: ONLY, ..Opening::default() }));
+        }
+    }
+}
+
+impl Application for Tunnel {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+        match (side, cue) {
+            (Side::Client, Cue::Start) => {
+                self.is_wanted = true;
+                self.connect(say);
+            }
+            (_, Cue::Established(_)) => say.want(Wish::Carry(ONLY)),
+            (Side::Client, Cue::Stop) => {
+                self.is_wanted = false;
+                say.want(Wish::Close { connection: ONLY, discard: false });
+            }
+            (Side::Server, Cue::PeerFinished(_)) => {
+                say.want(Wish::Close { connection: ONLY, discard: false });
+            }
+            (Side::Client, Cue::Failed(_)) => self.has_failed = true,
+            (Side::Client, Cue::Released(_)) => {
+                self.is_taken = false;
+                match std::mem::take(&mut self.has_failed) {
+                    true => say.want(Wish::WakeAt(now + self.retry)),
+                    false => self.connect(say),
+                }
+            }
+            (Side::Client, Cue::Wake) => self.connect(say),
+            _ => {}
+        }
+    }
+
+    fn transport(&self) -> Transport {
+        Transport::Tcp
+    }
+}
