@@ -45,8 +45,8 @@ _INSTRUMENT = {
     "queue": "instruments.queues (or .drops)",
     "queue_polls": "instruments.queue_polls",
     "packets": "instruments.packets",
-    "requests": "a flow that asks for something (web-probe, web, transfers, request-response)",
-    "echoes": "a flow with app = ping",
+    "requests": "instruments.requests",
+    "echoes": "instruments.echoes",
 }
 
 

@@ -15,7 +15,7 @@ from .framework import Cell, Claim, ClaimResult, Data, Measured, Plot, Study, St
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 
 # Imported when asked for: a study brings its figures along.
-_MODULES = {"aqm-pairs": "aqm_pairs", "home-links": "home_links", "voip-latency": "voip_latency"}
+_MODULES = {"aqm-pairs": "aqm_pairs", "beyond": "beyond", "home-links": "home_links", "voip-latency": "voip_latency"}
 
 
 class UnknownStudy(ValueError):

@@ -1,0 +1,118 @@
+"""Tables of the report: the answer for each path, every pair ranked."""
+
+from __future__ import annotations
+
+from ..framework import Data, TableOut
+from .grid import PATHS, STANDARD
+from .harm import ENOUGH, Outcome, best_mbps, eligible, frontier, outcomes, standings
+
+SHOWN = 8
+
+
+def _interval(estimate: float, low: float, high: float, digits: int = 0) -> str:
+    if low != low:  # one seed
+        return f"{estimate:.{digits}f}"
+    return f"{estimate:.{digits}f} ({low:.{digits}f} … {high:.{digits}f})"
+
+
+def _harm(one: Outcome) -> str:
+    return _interval(*(100.0 * value for value in (one.harm.estimate, one.harm.low, one.harm.high)))
+
+
+def _feels(one: Outcome) -> str:
+    return (
+        f"call R {one.mean('rating'):.0f} (MOS {one.mean('mos'):.1f}), "
+        f"page {one.mean('page_s'):.2g} s, {one.throughput.estimate:.3g} Mbit/s"
+    )
+
+
+def answers(data: Data) -> list[str]:
+    """One sentence a path, in plain words."""
+    out = []
+    for path in PATHS.values():
+        found = outcomes(data, path)
+        ranked = eligible(found)
+        if not ranked:
+            continue
+        best = ranked[0]
+        close = [
+            one.label for one in ranked[1:]
+            if one.harm.estimate <= max(best.harm.estimate + 0.02, 0.0 if best.harm.high != best.harm.high
+                                        else best.harm.high)
+        ]  # fmt: skip
+        standard = next((one for one in found if (one.algorithm, one.queue) == STANDARD), None)
+        words = f"{path.title}: {best.label} harms least, {_harm(best)} of 100 ({_feels(best)})"
+        if close:
+            others = ", ".join(close[:4]) + (f" and {len(close) - 4} more" if len(close) > 4 else "")
+            words += f"; within 2 points or the seeds' spread of it: {others}"
+        if standard is not None and standard is not best:
+            words += f". CUBIC × FIFO: {_harm(standard)} ({_feels(standard)})"
+        out.append(words + ".")
+    return out
+
+
+def all_tables(data: Data) -> list[TableOut]:
+    """The answers, the ranking over all paths, and the best pairs of each path."""
+    ranked = [
+        [
+            str(place),
+            one.label,
+            _interval(100 * one.harm, 100 * one.low, 100 * one.high, 1),
+            f"{100 * one.share:.0f}",
+            f"{100 * one.worst:.0f}, {one.worst_path.title}",
+        ]
+        for place, one in enumerate(standings(data), 1)
+    ]
+    by_path = []
+    for path in PATHS.values():
+        found = outcomes(data, path)
+        best, front = best_mbps(found), frontier(found)
+        for place, one in enumerate(eligible(found)[:SHOWN], 1):
+            by_path.append(
+                [
+                    path.title,
+                    str(place),
+                    one.label,
+                    _harm(one),
+                    f"{one.mean('rating'):.0f}",
+                    f"{one.mean('mos'):.1f}",
+                    f"{1e3 * one.mean('call_delay_p95_s'):.0f}",
+                    f"{one.mean('page_s'):.3g}",
+                    _interval(one.throughput.estimate, one.throughput.low, one.throughput.high, 2),
+                    f"{100 * one.throughput.estimate / best:.0f}",
+                    "yes" if one in front else "",
+                ]
+            )
+    alone = [
+        [path.title, f"{found[0]['rating']:.0f}", f"{1e3 * found[0]['call_delay_s']:.0f}", f"{found[0]['page_s']:.3g}"]
+        for path in PATHS.values()
+        if (found := data.over_seeds(f"{path.name}-alone"))
+    ]
+    return [
+        TableOut(
+            "ranking",
+            "Every pair over all paths",
+            "Mean over the paths; harm in points of 100, with the 95 % interval over seeds. Throughput is a share of "
+            "the best on the path.",
+            ["", "pair", "harm", "throughput (%)", "worst path"],
+            ranked,
+        ),
+        TableOut(
+            "by-path",
+            "The least harmful pairs of each path",
+            f"Among those with at least {100 * ENOUGH:.0f} % of the best throughput. In brackets: 95 % interval of the "
+            "mean over seeds.",
+            [
+                "path", "", "pair", "harm", "R", "MOS", "call p95 (ms)", "page (s)", "throughput (Mbit/s)",
+                "of the best (%)", "Pareto",
+            ],
+            by_path,
+        ),
+        TableOut(
+            "alone",
+            "Nobody else on the path",
+            "What call and reader have without the transfers: harm is measured against this.",
+            ["path", "R", "call's delay (ms)", "page (s)"],
+            alone,
+        ),
+    ]  # fmt: skip
