@@ -38,9 +38,12 @@ def summarise(cell: Cell, result: Result) -> Summary:
     heard = metrics.voice_quality(rows, CALL, WARM_UP_S)
     loaded = cell.factors["algorithm"] is not None
     rates = [1e-6 * metrics.goodput(rows, flow, WARM_UP_S) for flow in BULK] if loaded else []
+    size, _ = metrics.response_times(rows, PAGE, WARM_UP_S)
+    reader = 8e-6 * float(np.sum(size)) / (rows.duration_s - WARM_UP_S)
     return {
         "key": cell.key,
-        "mbps": float(sum(rates)),
+        "mbps": float(sum(rates)) + reader,
+        "reader_mbps": reader,
         "jain": metrics.jain(rates) if loaded else None,
         "rating": heard.rating,
         "mos": heard.mos,

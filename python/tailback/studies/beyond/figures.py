@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILLION, halo, house_style, new_figure
 
 from ..framework import Data, Plot
-from .grid import PATHS, QUEUES, title
-from .harm import ENOUGH, Outcome, best_mbps, frontier, outcomes, standings
+from .grid import PATHS, QUEUES, STANDARD, title
+from .harm import ENOUGH, Outcome, best_mbps, eligible, frontier, outcomes, standings
 
 COLOURS = {"fifo": VERMILLION, "codel": BLUE, "fq-codel": GREEN, "pie": ORANGE}
 MARKERS = {"fifo": "o", "codel": "s", "fq-codel": "D", "pie": "^"}
@@ -36,20 +36,18 @@ def _panel(axes: Any, found: list[Outcome]) -> None:
         color=INK, linewidth=0.8, drawstyle="steps-post", zorder=1,
     )  # fmt: skip
     axes.axhline(100 * ENOUGH, color=SOFT, linewidth=0.6, linestyle=":")
-    good = [one for one in front if one.throughput.estimate >= ENOUGH * best][:1]
-    standard = [one for one in found if (one.algorithm, one.queue) == ("cubic", "fifo")]
-    for one, below in [(each, False) for each in good] + [(each, True) for each in standard]:
-        x, y = 100 * one.harm.estimate, 100 * one.throughput.estimate / best
-        axes.annotate(
-            f"{_short(one.algorithm)} × {QUEUES[one.queue]}",
-            (x, y),
-            xytext=(4 if x < 55 else -4, -9 if below else 4),
-            textcoords="offset points",
-            ha="left" if x < 55 else "right",
-            fontsize=6.5,
-            color=INK,
-            path_effects=halo(),
-        )
+    good = next(iter(eligible(found)), None)
+    for one in found:
+        if one is good or (one.algorithm, one.queue) == STANDARD:
+            x, y = 100 * one.harm.estimate, 100 * one.throughput.estimate / best
+            axes.plot(x, y, "o", markersize=8, fillstyle="none", color=INK if one is good else SOFT, markeredgewidth=1)
+    if good is not None:
+        halo(
+            axes.text(
+                0.98, 0.03, f"{_short(good.algorithm)} × {QUEUES[good.queue]}", transform=axes.transAxes, ha="right",
+                va="bottom", fontsize=7, color=COLOURS[good.queue], fontweight="bold",
+            )
+        )  # fmt: skip
 
 
 def pareto(data: Data) -> Figure:
@@ -58,16 +56,16 @@ def pareto(data: Data) -> Figure:
     count = max(1, len(found))
     lines = -(-count // COLUMNS)
     with house_style():
-        figure, rows = new_figure(lines, COLUMNS, width=FULL_WIDTH, height=0.4 + 1.9 * lines)
-        panels = [axes for row in rows for axes in row]
+        figure, grid = new_figure(lines, COLUMNS, width=FULL_WIDTH, height=0.4 + 1.9 * lines)
+        panels = [axes for row in grid for axes in row]
         for axes, (path, each) in zip(panels, found.items(), strict=False):
             _panel(axes, each)
             axes.set_title(path.title, fontsize=8)
             axes.set_xlim(-3, 103)
-            axes.set_ylim(top=104)
+            axes.set_ylim(min(80.0, axes.get_ylim()[0]), 104)
         for axes in panels[len(found) :]:
             axes.set_axis_off()
-        for row in rows:
+        for row in grid:
             row[0].set_ylabel("throughput (% of best)")
         for axes in panels[max(0, len(found) - COLUMNS) : len(found)]:
             axes.set_xlabel("harm to the worse-off (%)")
@@ -160,9 +158,10 @@ FIGURES = [
     Plot(
         "pareto",
         "Throughput against harm",
-        "Every algorithm with every queue, on each path: the goodput of two transfers against harm to whoever suffers "
+        "Every algorithm with every queue, on each path: everybody's goodput against harm to whoever suffers "
         "more, the caller (E-model R) or the reader (page time). Line: pairs no other beats in both. Dotted: nine "
-        "tenths of the best. Whiskers: 95 % interval over seeds.",
+        "tenths of the best. Whiskers: 95 % interval over seeds. Ringed in black, and named: the pair that harms least "
+        "above the dotted line; in grey: CUBIC × FIFO.",
         pareto,
         pareto_interactive,
     ),

@@ -28,7 +28,7 @@ STANDARD = ("cubic", "fifo")
 """What most hosts and most boxes do: the pair others are compared with."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Path:
     """A network of one of the papers."""
 
@@ -111,7 +111,7 @@ def scenario(path: Path, algorithm: str | None, queue: str, name: str) -> Scenar
     if path.dumbbell is not None:
         given = dict(path.dumbbell)
         if queue != "fifo":
-            given["queue"] = {"discipline": _DISCIPLINES[queue]}
+            given |= {"queue": {"discipline": _DISCIPLINES[queue]}, "back_queue": given["queue"]}
         return tb.dumbbell(**given, **common)
     made = presets.scenario(str(path.preset), **common, **path.options).expanded
     if queue == "fifo":

@@ -63,7 +63,7 @@ class Outcome:
 
     @cached_property
     def throughput(self) -> Interval:
-        """Mean goodput of both transfers, Mbit/s, with its 95 % interval."""
+        """Mean goodput of transfers and reader together, Mbit/s, with its 95 % interval."""
         return interval(self.mbps, "mean")
 
     def mean(self, value: str) -> float:

@@ -16,7 +16,7 @@ def _interval(estimate: float, low: float, high: float, digits: int = 0) -> str:
 
 
 def _harm(one: Outcome) -> str:
-    return _interval(*(100.0 * value for value in (one.harm.estimate, one.harm.low, one.harm.high)))
+    return _interval(100.0 * one.harm.estimate, 100.0 * one.harm.low, 100.0 * one.harm.high)
 
 
 def _feels(one: Outcome) -> str:
@@ -84,9 +84,9 @@ def all_tables(data: Data) -> list[TableOut]:
                 ]
             )
     alone = [
-        [path.title, f"{found[0]['rating']:.0f}", f"{1e3 * found[0]['call_delay_s']:.0f}", f"{found[0]['page_s']:.3g}"]
+        [path.title, f"{first['rating']:.0f}", f"{1e3 * first['call_delay_s']:.0f}", f"{first['page_s']:.3g}"]
         for path in PATHS.values()
-        if (found := data.over_seeds(f"{path.name}-alone"))
+        if (first := data.first(f"{path.name}-alone")) is not None
     ]
     return [
         TableOut(
