@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use tailback_core::engine::switches;
+use tailback_core::params::DefaultValue;
 use tailback_core::rng::Stream;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
+use tailback_core::traffic::registry as apps;
+use tailback_core::traffic::{Application, Transport};
 
-use crate::applications::{Application, FlowPlan, TcpPlan};
+use crate::applications::ledger::Recording;
+use crate::applications::{FlowPlan, TcpPlan};
 use crate::bpf;
 use crate::doctor;
 use crate::emulator::{MOST_FLOWS, addresses};
@@ -29,6 +34,10 @@ const SYSCTLS: [(&str, &str); 7] = [
 ];
 /// Smallest packet whose segments Linux still sends (an MSS of 88).
 const SMALLEST_MTU: u32 = 128;
+/// Smallest payload of a segment it sends, beside the timestamps option.
+const SMALLEST_SEGMENT: u32 = 76;
+/// Smallest echo request: headers, and the number it is known by.
+const SMALLEST_ECHO: u32 = 36;
 
 /// A congestion control a run needs, once for all the flows that use it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,14 +53,16 @@ pub struct Control {
 pub struct Plan {
     /// Hosts by name of node, with their settings.
     pub hosts: Vec<(String, Settings)>,
-    /// Flows, in the scenario's order; `tcp.cc` is a number in `controls` until those have names.
+    /// Flows, in the scenario's order; `tcp.turns` are the scenario's names until `controls` have their own.
     pub flows: Vec<FlowPlan>,
     /// Host numbers of each flow's sender and receiver.
     pub ends: Vec<[usize; 2]>,
     /// Congestion controls.
     pub controls: Vec<Control>,
-    /// Number in `controls` of each flow's.
-    pub control_of: Vec<Option<usize>>,
+    /// Numbers in `controls` of each flow's, in turn.
+    pub controls_of: Vec<Vec<usize>>,
+    /// Flows of so many connections that their congestion events are counted, not listed.
+    pub crowds: Vec<bool>,
     /// The end of the run.
     pub end: Time,
     /// How late packets may be handed over, at the 99th percentile, before the result is another.
@@ -63,8 +74,6 @@ pub struct Plan {
 /// Plan the run, or say why it cannot be.
 pub fn plan(scenario: &Scenario) -> Result<Plan, LiveError> {
     tailback_core::engine::Simulation::build(scenario)?;
-    // Parts of a scenario that only the simulator's hosts can do so far.
-    let described = serde_json::to_value(scenario).expect("a scenario is plain data");
     if scenario.flows.len() > MOST_FLOWS {
         return Err(LiveError::refuse(
             "flows",
@@ -78,70 +87,15 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, LiveError> {
         flows: Vec::new(),
         ends: Vec::new(),
         controls: Vec::new(),
-        control_of: Vec::new(),
+        controls_of: Vec::new(),
+        crowds: Vec::new(),
         end: Time::from_ps(scenario.duration_ps),
         lateness_limit: lateness_limit(scenario),
         rtt_least: rtt_least(scenario),
     };
     let mut largest = 1500;
     for (number, flow) in scenario.flows.iter().enumerate() {
-        let path = format!("flows[{number}]");
-        for key in ["again", "cc_turns"] {
-            let place =
-                if key == "again" { &described["flows"][number] } else { &described["flows"][number]["tcp"] };
-            if place[key].as_array().is_some_and(|list| !list.is_empty()) {
-                return Err(LiveError::refuse(
-                    format!("{path}.{key}"),
-                    &place[key],
-                    "a live flow runs once, with one congestion control",
-                    "Describe several flows, or run it with --engine sim.",
-                ));
-            }
-        }
-        let Some(app) = Application::of(&flow.app) else {
-            return Err(LiveError::refuse(
-                format!("{path}.app.kind"),
-                format!("{:?}", flow.app.kind),
-                "this application does not run live yet",
-                format!("Live there are: {}. With --engine sim it runs.", Application::NAMES.join(", ")),
-            ));
-        };
-        let ends = [host(&mut plan, &flow.from), host(&mut plan, &flow.to)];
-        let [near, far] = addresses(number as u32);
-        plan.hosts[ends[0]].1.addresses.push(near);
-        plan.hosts[ends[1]].1.addresses.push(far);
-        plan.ends.push(ends);
-        let mut control = None;
-        let mut tcp = None;
-        if let Some(spec) = &flow.tcp {
-            settings(&mut plan, ends, spec, &path)?;
-            largest = largest.max(spec.mtu);
-            let wanted = Control {
-                cc: spec.cc.clone(),
-                source: twins::choose(&spec.cc, &spec.cc_params, &format!("{path}.tcp"))?,
-            };
-            let place = plan.controls.iter().position(|known| *known == wanted).unwrap_or_else(|| {
-                plan.controls.push(wanted);
-                plan.controls.len() - 1
-            });
-            control = Some(place);
-            tcp = Some(TcpPlan {
-                cc: spec.cc.clone(),
-                send_buffer: spec.send_buffer,
-                receive_buffer: spec.receive_buffer,
-                mtu: spec.mtu,
-            });
-        }
-        largest = largest.max(app.packet_bytes().unwrap_or(0));
-        plan.control_of.push(control);
-        plan.flows.push(FlowPlan {
-            number: number as u32,
-            name: flow.name.clone(),
-            app,
-            start: start(scenario, flow),
-            stop: flow.stop_ps.map_or(Time::NEVER, Time::from_ps),
-            tcp,
-        });
+        largest = largest.max(plan_flow(&mut plan, scenario, number, flow)?);
     }
     for (_, settings) in &mut plan.hosts {
         settings.mtu = largest;
@@ -150,11 +104,103 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, LiveError> {
     Ok(plan)
 }
 
-/// The flow's start, with the same random shift as in the simulator.
-fn start(scenario: &Scenario, flow: &FlowSpec) -> Time {
-    let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
-    let shift = Stream::named(scenario.seed, &format!("flow/{}/start", flow.name)).duration_up_to(spread);
-    Time::from_ps(flow.start_ps) + shift
+/// Plan one flow; returns its largest packet.
+fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpec) -> Result<u32, LiveError> {
+    let path = format!("flows[{number}]");
+    let seed = Stream::named(scenario.seed, &format!("flow/{}/app", flow.name)).bits();
+    let app = apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), seed)?;
+    let needs = app.needs();
+    if !needs.paths.is_empty() {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.hosts"),
+            needs.paths.len(),
+            "a live flow has one host at each end, and so one access delay for all its connections",
+            "Leave out hosts and give the flow an access_delay, describe several flows, or run it with --engine sim.",
+        ));
+    }
+    let packet = packet_bytes(flow);
+    if needs.datagrams && packet.is_some_and(|bytes| bytes < SMALLEST_ECHO) {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.packet_bytes"),
+            packet.unwrap_or_default(),
+            "a request carries its number in 8 bytes behind the headers",
+            format!("Give at least {SMALLEST_ECHO} bytes, or run it with --engine sim."),
+        ));
+    }
+    let ends = [host(plan, &flow.from), host(plan, &flow.to)];
+    for (end, address) in ends.iter().zip(addresses(number as u32)) {
+        plan.hosts[*end].1.addresses.push(address);
+    }
+    plan.ends.push(ends);
+    let mut controls = Vec::new();
+    let mut tcp = None;
+    if let Some(spec) = &flow.tcp {
+        settings(plan, ends, spec, &path)?;
+        controls = turns(plan, spec, &path)?;
+        if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
+            return Err(LiveError::refuse(
+                format!("{path}.app.params.packet_bytes"),
+                segment,
+                "Linux sends no segments this small",
+                format!("Give at least {SMALLEST_SEGMENT} bytes, or run it with --engine sim."),
+            ));
+        }
+        tcp = Some(TcpPlan {
+            turns: controls.iter().map(|control| plan.controls[*control].cc.clone()).collect(),
+            send_buffer: spec.send_buffer,
+            receive_buffer: spec.receive_buffer,
+            mtu: spec.mtu,
+            segment: needs.segment,
+            window: needs.window,
+        });
+    }
+    let largest = tcp.as_ref().map_or(0, |tcp| tcp.mtu).max(packet.unwrap_or(0));
+    plan.controls_of.push(controls);
+    plan.crowds.push(needs.crowd);
+    let wanted = &scenario.instruments;
+    plan.flows.push(FlowPlan {
+        number: number as u32,
+        name: flow.name.clone(),
+        wants_datagrams: needs.datagrams,
+        app,
+        switches: switches(flow, scenario, &path)?,
+        tcp,
+        record: Recording {
+            requests: wanted.requests.contains(&flow.name),
+            echoes: wanted.echoes.contains(&flow.name),
+            from: Time::from_ps(wanted.from_ps),
+            until: wanted.until_ps.map_or(Time::NEVER, Time::from_ps),
+        },
+    });
+    Ok(largest)
+}
+
+/// IP length of the datagrams of an application that sends such.
+fn packet_bytes(flow: &FlowSpec) -> Option<u32> {
+    let (card, app) = apps::samples().find(|(card, _)| card.name == flow.app.kind)?;
+    let default = card.param("packet_bytes").filter(|_| app.transport() == Transport::Udp)?.default;
+    match (flow.app.params.get("packet_bytes"), default) {
+        (Some(Value::Number(bytes)), _) => Some(*bytes as u32),
+        (None, DefaultValue::Number(bytes)) => Some(bytes as u32),
+        _ => None,
+    }
+}
+
+/// The flow's congestion controls, in turn, by their numbers in the plan.
+fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str) -> Result<Vec<usize>, LiveError> {
+    let first = (&spec.cc, &spec.cc_params, format!("{path}.tcp"));
+    let others = spec.cc_turns.iter().enumerate();
+    let others = others.map(|(turn, cc)| (&cc.cc, &cc.cc_params, format!("{path}.tcp.cc_turns[{turn}]")));
+    let mut numbers = Vec::new();
+    for (cc, params, place) in std::iter::once(first).chain(others) {
+        let wanted = Control { cc: cc.clone(), source: twins::choose(cc, params, &place)? };
+        let known = plan.controls.iter().position(|known| *known == wanted);
+        numbers.push(known.unwrap_or_else(|| {
+            plan.controls.push(wanted);
+            plan.controls.len() - 1
+        }));
+    }
+    Ok(numbers)
 }
 
 fn host(plan: &mut Plan, node: &str) -> usize {
@@ -169,6 +215,11 @@ fn host(plan: &mut Plan, node: &str) -> usize {
         ("net/ipv4/conf/default/rp_filter", "0"),
         // Answers to our own dropped packets would be noise on the path.
         ("net/ipv4/icmp_ratelimit", "0"),
+        // Room for as many short connections as an application opens.
+        ("net/core/somaxconn", "65535"),
+        ("net/ipv4/tcp_max_syn_backlog", "65535"),
+        ("net/ipv4/ip_local_port_range", "1024 65535"),
+        ("net/ipv4/tcp_tw_reuse", "1"),
     ];
     let settings = Settings {
         sysctls: defaults.iter().map(|(path, value)| ((*path).into(), (*value).into())).collect(),

@@ -13,6 +13,7 @@ pub mod clock;
 pub mod demands;
 pub mod doctor;
 pub mod emulator;
+pub mod epoll;
 pub mod error;
 pub mod host;
 pub mod lease;

@@ -8,6 +8,7 @@ use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
 
+use crate::applications::ledger::{self, Ledger, Tally};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
@@ -17,6 +18,7 @@ use crate::error::{Doing, LiveError};
 use crate::host::Host;
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
+use crate::sys;
 use crate::tables::{self, Record};
 use crate::tcp_log::{Row, TcpLog, ticks_a_second};
 use crate::twins::{self, Registered, Source};
@@ -46,6 +48,7 @@ pub fn run<E: From<LiveError>>(
     mut visit: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Outcome, E> {
     let mut plan = demands::plan(scenario)?;
+    sys::raise_file_limit();
     let lease = Lease::take()?;
     let twins = register(&mut plan, &lease)?;
     let mut hosts = Vec::new();
@@ -62,7 +65,7 @@ pub fn run<E: From<LiveError>>(
     };
     let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
     let seen = in_threads(scenario, &mut plan, &hosts, &states, log, &mut visit)?;
-    let outcome = collect(scenario, &plan, &hosts, &states, seen, notes)?;
+    let outcome = collect(scenario, &plan, &hosts, seen, notes)?;
     drop(states);
     drop(hosts);
     drop(twins);
@@ -85,9 +88,9 @@ fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError
             }
         }
     }
-    for (flow, control) in plan.flows.iter_mut().zip(&plan.control_of) {
-        if let (Some(TcpPlan { cc, .. }), Some(control)) = (&mut flow.tcp, control) {
-            cc.clone_from(&names[*control]);
+    for (flow, controls) in plan.flows.iter_mut().zip(&plan.controls_of) {
+        if let Some(TcpPlan { turns, .. }) = &mut flow.tcp {
+            *turns = controls.iter().map(|control| names[*control].clone()).collect();
         }
     }
     Ok(twins)
@@ -103,8 +106,8 @@ struct Seen {
     clock: Clock,
     emulated: Emulated,
     looks: Vec<Look>,
-    /// A last look at each flow that has a connection.
-    last: Vec<Option<Look>>,
+    /// What each flow's application did.
+    ledgers: Vec<Ledger>,
     log: Option<(Vec<Row>, u64)>,
 }
 
@@ -190,21 +193,18 @@ fn in_threads<E: From<LiveError>>(
             }
         }
         shared.stop.store(true, Ordering::Relaxed);
-        let last =
-            (0..states.len()).map(|flow| watch::look(flow as u32, &states[flow], shared, clock)).collect();
-        let flows: Result<Vec<()>, LiveError> =
+        let flows: Result<Vec<Ledger>, LiveError> =
             running.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked("a flow")))).collect();
         let emulated = emulating.join().unwrap_or_else(|_| Err(panicked("the emulator")));
         let looks = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
         log_stop.store(true, Ordering::Relaxed);
         let log = logging.map(|logging| logging.join().map_err(|_| panicked("the state log"))).transpose();
         ended?;
-        flows?;
-        let seen = (emulated?, looks?.unwrap_or_default(), last, log?);
+        let seen = (emulated?, looks?.unwrap_or_default(), flows?, log?);
         Ok::<_, E>(seen)
     });
-    let (emulated, looks, last, log) = outcome?;
-    Ok(Seen { clock, emulated, looks, last, log })
+    let (emulated, looks, ledgers, log) = outcome?;
+    Ok(Seen { clock, emulated, looks, ledgers, log })
 }
 
 fn panicked(who: &str) -> LiveError {
@@ -215,16 +215,15 @@ fn collect(
     scenario: &Scenario,
     plan: &Plan,
     hosts: &[Host],
-    states: &[FlowState],
     mut seen: Seen,
     mut notes: Vec<String>,
 ) -> Result<Outcome, LiveError> {
     let flows = scenario.flows.len();
     let lost_rows = seen.log.as_ref().map_or(0, |(_, lost)| *lost);
     let rows = seen.log.take().map(|(rows, _)| owned(rows, flows));
-    let congestion = match &rows {
-        Some(rows) => tables::congestion(rows, flows, seen.clock),
-        None => tables::congestion_from_polls(&seen.looks, flows),
+    let (congestion, events) = match &rows {
+        Some(rows) => tables::congestion(rows, &plan.crowds, seen.clock),
+        None => tables::congestion_from_polls(&seen.looks, &plan.crowds),
     };
     let wanted = &scenario.instruments;
     let chosen = |names: &[String]| -> Vec<bool> {
@@ -251,8 +250,11 @@ fn collect(
     }
     let links = tables::links(&seen.emulated);
     let captures = tables::captures(&seen.emulated);
-    let flow_table = flow_table(scenario, states, &seen, &congestion);
-    let record = std::mem::take(&mut seen.emulated.path.witness);
+    let flow_table = flow_table(scenario, &seen, &events);
+    let requests = ledger::requests(seen.ledgers.iter());
+    let echoes = ledger::echoes(seen.ledgers.iter());
+    let mut record = std::mem::take(&mut seen.emulated.path.witness);
+    name_streams(&mut record.packets, &seen.ledgers);
     let (emulator, is_fit) = judge(plan, &mut seen, device_drops, lost_rows, &mut notes);
     Ok(Outcome {
         tables: vec![
@@ -266,6 +268,8 @@ fn collect(
             record.queue_polls.into_table(),
             record.packets.into_table(),
             captures.into_table(),
+            requests,
+            echoes,
         ],
         notes,
         is_fit,
@@ -286,15 +290,18 @@ fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
         .collect()
 }
 
-fn flow_table(
-    scenario: &Scenario,
-    states: &[FlowState],
-    seen: &Seen,
-    congestion: &tables::Congestion,
-) -> Table {
+/// Datagrams reach the path in the order they were sent, so a packet's place among its flow's tells its stream.
+fn name_streams(packets: &mut tables::Packets, ledgers: &[Ledger]) {
+    for row in 0..packets.flow.len() {
+        let streams = &ledgers[packets.flow[row] as usize].streams;
+        packets.stream[row] = streams.get(packets.index[row] as usize).copied().unwrap_or(0);
+    }
+}
+
+fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Table {
     let all = 0..scenario.flows.len();
     let counts = &seen.emulated.path.counts;
-    let look = |flow: usize| seen.last[flow].as_ref();
+    let tally = |flow: usize| -> &Tally { &seen.ledgers[flow].tally };
     let number = |get: &dyn Fn(usize) -> u64| Column::U64(all.clone().map(get).collect());
     let time = |get: &dyn Fn(usize) -> f64| Column::F64(all.clone().map(get).collect());
     let is_tcp = |flow: usize| scenario.flows[flow].tcp.is_some();
@@ -312,33 +319,31 @@ fn flow_table(
             ("packets_received", number(&|flow| counts[flow].packets_received)),
             ("packets_dropped", number(&|flow| counts[flow].packets_dropped)),
             ("bytes_sent", number(&|flow| counts[flow].bytes_sent)),
-            ("bytes_acked", number(&|flow| look(flow).map_or(0, |look| look.info.bytes_acked))),
+            ("bytes_acked", number(&|flow| tally(flow).bytes_acked)),
             (
                 "bytes_received",
-                number(&|flow| match (is_tcp(flow), look(flow)) {
-                    (true, look) => look.map_or(0, |look| look.received),
-                    (false, _) => counts[flow].bytes_received,
+                // Of datagrams the replies too, as the simulator counts them.
+                number(&|flow| match is_tcp(flow) {
+                    true => tally(flow).bytes_received,
+                    false => counts[flow].bytes_received + tally(flow).bytes_returned,
                 }),
             ),
-            (
-                "segments_sent",
-                number(&|flow| look(flow).map_or(0, |look| u64::from(look.info.data_segs_out))),
-            ),
-            (
-                "segments_retransmitted",
-                number(&|flow| look(flow).map_or(0, |look| u64::from(look.info.total_retrans))),
-            ),
-            ("recoveries", number(&|flow| tables::recoveries_and_undos(congestion, flow as u32).0)),
-            ("timeouts", number(&|flow| tables::timeouts(congestion, flow as u32))),
-            ("undos", number(&|flow| tables::recoveries_and_undos(congestion, flow as u32).1)),
+            ("segments_sent", number(&|flow| tally(flow).sent.segments)),
+            ("segments_retransmitted", number(&|flow| tally(flow).sent.retransmitted)),
+            ("recoveries", number(&|flow| events[flow].recoveries)),
+            ("timeouts", number(&|flow| events[flow].timeouts)),
+            ("undos", number(&|flow| events[flow].undos)),
             ("started_s", time(&|flow| start(flow).as_secs_f64())),
-            ("established_s", time(&|flow| tables::seconds(states[flow].established()))),
-            ("finished_s", time(&|flow| tables::seconds(states[flow].finished()))),
-            (
-                "rtt_min_s",
-                time(&|flow| look(flow).map_or(f64::NAN, |look| tables::least_rtt(look.info.min_rtt_us))),
-            ),
-            ("srtt_s", time(&|flow| look(flow).map_or(f64::NAN, |look| f64::from(look.info.rtt_us) * 1e-6))),
+            ("established_s", time(&|flow| tables::seconds(tally(flow).established))),
+            ("finished_s", time(&|flow| tables::seconds(tally(flow).finished))),
+            ("rtt_min_s", time(&|flow| tables::least_rtt(tally(flow).rtt_us_min))),
+            ("srtt_s", time(&|flow| tables::micro(tally(flow).srtt_us))),
+            ("connections", number(&|flow| tally(flow).connections)),
+            ("connections_failed", number(&|flow| tally(flow).failed)),
+            ("connections_open", number(&|flow| tally(flow).open)),
+            ("bytes_returned", number(&|flow| if is_tcp(flow) { tally(flow).bytes_returned } else { 0 })),
+            ("back_segments_sent", number(&|flow| tally(flow).back.segments)),
+            ("back_segments_retransmitted", number(&|flow| tally(flow).back.retransmitted)),
         ],
     }
 }

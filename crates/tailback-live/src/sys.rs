@@ -238,10 +238,53 @@ pub fn connect(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
     }
 }
 
-/// listen(2) for one connection.
+/// listen(2) for as many connections as the host's somaxconn allows.
 pub fn listen(fd: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: no pointers.
-    check(unsafe { libc::listen(fd.as_raw_fd(), 1) }).map(drop)
+    check(unsafe { libc::listen(fd.as_raw_fd(), libc::c_int::MAX) }).map(drop)
+}
+
+/// The port at the other end of a connection; an error while there is none.
+pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    // SAFETY: all zeros is a valid sockaddr_in; both outlive the call, which writes at most `length` bytes.
+    unsafe {
+        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut length = mem::size_of_val(&raw) as libc::socklen_t;
+        check(libc::getpeername(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
+        Ok(u16::from_be(raw.sin_port))
+    }
+}
+
+/// The port of this end.
+pub fn own_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    // SAFETY: as in `peer_port`.
+    unsafe {
+        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut length = mem::size_of_val(&raw) as libc::socklen_t;
+        check(libc::getsockname(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
+        Ok(u16::from_be(raw.sin_port))
+    }
+}
+
+/// Bytes written to a socket and not acknowledged yet (SIOCOUTQ).
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut value: c_int = 0;
+    // SAFETY: `value` outlives the call, which writes an int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut value) })?;
+    Ok(value.unsigned_abs())
+}
+
+/// Allow this process as many open files as it may have at all; returns how many.
+pub fn raise_file_limit() -> u64 {
+    // SAFETY: `limit` outlives the calls. If they fail, the limit stays what it was.
+    unsafe {
+        let mut limit: libc::rlimit = mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+        limit.rlim_cur
+    }
 }
 
 /// accept(2); `None` if nobody has connected yet.

@@ -197,7 +197,8 @@ pub fn seconds(time: Time) -> f64 {
     if time == Time::NEVER { f64::NAN } else { time.as_secs_f64() }
 }
 
-fn micro(us: u32) -> f64 {
+/// Seconds, or NaN for none.
+pub fn micro(us: u32) -> f64 {
     if us == 0 { f64::NAN } else { f64::from(us) * 1e-6 }
 }
 
@@ -354,11 +355,14 @@ const CWR_ENTERED: u8 = 3;
 const UNDO: u8 = 4;
 const CWR_LEFT: u8 = 5;
 
-/// What one flow's state log says of its congestion state.
+/// What the state log says of the congestion state at one end of a connection.
 #[derive(Clone, Copy, Debug)]
 struct State {
     at: Time,
     flow: u32,
+    at_receiver: bool,
+    /// The client's port.
+    port: u16,
     phase: u8,
     cwnd: u64,
     cwnd_before: u64,
@@ -366,17 +370,41 @@ struct State {
     in_flight: u64,
 }
 
-/// Congestion events from changes of state. `states` are in order of time.
-fn events(states: impl Iterator<Item = State>, flows: usize) -> Congestion {
+/// How often the senders at a flow's `from` had each kind of event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Recoveries entered.
+    pub recoveries: u64,
+    /// Timeouts.
+    pub timeouts: u64,
+    /// Undos.
+    pub undos: u64,
+}
+
+/// Congestion events from changes of state. `states` are in order of time; those of `crowds` are counted, not listed.
+fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, Vec<Events>) {
     let mut table = Congestion::default();
-    // Phase, and ssthresh on entering it.
-    let mut now_in = vec![(OPEN, UNLIMITED); flows];
+    let mut counts = vec![Events::default(); crowds.len()];
+    // Phase of each end of a connection, and ssthresh on entering it.
+    let mut now_in = std::collections::BTreeMap::new();
     for state in states {
-        let (before, cut_to) = now_in[state.flow as usize];
+        let end = (state.flow, state.at_receiver, state.port);
+        let (before, cut_to) = now_in.get(&end).copied().unwrap_or((OPEN, UNLIMITED));
         if state.phase == before {
             continue;
         }
         let mut tell = |kind: u8| {
+            let count = &mut counts[state.flow as usize];
+            match kind {
+                _ if state.at_receiver => {}
+                RECOVERY_ENTERED => count.recoveries += 1,
+                TIMEOUT => count.timeouts += 1,
+                UNDO => count.undos += 1,
+                _ => {}
+            }
+            if crowds[state.flow as usize] {
+                return;
+            }
             table.push(
                 state.at.as_secs_f64(),
                 state.flow,
@@ -402,21 +430,23 @@ fn events(states: impl Iterator<Item = State>, flows: usize) -> Congestion {
             LOSS => tell(TIMEOUT),
             _ => {}
         }
-        now_in[state.flow as usize] = (state.phase, state.ssthresh);
+        now_in.insert(end, (state.phase, state.ssthresh));
     }
-    table
+    (table, counts)
 }
 
 /// Congestion events from the state log: every change, when it happened.
-pub fn congestion(rows: &[(u32, bool, Row)], flows: usize, clock: Clock) -> Congestion {
+pub fn congestion(rows: &[(u32, bool, Row)], crowds: &[bool], clock: Clock) -> (Congestion, Vec<Events>) {
     let states = rows.iter().filter_map(|(flow, at_receiver, row)| {
         let Kind::State(phase) = row.kind else { return None };
         let mss = u64::from(row.mss);
         // The kernel tells of an entry before it moves the window, and keeps what it was.
         let before = if phase >= CWR { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
-        (!at_receiver).then(|| State {
+        Some(State {
             at: clock.at(row.ns),
             flow: *flow,
+            at_receiver: *at_receiver,
+            port: row.port,
             phase,
             cwnd: u64::from(row.cwnd) * mss,
             cwnd_before: u64::from(before) * mss,
@@ -424,17 +454,20 @@ pub fn congestion(rows: &[(u32, bool, Row)], flows: usize, clock: Clock) -> Cong
             in_flight: row.in_flight(),
         })
     });
-    events(states, flows)
+    events(states, crowds)
 }
 
-/// Congestion events from polls: changes shorter than the interval are missed.
-pub fn congestion_from_polls(looks: &[Look], flows: usize) -> Congestion {
-    let mut cwnd = vec![0; flows];
+/// Congestion events from polls: changes shorter than the interval are missed, and so is all but the latest
+/// connection's client.
+pub fn congestion_from_polls(looks: &[Look], crowds: &[bool]) -> (Congestion, Vec<Events>) {
+    let mut cwnd = vec![0; crowds.len()];
     let states = looks.iter().map(|look| {
         let now = u64::from(look.info.snd_cwnd) * u64::from(look.info.snd_mss);
         State {
             at: look.at,
             flow: look.flow,
+            at_receiver: false,
+            port: 0,
             phase: look.info.ca_state,
             cwnd: now,
             cwnd_before: std::mem::replace(&mut cwnd[look.flow as usize], now),
@@ -442,22 +475,7 @@ pub fn congestion_from_polls(looks: &[Look], flows: usize) -> Congestion {
             in_flight: look.in_flight(),
         }
     });
-    events(states, flows)
-}
-
-/// How often each flow had an event of this kind.
-pub fn count_events(table: &Congestion, flow: u32, kind: u8) -> u64 {
-    table.flow.iter().zip(&table.kind).filter(|&(&of, &what)| of == flow && what == kind).count() as u64
-}
-
-/// Recoveries entered, and undos, of a flow.
-pub fn recoveries_and_undos(table: &Congestion, flow: u32) -> (u64, u64) {
-    (count_events(table, flow, RECOVERY_ENTERED), count_events(table, flow, UNDO))
-}
-
-/// Timeouts of a flow.
-pub fn timeouts(table: &Congestion, flow: u32) -> u64 {
-    count_events(table, flow, TIMEOUT)
+    events(states, crowds)
 }
 
 /// Both captures of every packet.
@@ -515,7 +533,17 @@ mod tests {
     use super::*;
 
     fn state(ms: u64, phase: u8, cwnd: u64, ssthresh: u64) -> State {
-        State { at: Time::from_ms(ms), flow: 0, phase, cwnd, cwnd_before: cwnd, ssthresh, in_flight: 0 }
+        State {
+            at: Time::from_ms(ms),
+            flow: 0,
+            at_receiver: false,
+            port: 40_000,
+            phase,
+            cwnd,
+            cwnd_before: cwnd,
+            ssthresh,
+            in_flight: 0,
+        }
     }
 
     #[test]
@@ -529,13 +557,25 @@ mod tests {
             state(6, LOSS, 12, 6),
             state(7, OPEN, 6, 6),
         ];
-        let table = events(states.into_iter(), 1);
+        let (table, counts) = events(states.into_iter(), &[false]);
         assert_eq!(
             table.kind,
             [RECOVERY_ENTERED, RECOVERY_LEFT, RECOVERY_ENTERED, UNDO, RECOVERY_LEFT, TIMEOUT]
         );
-        assert_eq!(recoveries_and_undos(&table, 0), (2, 1));
-        assert_eq!(timeouts(&table, 0), 1);
+        assert_eq!(counts, [Events { recoveries: 2, timeouts: 1, undos: 1 }]);
+    }
+
+    #[test]
+    fn connections_of_a_flow_have_states_of_their_own() {
+        let one = state(1, RECOVERY, 20, 10);
+        let other = State { port: 40_001, ..state(2, RECOVERY, 20, 10) };
+        let server = State { at_receiver: true, ..state(3, LOSS, 20, 10) };
+        let (table, counts) = events([one, other, server].into_iter(), &[false]);
+        assert_eq!(table.kind, [RECOVERY_ENTERED, RECOVERY_ENTERED, TIMEOUT]);
+        assert_eq!(counts, [Events { recoveries: 2, timeouts: 0, undos: 0 }]);
+        let (table, counts) = events([one, other].into_iter(), &[true]);
+        assert!(table.kind.is_empty());
+        assert_eq!(counts[0].recoveries, 2);
     }
 
     #[test]

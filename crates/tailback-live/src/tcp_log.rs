@@ -53,6 +53,8 @@ pub struct Row {
     pub phase: u8,
     pub snd_scale: u8,
     pub rcv_scale: u8,
+    /// The client's port, at both ends: it names the connection.
+    pub port: u16,
 }
 
 impl Row {
@@ -105,6 +107,7 @@ impl Row {
             phase: last[2],
             snd_scale: last[4],
             rcv_scale: last[5],
+            port: u16::from_ne_bytes([last[6], last[7]]),
         })
     }
 }

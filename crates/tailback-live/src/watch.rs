@@ -1,6 +1,5 @@
 //! Polls the kernel's view of each connection (TCP_INFO) at the scenario's interval.
 
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailback_core::time::{Duration, Time};
@@ -17,7 +16,7 @@ pub struct Look {
     pub at: Time,
     /// Which flow.
     pub flow: u32,
-    /// What the kernel says of the sender.
+    /// What the kernel says of the latest connection's client.
     pub info: TcpInfo,
     /// Payload delivered in order at the receiver.
     pub received: u64,
@@ -61,17 +60,12 @@ pub fn follow(
 
 /// One look, if there is a connection.
 pub fn look(flow: u32, state: &FlowState, shared: &Shared, clock: Clock) -> Option<Look> {
-    if state.established() == Time::NEVER {
-        return None;
-    }
-    let info = sys::tcp_info(state.client.get()?.as_fd()).ok()?;
-    let at = clock.now();
-    let server = state.server.get().and_then(|socket| sys::tcp_info(socket.as_fd()).ok());
+    let (info, received) = state.look()?;
     Some(Look {
-        at,
+        at: clock.now(),
         flow,
         info,
-        received: server.map_or(0, |server| server.bytes_received),
+        received,
         duplicate_acks: shared.duplicate_acks[flow as usize].load(Ordering::Relaxed),
     })
 }

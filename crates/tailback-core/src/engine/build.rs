@@ -234,8 +234,8 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     Ok(Parts { links, channels, named_links, flows, end, warnings })
 }
 
-/// When a flow starts and stops, in turn.
-fn switches(spec: &FlowSpec, scenario: &Scenario, path: &str) -> Result<VecDeque<Time>, ScenarioError> {
+/// When a flow starts and stops, in turn; errors name its times below `path`, such as `flows[0]`.
+pub fn switches(spec: &FlowSpec, scenario: &Scenario, path: &str) -> Result<VecDeque<Time>, ScenarioError> {
     let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
     let shift = Stream::named(scenario.seed, &format!("flow/{}/start", spec.name)).duration_up_to(spread);
     let first = Period { start_ps: spec.start_ps, stop_ps: spec.stop_ps };

@@ -10,6 +10,7 @@ mod tunnels;
 
 use std::fmt;
 
+pub use self::build::switches;
 use self::build::{Parts, refuse};
 use self::network::{Network, Polling};
 use crate::cc::external::Makers;

@@ -1,0 +1,240 @@
+//! What a flow's applications did: rows of its exchanges and echoes, and totals over its connections.
+
+use std::collections::BTreeMap;
+
+use tailback_core::probe::{Column, Table};
+use tailback_core::time::{Bytes, Time};
+use tailback_core::traffic::Exchange;
+
+use crate::sys::TcpInfo;
+
+/// Fates of a request, as the simulator codes them.
+const ANSWERED: u8 = 0;
+const ABANDONED: u8 = 1;
+const WAITING: u8 = 2;
+
+/// What is recorded of a flow, and when.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Recording {
+    /// Every exchange.
+    pub requests: bool,
+    /// Every echo request.
+    pub echoes: bool,
+    /// From here,
+    pub from: Time,
+    /// until here.
+    pub until: Time,
+}
+
+/// An exchange: what a user waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    at: Time,
+    flow: u32,
+    connection: u64,
+    kind: Exchange,
+    turn: u16,
+    bytes: Bytes,
+    answered: Time,
+    fate: u8,
+}
+
+/// An echo request.
+#[derive(Clone, Copy, Debug)]
+pub struct Echo {
+    at: Time,
+    flow: u32,
+    number: u64,
+    answered: Time,
+}
+
+/// What one end of a flow's connections has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sent {
+    /// Segments with payload, retransmissions among them.
+    pub segments: u64,
+    /// Retransmissions.
+    pub retransmitted: u64,
+}
+
+/// A flow's totals.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// Connections opened, failed, and not yet over at the end.
+    pub connections: u64,
+    /// Given up, or never let in.
+    pub failed: u64,
+    /// Alive.
+    pub open: u64,
+    /// Payload of the client that was acknowledged.
+    pub bytes_acked: Bytes,
+    /// Payload delivered at the server.
+    pub bytes_received: Bytes,
+    /// Payload delivered at the client.
+    pub bytes_returned: Bytes,
+    /// The client's segments.
+    pub sent: Sent,
+    /// The server's segments.
+    pub back: Sent,
+    /// When the first connection was established.
+    pub established: Time,
+    /// When the last one was over.
+    pub finished: Time,
+    /// The kernel's smallest RTT at the clients, in µs; [`u32::MAX`] without a sample.
+    pub rtt_us_min: u32,
+    /// The last smoothed RTT, in µs; 0 without a sample.
+    pub srtt_us: u32,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            connections: 0,
+            failed: 0,
+            open: 0,
+            bytes_acked: 0,
+            bytes_received: 0,
+            bytes_returned: 0,
+            sent: Sent::default(),
+            back: Sent::default(),
+            established: Time::NEVER,
+            finished: Time::NEVER,
+            rtt_us_min: u32::MAX,
+            srtt_us: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// Add what the kernel says of a client's end.
+    pub fn add_client(&mut self, info: &TcpInfo) {
+        add(&mut self.sent, info);
+        self.rtt_us_min = self.rtt_us_min.min(if info.min_rtt_us == 0 { u32::MAX } else { info.min_rtt_us });
+        if info.rtt_us > 0 {
+            self.srtt_us = info.rtt_us;
+        }
+    }
+
+    /// Add what it says of a server's.
+    pub fn add_server(&mut self, info: &TcpInfo) {
+        add(&mut self.back, info);
+    }
+}
+
+fn add(sent: &mut Sent, info: &TcpInfo) {
+    sent.segments += u64::from(info.data_segs_out);
+    sent.retransmitted += u64::from(info.total_retrans);
+}
+
+/// The books of one flow.
+#[derive(Debug)]
+pub struct Ledger {
+    flow: u32,
+    record: Recording,
+    /// Totals.
+    pub tally: Tally,
+    /// Exchanges.
+    pub requests: Vec<Request>,
+    /// Echoes.
+    pub echoes: Vec<Echo>,
+    unanswered: BTreeMap<u64, usize>,
+    /// The stream of each datagram the client sent, in order.
+    pub streams: Vec<u16>,
+}
+
+impl Ledger {
+    /// Empty books for a flow.
+    pub fn new(flow: u32, record: Recording) -> Self {
+        Ledger {
+            flow,
+            record,
+            tally: Tally::default(),
+            requests: Vec::new(),
+            echoes: Vec::new(),
+            unanswered: BTreeMap::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    fn is_on(&self, now: Time) -> bool {
+        self.record.from <= now && now < self.record.until
+    }
+
+    /// An exchange begins on the connection opened last; its row, if it has one.
+    pub fn asked(&mut self, at: Time, kind: Exchange, bytes: Bytes, turn: u16) -> Option<usize> {
+        if !(self.record.requests && self.is_on(at)) {
+            return None;
+        }
+        let connection = self.tally.connections - 1;
+        let (flow, answered, fate) = (self.flow, Time::NEVER, WAITING);
+        self.requests.push(Request { at, flow, connection, kind, turn, bytes, answered, fate });
+        Some(self.requests.len() - 1)
+    }
+
+    /// It is complete.
+    pub fn answered(&mut self, now: Time, row: Option<usize>) {
+        if let Some(request) = row.map(|row| &mut self.requests[row]) {
+            (request.answered, request.fate) = (now, ANSWERED);
+        }
+    }
+
+    /// It will never be.
+    pub fn abandoned(&mut self, row: Option<usize>) {
+        if let Some(request) = row.map(|row| &mut self.requests[row]) {
+            request.fate = ABANDONED;
+        }
+    }
+
+    /// An echo request leaves.
+    pub fn pinged(&mut self, at: Time, number: u64) {
+        if self.record.echoes && self.is_on(at) {
+            self.unanswered.insert(number, self.echoes.len());
+            self.echoes.push(Echo { at, flow: self.flow, number, answered: Time::NEVER });
+        }
+    }
+
+    /// Its reply is back; a doubled one finds its request answered.
+    pub fn ponged(&mut self, now: Time, number: u64) {
+        if let Some(row) = self.unanswered.remove(&number) {
+            self.echoes[row].answered = now;
+        }
+    }
+}
+
+fn span(from: Time, until: Time) -> f64 {
+    if until == Time::NEVER { f64::NAN } else { until.as_secs_f64() - from.as_secs_f64() }
+}
+
+/// The requests table of all flows, in order of time.
+pub fn requests<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
+    let mut rows: Vec<&Request> = ledgers.flat_map(|ledger| &ledger.requests).collect();
+    rows.sort_by_key(|row| row.at);
+    Table {
+        name: "requests",
+        columns: vec![
+            ("t_s", Column::F64(rows.iter().map(|row| row.at.as_secs_f64()).collect())),
+            ("flow", Column::U32(rows.iter().map(|row| row.flow).collect())),
+            ("connection", Column::U64(rows.iter().map(|row| row.connection).collect())),
+            ("kind", Column::U8(rows.iter().map(|row| row.kind as u8).collect())),
+            ("turn", Column::U16(rows.iter().map(|row| row.turn).collect())),
+            ("bytes", Column::U64(rows.iter().map(|row| row.bytes).collect())),
+            ("response_time_s", Column::F64(rows.iter().map(|row| span(row.at, row.answered)).collect())),
+            ("fate", Column::U8(rows.iter().map(|row| row.fate).collect())),
+        ],
+    }
+}
+
+/// The echoes table of all flows, in order of time.
+pub fn echoes<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
+    let mut rows: Vec<&Echo> = ledgers.flat_map(|ledger| &ledger.echoes).collect();
+    rows.sort_by_key(|row| row.at);
+    Table {
+        name: "echoes",
+        columns: vec![
+            ("t_s", Column::F64(rows.iter().map(|row| row.at.as_secs_f64()).collect())),
+            ("flow", Column::U32(rows.iter().map(|row| row.flow).collect())),
+            ("number", Column::U64(rows.iter().map(|row| row.number).collect())),
+            ("rtt_s", Column::F64(rows.iter().map(|row| span(row.at, row.answered)).collect())),
+        ],
+    }
+}
