@@ -582,6 +582,7 @@ impl<'a> Flow<'a> {
             }),
             Wish::TellReceived(connection, bytes) => self.at(connection, side, |end| end.mark = bytes),
             Wish::TellDrained(connection) => self.at(connection, side, |end| end.wants_drained = true),
+            Wish::Carry(_) => unreachable!("tunnels were refused"),
             Wish::CallAt(connection, time) => {
                 let mut token = None;
                 if let Some(pair) = self.pair(connection) {

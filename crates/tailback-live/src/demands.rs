@@ -107,6 +107,14 @@ pub fn plan(scenario: &Scenario) -> Result<Plan, LiveError> {
 /// Plan one flow; returns its largest packet.
 fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpec) -> Result<u32, LiveError> {
     let path = format!("flows[{number}]");
+    if flow.app.kind == "tunnel" {
+        return Err(LiveError::refuse(
+            format!("{path}.app.kind"),
+            "\"tunnel\"",
+            "the packets of a live run's links cannot travel in a connection of the kernel's",
+            "Describe the tunnel's links by their rate and delay, or run it with --engine sim.",
+        ));
+    }
     let seed = Stream::named(scenario.seed, &format!("flow/{}/app", flow.name)).bits();
     let app = apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), seed)?;
     let needs = app.needs();
