@@ -216,3 +216,28 @@ def test_the_lowest_tenth_is_cut_and_the_quartiles_are_a_half_apart():
     assert metrics.interquartile_range(np.arange(0.0, 101.0)) == 50.0
     with pytest.raises(ValueError, match="leave nothing"):
         metrics.truncated_mean(values, 0.6, 0.4)
+
+
+def test_a_result_tells_what_caller_reader_and_ping_feel():
+    result = tb.run(
+        tb.dumbbell(
+            rate="10mbit", rtt="80ms", duration="12s",
+            flows=[
+                tb.bulk("cubic"), tb.voip(), tb.flow("web-probe", from_="right", to="left"), tb.flow("ping"),
+                tb.flow("udp-cbr", params={"rate": "100kbit"}),
+            ],
+            instruments={"packets": ["voip", "udp-cbr"], "requests": ["web-probe"], "echoes": ["ping"]},
+        )
+    )  # fmt: skip
+    rows = {row["flow"]: row for row in result.felt_summary()}
+    assert {flow: row["feels"] for flow, row in rows.items()} == {
+        "voip": "delay", "web-probe": "response time", "ping": "round trip", "udp-cbr": "delay",
+    }  # fmt: skip
+    # Nothing is quicker than the path: 40 ms one way, 80 there and back, two round trips for an object.
+    assert 40 < rows["voip"]["median_ms"] < rows["voip"]["p95_ms"] < 125
+    assert rows["ping"]["median_ms"] > 80
+    assert rows["web-probe"]["median_ms"] > 160
+    assert 1 < rows["voip"]["mos"] < 4.42
+    assert [flow for flow, row in rows.items() if row["mos"] is not None] == ["voip"]
+    quality = metrics.voice_quality(result, "voip")
+    assert rows["voip"]["mos"] == quality.mos

@@ -486,3 +486,15 @@ def test_a_changed_value_is_not_blamed_on_a_line(tmp_path: Path) -> None:
     found = caught.value.problems[0]
     assert found.value == "qubic"
     assert found.line != 8
+
+
+def test_a_queues_name_alone_is_that_discipline_with_its_defaults():
+    made = tb.dumbbell(rate="10mbit", rtt="80ms", queue="fq_codel", flows=[tb.bulk()], duration="1s")
+    assert made.resolve()["links"][0]["queue"]["discipline"] == "fq_codel"
+    assert 'queue = "fq_codel"' in made.to_toml()
+    assert tb.Scenario.parse_toml(made.to_toml()) == made
+
+
+def test_a_queue_that_is_neither_size_nor_name_is_told_the_nearest():
+    with pytest.raises(tb.ScenarioError, match=r'dumbbell.queue.*neither.*Did you mean "fq_codel"'):
+        tb.dumbbell(rate="10mbit", rtt="80ms", queue="fqcodel", flows=[tb.bulk()], duration="1s")

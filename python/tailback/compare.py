@@ -6,7 +6,7 @@ It does not matter where they come from: two seeds, two algorithms, the simulato
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,18 @@ def _delay(quantile: float) -> Callable[[Result, str], float]:
     return measure
 
 
+def _response(quantile: float) -> Callable[[Result, str], float]:
+    return lambda result, flow: 1e3 * float(metrics.response_time_quantiles(result, flow, (quantile,))[0])
+
+
+def _echo(quantile: float) -> Callable[[Result, str], float]:
+    def measure(result: Result, flow: str) -> float:
+        _, times = metrics.echo_rtts(result, flow)
+        return 1e3 * float(np.quantile(times, quantile)) if len(times) else math.nan
+
+    return measure
+
+
 def _epoch(key: str) -> Callable[[Result, str], float]:
     def measure(result: Result, flow: str) -> float:
         found = metrics.epochs(result, flow).duration_s
@@ -98,12 +110,31 @@ _UDP: list[tuple[str, str, Measure]] = [
     ("delay, 99 %", "ms", _delay(0.99)),
     ("jitter (RFC 3550)", "ms", lambda result, flow: 1e3 * metrics.jitter(result, flow)),
 ]
+_CALL: list[tuple[str, str, Measure]] = [
+    ("quality (G.107)", "MOS", lambda result, flow: metrics.voice_quality(result, flow).mos)
+]
+_ASKING: list[tuple[str, str, Measure]] = [
+    ("response time, median", "ms", _response(0.5)),
+    ("response time, 95 %", "ms", _response(0.95)),
+    ("never answered", "%", lambda result, flow: 100 * metrics.unanswered(result, flow)),
+]
+_PING: list[tuple[str, str, Measure]] = [
+    ("round trip, median", "ms", _echo(0.5)),
+    ("round trip, 95 %", "ms", _echo(0.95)),
+]
 _LINK: list[tuple[str, str, Measure]] = [
     ("utilisation", "%", lambda result, link: 100 * metrics.utilisation(result, link)),
     ("packets dropped", "", _link_total("dropped")),
     ("packets marked", "", _link_total("marked")),
     ("backlog, mean", "kB", _link_total("backlog_bytes_mean", 1e-3)),
 ]
+
+
+def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
+    if flow.get("tcp") is not None:
+        return [*_TCP, *_ASKING]
+    kind = flow["app"]["kind"]
+    return _PING if kind == "ping" else [*_UDP, *(_CALL if kind.startswith("voip") else [])]
 
 
 def _measured(measure: Measure, result: Result, of: str) -> float:
@@ -126,8 +157,7 @@ def compare(a: Result, b: Result) -> list[Difference]:
     """
     rows = []
     for flow in (name for name in a.flow_names if name in b.flow_names):
-        is_tcp = a.flow_spec(flow).get("tcp") is not None
-        rows += [(name, flow, unit, measure) for name, unit, measure in (_TCP if is_tcp else _UDP)]
+        rows += [(name, flow, unit, measure) for name, unit, measure in _measures(a.flow_spec(flow))]
     shared = (spec for spec in a.resolved["links"] if spec["name"] in b.link_names)
     for link in (spec["name"] for spec in shared if spec.get("rate_bps") is not None):
         rows += [(name, link, unit, measure) for name, unit, measure in _LINK]

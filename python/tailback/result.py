@@ -381,6 +381,12 @@ class Result:
             if spec.get("rate_bps") is not None
         ]
 
+    def felt_summary(self) -> list[dict[str, Any]]:
+        """One row for each call, reader, waiting file or ping that was recorded: see `tailback.felt.felt`."""
+        from tailback.felt import felt
+
+        return felt(self)
+
     @property
     def title(self) -> str:
         """Name, simulated time and seed in one line."""
@@ -395,10 +401,12 @@ class Result:
         from rich.text import Text
 
         parts: list[RenderableType] = [Text(self.title, style="bold")]
-        for rows in (self.flow_summary(), self.link_summary()):
+        for rows in (self.flow_summary(), self.felt_summary(), self.link_summary()):
+            if not rows:
+                continue
             shown = Table(box=None, pad_edge=False)
-            for head in rows[0] if rows else ():
-                words = head in ("flow", "link", "app", "cc", "stack")
+            for head in rows[0]:
+                words = head in ("flow", "link", "app", "cc", "stack", "feels")
                 shown.add_column(head.replace("_", " "), justify="left" if words else "right")
             for row in rows:
                 shown.add_row(*(_cell(value) for value in row.values()))
@@ -408,7 +416,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         out = [f"<p><strong>{html.escape(self.title)}</strong></p>"]
-        for rows in (self.flow_summary(), self.link_summary()):
+        for rows in (self.flow_summary(), self.felt_summary(), self.link_summary()):
             if not rows:
                 continue
             head = "".join(f"<th>{html.escape(key.replace('_', ' '))}</th>" for key in rows[0])

@@ -102,6 +102,7 @@ def described(result: Any) -> dict[str, Any]:
         "duration_s": result.duration_s,
         "meta": meta,
         "flows": result.flow_summary(),
+        "felt": result.felt_summary(),
         "links": result.link_summary(),
         "tables": {name: result.rows(name) for name in result.tables},
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.signal import lfilter
 
 from .registry import metric
 from .rows import Floats, Rows, between, floats
@@ -86,7 +87,5 @@ def jitter(result: Any, flow: int | str) -> float:
 
 def smoothed_jitter(transit: Floats) -> float:
     """RFC 3550's jitter of a series of transit times."""
-    estimate = 0.0
-    for difference in np.abs(np.diff(transit)):
-        estimate += (float(difference) - estimate) / 16.0
-    return estimate
+    change = np.abs(np.diff(transit))
+    return float(lfilter([1 / 16], [1, -15 / 16], change)[-1]) if len(change) else 0.0

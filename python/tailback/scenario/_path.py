@@ -12,7 +12,8 @@ from pydantic import (
     model_validator,
 )
 
-from tailback.errors import UnitError
+from tailback import registry
+from tailback.errors import UnitError, nearest
 from tailback.scenario._base import Part
 from tailback.scenario._fields import (
     NameText,
@@ -26,13 +27,28 @@ from tailback.scenario._fields import (
 from tailback.units import Duration, Rate, Size
 
 
+def _discipline(name: str) -> str:
+    known = registry.names("queues")
+    if name not in known:
+        close = nearest(name, known)
+        hint = f'Did you mean "{close}"? ' if close else ""
+        raise UnitError(
+            "this is neither a queue size nor a discipline",
+            f'{hint}Write a size, for example "1bdp", or one of {", ".join(known)}',
+        )
+    return name
+
+
 class Queue(Part):
     """The queue in front of a link's serialiser: a discipline, its limit and its parameters.
 
-    Anywhere a queue is expected a size alone means a drop-tail FIFO of that size.
+    Anywhere a queue is expected a size alone means a drop-tail FIFO of that size, a name alone a discipline with its
+    defaults.
 
     >>> Queue(discipline="fifo", limit="100packets").plain()
     '100packets'
+    >>> Queue(discipline="fq_codel").plain()
+    'fq_codel'
     """
 
     if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
@@ -51,14 +67,18 @@ class Queue(Part):
     def _gather(cls, value: Any) -> Any:
         if isinstance(value, cls):
             return value
-        if not isinstance(value, Mapping):
-            return {"limit": value}
-        return _gathered(value, ("discipline", "limit"))
+        if isinstance(value, Mapping):
+            return _gathered(value, ("discipline", "limit"))
+        if isinstance(value, str) and value[:1].isalpha():
+            return {"discipline": _discipline(value)}
+        return {"limit": value}
 
     def plain(self) -> Any:
-        """A size alone for a plain FIFO, else a table."""
+        """A size alone for a plain FIFO, a name alone for defaults, else a table."""
         if self.discipline == "fifo" and not self.params and self.limit is not None:
             return str(self.limit)
+        if not self.params and self.limit is None:
+            return self.discipline
         head = {"discipline": self.discipline}
         if self.limit is not None:
             head["limit"] = str(self.limit)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tailback.felt import recorded
 from tailback.result import Result
 from tailback.store.index import COLUMNS
 from tailback.sweep.design import refuse
@@ -19,13 +20,15 @@ from tailback.sweep.design import refuse
 __all__ = ["Measures", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not taken for new ones.
-REVISION = "1"
+REVISION = "2"
 #: With more flows (or links) than this, only what they come to together is kept.
 MOST = 16
 
 _FLOW = ("goodput_mbps", "loss", "retransmitted", "timeouts", "rtt_min_ms", "srtt_ms")
 _LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", "backlog_max_bytes")
 _DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
+#: What the people on the link feel (`tailback.felt`), where it was recorded.
+_FELT = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
@@ -39,6 +42,7 @@ def totals_names(resolved: Mapping[str, Any]) -> list[str]:
         out += [f"{flow}.{key}" for flow in flows for key in (_FLOW if flow in tcp else _FLOW[:2])]
         packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
         out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
+        out += [f"{flow}.felt_{key}" for flow in recorded(resolved) for key in _FELT]
     if len(links) <= MOST:
         out += [f"{link}.{key}" for link in links for key in _LINK]
     return out
@@ -73,6 +77,9 @@ def totals(result: Result) -> dict[str, float]:
         for flow in result.flow_names:
             if flow in result.resolved["instruments"]["packets"]:
                 out |= {f"{flow}.{key}": value for key, value in _delays(result, flow).items()}
+        felt = {row["flow"]: row for row in result.felt_summary()}
+        for flow in recorded(result.resolved):
+            out |= {f"{flow}.felt_{key}": number(felt.get(flow, {}).get(key)) for key in _FELT}
     if len(links) <= MOST:
         for row in links:
             out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}

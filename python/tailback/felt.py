@@ -1,0 +1,78 @@
+"""What the people on the link feel: one row for each call, reader, waiting file and ping of a result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tailback import metrics
+from tailback.metrics import Rows
+from tailback.metrics.rows import LOST, RECEIVED, Floats
+
+__all__ = ["KEYS", "felt", "recorded"]
+
+#: The columns of `felt`: a missing value is None.
+KEYS = ("flow", "feels", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+
+_CALLS = ("voip", "voip-onoff")
+
+
+def felt(result: Any) -> list[dict[str, Any]]:
+    """One row a flow whose packets, requests or echoes were recorded, in the scenario's order.
+
+    `feels` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
+    round trip of pings. `lost` is the share of packets lost, of requests never answered, of echoes without reply;
+    `jitter_ms` RFC 3550's; `mos` the E-model's mean opinion score, of calls.
+    """
+    rows = Rows.of(result)
+    tell = {"requests": _requests, "echoes": _echoes, "packets": _packets}
+    return [tell[table](rows, flow) for flow, table in recorded(rows.scenario).items() if rows.has(table)]
+
+
+def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
+    """The flows of a resolved scenario that `felt` can tell of, each with the table it is told from."""
+    instruments, out = scenario["instruments"], {}
+    for spec in scenario["flows"]:
+        for table in ("requests", "echoes", "packets"):
+            if spec["name"] in instruments.get(table, ()) and (table != "packets" or spec.get("tcp") is None):
+                out[str(spec["name"])] = table
+                break
+    return out
+
+
+def _row(
+    flow: str, feels: str, count: int, times_s: Floats, lost: float | None, **more: float | None
+) -> dict[str, Any]:
+    middle, high = 1e3 * np.quantile(times_s, (0.5, 0.95)) if len(times_s) else (None, None)
+    given = {
+        "flow": flow, "feels": feels, "count": count, "median_ms": middle, "p95_ms": high, "lost": lost,
+    }  # fmt: skip
+    return {
+        key: float(value) if isinstance(value, np.floating) else value
+        for key, value in (dict.fromkeys(KEYS) | given | more).items()
+    }
+
+
+def _packets(rows: Rows, flow: str) -> dict[str, Any]:
+    kind = rows.flow_spec(flow)["app"]["kind"]
+    fate = np.asarray(rows.of_flow("packets", flow)["fate"])
+    _, delay = metrics.one_way_delay(rows, flow)
+    known = int(np.sum((fate == RECEIVED) | (fate == LOST)))
+    lost = float(np.sum(fate == LOST)) / known if known else None
+    heard = metrics.voice_quality(rows, flow) if kind in _CALLS and known else None
+    jitter = 1e3 * (heard.jitter_s if heard else metrics.jitter(rows, flow))
+    return _row(flow, "delay", len(fate), delay, lost, jitter_ms=jitter, mos=heard.mos if heard else None)
+
+
+def _requests(rows: Rows, flow: str) -> dict[str, Any]:
+    _, times = metrics.response_times(rows, flow)
+    count = len(rows.of_flow("requests", flow)["t_s"])
+    return _row(flow, "response time", count, times, metrics.unanswered(rows, flow) if count else None)
+
+
+def _echoes(rows: Rows, flow: str) -> dict[str, Any]:
+    _, times = metrics.echo_rtts(rows, flow)
+    count = len(rows.of_flow("echoes", flow)["t_s"])
+    return _row(flow, "round trip", count, times, 1.0 - len(times) / count if count else None)
