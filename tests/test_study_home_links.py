@@ -111,7 +111,7 @@ def test_tcpstat_counts_everything_in_whole_intervals():
 def test_the_three_evenings_are_the_papers(quick, transfers):
     cells = {cell.key: cell for cell in grid.all_cells(quick) if cell.role == "grid"}
     expected = {"adsl1": (4e6, 200), "homeplug": (40e6, 200), "wifi": (80e6, 500)}
-    assert set(cells) == set(expected)
+    assert set(cells) == set(expected) | set(grid.LOSSY)
     for name, (size, interval_ms) in expected.items():
         resolved = cells[name].scenario.resolve()
         flow, ping = resolved["flows"][:2]
@@ -131,6 +131,8 @@ def test_ablations_change_what_they_say_and_are_left_out_of_quick_runs():
         for path in reading.paths:
             changed = cells[grid.ablation_key(name, path)]
             base = grid.scenario(changed["name"], grid.PATHS[path], grid.ABLATION_REPEATS, captures=False).resolve()
+            if reading.path is not None:
+                assert len(changed["flows"]) < len(base["flows"]), "the tunnel is a flow"
             assert changed != base, name
     stack = cells["hz-1000-wifi"]["flows"][0]["tcp"]["stack_params"]
     assert stack["clock_tick"] == 1
@@ -171,8 +173,8 @@ def told(folder: Path, printed: dict[str, dict[str, dict[str, float]]]) -> Data:
     for path, values in printed.items():
         algorithms = {
             name: {
-                # NewReno and CUBIC fill 98 kB at times: 556 ms above the idle 50.
-                "spp_ms": narrow(values["rtt"][name], 0.4 if path == "adsl1" else 0.05),
+                # NewReno and CUBIC fill 50 packets and 32 KiB at times: 662 ms above the idle 50.
+                "spp_ms": narrow(values["rtt"][name], 0.6 if path == "adsl1" else 0.05),
                 "ping_ms": narrow(values["rtt"][name]),
                 "spp_samples": 9,
                 "ping_samples": 9,
@@ -186,6 +188,10 @@ def told(folder: Path, printed: dict[str, dict[str, dict[str, float]]]) -> Data:
             "idle_ms": grid.PATHS[path].idle_ms, "unfinished": 0, "retransmitted": 1, "timeouts": 0,
             "dropped": {"down": 1}, "algorithms": algorithms,
         }  # fmt: skip
+    # The paper prints no number for its tunnel; here the outer connection's repetitions take twice as long.
+    for key, worst_ms in ((grid.LOSSY_TUNNEL, 150.0), (grid.LOSSY_LINE, 100.0)):
+        vegas = {"ping_ms": [worst_ms] * len(QUANTILES)}
+        summaries[key, 1] = {"algorithms": {"vegas": vegas}}
     return Data({cell.key: cell for cell in grid.all_cells(True)}, summaries, (1,), folder)
 
 
@@ -196,8 +202,8 @@ def verdicts(data: Data) -> dict[str, str]:
 def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_path):
     found = verdicts(told(tmp_path, PAPER))
     others = {name: verdict for name, verdict in found.items() if verdict != "reproduced"}
-    # Sizes over the printed rates do not take 30 to 50 s; nobody measures the tunnel.
-    assert others == {"001-Q8": "not", "001-L5": "not measured"}
+    # Sizes over the printed rates do not take 30 to 50 s.
+    assert others == {"001-Q8": "not"}
 
 
 @pytest.mark.parametrize(
@@ -248,6 +254,7 @@ def test_figures_and_tables_show_the_medians(tmp_path):
 def test_an_evening_on_adsl_gives_every_algorithm_its_turn_and_both_rtts():
     cell = next(cell for cell in grid.all_cells(True) if cell.key == "adsl1")
     result = tb.run(grid.scenario("adsl1", grid.PATHS["adsl1"], 1))
+    assert not result.column("links", "dropped")[:4].any(), "what is lost is lost at the tunnel's interface"
     summary = summarise(cell, result)
     assert summary["unfinished"] == 0
     assert summary["idle_ms"] == pytest.approx(grid.PATHS["adsl1"].idle_ms, rel=0.05)
@@ -256,8 +263,8 @@ def test_an_evening_on_adsl_gives_every_algorithm_its_turn_and_both_rtts():
         assert len(one["transfer_s"]) == 1
         spp, ping = (np.interp(0.5, QUANTILES, one[what]) for what in ("spp_ms", "ping_ms"))
         assert spp >= summary["idle_ms"], name
-        # A ping is some 8 ms quicker over the line than a full packet.
-        assert abs(spp - ping) < 0.1 * ping + 8, name
+        # A full packet is 10 ms on the line, as two segments of the tunnel, and its ACK answers the second of two.
+        assert abs(spp - ping) < 0.1 * ping + 20, name
         assert max(one["mbps"]) <= 1e-6 * line * 1.01
         assert one["ping_samples"] == pytest.approx(5 * one["transfer_s"][0], abs=2 + 0.05 * one["ping_samples"])
     pause = np.diff(result.numpy("requests")["t_s"]) - result.numpy("requests")["response_time_s"][:-1]

@@ -53,9 +53,12 @@ class PresetCard:
     flows: Callable[[_Given], list[Flow]] = lambda given: []
 
 
-def _two_way(name: str, a: str, b: str, delay: str, rate: str = "1gbit") -> list[Link]:
-    """A fast stretch of wire."""
-    return [link(name, a, b, rate=rate, delay=delay), link(f"{name}-back", b, a, rate=rate, delay=delay)]
+def _two_way(name: str, a: str, b: str, delay: str, loss: float = 0.0) -> list[Link]:
+    """A fast stretch of wire; `loss` from `a` to `b`."""
+    return [
+        link(name, a, b, rate="1gbit", delay=delay, wire={"loss": loss}),
+        link(f"{name}-back", b, a, rate="1gbit", delay=delay),
+    ]
 
 
 # --- CAIA 2011: home networks ---------------------------------------------------------------------------
@@ -63,7 +66,7 @@ def _two_way(name: str, a: str, b: str, delay: str, rate: str = "1gbit") -> list
 
 def _adsl1(given: _Given) -> list[Link]:
     adsl = {"name": "adsl", "encapsulation": given["encapsulation"]}
-    there, back = _two_way("internet", "left", "isp", given["internet_delay"])
+    there, back = _two_way("internet", "left", "isp", given["internet_delay"], given["loss"])
     return [
         there,
         link("down", "isp", "right", queue=given["buffer"],
@@ -246,6 +249,7 @@ _LINE = (
     Option("up", "256kbit", "Sync rate from it; the paper prints 256KBps."),
     Option("encapsulation", "pppoe-llc", "PPPoE, printed; LLC, chosen."),
     Option("up_buffer", "32kB", "Queue of the modem, from the home; chosen."),
+    Option("loss", 0.0, "Share of packets lost between the source and the provider; chosen."),
 )
 _PROVIDER = "One way between source and provider; chosen, with the interleaving, from the idle RTT."
 _AIR = (
