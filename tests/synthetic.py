@@ -59,6 +59,8 @@ def scenario(*, duration_s: float = 60.0, name: str = "sawtooth", seed: int = 1)
             "queue_polls": ["bottleneck"],
             "drops": ["bottleneck"],
             "packets": ["call"],
+            "requests": ["tcp"],
+            "echoes": [],
             "poll_interval_ps": 10**10,
         },
     }
@@ -161,6 +163,16 @@ def sawtooth(
             "sent_s": sent,
             "received_s": np.where(np.arange(calls) == 7, np.nan, sent + floor + waiting),
             "fate": np.where(np.arange(calls) == 7, 1, 0).astype(np.uint8),
+        },
+        "requests": {
+            "t_s": np.arange(40.0),
+            "flow": np.zeros(40, np.uint32),
+            "connection": np.arange(40, dtype=np.uint32),
+            "kind": np.ones(40, np.uint8),
+            "turn": np.zeros(40, np.uint32),
+            "bytes": 1000 * 2 ** (np.arange(40, dtype=np.uint64) % 8),
+            "response_time_s": np.where(np.arange(40) == 39, np.nan, 0.2 + 0.01 * (np.arange(40) % 8)),
+            "fate": np.where(np.arange(40) == 39, 2, 0).astype(np.uint8),
         },
         "congestion": {
             "t_s": entered,

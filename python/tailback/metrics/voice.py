@@ -84,8 +84,10 @@ class VoiceQuality:
     loss: float
     #: Share of packets that came too late to be played.
     late: float
-    #: R of every window that had packets, in order.
+    #: R of every window that had packets, mean over the calls, in order.
     ratings: tuple[float, ...] = ()
+    #: When each of them began, seconds.
+    windows_s: tuple[float, ...] = ()
 
 
 def _rate(delay: Floats, lost: Any, concealment: bool) -> tuple[float, float]:
@@ -135,15 +137,17 @@ def voice_quality(
     known = ((fate == RECEIVED) | (fate == LOST)) & between(sent, start_s, end_s)
     streams = np.asarray(packets["stream"]) if "stream" in packets else np.zeros(len(sent), dtype=np.int64)
     windows = np.floor(sent / window_s).astype(np.int64)
-    ratings, late = [], []
-    for stream in np.unique(streams[known]):
-        for window in np.unique(windows[known & (streams == stream)]):
+    by_window: dict[int, list[float]] = {}
+    late = []
+    for window in np.unique(windows[known]):
+        for stream in np.unique(streams[known & (windows == window)]):
             chosen = known & (streams == stream) & (windows == window)
             lost = fate[chosen] == LOST
             rating, too_late = _rate((received - sent)[chosen][~lost], lost, concealment)
-            ratings.append(rating)
+            by_window.setdefault(int(window), []).append(rating)
             late.append(too_late)
-    mean = float(np.mean(ratings)) if ratings else math.nan
+    each = [rating for ratings in by_window.values() for rating in ratings]
+    mean = float(np.mean(each)) if each else math.nan
     return VoiceQuality(
         rating=mean,
         mos=mean_opinion_score(mean),
@@ -151,5 +155,6 @@ def voice_quality(
         jitter_s=jitter(rows, flow),
         loss=float(np.mean(fate[known] == LOST)) if bool(known.any()) else math.nan,
         late=float(np.mean(late)) if late else math.nan,
-        ratings=tuple(ratings),
+        ratings=tuple(float(np.mean(ratings)) for ratings in by_window.values()),
+        windows_s=tuple(window * window_s for window in by_window),
     )

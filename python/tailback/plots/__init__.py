@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ..metrics import MissingRows
 from . import recipes as recipes
+from . import users as users
 from .registry import Recipe, UnknownFigure, catalogue, get, labelled, names
 from .style import house_style, save
 
