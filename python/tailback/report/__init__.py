@@ -21,6 +21,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 
 from .. import metrics, plots
+from ..felt import felt
 from ..metrics import Rows
 from ..metrics.rows import Floats
 from ..plots import flows as who
@@ -126,7 +127,7 @@ def single(result: Any) -> str:
     toml = getattr(result, "toml", "")
     sources = [("Scenario (TOML)", toml)] if toml else []
     sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
-    tables = [_flow_table(rows), _link_table(rows)]
+    tables = [_flow_table(rows), *_felt_table(rows), _link_table(rows)]
     return _page(
         title=rows.name or "One run",
         subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if _rated(rows) else "",
@@ -153,7 +154,15 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
         wanted.append("delay-cdf")
         if rows.tcp_flows:
             wanted.append("delay-vs-occupancy")
+    if rows.has("requests"):
+        wanted.append("response-times")
+    if any(rows.flow_spec(flow)["app"]["kind"].startswith("voip") for flow in rows.udp_flows):
+        wanted.append("voice-quality")
+    if rows.has("echoes"):
+        wanted.append("rtt-cdf")
     wanted += ["throughput", "loss"]
+    if len(rows.tcp_flows) > 1 and rows.has("polls"):
+        wanted.append("fairness")
     return [(name, plots.get(name).title) for name in wanted]
 
 
@@ -274,6 +283,34 @@ def _flow_table(rows: Rows) -> dict[str, Any]:
         "rows": counted,
         "names": 2,
     }
+
+
+def _felt_table(rows: Rows) -> list[dict[str, Any]]:
+    """What callers, readers and pings felt; no table if nothing of it was recorded."""
+    counted = [
+        [
+            row["flow"],
+            row["feels"],
+            f"{row['count']:,}",
+            *("–" if row[key] is None else format(row[key], ".1f") for key in ("median_ms", "p95_ms")),
+            "–" if row["lost"] is None else f"{100 * row['lost']:.2f}",
+            "–" if row["jitter_ms"] is None else f"{row['jitter_ms']:.2f}",
+            "–" if row["mos"] is None else f"{row['mos']:.2f}",
+        ]
+        for row in felt(rows)
+    ]
+    if not counted:
+        return []
+    return [
+        {
+            "name": "felt",
+            "title": "What people on the link feel",
+            "caption": "Delay is one way. Lost: packets lost, requests or pings never answered. MOS by the E-model.",
+            "columns": ["flow", "feels", "count", "median (ms)", "95 % (ms)", "lost (%)", "jitter (ms)", "MOS"],
+            "rows": counted,
+            "names": 2,
+        }
+    ]
 
 
 def _link_table(rows: Rows) -> dict[str, Any]:
