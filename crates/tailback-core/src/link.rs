@@ -114,6 +114,8 @@ pub struct Link {
     serialiser: Option<Serialiser>,
     clock: Clock,
     pub(crate) queue: Queue,
+    /// What the queue said it holds when it was last touched.
+    queued: Backlog,
     /// The packet being transmitted.
     pub(crate) serving: Option<Packet>,
     /// When the serialiser next does something: finishes, or may find a shaping queue ready.
@@ -200,6 +202,7 @@ impl Link {
             serialiser: rate.map(Serialiser::new),
             clock,
             queue: registry::build(&spec.queue.discipline, &spec.queue.params, &queue_path, &place)?,
+            queued: Backlog::default(),
             serving: None,
             step: Time::NEVER,
             delay: Duration::from_ps(spec.delay_ps),
@@ -309,8 +312,9 @@ impl Link {
     }
 
     /// What the queue holds; the packet being transmitted is not in it.
+    #[inline]
     pub fn backlog(&self) -> Backlog {
-        self.queue.backlog()
+        self.queued
     }
 
     /// Bytes of the packet being transmitted, all of it until its last bit has left; 0 if idle.
@@ -323,7 +327,7 @@ impl Link {
 
     /// What is in the queue, being transmitted, or under way.
     pub fn resident(&self) -> Backlog {
-        let queued = self.queue.backlog();
+        let queued = self.queued;
         let mut sent = Backlog {
             packets: u32::from(self.serving.is_some()),
             bytes: self.serving.map_or(0, |packet| Bytes::from(packet.bytes)),
@@ -432,7 +436,7 @@ impl Link {
     fn serve(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let Some(packet) = self.take(at, fate, watch) else {
             self.queue.on_service(0);
-            self.step = if self.queue.backlog().packets == 0 { Time::NEVER } else { self.retry_at(at) };
+            self.step = if self.queued.packets == 0 { Time::NEVER } else { self.retry_at(at) };
             return;
         };
         self.queue.on_service(packet.bytes);
@@ -455,14 +459,15 @@ impl Link {
     /// The next packet to send, if the queue gives one.
     #[inline]
     pub(crate) fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
-        let before = self.queue.backlog();
+        let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
         let next = self.queue.dequeue(at, fate);
+        self.queued = self.queue.backlog();
         if fate.drops.len() != drops || fate.marks.len() != marks {
             self.report(at, before, &fate.drops[drops..], &fate.marks[marks..], watch);
         }
         if let Some(packet) = &next {
-            watch.on_dequeue(at, packet, self.queue.backlog());
+            watch.on_dequeue(at, packet, self.queued);
         }
         next
     }
@@ -473,7 +478,13 @@ impl Link {
         self.count.dropped += 1;
         self.count.dropped_bytes += Bytes::from(packet.bytes);
         fate.drop(packet, DropReason::Wire);
-        watch.on_drop(at, &packet, self.queue.backlog(), DropReason::Wire);
+        watch.on_drop(at, &packet, self.queued, DropReason::Wire);
+    }
+
+    /// The packet that will arrive next, if one is under way.
+    #[inline]
+    pub fn arriving(&self) -> Option<&Packet> {
+        self.pipe.front().map(|(_, packet)| packet)
     }
 
     /// The first arrival at the far end to come; [`Time::NEVER`] if nothing is under way.
@@ -517,11 +528,12 @@ impl Link {
 
     #[inline(always)]
     pub(crate) fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let before = self.queue.backlog();
+        let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
         self.queue.enqueue(packet, now, fate);
+        self.queued = self.queue.backlog();
         if fate.drops.len() == drops && fate.marks.len() == marks {
-            watch.on_enqueue(now, &packet, self.queue.backlog());
+            watch.on_enqueue(now, &packet, self.queued);
             return;
         }
         self.report_enqueue(packet, now, before, &fate.drops[drops..], &fate.marks[marks..], watch);
@@ -545,8 +557,8 @@ impl Link {
             self.report(now, with_it, drops, marks, watch);
         } else {
             self.report(now, before, drops, &[], watch);
-            watch.on_enqueue(now, &packet, self.queue.backlog());
-            self.report(now, self.queue.backlog(), &[], marks, watch);
+            watch.on_enqueue(now, &packet, self.queued);
+            self.report(now, self.queued, &[], marks, watch);
         }
     }
 
@@ -587,7 +599,7 @@ impl Link {
 
     #[inline]
     pub(crate) fn note_backlog(&mut self, at: Time) {
-        let held = self.queue.backlog().bytes;
+        let held = self.queued.bytes;
         if held != self.held {
             self.held_integral += self.held as u128 * at.since(self.held_since).as_ps() as u128;
             self.held_since = at;

@@ -5,6 +5,7 @@
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 
 use std::collections::VecDeque;
+use std::hint::black_box;
 
 mod shared;
 mod tunnelled;
@@ -192,9 +193,8 @@ impl<P: Probe> Host for Lent<'_, P> {
         self.inbox.push(packet);
     }
     fn duplicate(&mut self, packet: &Packet) -> Packet {
-        let mut copy = *self.arena.at(packet.slot);
-        copy.row = crate::tcp::segment::NO_ROW;
-        Packet { slot: self.arena.keep(copy), ..*packet }
+        let copy = Segment { row: NO_ROW, ..self.arena.at(packet.slot) };
+        Packet { slot: self.arena.keep(&copy), ..*packet }
     }
 }
 
@@ -204,14 +204,14 @@ impl<P: Probe> Network<P> {
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
-            schedule: Schedule::new(links + flows + 1),
+            schedule: Schedule::new(links, links + flows + 1),
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
             flows: parts.flows,
             seats: Seats::default(),
             leaving: Vec::new(),
-            arena: Arena::default(),
+            arena: Arena::new(P::WANTS),
             fate: Fate::default(),
             inbox: Vec::new(),
             notes: Vec::new(),
@@ -286,16 +286,21 @@ impl<P: Probe> Network<P> {
             };
             let it = &mut self.links[link as usize];
             it.advance(self.now, &mut self.fate, &mut host);
+            // Its line in the arena comes from memory while this one is worked on.
+            if let Some(next) = it.arriving() {
+                black_box(self.arena.to(next.slot));
+            }
             let next = it.next_wake();
             // Armed before anything is delivered: a delivery may push into this very link.
             self.schedule.arm(link, next);
             self.settle_fate();
         }
-        let mut inbox = std::mem::take(&mut self.inbox);
-        for packet in inbox.drain(..) {
+        // Nothing delivered here comes back into the inbox within the event.
+        for index in 0..self.inbox.len() {
+            let packet = self.inbox[index];
             self.deliver(packet);
         }
-        self.inbox = inbox;
+        self.inbox.clear();
     }
 
     fn push(&mut self, link: u32, packet: Packet) {
@@ -346,7 +351,8 @@ impl<P: Probe> Network<P> {
         }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
         flow.count.packets_received += u64::from(!packet.is_reverse);
-        let segment = self.arena.at_mut(packet.slot);
+        let mut segment = self.arena.at(packet.slot);
+        self.arena.release(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
             self.probe.received(self.now, segment.row);
@@ -354,9 +360,7 @@ impl<P: Probe> Network<P> {
         if flow.plan.is_none() {
             flow.count.datagram_bytes_received += u64::from(packet.bytes);
             let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
-            let answers = flow.wants_datagrams;
-            self.arena.release(packet.slot);
-            if answers {
+            if flow.wants_datagrams {
                 let side = if packet.is_reverse { Side::Client } else { Side::Server };
                 self.cue(packet.flow.0 as usize, side, cue);
             }
@@ -365,15 +369,12 @@ impl<P: Probe> Network<P> {
         let seat = seat_of(segment.to);
         if let Some(to) = self.seats.find(segment.to) {
             if P::WANTS {
-                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
+                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, &segment);
             }
-            to.end.on_segment(segment, self.now, &mut self.notes);
-            self.arena.release(packet.slot);
+            to.end.on_segment(&segment, self.now, &mut self.notes);
             self.after(seat);
-        } else {
-            // Its connection is over: TIME-WAIT holds no state.
-            self.arena.release(packet.slot);
         }
+        // Else its connection is over: TIME-WAIT holds no state.
     }
 
     // ---------------------------------------------------------------- ends of connections
@@ -479,7 +480,7 @@ impl<P: Probe> Network<P> {
     #[inline]
     fn flush(&mut self, seat: usize) {
         let mut it = self.seats.at(seat);
-        while let Some(segment) = it.end.next_segment(self.now) {
+        while let Some(mut segment) = it.end.next_segment(self.now) {
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
             if P::WANTS {
                 self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, &segment);
@@ -488,7 +489,7 @@ impl<P: Probe> Network<P> {
             let bytes = ip_bytes(&segment, stack.timestamps);
             let is_capable = stack.ecn && segment.len > 0 && !segment.is_repeated;
             let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
-            self.transmit(flow, is_server, first, 0, segment, bytes, ecn);
+            self.transmit(flow, is_server, first, 0, &mut segment, bytes, ecn);
             it = self.seats.at(seat);
         }
         if it.end.state() != it.state {
@@ -504,7 +505,7 @@ impl<P: Probe> Network<P> {
         is_reverse: bool,
         first: u32,
         stream: u16,
-        mut segment: Segment,
+        segment: &mut Segment,
         bytes: u32,
         ecn: Ecn,
     ) {
@@ -764,11 +765,11 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    fn send_datagram(&mut self, number: usize, side: Side, segment: Segment, bytes: u32, stream: u16) {
+    fn send_datagram(&mut self, number: usize, side: Side, mut segment: Segment, bytes: u32, stream: u16) {
         let flow = &self.flows[number];
         let is_reverse = side == Side::Server;
         let first = if is_reverse { flow.back[0] } else { flow.route[0] };
-        self.transmit(number as u32, is_reverse, first, stream, segment, bytes, Ecn::NotEct);
+        self.transmit(number as u32, is_reverse, first, stream, &mut segment, bytes, Ecn::NotEct);
     }
 
     fn report(&mut self, number: usize, report: Report) {

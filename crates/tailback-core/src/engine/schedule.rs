@@ -1,8 +1,12 @@
-//! Who wakes next: an indexed 4-ary min-heap with at most one armed wake an element.
+//! Who wakes next: indexed 4-ary min-heaps with at most one armed wake an element.
 //!
 //! An element (a link, a sender, an application) that has several things to wait for arms the earliest; what
-//! stands behind it in the element's own FIFO is armed when its turn comes. So the heap is as small as the
+//! stands behind it in the element's own FIFO is armed when its turn comes. So a heap is as small as the
 //! network, not as large as the packets under way. Ties go to whoever armed first.
+//!
+//! There are two heaps. Links wake for every packet and are few; the rest are timers, which are many and mostly
+//! wait. Apart, a packet sifts through a handful of links and never through ten thousand timers; the earlier of
+//! the two tops is the next wake.
 //!
 //! The heap (Williams 1964; d-ary: Johnson 1975) keeps 16-byte records: time, then arming number and element in
 //! one word, compared as one 128-bit number. Four children share a cache line.
@@ -24,9 +28,11 @@ struct Wake {
 }
 
 impl Wake {
+    #[inline]
     fn new(time: Time, number: u64, element: u32) -> Self {
         Wake { time: time.as_ps(), order: (number << ELEMENT_BITS) | u64::from(element) }
     }
+    #[inline]
     fn element(self) -> u32 {
         (self.order & ELEMENT_MASK) as u32
     }
@@ -42,40 +48,64 @@ impl Wake {
 /// replaces the top of the heap in place; popping first would sift twice.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
-    heap: Vec<Wake>,
-    /// Where each element's wake is in the heap.
-    position: Vec<u32>,
+    /// Elements below this number are links.
+    links: u32,
+    busy: Heap,
+    timers: Heap,
     /// Armings so far.
     armed: u64,
 }
 
 impl Schedule {
-    /// An empty schedule for elements 0..n; higher ones may be armed too and make it grow.
-    pub fn new(elements: usize) -> Self {
-        Schedule { heap: Vec::with_capacity(elements), position: vec![UNARMED; elements], armed: 0 }
+    /// An empty schedule for elements 0..n, of which the first `links` wake often; elements from n on may be armed
+    /// too and make it grow.
+    pub fn new(links: usize, elements: usize) -> Self {
+        Schedule {
+            links: links as u32,
+            busy: Heap::new(0, links),
+            timers: Heap::new(links as u32, elements - links),
+            armed: 0,
+        }
     }
 
     /// How many elements are armed.
     pub fn len(&self) -> usize {
-        self.heap.len()
+        self.busy.wakes.len() + self.timers.wakes.len()
     }
 
     /// Is nobody armed?
     pub fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.len() == 0
     }
 
     /// The earliest wake and whose it is.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        self.heap.first().map(|top| (Time::from_ps(top.time), top.element()))
+        let top = match (self.busy.wakes.first(), self.timers.wakes.first()) {
+            (Some(link), Some(timer)) => {
+                if link.key() < timer.key() {
+                    link
+                } else {
+                    timer
+                }
+            }
+            (one, other) => one.or(other)?,
+        };
+        Some((Time::from_ps(top.time), top.element()))
+    }
+
+    #[inline]
+    fn heap(&mut self, element: u32) -> &mut Heap {
+        if element < self.links { &mut self.busy } else { &mut self.timers }
     }
 
     /// When `element` wakes, if it is armed.
+    #[inline]
     pub fn armed_at(&self, element: u32) -> Option<Time> {
-        match self.position.get(element as usize) {
+        let heap = if element < self.links { &self.busy } else { &self.timers };
+        match heap.position.get((element - heap.first) as usize) {
             None | Some(&UNARMED) => None,
-            Some(&at) => Some(Time::from_ps(self.heap[at as usize].time)),
+            Some(&at) => Some(Time::from_ps(heap.wakes[at as usize].time)),
         }
     }
 
@@ -86,67 +116,91 @@ impl Schedule {
         if time == Time::NEVER {
             return self.disarm(element);
         }
-        let at = match self.position.get(element as usize) {
-            Some(&at) => at,
-            None => self.grow(element),
-        };
-        if at == UNARMED {
-            let wake = self.next_wake(element, time);
-            self.heap.push(wake);
-            self.sift_up(self.heap.len() - 1, wake);
-            return;
-        }
-        let at = at as usize;
-        let old = self.heap[at].time;
-        if time.as_ps() == old {
-            return;
-        }
-        let wake = self.next_wake(element, time);
-        if time.as_ps() > old {
-            self.sift_down(at, wake);
-        } else {
-            self.sift_up(at, wake);
+        let number = self.armed + 1;
+        if self.heap(element).arm(Wake::new(time, number, element)) {
+            assert!(number >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
+            self.armed = number;
         }
     }
 
     /// Forget `element`'s wake, if any.
     pub fn disarm(&mut self, element: u32) {
-        let Some(&at) = self.position.get(element as usize) else { return };
-        if at != UNARMED {
-            self.position[element as usize] = UNARMED;
-            self.remove_at(at as usize);
-        }
+        self.heap(element).disarm(element);
     }
 
     /// Take the earliest wake.
     pub fn pop(&mut self) -> Option<(Time, u32)> {
         let (time, element) = self.peek()?;
-        self.position[element as usize] = UNARMED;
-        self.remove_at(0);
+        self.disarm(element);
         Some((time, element))
+    }
+}
+
+/// One of the heaps.
+#[derive(Clone, Debug, Default)]
+struct Heap {
+    wakes: Vec<Wake>,
+    /// The lowest element it may hold.
+    first: u32,
+    /// Where each element's wake is among `wakes`, from `first` on.
+    position: Vec<u32>,
+}
+
+impl Heap {
+    fn new(first: u32, elements: usize) -> Self {
+        Heap { wakes: Vec::with_capacity(elements), first, position: vec![UNARMED; elements] }
+    }
+
+    /// Put a wake in the place of its element's present one. False if that is at the same time, and then stays.
+    #[inline]
+    fn arm(&mut self, wake: Wake) -> bool {
+        let place = (wake.element() - self.first) as usize;
+        let at = match self.position.get(place) {
+            Some(&at) => at,
+            None => self.grow(place),
+        };
+        if at == UNARMED {
+            self.wakes.push(wake);
+            self.sift_up(self.wakes.len() - 1, wake);
+            return true;
+        }
+        let at = at as usize;
+        let old = self.wakes[at].time;
+        if wake.time == old {
+            return false;
+        }
+        if wake.time > old {
+            self.sift_down(at, wake);
+        } else {
+            self.sift_up(at, wake);
+        }
+        true
+    }
+
+    fn disarm(&mut self, element: u32) {
+        let place = (element - self.first) as usize;
+        let Some(&at) = self.position.get(place) else { return };
+        if at != UNARMED {
+            self.position[place] = UNARMED;
+            self.remove_at(at as usize);
+        }
     }
 
     #[cold]
-    fn grow(&mut self, element: u32) -> u32 {
-        assert!(u64::from(element) <= ELEMENT_MASK, "element {element} is beyond the schedule's 4 million");
-        self.position.resize(element as usize + 1, UNARMED);
+    fn grow(&mut self, place: usize) -> u32 {
+        let element = u64::from(self.first) + place as u64;
+        assert!(element <= ELEMENT_MASK, "element {element} is beyond the schedule's 4 million");
+        self.position.resize(place + 1, UNARMED);
         UNARMED
-    }
-
-    #[inline]
-    fn next_wake(&mut self, element: u32, time: Time) -> Wake {
-        self.armed += 1;
-        assert!(self.armed >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
-        Wake::new(time, self.armed, element)
     }
 
     /// Fill the hole at `at` with the heap's last wake.
     fn remove_at(&mut self, at: usize) {
-        let last = self.heap.pop().expect("an armed element has a wake in the heap");
-        if at == self.heap.len() {
+        let last = self.wakes.pop().expect("an armed element has a wake in the heap");
+        if at == self.wakes.len() {
             return;
         }
-        if at > 0 && last < self.heap[(at - 1) / ARITY] {
+        if at > 0 && last < self.wakes[(at - 1) / ARITY] {
             self.sift_up(at, last);
         } else {
             self.sift_down(at, last);
@@ -159,7 +213,7 @@ impl Schedule {
         let key = wake.key();
         while at > 0 {
             let parent = (at - 1) / ARITY;
-            let above = self.heap[parent];
+            let above = self.wakes[parent];
             if above.key() < key {
                 break;
             }
@@ -175,7 +229,7 @@ impl Schedule {
         let key = wake.key();
         loop {
             let first = at * ARITY + 1;
-            let Some(children) = self.heap.get(first..) else { break };
+            let Some(children) = self.wakes.get(first..) else { break };
             let (mut least, mut least_key) = (0, u128::MAX);
             for (i, child) in children.iter().take(ARITY).enumerate() {
                 if child.key() < least_key {
@@ -194,8 +248,8 @@ impl Schedule {
 
     #[inline]
     fn put(&mut self, at: usize, wake: Wake) {
-        self.heap[at] = wake;
-        self.position[wake.element() as usize] = at as u32;
+        self.wakes[at] = wake;
+        self.position[(wake.element() - self.first) as usize] = at as u32;
     }
 }
 
@@ -256,7 +310,8 @@ mod tests {
     proptest! {
         #[test]
         fn does_what_an_ordered_set_does(deeds in prop::collection::vec(deed(), 0..400)) {
-            let mut schedule = Schedule::new(8);
+            // Elements 0 to 4 are links, the others timers, most of them beyond what was announced.
+            let mut schedule = Schedule::new(5, 8);
             let mut plain = Plain::default();
             for deed in deeds {
                 match deed {
@@ -292,7 +347,7 @@ mod tests {
 
     #[test]
     fn ties_go_to_whoever_armed_first() {
-        let mut schedule = Schedule::new(3);
+        let mut schedule = Schedule::new(1, 3);
         let t = Time::from_us(5);
         schedule.arm(2, t);
         schedule.arm(0, t);
@@ -306,7 +361,7 @@ mod tests {
 
     #[test]
     fn never_is_not_armed() {
-        let mut schedule = Schedule::new(1);
+        let mut schedule = Schedule::new(0, 1);
         schedule.arm(0, Time::from_us(1));
         schedule.arm(0, Time::NEVER);
         schedule.arm(9, Time::NEVER);

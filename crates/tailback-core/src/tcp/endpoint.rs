@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
-use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::segment::{Flags, Outgoing, Segment};
 use crate::tcp::sender::{Note, Sender};
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Time};
@@ -259,13 +259,13 @@ impl Endpoint {
         // The handshake's ACK goes alone, before any data.
         let is_first = self.sender.snd_nxt() == 0 && self.ack_pending && self.receiver.next() == 0;
         if !is_first {
-            let mut next = self.sender.next_segment(now);
-            if let Some(segment) = &mut next {
-                self.stamp(segment);
-                if segment.flags.has(Flags::FIN) {
+            if let Some(Outgoing { seq, len, flags, is_repeated }) = self.sender.next_segment(now) {
+                let mut segment = Segment { seq, len, flags, is_repeated, ts_val: now, ..Segment::blank() };
+                self.stamp(&mut segment);
+                if flags.has(Flags::FIN) {
                     self.step_state();
                 }
-                return next;
+                return Some(segment);
             }
             self.sender.settle(now);
         }

@@ -4,6 +4,8 @@
 //! RFC 1122 section 4.2.3.2 and RFC 5681 section 4.2 (delayed ACKs), RFC 7323 section 4.3 (which timestamp
 //! to echo), Linux quick-ACK mode.
 
+use std::collections::VecDeque;
+
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Duration, Time};
@@ -24,7 +26,7 @@ pub enum AckWhen {
 pub struct Receiver {
     next: u64,
     // Out-of-order data, disjoint and sorted, with the segments each range is made of.
-    ranges: Vec<(Range, u32)>,
+    ranges: VecDeque<(Range, u32)>,
     // The ranges as last reported, most recent first (RFC 2018 section 4).
     recent: [Range; 4],
     recent_count: u8,
@@ -73,7 +75,7 @@ impl Receiver {
     pub fn new(stack: &Stack, capacity: Bytes, scale: u8, mss: u32) -> Self {
         Receiver {
             next: 0,
-            ranges: Vec::new(),
+            ranges: VecDeque::new(),
             recent: [Range::default(); 4],
             recent_count: 0,
             duplicate: None,
@@ -268,7 +270,7 @@ impl Receiver {
         let last = self.ranges.partition_point(|(held, _)| held.start <= range.end);
         let mut merged = range;
         let mut segments = 1;
-        for (held, count) in &self.ranges[first..last] {
+        for (held, count) in self.ranges.range(first..last) {
             if held.start <= range.start && range.end <= held.end {
                 if stack.dsack {
                     self.duplicate = Some(range);
@@ -280,7 +282,7 @@ impl Receiver {
             segments += count;
         }
         self.reassembly_segments += segments;
-        for (_, count) in &self.ranges[first..last] {
+        for (_, count) in self.ranges.range(first..last) {
             self.reassembly_segments -= count;
         }
         if first == last {

@@ -30,8 +30,9 @@ const FIN: u8 = 16;
 /// Counted as delivered, even if a timeout made us forget the SACK that said so.
 const DELIVERED: u8 = 32;
 
-/// One segment in flight.
+/// One segment in flight, in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Sent {
     end: u64,
     len: u32,
@@ -89,10 +90,13 @@ pub struct Scoreboard {
     // Number of segments[0]; segments are numbered from 0 over the connection.
     base: u64,
     una: u64,
-    by_time: VecDeque<(u64, u64)>,
+    // For RACK: first transmissions from this number on have not been judged, and the retransmissions that have
+    // not, as (number, order), in order.
+    unjudged: u64,
+    again: VecDeque<(u64, u64)>,
     keeps_time_order: bool,
     to_repair: BTreeSet<u64>,
-    known: Vec<Range>,
+    known: VecDeque<Range>,
     next_order: u64,
     out: Bytes,
     sacked: Bytes,
@@ -122,10 +126,11 @@ impl Scoreboard {
             segments: VecDeque::new(),
             base: 0,
             una: 0,
-            by_time: VecDeque::new(),
+            unjudged: 0,
+            again: VecDeque::new(),
             keeps_time_order,
             to_repair: BTreeSet::new(),
-            known: Vec::new(),
+            known: VecDeque::new(),
             next_order: 0,
             out: 0,
             sacked: 0,
@@ -198,7 +203,6 @@ impl Scoreboard {
             self.first_sent = now;
             self.delivered_time = now;
         }
-        let number = self.base + self.segments.len() as u64;
         let mut flags = if self.app_limited_until > 0 { APP_LIMITED } else { 0 };
         if is_fin {
             flags |= FIN;
@@ -215,9 +219,6 @@ impl Scoreboard {
             delivered_time: self.delivered_time,
             first_sent: self.first_sent,
         });
-        if self.keeps_time_order {
-            self.by_time.push_back((number, self.next_order));
-        }
         self.next_order += 1;
         self.out += u64::from(len);
     }
@@ -267,7 +268,7 @@ impl Scoreboard {
         segment.first_sent = self.first_sent;
         self.retransmitted += u64::from(segment.len);
         if self.keeps_time_order {
-            self.by_time.push_back((number, self.next_order));
+            self.again.push_back((number, self.next_order));
         }
         self.next_order += 1;
     }

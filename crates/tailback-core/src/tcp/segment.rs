@@ -80,6 +80,19 @@ pub struct Segment {
     pub sack: [Range; 4],
 }
 
+/// What a sender lets go: the part of a segment it decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Outgoing {
+    /// Stream offset of the first payload byte.
+    pub seq: u64,
+    /// Payload bytes.
+    pub len: u32,
+    /// FIN and CWR, as far as they are due.
+    pub flags: Flags,
+    /// Sent before.
+    pub is_repeated: bool,
+}
+
 impl Segment {
     /// A segment with nothing in it, to fill in.
     pub const fn blank() -> Self {

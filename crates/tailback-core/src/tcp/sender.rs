@@ -24,7 +24,7 @@ use crate::cc::registry::Algorithm;
 use crate::cc::{Ack, CongestionControl, Control, Counting, Phase, Resume};
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Delivery, Scoreboard};
-use crate::tcp::segment::{Flags, Range, Segment};
+use crate::tcp::segment::{Flags, Outgoing, Range, Segment};
 use crate::tcp::stack::{Detection, Reduction, Stack};
 use crate::time::{Bytes, Duration, Time};
 
@@ -474,9 +474,8 @@ impl Sender {
 
     // ---------------------------------------------------------------- sending
 
-    /// The next segment the window lets go at `now`, or `None`, after which the host calls [`Self::settle`].
-    /// Acknowledgement fields are not filled in.
-    pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
+    /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
+    pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
         self.pace_wake = Time::NEVER;
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
             // Nothing to say and nothing to repeat.
@@ -518,7 +517,7 @@ impl Sender {
 
     /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
     #[cold]
-    fn rescue(&mut self, now: Time) -> Option<Segment> {
+    fn rescue(&mut self, now: Time) -> Option<Outgoing> {
         if !self.may_send(u64::from(self.control.mss)) {
             return None;
         }
@@ -548,7 +547,7 @@ impl Sender {
         used + bytes <= self.control.cwnd
     }
 
-    fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Segment {
+    fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
             // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
@@ -568,7 +567,7 @@ impl Sender {
     }
 
     #[cold]
-    fn send_probe(&mut self, now: Time) -> Option<Segment> {
+    fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
         if !self.probe_repeated {
             if let Some(segment) = self.send_new(now, true) {
                 return Some(segment);
@@ -578,10 +577,10 @@ impl Sender {
         self.probe_repeated = true;
         self.board.on_probe(now, self.snd_nxt);
         self.count.segments_retransmitted += 1;
-        Some(Segment { is_repeated: true, ..self.compose(range, is_fin, now) })
+        Some(Outgoing { is_repeated: true, ..self.compose(range, is_fin, now) })
     }
 
-    fn send_new(&mut self, now: Time, force: bool) -> Option<Segment> {
+    fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
         let mss = u64::from(self.control.mss);
         if self.snd_nxt >= self.write_end {
             return self.send_fin(now);
@@ -652,7 +651,7 @@ impl Sender {
     }
 
     #[cold]
-    fn send_fin(&mut self, now: Time) -> Option<Segment> {
+    fn send_fin(&mut self, now: Time) -> Option<Outgoing> {
         if !self.wants_fin || self.fin_sent || self.snd_nxt > self.write_end {
             if !self.wants_fin && !self.board.has_repairs() {
                 self.board.on_app_limited();
@@ -670,7 +669,7 @@ impl Sender {
         Some(self.compose(range, true, now))
     }
 
-    fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Segment {
+    fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         let length = (range.end - range.start) as u32;
         self.count.segments_sent += 1;
         self.last_sent = now;
@@ -695,13 +694,11 @@ impl Sender {
             self.owes_cwr = false;
             flags = flags.with(Flags::CWR);
         }
-        Segment {
+        Outgoing {
             seq: range.start,
             len: length - u32::from(is_fin),
             flags,
             is_repeated: range.end != self.snd_nxt,
-            ts_val: now,
-            ..Segment::blank()
         }
     }
 }

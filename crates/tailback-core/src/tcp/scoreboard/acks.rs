@@ -129,8 +129,8 @@ impl Scoreboard {
             let gone = self.known.partition_point(|known| known.end <= ack);
             self.known.drain(..gone);
         }
-        while self.by_time.front().is_some_and(|(number, _)| *number < self.base) {
-            self.by_time.pop_front();
+        while self.again.front().is_some_and(|(number, _)| *number < self.base) {
+            self.again.pop_front();
         }
     }
 

@@ -4,7 +4,7 @@ use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
 use crate::time::{Duration, Time};
 
 impl Scoreboard {
-    fn mark_lost(&mut self, number: u64) -> bool {
+    pub(super) fn mark_lost(&mut self, number: u64) -> bool {
         let segment = &mut self.segments[(number - self.base) as usize];
         if segment.flags & SACKED != 0 {
             return false;
@@ -103,16 +103,11 @@ impl Scoreboard {
         if self.rack.sent == Time::ZERO && self.rack.end == 0 {
             return (0, None);
         }
-        while let Some(&(number, order)) = self.by_time.front() {
-            if number < self.base {
-                self.by_time.pop_front();
-                continue;
-            }
+        while let Some((number, is_again)) = self.next_unjudged() {
             let segment = &self.segments[(number - self.base) as usize];
-            let is_stale = segment.order != order || segment.flags & SACKED != 0;
             let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
-            if is_stale || is_waiting {
-                self.by_time.pop_front();
+            if segment.flags & SACKED != 0 || is_waiting {
+                self.judge(is_again);
                 continue;
             }
             if (segment.sent, segment.end) >= (self.rack.sent, self.rack.end) {
@@ -122,10 +117,46 @@ impl Scoreboard {
             if due > now {
                 return (marked, Some(due));
             }
-            self.by_time.pop_front();
+            self.judge(is_again);
             marked += u32::from(self.mark_lost(number));
         }
         (marked, None)
+    }
+
+    /// The earliest transmission in flight that RACK has not judged: its segment, and whether it is a
+    /// retransmission. First transmissions leave in order of number, retransmissions in order of `again`; the
+    /// earlier of the two heads is next.
+    #[inline]
+    fn next_unjudged(&mut self) -> Option<(u64, bool)> {
+        self.unjudged = self.unjudged.max(self.base);
+        let mut first = None;
+        while let Some(segment) = self.segments.get((self.unjudged - self.base) as usize) {
+            if segment.transmissions == 1 {
+                first = Some(segment.order);
+                break;
+            }
+            // Its first transmission is superseded.
+            self.unjudged += 1;
+        }
+        while let Some(&(number, order)) = self.again.front() {
+            if first.is_some_and(|first| first < order) {
+                break;
+            }
+            if number >= self.base && self.segments[(number - self.base) as usize].order == order {
+                return Some((number, true));
+            }
+            self.again.pop_front();
+        }
+        first.map(|_| (self.unjudged, false))
+    }
+
+    #[inline]
+    fn judge(&mut self, is_again: bool) {
+        if is_again {
+            self.again.pop_front();
+        } else {
+            self.unjudged += 1;
+        }
     }
 
     /// Retransmission timeout: everything not SACKed is lost. `forget_sacks`: the receiver may have reneged.

@@ -43,10 +43,56 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
+/// RACK's plain twin: one log of all transmissions in order, worked off from its front.
+#[derive(Default)]
+struct Plain {
+    log: VecDeque<(u64, u64)>,
+    logged: u64,
+}
+
+impl Plain {
+    /// Log what was transmitted since last time.
+    fn follow(&mut self, board: &Scoreboard) {
+        for order in self.logged..board.next_order {
+            let index =
+                board.segments.iter().position(|segment| segment.order == order).expect("it just left");
+            self.log.push_back((board.base + index as u64, order));
+        }
+        self.logged = board.next_order;
+    }
+
+    fn mark_by_rack(&mut self, board: &mut Scoreboard, now: Time, window: Duration) -> (u32, Option<Time>) {
+        let mut marked = 0;
+        if board.rack.sent == Time::ZERO && board.rack.end == 0 {
+            return (0, None);
+        }
+        while let Some(&(number, order)) = self.log.front() {
+            let segment = number.checked_sub(board.base).map(|index| board.segments[index as usize]);
+            let is_in_question = segment.is_some_and(|segment| {
+                let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
+                segment.order == order && segment.flags & SACKED == 0 && !is_waiting
+            });
+            if let Some(segment) = segment.filter(|_| is_in_question) {
+                if (segment.sent, segment.end) >= (board.rack.sent, board.rack.end) {
+                    return (marked, None);
+                }
+                let due = segment.sent + board.rack.rtt + window;
+                if due > now {
+                    return (marked, Some(due));
+                }
+                marked += u32::from(board.mark_lost(number));
+            }
+            self.log.pop_front();
+        }
+        (marked, None)
+    }
+}
+
 proptest! {
     #[test]
     fn the_counters_agree_with_the_segments(deeds in prop::collection::vec(deed(), 0..300)) {
         let mut board = Scoreboard::new(true);
+        let mut plain = Plain::default();
         let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
         for deed in deeds {
             now += Duration::from_ms(7);
@@ -78,7 +124,12 @@ proptest! {
                 Deed::Holes => drop(board.mark_holes()),
                 Deed::Fack => drop(board.mark_by_fack(3, MSS as u32)),
                 Deed::SackedAbove => drop(board.mark_by_sacked_above(3)),
-                Deed::Rack => drop(board.mark_by_rack(now, Duration::from_ms(2))),
+                Deed::Rack => {
+                    let (window, mut twin) = (Duration::from_ms(2), board.clone());
+                    let expected = plain.mark_by_rack(&mut twin, now, window);
+                    prop_assert_eq!(board.mark_by_rack(now, window), expected);
+                    prop_assert_eq!(&board.to_repair, &twin.to_repair);
+                }
                 Deed::Probe => board.on_probe(now, nxt),
                 Deed::Rescue => {
                     let number = board.first_unrepaired_hole().or_else(|| board.highest_unsacked());
@@ -93,6 +144,7 @@ proptest! {
                 Deed::Stale => drop(board.mark_stale(now)),
                 Deed::Undo => board.unmark(),
             }
+            plain.follow(&board);
             board.assert_consistent();
             prop_assert_eq!(board.outstanding(), nxt - una);
             // Every segment is in flight at most twice: the original and its latest retransmission.
