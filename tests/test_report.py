@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+import tailback as tb
 from synthetic import sawtooth
 from tailback import report, studies
 from tailback.metrics import Rows
@@ -112,3 +113,19 @@ def test_a_loaded_study_can_be_written_elsewhere(study_page, tmp_path):
 
 def test_claims_show_in_notebooks(study_page):
     assert "T-1" in study_page[0]._repr_html_()
+
+
+def test_a_ping_whose_packets_nobody_recorded_does_not_hinder_the_report():
+    """A flow over UDP has no packets' delays if only its echoes were recorded."""
+    result = tb.run(
+        tb.dumbbell(
+            rate="10mbit", rtt="20ms", duration="4s",
+            flows=[tb.flow("ping"), tb.bulk(), tb.voip(), tb.flow("web-probe", from_="right", to="left")],
+            instruments={"packets": ["voip"], "echoes": ["ping"], "requests": ["web-probe"], "polls": ["bulk"]},
+        )
+    )  # fmt: skip
+    page = report.single(result)
+    assert "What people on the link feel" in page
+    assert "median induced delay, voip" in page
+    for title in ("What readers of pages wait for", "What a caller hears", "Distribution of round-trip times"):
+        assert title in page

@@ -332,8 +332,8 @@ class Result:
     # -- looking at it
 
     def flow_summary(self) -> list[dict[str, Any]]:
-        """One row a flow: what it is and the totals people ask for first. Goodput counts delivered payload
-        (for UDP, IP bytes) over the time the flow was active."""  # noqa: D205, D209
+        """One row a flow: what it is and the totals people ask for first. Goodput counts payload delivered at either
+        end (for UDP, IP bytes) over the time the flow was active."""  # noqa: D205, D209
         totals = self.numpy("flows")
         out = []
         for index, spec in enumerate(self.resolved["flows"]):
@@ -346,13 +346,14 @@ class Result:
             finished = total("finished_s")
             active = (end if math.isnan(finished) else finished) - total("started_s")
             sent = total("packets_sent")
+            payload = total("bytes_received") + (total("bytes_returned") if "bytes_returned" in totals else 0.0)
             out.append(
                 {
                     "flow": spec["name"],
                     "app": spec["app"]["kind"],
                     "cc": tcp.get("cc"),
                     "stack": tcp.get("stack"),
-                    "goodput_mbps": total("bytes_received") * 8e-6 / active if active > 0 else None,
+                    "goodput_mbps": payload * 8e-6 / active if active > 0 else None,
                     "packets_sent": int(sent),
                     "loss": total("packets_dropped") / sent if sent else None,
                     "retransmitted": int(total("segments_retransmitted")) if tcp else None,

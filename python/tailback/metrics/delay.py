@@ -9,7 +9,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from .registry import metric
-from .rows import Floats, Rows, between, floats
+from .rows import Floats, MissingRows, Rows, between, floats
 
 
 @metric(title="One-way delay of every packet", unit="s, s", source="CAIA-TR-080818A section V-B; RFC 7679")
@@ -35,6 +35,8 @@ def base_delay(result: Any, flow: int | str) -> float:
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
+    if not len(packets["bytes"]):
+        raise MissingRows("packets", f"instruments.packets for {rows.flow_names[rows.flow(flow)]}")
     by_path = rows.base_delay_s(flow, float(np.min(packets["bytes"])))
     seen = floats(packets["received_s"]) - floats(packets["sent_s"])
     return by_path if bool(np.isnan(seen).all()) else min(by_path, float(np.nanmin(seen)))

@@ -15,7 +15,8 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
     """Payload delivered in order to the receiving application, in bits, over the time it took.
 
     Without an interval: the whole life of the flow (connection set-up included). With one: from the polls of
-    that flow, interpolated at both ends. For a flow over UDP the IP bytes received count.
+    that flow, interpolated at both ends. For a flow over UDP the IP bytes received count. Over a whole life what came
+    back to the end that opened the connection counts too: the pages a reader fetched.
     """
     rows = Rows.of(result)
     index = rows.flow(flow)
@@ -25,7 +26,10 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
         ended = float(table["finished_s"][0])
         began = 0.0 if np.isnan(began) else began
         ended = rows.duration_s if np.isnan(ended) else ended
-        return 8.0 * float(table["bytes_received"][0]) / (ended - began) if ended > began else float("nan")
+        payload = float(table["bytes_received"][0])
+        if "bytes_returned" in table:
+            payload += float(table["bytes_returned"][0])
+        return 8.0 * payload / (ended - began) if ended > began else float("nan")
     start = 0.0 if start_s is None else start_s
     end = rows.duration_s if end_s is None else end_s
     if end <= start:

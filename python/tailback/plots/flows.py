@@ -16,10 +16,11 @@ def first_tcp(rows: Rows) -> int:
 
 
 def first_udp(rows: Rows) -> int:
-    """The first flow over UDP: the call."""
+    """The first flow over UDP whose packets were recorded, else the first: the call."""
     if not rows.udp_flows:
         raise ValueError("this figure needs a flow over UDP (such as voip), and the scenario has none")
-    return rows.udp_flows[0]
+    recorded = set(rows.column("packets", "flow").tolist()) if rows.has("packets") else set()
+    return next((flow for flow in rows.udp_flows if flow in recorded), rows.udp_flows[0])
 
 
 def algorithm(rows: Rows, flow: int) -> str:

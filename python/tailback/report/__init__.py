@@ -16,6 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
@@ -240,7 +241,8 @@ def _tiles(rows: Rows) -> list[dict[str, str]]:
         for flow in rows.tcp_flows[:4]
     ]
     if rows.has("packets"):
-        for flow in rows.udp_flows[:2]:
+        recorded = set(np.unique(rows.column("packets", "flow")).tolist())
+        for flow in [flow for flow in rows.udp_flows if flow in recorded][:2]:
             median = float(metrics.delay_quantiles(rows, flow, (0.5,))[0]) * 1e3
             tiles.append(
                 {"value": f"{median:.1f} ms", "name": f"median induced delay, {rows.flow_names[flow]}", "kind": ""}
