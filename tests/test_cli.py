@@ -199,6 +199,28 @@ def test_lists_name_everything_with_its_source(tailback: Any, what: str) -> None
         assert row.get("source") or all(field["source"] for field in row["fields"])
 
 
+@pytest.mark.parametrize("what", ["algorithms", "links", "queues", "apps"])
+def test_lists_for_people_tell_parameters_defaults_and_units(tailback: Any, what: str) -> None:
+    rows = tailback("list", what, "--json").data[what]
+    for row in rows:
+        shown = tailback("list", what, row["name"]).out
+        assert row["title"] in shown
+        for param in row["params"]:
+            line = next(line for line in shown.splitlines() if line.split() and line.split()[0] == param["name"])
+            assert param["unit"] in line
+            if isinstance(param["default"], float):
+                assert f"= {param['default']:.10g}" in line
+
+
+def test_presets_and_metrics_are_listed_with_what_they_are(tailback: Any) -> None:
+    assert "Sync rate to the home." in tailback("list", "presets", "adsl1").out
+    shown = tailback("list", "metrics").out
+    assert all(row["name"] in shown for row in tailback("list", "metrics", "--json").data["metrics"])
+    wrong = tailback("list", "queues", "codle")
+    assert wrong.code == 2
+    assert 'Did you mean "codel"?' in wrong.err
+
+
 def test_algorithms_is_short_for_list_algorithms(tailback: Any) -> None:
     assert tailback("algorithms", "--json").data == tailback("list", "algorithms", "--json").data
     assert "RFC" in tailback("algorithms").out

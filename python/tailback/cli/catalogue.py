@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,10 +14,13 @@ from rich.markup import escape
 from tailback.cli._app import app
 from tailback.cli._common import (
     AsJson,
+    BadInput,
     console,
     emit,
     print_rows,
+    unknown,
 )
+from tailback.cli.cards import print_cards
 
 
 class _Shown(StrEnum):
@@ -38,58 +42,61 @@ def algorithms(as_json: AsJson = False) -> None:
 @app.command("list")
 def list_(
     what: Annotated[_Shown, typer.Argument(help="What to list.")],
+    names: Annotated[list[str] | None, typer.Argument(help="Only these entries.", show_default=False)] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what there is by name, with the source of each.
+    """List what there is by name: parameters with default, unit and range, and the source of each.
 
     For example:
 
     - `tailback list stacks`
 
-    - `tailback list queues --json`
+    - `tailback list queues codel pie`
+
+    - `tailback list links --json`
     """
-    _list(what, as_json)
+    _list(what, as_json, names or [])
 
 
-def _list(what: _Shown, as_json: bool) -> None:
+def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
+    rows = _rows(what)
+    known = [row["name"] for row in rows]
+    for name in names:
+        if name not in known:
+            raise BadInput(unknown(f"entry among the {what.value} called", name, known))
+    rows = [row for row in rows if not names or row["name"] in names]
+    if as_json:
+        emit({what.value: rows})
+    elif what is _Shown.STACKS:
+        print_rows([{"name": row["name"], "title": row["title"]} for row in rows])
+        for row in rows:
+            console().print(f"\n[bold]{escape(row['name'])}[/bold]")
+            print_rows(row["fields"])
+    elif what is _Shown.METRICS:
+        print_cards(rows, extra=("unit", "definition"))
+    elif what is _Shown.PRESETS:
+        print_cards(rows, parameters="options", extra=("reported",))
+    else:
+        print_cards(rows)
+
+
+def _rows(what: _Shown) -> list[dict[str, Any]]:
+    """The entries as plain values."""
     if what is _Shown.METRICS:
         infos = import_module("tailback.metrics").catalogue()
-        rows = [
+        return [
             {key: getattr(info, key) for key in ("name", "title", "unit", "definition", "source")} for info in infos
         ]
-        if as_json:
-            emit({"metrics": rows})
-        else:
-            print_rows(rows)
-        return
     if what is _Shown.PRESETS:
         from tailback import presets
 
-        cards = [
+        return [
             {key: getattr(card, key) for key in ("name", "title", "source", "reported")}
             | {"options": [vars(option) for option in card.options]}
             for card in presets.CARDS
         ]
-        if as_json:
-            emit({"presets": cards})
-        else:
-            print_rows([card | {"options": ", ".join(o["name"] for o in card["options"])} for card in cards])
-        return
     from tailback import _core
 
     # A scenario's link names a medium; the registry calls the list by what is in it.
-    entries = json.loads(_core.registry())["media" if what is _Shown.LINKS else what.value]
-    if as_json:
-        emit({what.value: entries})
-    elif what is _Shown.STACKS:
-        print_rows([{"name": row["name"], "title": row["title"]} for row in entries])
-        for row in entries:
-            console().print(f"\n[bold]{escape(row['name'])}[/bold]")
-            print_rows(row["fields"])
-    else:
-        keys = ("name", "title", "law", "source")
-        rows = [
-            {key: row.get(key, "") for key in keys} | {"parameters": ", ".join(p["name"] for p in row["params"])}
-            for row in entries
-        ]
-        print_rows(rows)
+    rows: list[dict[str, Any]] = json.loads(_core.registry())["media" if what is _Shown.LINKS else what.value]
+    return rows
