@@ -14,6 +14,7 @@ use crate::error::{Doing, LiveError};
 use crate::path::{Frames, Path};
 use crate::sys;
 use crate::tables::Record;
+use crate::urgency::Urgency;
 
 /// Awake this long before something is due: longer than an idle core's wake-up takes here.
 const SPIN: std::time::Duration = std::time::Duration::from_micros(60);
@@ -93,6 +94,8 @@ pub struct Emulator {
     buffers: Buffers,
     clock: Clock,
     end: Time,
+    /// The processor it has for itself, if any.
+    place: Option<usize>,
     written: Vec<Time>,
     punctuality: Punctuality,
     /// The last acknowledgement number handed to each flow's sender.
@@ -130,15 +133,26 @@ impl Emulator {
             buffers: Buffers::default(),
             clock,
             end,
+            place: None,
             written: Vec::new(),
             punctuality: Punctuality::default(),
             last_ack: vec![0; flows],
         }
     }
 
+    /// On this processor, if one is given.
+    #[must_use]
+    pub fn at(self, place: Option<usize>) -> Self {
+        Emulator { place, ..self }
+    }
+
     /// Run to the end, or until told to stop.
     pub fn run(mut self, shared: &Shared) -> Result<Emulated, LiveError> {
-        self.punctuality.is_realtime = sys::become_punctual();
+        if let Some(place) = self.place {
+            sys::stay_on(&[place]).doing("moving the emulator to its processor")?;
+        }
+        let mut urgency = Urgency::begin(clock::monotonic_ns());
+        self.punctuality.is_realtime = urgency.is_realtime();
         let mut polls: Vec<libc::pollfd> =
             self.ports.iter().map(|port| sys::readable(port.tun.as_raw_fd())).collect();
         // What is due exactly at the end belongs to no run.
@@ -149,6 +163,7 @@ impl Emulator {
             if now >= self.end || shared.stop.load(Ordering::Relaxed) {
                 break;
             }
+            urgency.keep(clock::monotonic_ns());
             self.step(now, shared);
             let mut is_idle = true;
             for port in 0..self.ports.len() {
@@ -162,7 +177,7 @@ impl Emulator {
                 }
             }
             if is_idle {
-                self.rest(&mut polls)?;
+                urgency.slept(self.rest(&mut polls)?);
             }
         }
         let now = self.clock.now().min(last);
@@ -173,13 +188,15 @@ impl Emulator {
     }
 
     /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
-    fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<(), LiveError> {
+    /// Returns the nanoseconds slept.
+    fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<u64, LiveError> {
         let due = self.clock.until(self.path.next_due().min(self.end));
-        let Some(nap) = due.checked_sub(SPIN).filter(|nap| !nap.is_zero()) else { return Ok(()) };
+        let Some(nap) = due.checked_sub(SPIN).filter(|nap| !nap.is_zero()) else { return Ok(0) };
         let before = clock::monotonic_ns();
         sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets")?;
-        self.punctuality.asleep_ns += clock::monotonic_ns() - before;
-        Ok(())
+        let asleep = clock::monotonic_ns() - before;
+        self.punctuality.asleep_ns += asleep;
+        Ok(asleep)
     }
 
     /// Do what is due and hand over what has arrived.

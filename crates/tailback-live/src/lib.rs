@@ -19,11 +19,13 @@ pub mod host;
 pub mod lease;
 pub mod netlink;
 pub mod path;
+pub mod places;
 pub mod run;
 pub mod sys;
 pub mod tables;
 pub mod tcp_log;
 pub mod twins;
+pub mod urgency;
 pub mod watch;
 
 pub use error::LiveError;

@@ -18,6 +18,7 @@ use crate::error::{Doing, LiveError};
 use crate::host::Host;
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
+use crate::places::Places;
 use crate::sys;
 use crate::tables::{self, Record};
 use crate::tcp_log::{Row, TcpLog, ticks_a_second};
@@ -161,7 +162,8 @@ fn in_threads<E: From<LiveError>>(
     }
     let clock = Clock::starting_in(LEAD);
     let end = plan.end;
-    let emulator = Emulator::new(path, ports, clock, end);
+    let places = Places::share_out();
+    let emulator = Emulator::new(path, ports, clock, end).at(places.emulator());
     // The log goes on until everything else has ended.
     let log_stop = AtomicBool::new(false);
 

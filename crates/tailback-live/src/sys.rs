@@ -166,14 +166,50 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
     libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
-/// Ask for the scheduler's real-time class for this thread, and for exact timers; false if it was refused.
+/// Ask for the scheduler's real-time class for this thread, and for exact timers; false if it was refused. When it
+/// is not in that class it goes before other threads as far as ordinary ones can.
 pub fn become_punctual() -> bool {
+    exact_timers();
+    // SAFETY: no pointers. Zero is the calling thread.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, -20);
+    }
+    set_realtime(true)
+}
+
+/// Put this thread into the scheduler's real-time class, or back; false if it was refused.
+pub fn set_realtime(is_realtime: bool) -> bool {
+    let (class, priority) = if is_realtime { (libc::SCHED_FIFO, 10) } else { (libc::SCHED_OTHER, 0) };
     // SAFETY: `parameters` outlives the call.
     unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
         let mut parameters: libc::sched_param = mem::zeroed();
-        parameters.sched_priority = 10;
-        libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &parameters) == 0
+        parameters.sched_priority = priority;
+        libc::sched_setscheduler(0, class | libc::SCHED_RESET_ON_FORK, &parameters) == 0
+    }
+}
+
+/// Processors by number, ascending.
+pub type Processors = Vec<usize>;
+
+/// The processors the calling thread may run on.
+pub fn processors() -> io::Result<Processors> {
+    // SAFETY: all zeros is an empty set; it outlives the call, which fills it.
+    unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        check(libc::sched_getaffinity(0, mem::size_of_val(&set), &mut set))?;
+        Ok((0..libc::CPU_SETSIZE as usize).filter(|&one| libc::CPU_ISSET(one, &set)).collect())
+    }
+}
+
+/// Keep the calling thread, and what it spawns from now on, on these processors.
+pub fn stay_on(processors: &[usize]) -> io::Result<()> {
+    // SAFETY: all zeros is an empty set; it outlives the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = mem::zeroed();
+        for &one in processors {
+            libc::CPU_SET(one, &mut set);
+        }
+        check(libc::sched_setaffinity(0, mem::size_of_val(&set), &set)).map(drop)
     }
 }
 
