@@ -57,8 +57,15 @@ struct sock_common {
 	possible_net_t skc_net;
 };
 
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
 struct sk_buff {
+	struct net_device *dev;
 	u32 len;
+	unsigned char *data;
 };
 
 struct sock {

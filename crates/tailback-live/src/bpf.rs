@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::error::LiveError;
@@ -261,6 +262,16 @@ impl Loaded {
         value
     }
 
+    /// The contents of a mappable array `map`, `words` 64-bit words long, as memory.
+    pub fn memory(&self, map: &str, words: usize) -> Result<Memory, LiveError> {
+        let bytes = words * size_of::<u64>();
+        // SAFETY: a mapping of its own, read only, which nothing else in this process refers to.
+        let start = unsafe {
+            libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, self.map_fd(map), 0)
+        };
+        if start == libc::MAP_FAILED { Err(self.failed("mapping")) } else { Ok(Memory { start, words }) }
+    }
+
     fn map_fd(&self, map: &str) -> c_int {
         let name = CString::new(map).expect("names of ours have no zero");
         // SAFETY: a lookup by name in our object.
@@ -284,6 +295,33 @@ impl Drop for Loaded {
                 (self.library.destroy)(link);
             }
             (self.library.close)(self.object);
+        }
+    }
+}
+
+/// Memory that a program in the kernel writes and we read.
+pub struct Memory {
+    start: *mut c_void,
+    words: usize,
+}
+
+// SAFETY: it is only read, word by word and atomically.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// A word; what the program wrote before it wrote this is seen as well.
+    pub fn word(&self, index: usize) -> u64 {
+        assert!(index < self.words, "word {index} of {}", self.words);
+        // SAFETY: within the mapping, and aligned: it begins at a page.
+        unsafe { (*self.start.cast::<AtomicU64>().add(index)).load(Ordering::Acquire) }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: ours, and unmapped once.
+        unsafe {
+            libc::munmap(self.start, self.words * size_of::<u64>());
         }
     }
 }

@@ -7,11 +7,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tailback_core::packet::Ecn;
-use tailback_core::time::Time;
+use tailback_core::time::{Duration, Time};
 
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
 use crate::path::{Frames, Path};
+use crate::punctuality::Punctuality;
+use crate::stamps::Stamps;
 use crate::sys;
 use crate::tables::Record;
 use crate::urgency::Urgency;
@@ -22,6 +24,8 @@ const SPIN: std::time::Duration = std::time::Duration::from_micros(60);
 const NAP: std::time::Duration = std::time::Duration::from_millis(20);
 /// Packets taken from one device before the others and the due ones get their turn.
 const BURST: usize = 16;
+/// A packet that was sent so long ago and cannot be read was lost in its device.
+const LOST_NS: u64 = 10_000_000;
 /// The largest IP packet there is.
 const LARGEST: usize = 65_535;
 
@@ -69,21 +73,6 @@ pub struct Shared {
     pub duplicate_acks: Vec<AtomicU64>,
 }
 
-/// How punctual a run was.
-#[derive(Clone, Debug, Default)]
-pub struct Punctuality {
-    /// Nanoseconds from due to written, for every packet handed over.
-    pub late_ns: Vec<u32>,
-    /// Packets of no flow (the kernel's own, such as ICMP).
-    pub foreign: u64,
-    /// Packets the kernel would not take.
-    pub refused: u64,
-    /// Did the scheduler grant real-time priority?
-    pub is_realtime: bool,
-    /// Nanoseconds asleep.
-    pub asleep_ns: u64,
-}
-
 /// An emulator about to run.
 #[derive(Debug)]
 pub struct Emulator {
@@ -96,10 +85,37 @@ pub struct Emulator {
     end: Time,
     /// The processor it has for itself, if any.
     place: Option<usize>,
-    written: Vec<Time>,
+    stamps: Option<Stamps>,
+    handed: Handed,
     punctuality: Punctuality,
     /// The last acknowledgement number handed to each flow's sender.
     last_ack: Vec<u32>,
+}
+
+/// What is noted of each packet, by its number.
+#[derive(Debug, Default)]
+struct Handed {
+    /// From being sent to entering the path.
+    late_in: Vec<Duration>,
+    /// When it was handed over; [`Time::NEVER`] if it was not.
+    at: Vec<Time>,
+}
+
+impl Handed {
+    fn take(&mut self, number: u64, late: Duration) {
+        self.late_in.resize(number as usize, Duration::ZERO);
+        self.late_in.push(late);
+    }
+
+    /// Returns by how much it had entered late. What a wire made is never late.
+    fn hand_over(&mut self, number: u64, at: Time) -> Duration {
+        let number = number as usize;
+        if number >= self.at.len() {
+            self.at.resize((number + 1).next_power_of_two(), Time::NEVER);
+        }
+        self.at[number] = at;
+        self.late_in.get(number).copied().unwrap_or(Duration::ZERO)
+    }
 }
 
 /// What is left of an emulator after a run.
@@ -134,7 +150,8 @@ impl Emulator {
             clock,
             end,
             place: None,
-            written: Vec::new(),
+            stamps: None,
+            handed: Handed::default(),
             punctuality: Punctuality::default(),
             last_ack: vec![0; flows],
         }
@@ -146,62 +163,111 @@ impl Emulator {
         Emulator { place, ..self }
     }
 
+    /// Knowing when packets were sent, if it can be had.
+    #[must_use]
+    pub fn with(self, stamps: Option<Stamps>) -> Self {
+        Emulator { stamps, ..self }
+    }
+
     /// Run to the end, or until told to stop.
     pub fn run(mut self, shared: &Shared) -> Result<Emulated, LiveError> {
         if let Some(place) = self.place {
             sys::stay_on(&[place]).doing("moving the emulator to its processor")?;
         }
-        let mut urgency = Urgency::begin(clock::monotonic_ns());
+        let mut urgency = Urgency::begin();
         self.punctuality.is_realtime = urgency.is_realtime();
         let mut polls: Vec<libc::pollfd> =
             self.ports.iter().map(|port| sys::readable(port.tun.as_raw_fd())).collect();
-        // What is due exactly at the end belongs to no run.
-        let last = Time::from_ps(self.end.as_ps() - 1);
         let mut packet = vec![0; LARGEST];
         loop {
-            let now = self.clock.now();
-            if now >= self.end || shared.stop.load(Ordering::Relaxed) {
+            let now_ns = clock::monotonic_ns();
+            if self.clock.at(now_ns) >= self.end || shared.stop.load(Ordering::Relaxed) {
                 break;
             }
-            urgency.keep(clock::monotonic_ns());
-            self.step(now, shared);
-            let mut is_idle = true;
-            for port in 0..self.ports.len() {
-                for _ in 0..BURST {
-                    let got = sys::read_packet(self.ports[port].tun.as_fd(), &mut packet);
-                    let Some(length) = got.doing("reading from a host")? else { break };
-                    is_idle = false;
-                    let now = self.clock.now().min(last);
-                    self.step(now, shared);
-                    self.take(port, &packet[..length], now);
-                }
-            }
-            if is_idle {
-                urgency.slept(self.rest(&mut polls)?);
+            urgency.keep(now_ns);
+            let has_read = if self.stamps.is_some() {
+                self.read_the_first(&mut packet, shared)?
+            } else {
+                self.read_all(&mut packet, shared)?
+            };
+            if !has_read {
+                self.step(self.now(), shared);
+                self.rest(&mut polls)?;
             }
         }
-        let now = self.clock.now().min(last);
+        let now = self.now();
         self.step(now, shared);
         self.path.settle(now, &mut self.buffers);
-        self.written.resize(self.path.captured.len(), Time::NEVER);
-        Ok(Emulated { path: self.path, written: self.written, punctuality: self.punctuality })
+        self.punctuality.asleep_ns = urgency.asleep_ns();
+        let mut written = self.handed.at;
+        written.resize(self.path.captured.len(), Time::NEVER);
+        Ok(Emulated { path: self.path, written, punctuality: self.punctuality })
+    }
+
+    /// What is due exactly at the end belongs to no run.
+    fn before_the_end(&self, time: Time) -> Time {
+        time.min(Time::from_ps(self.end.as_ps() - 1))
+    }
+
+    fn now(&self) -> Time {
+        self.before_the_end(self.clock.now())
+    }
+
+    /// Take the packet that was sent first of those that wait, at the instant it was sent or, if something later has
+    /// happened on the path, as soon after as can be. False if none waits.
+    fn read_the_first(&mut self, packet: &mut [u8], shared: &Shared) -> Result<bool, LiveError> {
+        let Some(stamps) = &mut self.stamps else { return Ok(false) };
+        let Some((port, stamped_ns)) = stamps.waiting() else { return Ok(false) };
+        let got = sys::read_packet(self.ports[port].tun.as_fd(), packet).doing("reading from a host")?;
+        let Some(length) = got else {
+            // It is stamped just before it can be read. What never can was dropped by its device.
+            if clock::monotonic_ns().saturating_sub(stamped_ns) > LOST_NS {
+                stamps.give_up(port);
+            }
+            return Ok(false);
+        };
+        let stamp = stamps.sent(port, &packet[..length]).map(|ns| self.clock.at(ns));
+        self.punctuality.unstamped += u64::from(stamp.is_none());
+        let sent = self.before_the_end(stamp.unwrap_or_else(|| self.clock.now()));
+        // In whole nanoseconds, as stamps are: the log of arrivals can then be replayed exactly.
+        let at = self.before_the_end(sent.max(self.path.reached().ceil_to(Duration::from_ns(1))));
+        self.step(at, shared);
+        if let Some(number) = self.take(port, &packet[..length], at) {
+            self.handed.take(number, at.since(sent));
+            if stamp.is_some() {
+                self.punctuality.late_in.push(at.since(sent));
+            }
+        }
+        Ok(true)
+    }
+
+    /// Take what waits at each port, at the instant it is read. False if nothing waited.
+    fn read_all(&mut self, packet: &mut [u8], shared: &Shared) -> Result<bool, LiveError> {
+        let mut has_read = false;
+        for port in 0..self.ports.len() {
+            for _ in 0..BURST {
+                let got = sys::read_packet(self.ports[port].tun.as_fd(), packet);
+                let Some(length) = got.doing("reading from a host")? else { break };
+                has_read = true;
+                let now = self.now();
+                self.step(now, shared);
+                self.take(port, &packet[..length], now);
+                self.punctuality.unstamped += 1;
+            }
+        }
+        Ok(has_read)
     }
 
     /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
-    /// Returns the nanoseconds slept.
-    fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<u64, LiveError> {
+    fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<(), LiveError> {
         let due = self.clock.until(self.path.next_due().min(self.end));
-        let Some(nap) = due.checked_sub(SPIN).filter(|nap| !nap.is_zero()) else { return Ok(0) };
-        let before = clock::monotonic_ns();
-        sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets")?;
-        let asleep = clock::monotonic_ns() - before;
-        self.punctuality.asleep_ns += asleep;
-        Ok(asleep)
+        let Some(nap) = due.checked_sub(SPIN).filter(|nap| !nap.is_zero()) else { return Ok(()) };
+        sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets").map(drop)
     }
 
     /// Do what is due and hand over what has arrived.
     fn step(&mut self, now: Time, shared: &Shared) {
-        let Self { path, ports, ends, buffers, clock, written, punctuality, last_ack, .. } = self;
+        let Self { path, ports, ends, buffers, clock, stamps, handed, punctuality, last_ack, .. } = self;
         path.run_until(now, buffers, |path, buffers, due, packet| {
             let flow = packet.flow.0 as usize;
             let frame = &mut buffers.frames[packet.slot as usize];
@@ -211,30 +277,31 @@ impl Emulator {
             if packet.is_reverse && is_duplicate_ack(frame, &mut last_ack[flow]) {
                 shared.duplicate_acks[flow].fetch_add(1, Ordering::Relaxed);
             }
-            let port = &ports[ends[flow][usize::from(!packet.is_reverse)]];
-            if sys::write_packet(port.tun.as_fd(), frame).is_err() {
+            let port = ends[flow][usize::from(!packet.is_reverse)];
+            let mut at = clock.now();
+            if sys::write_packet(ports[port].tun.as_fd(), frame).is_err() {
                 punctuality.refused += 1;
+            } else if let Some(stamps) = stamps {
+                at = at.max(clock.at(stamps.received(port)));
+            } else {
+                at = clock.now();
             }
-            let at = clock.now();
-            note(written, path.number(packet.slot), at);
-            let late = at.since(due).as_ps() / 1_000;
-            punctuality.late_ns.push(u32::try_from(late).unwrap_or(u32::MAX));
+            let late_in = handed.hand_over(path.number(packet.slot), at);
+            punctuality.late.push(late_in + at.since(due));
             path.release(packet.slot, at);
         });
     }
 
-    /// A host sent a packet.
-    fn take(&mut self, port: usize, frame: &[u8], now: Time) {
-        let Some((flow, is_reverse)) = owner(frame) else {
-            self.punctuality.foreign += 1;
-            return;
+    /// A host sent a packet; returns its number if it is one of a flow.
+    fn take(&mut self, port: usize, frame: &[u8], now: Time) -> Option<u64> {
+        let is_known = |&(flow, is_reverse): &(u32, bool)| {
+            self.ends.get(flow as usize).is_some_and(|ends| ends[usize::from(is_reverse)] == port)
         };
-        let known =
-            (flow as usize) < self.ends.len() && self.ends[flow as usize][usize::from(is_reverse)] == port;
-        if !known {
+        let Some((flow, is_reverse)) = owner(frame).filter(is_known) else {
             self.punctuality.foreign += 1;
-            return;
-        }
+            return None;
+        };
+        let number = self.path.captured.len() as u64;
         self.buffers.put(self.path.next_slot(), frame);
         let ecn = match frame[1] & 3 {
             0b01 => Ecn::Ect1,
@@ -243,15 +310,8 @@ impl Emulator {
             _ => Ecn::NotEct,
         };
         self.path.arrive(now, flow, is_reverse, frame.len() as u32, ecn, &mut self.buffers);
+        Some(number)
     }
-}
-
-fn note(written: &mut Vec<Time>, number: u64, at: Time) {
-    let number = number as usize;
-    if number >= written.len() {
-        written.resize((number + 1).next_power_of_two(), Time::NEVER);
-    }
-    written[number] = at;
 }
 
 /// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
@@ -307,19 +367,6 @@ fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
-impl Punctuality {
-    /// The lateness that this share of the packets stayed under, in seconds; NaN without packets.
-    pub fn quantile(&mut self, share: f64) -> f64 {
-        if self.late_ns.is_empty() {
-            return f64::NAN;
-        }
-        let last = self.late_ns.len() - 1;
-        let place = (last as f64 * share) as usize;
-        let (_, value, _) = self.late_ns.select_nth_unstable(place.min(last));
-        f64::from(*value) / 1e9
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -365,13 +412,5 @@ mod tests {
         assert_eq!(owner(&frame), None);
         let [from, to] = addresses(0x1234);
         assert_eq!((from.octets(), to.octets()), ([10, 0x12, 0x34, 1], [10, 0x12, 0x34, 2]));
-    }
-
-    #[test]
-    fn quantiles_are_of_the_sorted_lateness() {
-        let mut punctuality = Punctuality { late_ns: vec![5, 1, 4, 2, 3], ..Punctuality::default() };
-        assert_eq!(punctuality.quantile(0.5), 3e-9);
-        assert_eq!(punctuality.quantile(1.0), 5e-9);
-        assert!(Punctuality::default().quantile(0.5).is_nan());
     }
 }

@@ -134,6 +134,7 @@ pub struct Path<W> {
     inbox: Vec<(Time, Packet)>,
     slots: Slots,
     poll: Poll,
+    reached: Time,
     /// Every packet that entered, by number.
     pub captured: Vec<Captured>,
     /// What became of it, by number.
@@ -260,6 +261,7 @@ impl<W: Witness> Path<W> {
             inbox: Vec::new(),
             slots: Slots::default(),
             poll,
+            reached: Time::ZERO,
             captured: Vec::new(),
             outcomes: Vec::new(),
             counts: vec![FlowCount::default(); routes.len()],
@@ -276,6 +278,11 @@ impl<W: Witness> Path<W> {
     /// The packet's number in the run.
     pub fn number(&self, slot: u32) -> u64 {
         self.slots.held[slot as usize].number
+    }
+
+    /// The latest instant at which anything has happened: nothing may happen before it any more.
+    pub fn reached(&self) -> Time {
+        self.reached
     }
 
     /// When something is next due; [`Time::NEVER`] if nothing is under way.
@@ -298,6 +305,8 @@ impl<W: Witness> Path<W> {
         ecn: Ecn,
         frames: &mut impl Frames,
     ) {
+        debug_assert!(now >= self.reached, "time does not run back");
+        self.reached = now;
         let number = self.captured.len() as u64;
         self.captured.push(Captured { at: now, flow, is_reverse, is_copy: false, bytes, ecn });
         self.outcomes.push(Outcome::InTransit);
@@ -333,6 +342,7 @@ impl<W: Witness> Path<W> {
             if due > now || due == Time::NEVER {
                 return;
             }
+            self.reached = due;
             let Some(link) = which else {
                 self.sample();
                 continue;

@@ -19,6 +19,8 @@ use crate::host::Host;
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
 use crate::places::Places;
+use crate::punctuality::{self, Limits, Missing};
+use crate::stamps::Stamps;
 use crate::sys;
 use crate::tables::{self, Record};
 use crate::tcp_log::{Row, TcpLog, ticks_a_second};
@@ -57,15 +59,15 @@ pub fn run<E: From<LiveError>>(
         hosts.push(Host::make(name, lease.mark(), settings)?);
     }
     let mut notes = Vec::new();
-    let log = match attach(&hosts) {
-        Ok(log) => Some(log),
-        Err(error) => {
-            notes.push(format!("no state log, polling instead: {error}"));
-            None
-        }
-    };
+    let numbers = numbers(&hosts)?;
+    let log = TcpLog::attach(&numbers)
+        .map_err(|error| notes.push(format!("no state log, polling instead: {error}")))
+        .ok();
+    let stamps = Stamps::attach(&numbers)
+        .map_err(|error| notes.push(format!("packets count as sent when they are read: {error}")))
+        .ok();
     let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
-    let seen = in_threads(scenario, &mut plan, &hosts, &states, log, &mut visit)?;
+    let seen = in_threads(scenario, &mut plan, &hosts, &states, (log, stamps), &mut visit)?;
     let outcome = collect(scenario, &plan, &hosts, seen, notes)?;
     drop(states);
     drop(hosts);
@@ -97,9 +99,9 @@ fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError
     Ok(twins)
 }
 
-fn attach(hosts: &[Host]) -> Result<TcpLog, LiveError> {
-    let numbers: Result<Vec<u64>, _> = hosts.iter().map(|host| namespace_number(host.namespace())).collect();
-    TcpLog::attach(&numbers.doing("asking for a host's number")?)
+fn numbers(hosts: &[Host]) -> Result<Vec<u64>, LiveError> {
+    let numbers: Result<_, _> = hosts.iter().map(|host| namespace_number(host.namespace())).collect();
+    numbers.doing("asking for a host's number")
 }
 
 /// What the threads of a run saw.
@@ -117,7 +119,7 @@ fn in_threads<E: From<LiveError>>(
     plan: &mut Plan,
     hosts: &[Host],
     states: &[FlowState],
-    log: Option<TcpLog>,
+    (log, stamps): (Option<TcpLog>, Option<Stamps>),
     visit: &mut impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Seen, E> {
     let wanted = &scenario.instruments;
@@ -163,7 +165,7 @@ fn in_threads<E: From<LiveError>>(
     let clock = Clock::starting_in(LEAD);
     let end = plan.end;
     let places = Places::share_out();
-    let emulator = Emulator::new(path, ports, clock, end).at(places.emulator());
+    let emulator = Emulator::new(path, ports, clock, end).at(places.emulator()).with(stamps);
     // The log goes on until everything else has ended.
     let log_stop = AtomicBool::new(false);
 
@@ -257,7 +259,10 @@ fn collect(
     let echoes = ledger::echoes(seen.ledgers.iter());
     let mut record = std::mem::take(&mut seen.emulated.path.witness);
     name_streams(&mut record.packets, &seen.ledgers);
-    let (emulator, is_fit) = judge(plan, &mut seen, device_drops, lost_rows, &mut notes);
+    let limits = Limits { most: plan.lateness_limit, rtt_least: plan.rtt_least };
+    let missing = Missing { device_drops, log_rows: lost_rows };
+    let (emulator, wrong, is_fit) = punctuality::judge(&mut seen.emulated.punctuality, limits, missing);
+    notes.extend(wrong);
     Ok(Outcome {
         tables: vec![
             flow_table,
@@ -348,62 +353,4 @@ fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Ta
             ("back_segments_retransmitted", number(&|flow| tally(flow).back.retransmitted)),
         ],
     }
-}
-
-/// How punctual the run was, and whether that was enough.
-fn judge(
-    plan: &Plan,
-    seen: &mut Seen,
-    device_drops: u64,
-    lost_rows: u64,
-    notes: &mut Vec<String>,
-) -> (Table, bool) {
-    let punctuality = &mut seen.emulated.punctuality;
-    let (median, high, worst) =
-        (punctuality.quantile(0.5), punctuality.quantile(0.99), punctuality.quantile(1.0));
-    let limit = plan.lateness_limit.as_secs_f64();
-    // Half a round trip's stall makes timers fire that should not.
-    let worst_limit = (plan.rtt_least.as_secs_f64() / 2.0).max(10.0 * limit);
-    let before = notes.len();
-    if high > limit {
-        notes.push(format!(
-            "unfit: 1 % of the packets were handed over more than {:.0} µs late; more than {:.0} µs changes the result",
-            high * 1e6,
-            limit * 1e6
-        ));
-    }
-    if worst > worst_limit {
-        notes.push(format!(
-            "unfit: a packet was handed over {:.1} ms late; more than {:.1} ms makes timers fire",
-            worst * 1e3,
-            worst_limit * 1e3
-        ));
-    }
-    if device_drops > 0 {
-        notes.push(format!("unfit: {device_drops} packets were lost in the hosts' own devices"));
-    }
-    if punctuality.refused > 0 {
-        notes.push(format!("unfit: the kernel did not take {} packets", punctuality.refused));
-    }
-    let is_fit = notes.len() == before;
-    if lost_rows > 0 {
-        notes.push(format!("{lost_rows} rows of the state log were lost: it was read too seldom"));
-    }
-    let table = Table {
-        name: "emulator",
-        columns: vec![
-            ("packets", Column::U64(vec![punctuality.late_ns.len() as u64])),
-            ("late_median_s", Column::F64(vec![median])),
-            ("late_p99_s", Column::F64(vec![high])),
-            ("late_max_s", Column::F64(vec![worst])),
-            ("late_limit_s", Column::F64(vec![limit])),
-            ("fit", Column::Bool(vec![is_fit])),
-            ("realtime", Column::Bool(vec![punctuality.is_realtime])),
-            ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
-            ("foreign_packets", Column::U64(vec![punctuality.foreign])),
-            ("device_drops", Column::U64(vec![device_drops])),
-            ("log_rows_lost", Column::U64(vec![lost_rows])),
-        ],
-    };
-    (table, is_fit)
 }

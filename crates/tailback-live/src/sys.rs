@@ -21,10 +21,19 @@ fn check_size(result: isize) -> io::Result<usize> {
 
 /// CLOCK_MONOTONIC in nanoseconds.
 pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// How long the calling thread has run, in nanoseconds.
+pub fn thread_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: `now` outlives the call, which fills it.
     let now = unsafe {
         let mut now: libc::timespec = mem::zeroed();
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        libc::clock_gettime(clock, &mut now);
         now
     };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

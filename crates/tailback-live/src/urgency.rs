@@ -2,97 +2,134 @@
 //!
 //! The kernel takes the processor from real-time threads for a twentieth of every second
 //! (`kernel.sched_rt_runtime_us`), in one piece, even if nobody else wants it: 50 ms in which no packet moves.
-//! A thread that gives the priority back for that share itself, a little at a time, is not stopped, and loses the
-//! processor meanwhile only if somebody does want it.
+//! A thread that sleeps for that share itself, a moment at a time, is not stopped.
 
 use std::fs;
+use std::time::Duration;
 
+use crate::clock;
 use crate::sys;
 
-/// One turn of urgent and ordinary time: short against the kernel's second.
-const TURN_NS: u64 = 100_000_000;
+/// Between two looks at how long the thread has run.
+const LOOK_NS: u64 = 400_000;
+/// What is worth a nap.
+const MOMENT_NS: i64 = 40_000;
+/// What to ask for to sleep so long; a core takes some 30 µs to wake up.
+const NAP: Duration = Duration::from_micros(30);
+/// Sleep in hand is worth no more than this: the kernel looks at a second, and forgets.
+const MOST_IN_HAND_NS: i64 = 5_000_000;
 
-/// The calling thread's priority, in turns.
+/// What the calling thread owes the others.
 #[derive(Debug)]
 pub struct Urgency {
-    /// Real-time nanoseconds a turn allows; `None` if real-time priority was refused or is unlimited.
-    share_ns: Option<u64>,
-    is_urgent: bool,
-    turn_began: u64,
-    asleep_ns: u64,
+    is_realtime: bool,
+    debt: Debt,
+    began: Reading,
+}
+
+/// The time, and how much of it the thread has run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    wall_ns: u64,
+    run_ns: u64,
+}
+
+impl Reading {
+    fn now() -> Self {
+        Reading { wall_ns: clock::monotonic_ns(), run_ns: sys::thread_ns() }
+    }
+}
+
+/// Sleep owed, by what the kernel counts.
+#[derive(Debug, Default)]
+struct Debt {
+    /// For a nanosecond running, in millionths; zero if nothing is ever owed.
+    ppm: u64,
+    owed_ns: i64,
+    seen: Reading,
+}
+
+impl Debt {
+    /// Is a nap owed?
+    fn update(&mut self, now: Reading) -> bool {
+        let run = now.run_ns - self.seen.run_ns;
+        let off = (now.wall_ns - self.seen.wall_ns).saturating_sub(run);
+        self.seen = now;
+        let owed = self.owed_ns + (run * self.ppm / 1_000_000) as i64 - off as i64;
+        self.owed_ns = owed.max(-MOST_IN_HAND_NS);
+        self.owed_ns >= MOMENT_NS
+    }
 }
 
 impl Urgency {
     /// Real-time priority from now on; without the right to it, the best there is.
-    pub fn begin(now_ns: u64) -> Self {
-        let is_urgent = sys::become_punctual();
-        let share_ns = is_urgent.then(allowed_share).flatten().map(|share| (share * TURN_NS as f64) as u64);
-        Urgency { share_ns, is_urgent, turn_began: now_ns, asleep_ns: 0 }
+    pub fn begin() -> Self {
+        let is_realtime = sys::become_punctual();
+        let began = Reading::now();
+        let ppm = if is_realtime { owed_ppm() } else { 0 };
+        Urgency { is_realtime, debt: Debt { ppm, owed_ns: 0, seen: began }, began }
     }
 
     /// Was real-time priority granted?
     pub fn is_realtime(&self) -> bool {
-        self.is_urgent || self.share_ns.is_some()
+        self.is_realtime
     }
 
-    /// The thread has slept for so long: that counts as given back.
-    pub fn slept(&mut self, ns: u64) {
-        self.asleep_ns += ns;
-    }
-
-    /// To be called often; changes the priority when it is time to.
+    /// To be called often: sleeps for a moment when that is owed.
     pub fn keep(&mut self, now_ns: u64) {
-        let Some(share_ns) = self.share_ns else { return };
-        let wants = self.due(now_ns, share_ns);
-        if wants != self.is_urgent {
-            self.is_urgent = wants;
-            sys::set_realtime(wants);
+        if self.debt.ppm > 0 && now_ns >= self.debt.seen.wall_ns + LOOK_NS && self.debt.update(Reading::now())
+        {
+            std::thread::sleep(NAP);
         }
     }
 
-    /// Should the priority be real-time now?
-    fn due(&mut self, now_ns: u64, share_ns: u64) -> bool {
-        let elapsed = now_ns.saturating_sub(self.turn_began);
-        if elapsed >= TURN_NS {
-            self.turn_began = now_ns;
-            self.asleep_ns = 0;
-            return true;
-        }
-        elapsed.saturating_sub(self.asleep_ns) < share_ns
+    /// Nanoseconds not run since the beginning.
+    pub fn asleep_ns(&self) -> u64 {
+        let now = Reading::now();
+        (now.wall_ns - self.began.wall_ns).saturating_sub(now.run_ns - self.began.run_ns)
     }
 }
 
-/// The share of time the kernel leaves to real-time threads, less a little; `None` if all of it.
-fn allowed_share() -> Option<f64> {
-    let read = |name: &str| -> Option<i64> {
+/// What the kernel's limit on real-time threads leaves to others, and a fifth more. Zero without a limit.
+fn owed_ppm() -> u64 {
+    let read = |name: &str| -> Option<u64> {
         fs::read_to_string(format!("/proc/sys/kernel/sched_rt_{name}_us")).ok()?.trim().parse().ok()
     };
-    let (runtime, period) = (read("runtime")?, read("period")?);
-    (0..period).contains(&runtime).then(|| runtime as f64 / period as f64 - 0.01)
+    // No limit is written as −1, which is no unsigned number.
+    match (read("runtime"), read("period")) {
+        (Some(runtime), Some(period)) if runtime < period => {
+            (period - runtime) * 1_200_000 / runtime.max(period / 2)
+        }
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn urgency() -> Urgency {
-        Urgency { share_ns: Some(94_000_000), is_urgent: true, turn_began: 0, asleep_ns: 0 }
-    }
-
     #[test]
-    fn who_never_sleeps_gives_back_the_rest_of_every_turn() {
-        let mut busy = urgency();
-        let urgent = (0..100_000u64).filter(|tick| busy.due(tick * 10_000, 94_000_000)).count();
-        // A second in steps of 10 µs.
-        assert!((93_900..=94_100).contains(&urgent), "{urgent}");
-    }
-
-    #[test]
-    fn who_sleeps_enough_stays_urgent() {
-        let mut idle = urgency();
-        for tick in 0..1_000u64 {
-            idle.slept(100_000);
-            assert!(idle.due(tick * 1_000_000, 94_000_000));
+    fn who_never_sleeps_otherwise_sleeps_for_its_share() {
+        let mut debt = Debt { ppm: 63_000, ..Debt::default() };
+        let (mut now, mut slept) = (Reading::default(), 0);
+        while now.wall_ns < 1_000_000_000 {
+            now.wall_ns += LOOK_NS;
+            now.run_ns += LOOK_NS;
+            if debt.update(now) {
+                now.wall_ns += 50_000;
+                slept += 50_000;
+            }
         }
+        let share = slept as f64 / now.wall_ns as f64;
+        assert!((0.055..0.065).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn who_sleeps_anyway_owes_nothing_for_a_while() {
+        let mut debt = Debt { ppm: 63_000, ..Debt::default() };
+        assert!(!debt.update(Reading { wall_ns: 1_000_000_000, run_ns: 0 }));
+        // 5 ms in hand last for a twelfth of a second awake.
+        assert!(!debt.update(Reading { wall_ns: 1_075_000_000, run_ns: 75_000_000 }));
+        assert!(debt.update(Reading { wall_ns: 1_085_000_000, run_ns: 85_000_000 }));
     }
 }

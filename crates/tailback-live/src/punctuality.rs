@@ -1,0 +1,164 @@
+//! How punctual a run was, and whether that was enough for its result to mean what it says.
+
+use tailback_core::probe::{Column, Table};
+use tailback_core::time::Duration;
+
+/// Nanoseconds of every packet, for quantiles.
+#[derive(Clone, Debug, Default)]
+pub struct Late(Vec<u32>);
+
+impl Late {
+    /// One packet more.
+    pub fn push(&mut self, by: Duration) {
+        self.0.push(u32::try_from(by.as_ps() / 1_000).unwrap_or(u32::MAX));
+    }
+
+    /// How many packets.
+    pub fn count(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    /// The lateness that this share of the packets stayed under, in seconds; NaN without packets.
+    pub fn quantile(&mut self, share: f64) -> f64 {
+        if self.0.is_empty() {
+            return f64::NAN;
+        }
+        let last = self.0.len() - 1;
+        let place = (last as f64 * share) as usize;
+        let (_, value, _) = self.0.select_nth_unstable(place.min(last));
+        f64::from(*value) / 1e9
+    }
+}
+
+/// How punctual a run was.
+#[derive(Clone, Debug, Default)]
+pub struct Punctuality {
+    /// For every packet handed over: by how much longer it was between its hosts than the path says. With stamps by
+    /// the kernel's clock at both ends; without, from due to written.
+    pub late: Late,
+    /// The part of it from being sent to entering the path, for every packet with a stamp.
+    pub late_in: Late,
+    /// Packets of no flow (the kernel's own, such as ICMP).
+    pub foreign: u64,
+    /// Packets the kernel would not take.
+    pub refused: u64,
+    /// Packets taken without a stamp of when they were sent.
+    pub unstamped: u64,
+    /// Did the scheduler grant real-time priority?
+    pub is_realtime: bool,
+    /// Nanoseconds asleep.
+    pub asleep_ns: u64,
+}
+
+/// What a run may not exceed.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Of all packets but one in a hundred.
+    pub most: Duration,
+    /// Smallest round trip of any flow, by propagation alone.
+    pub rtt_least: Duration,
+}
+
+/// What went missing beside the path.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Missing {
+    /// Packets, in the hosts' own devices.
+    pub device_drops: u64,
+    /// Rows of the state log.
+    pub log_rows: u64,
+}
+
+/// The `emulator` table, what is wrong in words, and whether the run is fit.
+pub fn judge(punctuality: &mut Punctuality, limits: Limits, missing: Missing) -> (Table, Vec<String>, bool) {
+    let late = &mut punctuality.late;
+    let (median, high, worst) = (late.quantile(0.5), late.quantile(0.99), late.quantile(1.0));
+    let limit = limits.most.as_secs_f64();
+    // Half a round trip's stall makes timers fire that should not.
+    let worst_limit = (limits.rtt_least.as_secs_f64() / 2.0).max(10.0 * limit);
+    let mut notes = Vec::new();
+    if high > limit {
+        notes.push(format!(
+            "unfit: 1 % of the packets were more than {:.0} µs late; more than {:.0} µs changes the result",
+            high * 1e6,
+            limit * 1e6
+        ));
+    }
+    if worst > worst_limit {
+        notes.push(format!(
+            "unfit: a packet was {:.1} ms late; more than {:.1} ms makes timers fire",
+            worst * 1e3,
+            worst_limit * 1e3
+        ));
+    }
+    if missing.device_drops > 0 {
+        notes.push(format!("unfit: {} packets were lost in the hosts' own devices", missing.device_drops));
+    }
+    if punctuality.refused > 0 {
+        notes.push(format!("unfit: the kernel did not take {} packets", punctuality.refused));
+    }
+    let is_fit = notes.is_empty();
+    if missing.log_rows > 0 {
+        notes.push(format!("{} rows of the state log were lost: it was read too seldom", missing.log_rows));
+    }
+    let table = Table {
+        name: "emulator",
+        columns: vec![
+            ("packets", Column::U64(vec![punctuality.late.count()])),
+            ("late_median_s", Column::F64(vec![median])),
+            ("late_p99_s", Column::F64(vec![high])),
+            ("late_max_s", Column::F64(vec![worst])),
+            ("late_limit_s", Column::F64(vec![limit])),
+            ("late_in_median_s", Column::F64(vec![punctuality.late_in.quantile(0.5)])),
+            ("late_in_p99_s", Column::F64(vec![punctuality.late_in.quantile(0.99)])),
+            ("late_in_max_s", Column::F64(vec![punctuality.late_in.quantile(1.0)])),
+            ("fit", Column::Bool(vec![is_fit])),
+            ("realtime", Column::Bool(vec![punctuality.is_realtime])),
+            ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
+            ("foreign_packets", Column::U64(vec![punctuality.foreign])),
+            ("unstamped_packets", Column::U64(vec![punctuality.unstamped])),
+            ("device_drops", Column::U64(vec![missing.device_drops])),
+            ("log_rows_lost", Column::U64(vec![missing.log_rows])),
+        ],
+    };
+    (table, notes, is_fit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn late(us: &[u64]) -> Late {
+        let mut late = Late::default();
+        us.iter().for_each(|us| late.push(Duration::from_us(*us)));
+        late
+    }
+
+    #[test]
+    fn quantiles_are_of_the_sorted_lateness() {
+        let mut late = late(&[5, 1, 4, 2, 3]);
+        assert_eq!(late.quantile(0.5), 3e-6);
+        assert_eq!(late.quantile(1.0), 5e-6);
+        assert!(Late::default().quantile(0.5).is_nan());
+    }
+
+    #[test]
+    fn a_run_is_unfit_for_one_late_packet_in_a_hundred_or_one_very_late() {
+        let limits = Limits { most: Duration::from_us(100), rtt_least: Duration::from_ms(20) };
+        let verdict = |us: &[u64], missing| {
+            let mut punctuality = Punctuality { late: late(us), ..Punctuality::default() };
+            judge(&mut punctuality, limits, missing).2
+        };
+        let mut all = vec![90; 1000];
+        assert!(verdict(&all, Missing::default()));
+        all[..9].fill(2_000);
+        assert!(verdict(&all, Missing::default()), "nine in a thousand");
+        all[..11].fill(2_000);
+        assert!(!verdict(&all, Missing::default()));
+        all.fill(90);
+        all[0] = 11_000;
+        assert!(!verdict(&all, Missing::default()), "half a round trip");
+        all[0] = 90;
+        assert!(verdict(&all, Missing { log_rows: 3, device_drops: 0 }));
+        assert!(!verdict(&all, Missing { log_rows: 0, device_drops: 1 }));
+    }
+}

@@ -1,0 +1,134 @@
+//! When packets passed between hosts and emulator, by the kernel's clock: what a capture card would say.
+//!
+//! A packet waits in its host's device until the emulator reads it. Its stamp tells how long, so the path can take
+//! it at the instant it was sent, as long as nothing later has happened there yet. The stamps lie in memory shared
+//! with a BPF program (`bpf/log/stamps.bpf.c`): to look whether a packet waits is no system call.
+
+use crate::bpf::{Loaded, Memory, compile};
+use crate::error::LiveError;
+
+const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
+/// Stamps kept of each device and direction: more than wait unread in any run that keeps time.
+const ROOM: u64 = 1 << 14;
+/// The most hosts there is room for.
+const MOST_HOSTS: usize = 64;
+const WORDS_OF_A_STAMP: usize = 2;
+const WORDS_OF_A_COUNT: usize = 8;
+/// A packet's stamp is found this near to where it should be: two processors may send at once.
+const NEAR: u64 = 8;
+
+/// The stamps of every host's device.
+pub struct Stamps {
+    counts: Memory,
+    stamps: Memory,
+    /// The next stamp of each device whose packet has not been read.
+    next: Vec<u64>,
+    _loaded: Loaded,
+}
+
+impl std::fmt::Debug for Stamps {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Stamps").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// Enough of a packet to know its stamp by, as the BPF program computes it.
+fn key(frame: &[u8]) -> Option<u64> {
+    let word = |at: usize| -> Option<u32> {
+        Some(u32::from_ne_bytes(frame.get(at..at + 4)?.try_into().expect("four bytes")))
+    };
+    let key = word(4)? ^ word(16)? ^ word(24)?;
+    Some(u64::from(key) | (frame.len() as u64) << 32)
+}
+
+impl Stamps {
+    /// Stamp the packets of the hosts with these namespace numbers; port `i` is the `i`th.
+    pub fn attach(hosts: &[u64]) -> Result<Self, LiveError> {
+        if hosts.len() > MOST_HOSTS {
+            return Err(LiveError::Failed(format!(
+                "{} hosts: packets can be stamped at {MOST_HOSTS}",
+                hosts.len()
+            )));
+        }
+        let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
+        let defines =
+            [("HOSTS", list.join(",")), ("PORTS", hosts.len().to_string()), ("ROOM", ROOM.to_string())];
+        let mut loaded = Loaded::load("stamps", &compile("stamps", SOURCE, &defines)?)?;
+        let counts = loaded.memory("counts", 2 * hosts.len() * WORDS_OF_A_COUNT)?;
+        let stamps = loaded.memory("stamps", 2 * hosts.len() * ROOM as usize * WORDS_OF_A_STAMP)?;
+        loaded.attach("on_sent")?;
+        loaded.attach("on_received")?;
+        Ok(Stamps { counts, stamps, next: vec![0; hosts.len()], _loaded: loaded })
+    }
+
+    fn count(&self, ring: usize) -> u64 {
+        self.counts.word(ring * WORDS_OF_A_COUNT)
+    }
+
+    fn place(ring: usize, number: u64) -> usize {
+        (ring * ROOM as usize + (number & (ROOM - 1)) as usize) * WORDS_OF_A_STAMP
+    }
+
+    /// The port whose oldest unread packet was sent first, and when; `None` if none is known to wait.
+    pub fn waiting(&self) -> Option<(usize, u64)> {
+        let waits = |port: &usize| self.count(2 * port) > self.next[*port];
+        let sent = |port: usize| (port, self.stamps.word(Self::place(2 * port, self.next[port])));
+        (0..self.next.len()).filter(waits).map(sent).min_by_key(|(_, ns)| *ns)
+    }
+
+    /// A packet was read at this port: when it was sent.
+    pub fn sent(&mut self, port: usize, frame: &[u8]) -> Option<u64> {
+        let expected = self.next[port];
+        let key = key(frame)?;
+        let known = self.count(2 * port);
+        let later = expected..known.min(expected + NEAR);
+        let earlier = expected.saturating_sub(NEAR)..expected;
+        let found =
+            later.chain(earlier).find(|&number| self.stamps.word(Self::place(2 * port, number) + 1) == key);
+        match found {
+            Some(number) => {
+                self.next[port] = expected.max(number + 1);
+                Some(self.stamps.word(Self::place(2 * port, number)))
+            }
+            None => {
+                // The program does not see everything a device may get; never wait for such a stamp.
+                self.next[port] = known.min(expected + 1);
+                None
+            }
+        }
+    }
+
+    /// The packet expected at this port will not come.
+    pub fn give_up(&mut self, port: usize) {
+        self.next[port] += 1;
+    }
+
+    /// When the latest packet written to this port reached its host; zero before the first.
+    pub fn received(&self, port: usize) -> u64 {
+        let ring = 2 * port + 1;
+        match self.count(ring) {
+            0 => 0,
+            count => self.stamps.word(Self::place(ring, count - 1)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_of_the_packet_and_its_length() {
+        let mut frame = vec![0u8; 40];
+        let first = key(&frame);
+        frame[4] = 1;
+        let second = key(&frame);
+        frame[24] = 1;
+        assert_ne!(first, second);
+        // The words are joined by exclusive or: the same bit twice is none.
+        assert_eq!(first, key(&frame));
+        frame.push(0);
+        assert_ne!(first, key(&frame));
+        assert_eq!(key(&frame[..20]), None);
+    }
+}
