@@ -82,13 +82,17 @@ def validate(
     ns2: Annotated[
         bool, typer.Option("--ns2", help="Also run ns-2 anew; needs `ns` on the path (Debian: apt-get install ns2).")
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Also run this machine's kernel anew, a minute an algorithm; needs root.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare with a measured Linux kernel and with ns-2, and write the page that says how close.
+    """Compare with a measured kernel, with ns-2 and with this machine's kernel; write the page that says how close.
 
     For example `tailback validate --out validation.md`
     """
-    found = import_module("tailback.validation").validate(out, with_ns2=ns2)
+    algorithms = import_module("tailback.validation.live").ALGORITHMS if live else ()
+    found = import_module("tailback.validation").validate(out, with_ns2=ns2, with_live=algorithms)
     if as_json:
         emit(found)
         return
@@ -97,6 +101,11 @@ def validate(
         missed = [case for case in cases if not all(each["met"] for each in case["judged"])]
         names = ", ".join(dict.fromkeys(case["algorithm"] for case in missed)) or "none"
         say(f"{truth}: {len(cases) - len(missed)} of {len(cases)} within every target; misses: {names}")
+    missed = [row["algorithm"] for row in found["live"] if row["misses"]]
+    say(
+        f"live: {len(found['live']) - len(missed)} of {len(found['live'])} within every target; "
+        f"misses: {', '.join(missed) or 'none'}"
+    )
     say(f"page: {escape(str(out))}")
 
 

@@ -117,7 +117,7 @@ def _punctuality_table(punctual: list[tuple[Result, str]]) -> dict[str, Any]:
     return {
         "name": "punctuality",
         "title": "How punctual the live run was",
-        "caption": "By how much longer packets took than the path says. If more than one in a hundred is later than the limit, "
+        "caption": "By how much longer packets took than the path says. If one in a hundred is later than the limit, "
         "the machine was too busy: the run is unfit, and its figures may be another path's.",
         "columns": [
             "run",

@@ -7,11 +7,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from tailback.validation import ns2, page
+from tailback.validation import live, ns2, page
 from tailback.validation.compare import TARGETS, Case, Judgement, compare_kernel, compare_ns2
 from tailback.validation.measures import Measures, measure
 from tailback.validation.path import kernel_path, ns2_path
@@ -30,11 +32,14 @@ __all__ = [
 ]
 
 
-def validate(out: Path, *, with_ns2: bool = False) -> dict[str, Any]:
+def validate(out: Path, *, with_ns2: bool = False, with_live: Sequence[str] = ()) -> dict[str, Any]:
     """Compare everything and write the page; returns what was found, fit for JSON.
 
-    `with_ns2` runs the ns-2 binary anew and keeps its measures in the package.
+    `with_ns2` runs the ns-2 binary anew, `with_live` these algorithms on this machine's kernel (a minute each); both
+    keep their measures in the package.
     """
+    for algorithm in with_live:
+        live.keep([live.anew(algorithm)])
     if with_ns2:
         folder = Path(str(files("tailback.validation"))) / "truth"
         ns2.write_csv(ns2.run_all(), folder / "ns2-2.35-ours.csv")
@@ -44,6 +49,7 @@ def validate(out: Path, *, with_ns2: bool = False) -> dict[str, Any]:
         "targets": TARGETS,
         "linux": [case.to_json() for case in kernel],
         "ns2": [case.to_json() for case in simulator],
+        "live": [asdict(row) | {"misses": row.misses()} for row in live.known()],
         "page": written[0],
         "figures": written[1:],
     }

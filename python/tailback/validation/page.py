@@ -8,7 +8,7 @@ from pathlib import Path
 
 import tailback as tb
 from tailback.plots.files import whole_file
-from tailback.validation import figures, truth
+from tailback.validation import figures, live, truth
 from tailback.validation.compare import TARGETS, Case, Judgement
 
 __all__ = ["kernel_row", "write"]
@@ -211,6 +211,7 @@ def write(kernel: list[Case], ns2: list[Case], out: Path) -> list[Path]:
         general = truth.notes().get("ns2", {}).get("quirks")
         if general:
             lines += ["### Quirks of ns-2's modules", "", general.strip(), ""]
+    lines += live.section(truth.notes())
     text = "\n".join(lines).rstrip("\n") + "\n"
     with whole_file(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
