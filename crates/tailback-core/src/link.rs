@@ -301,6 +301,11 @@ impl Link {
         }
     }
 
+    /// The rate it has alone, on average; `None`: it has no rate of its own.
+    pub fn nominal(&self) -> Option<Rate> {
+        self.serialiser.as_ref().map(|serialiser| serialiser.rate)
+    }
+
     /// The name its scenario gives it.
     pub fn name(&self) -> &str {
         &self.name

@@ -4,7 +4,9 @@ mod common;
 
 use common::{MS, SECOND, bits, bulk, column, dumbbell, flow, link, run, tcp};
 use tailback_core::probe::Tables;
-use tailback_core::scenario::{CcSpec, FlowSpec, Period, Scenario, Value};
+use tailback_core::scenario::{
+    CcSpec, FlowSpec, LinkSpec, MediumSpec, Params, Period, Scenario, StepSpec, TraceSpec, Value,
+};
 use tailback_core::traffic::packmime::PackMime;
 
 const GBIT: u64 = 1_000_000_000;
@@ -141,6 +143,69 @@ fn more_load_than_capacity_is_allowed_and_said() {
     assert!(links("busy_s") > 4.5);
     scenario.flows[0].app.params.insert("rate".into(), Value::Number(10.0));
     assert!(run(&scenario).warnings.is_empty());
+}
+
+/// Warnings of a constant load of so many Mbit/s from left to right over a changed path.
+fn said_of(mbps: f64, change: impl Fn(&mut Scenario)) -> Vec<String> {
+    let mut scenario = alone(10_000_000, 40 * MS, 2, app("udp-cbr", &[("rate", mbps * 1e6)]));
+    change(&mut scenario);
+    run(&scenario).warnings
+}
+
+#[test]
+fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
+    let medium = |name: &str, channel: Option<&str>, flow: Option<&str>| MediumSpec {
+        name: name.into(),
+        params: Params::new(),
+        channel: channel.map(Into::into),
+        flow: flow.map(Into::into),
+    };
+    // 1536 kbit/s of cells carry 1.35 Mbit/s of full packets.
+    let adsl = |scenario: &mut Scenario| {
+        (scenario.links[0].rate_bps, scenario.links[0].medium) = (None, Some(medium("adsl", None, None)));
+    };
+    assert!(said_of(1.3, adsl).is_empty());
+    assert!(said_of(1.4, adsl)[0].starts_with("link bottleneck"), "{:?}", said_of(1.4, adsl));
+    // One 1500-byte packet every 2 ms is 6 Mbit/s.
+    let trace = |scenario: &mut Scenario| {
+        let trace = TraceSpec { deliveries_ms: (1..=50).map(|ms| 2 * ms).collect() };
+        (scenario.links[0].rate_bps, scenario.links[0].trace) = (None, Some(trace));
+    };
+    assert!(said_of(5.9, trace).is_empty());
+    assert_eq!(said_of(6.3, trace).len(), 1);
+    // 10 Mbit/s for half of the time and 2 for the other: 6 on average.
+    let schedule = |scenario: &mut Scenario| {
+        let step = StepSpec { at_ps: SECOND, rate_bps: Some(2_000_000), delay_ps: None };
+        scenario.links[0].schedule = vec![step];
+    };
+    assert!(said_of(5.9, schedule).is_empty());
+    assert!(said_of(6.1, schedule)[0].contains("6.000"));
+    // Two stations on one channel, each with 20 Mbit/s of its 30.
+    let air = |scenario: &mut Scenario| {
+        for link in &mut scenario.links {
+            (link.rate_bps, link.medium) = (None, Some(medium("wifi", Some("air"), None)));
+        }
+        let mut back = scenario.flows[0].clone();
+        (back.name, back.from, back.to) = ("back".into(), "right".into(), "left".into());
+        scenario.flows.push(back);
+    };
+    assert!(said_of(12.0, air).is_empty());
+    assert!(said_of(20.0, air)[0].starts_with("channel of bottleneck, return"), "{:?}", said_of(20.0, air));
+    // What a tunnel carries, the link beneath must.
+    let tunnel = |scenario: &mut Scenario| {
+        let inside = LinkSpec {
+            name: "tunnel".into(),
+            from: "left".into(),
+            to: "right".into(),
+            medium: Some(medium("tunnel", None, Some("vtun"))),
+            ..LinkSpec::default()
+        };
+        scenario.links.push(inside);
+        scenario.flows[0].route = Some(vec!["tunnel".into()]);
+        scenario.flows.push(flow("vtun", "tunnel", Some(tcp("reno", "linux"))));
+    };
+    assert!(said_of(9.0, tunnel).is_empty());
+    assert!(said_of(11.0, tunnel)[0].starts_with("link bottleneck"), "{:?}", said_of(11.0, tunnel));
 }
 
 #[test]

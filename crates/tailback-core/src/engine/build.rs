@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::loads;
 use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
 use super::tunnels;
@@ -220,17 +221,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
         flows.push(flow);
     }
     tunnels::join(scenario, &mut flows)?;
-    let mut warnings = Vec::new();
-    for (spec, load) in scenario.links.iter().zip(loads) {
-        if let Some(rate) = spec.rate_bps.filter(|rate| load > *rate as f64) {
-            warnings.push(format!(
-                "link {}: applications that do not adapt offer {:.3} Mbit/s of payload on average, more than its {:.3}",
-                spec.name,
-                load / 1e6,
-                rate as f64 / 1e6
-            ));
-        }
-    }
+    let warnings = loads::warnings(scenario, &links, &flows, loads);
     Ok(Parts { links, channels, named_links, flows, end, warnings })
 }
 

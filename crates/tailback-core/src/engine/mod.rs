@@ -2,6 +2,7 @@
 
 mod arena;
 mod build;
+mod loads;
 mod network;
 pub mod schedule;
 mod seats;

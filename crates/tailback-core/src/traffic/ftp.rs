@@ -1,7 +1,9 @@
-//! FTP whose sender may have 64 packets unacknowledged: a host without window scaling.
+//! FTP as ns-2 has it: a bulk transfer whose window is a number of packets.
 //!
-//! Law: a bulk transfer with at most `window_packets` × `packet_bytes` unacknowledged.
-//! Source: ns-2 `window_` of 64 and 1000-byte packets, as in studies of existing users beside high-speed flows.
+//! Law: a bulk transfer with at most `window_packets` × `packet_bytes` unacknowledged. `ftp` has 64 packets, a host
+//! without window scaling; `hftp` has so many that only the congestion window limits it.
+//! Source: ns-2 `window_` of 64 and of 100,000, and 1000-byte packets, as in studies of existing users beside
+//! high-speed flows.
 //!
 //! Differs from the source: the limit is the send buffer, in bytes.
 
@@ -12,37 +14,51 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
 
-/// FTP with a limited window.
+/// FTP with a window of `PACKETS` unless the scenario says otherwise.
 #[derive(Clone, Debug)]
-pub struct Ftp {
+pub struct Windowed<const PACKETS: u64> {
     bulk: Bulk,
     window_packets: Bytes,
     packet_bytes: u32,
 }
 
-impl Registered for Ftp {
-    const CARD: Card = Card {
-        name: "ftp",
-        title: "FTP with a limited window",
-        law: "a bulk transfer with at most window_packets packets unacknowledged",
-        source: "ns-2 TCP agent, window_ 64, packetSize_ 1000",
-        differs: &["the limit is the send buffer, in bytes"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            BYTES,
-            ParamSpec::whole(
-                "window_packets",
-                "packets",
-                64,
-                (1, 10_000_000),
-                "Packets unacknowledged, at most.",
-            ),
-            ParamSpec::whole("packet_bytes", "B", 1000, (1, 65_000), "Payload of a packet, at most."),
-        ],
-    };
+/// FTP with a limited window.
+pub type Ftp = Windowed<64>;
+/// FTP between hosts with window scaling and large buffers.
+pub type Hftp = Windowed<100_000>;
+
+const fn window(packets: u64) -> ParamSpec {
+    let doc = "Packets unacknowledged, at most.";
+    ParamSpec::whole("window_packets", "packets", packets, (1, 10_000_000), doc)
+}
+
+const PACKET_BYTES: ParamSpec =
+    ParamSpec::whole("packet_bytes", "B", 1000, (1, 65_000), "Payload of a packet, at most.");
+
+const FTP: Card = Card {
+    name: "ftp",
+    title: "FTP with a limited window",
+    law: "a bulk transfer with at most window_packets packets unacknowledged",
+    source: "ns-2 TCP agent, window_ 64, packetSize_ 1000",
+    differs: &["the limit is the send buffer, in bytes"],
+    live_twin: Some("tailback socket application"),
+    params: &[BYTES, window(64), PACKET_BYTES],
+};
+
+const HFTP: Card = Card {
+    name: "hftp",
+    title: "FTP without a limit",
+    law: "a bulk transfer whose buffers never limit it",
+    source: "ns-2 TCP agent, window_ 100000, packetSize_ 1000",
+    params: &[BYTES, window(100_000), PACKET_BYTES],
+    ..FTP
+};
+
+impl<const PACKETS: u64> Registered for Windowed<PACKETS> {
+    const CARD: Card = if PACKETS == 64 { FTP } else { HFTP };
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
-        Ok(Ftp {
+        Ok(Windowed {
             bulk: Bulk::of(given.whole("bytes")),
             window_packets: given.whole("window_packets"),
             packet_bytes: given.whole("packet_bytes") as u32,
@@ -50,7 +66,7 @@ impl Registered for Ftp {
     }
 }
 
-impl Application for Ftp {
+impl<const PACKETS: u64> Application for Windowed<PACKETS> {
     fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
         self.bulk.step(side, cue, now, say);
     }

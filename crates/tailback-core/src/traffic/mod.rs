@@ -7,7 +7,6 @@
 pub mod bulk;
 pub mod draws;
 pub mod ftp;
-pub mod hftp;
 pub mod packmime;
 pub mod ping;
 pub mod registry;

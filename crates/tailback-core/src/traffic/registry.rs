@@ -63,7 +63,7 @@ macro_rules! applications {
 applications! {
     bulk::Bulk,
     ftp::Ftp,
-    hftp::Hftp,
+    ftp::Hftp,
     transfers::Transfers,
     request_response::RequestResponse,
     web::Web,

@@ -1,0 +1,75 @@
+//! What is allowed but probably not meant: applications that do not adapt offering a link more than it carries.
+//!
+//! Payload only, so a link that is loaded to the brim by headers alone is not named. What a tunnel carries also loads
+//! the links beneath it; links of one channel share its air.
+
+use std::collections::BTreeMap;
+
+use super::network::Flow;
+use crate::link::Link;
+use crate::scenario::{LinkSpec, Scenario};
+
+/// A warning for each link, or channel, that cannot carry the `loads` (bit/s) of the named links.
+pub fn warnings(scenario: &Scenario, links: &[Link], flows: &[Flow], mut loads: Vec<f64>) -> Vec<String> {
+    for (link, load) in loads.clone().into_iter().enumerate() {
+        spread(link as u32, load, flows, &mut loads);
+    }
+    let mut shared: BTreeMap<u32, (Vec<&str>, f64, f64)> = BTreeMap::new();
+    let mut said = Vec::new();
+    for (number, spec) in scenario.links.iter().enumerate() {
+        let (link, load) = (&links[number], loads[number]);
+        let Some(capacity) = capacity(spec, link, scenario.duration_ps) else { continue };
+        if link.is_shared() {
+            let (names, share, sum) = shared.entry(link.channel()).or_default();
+            names.extend((load > 0.0).then_some(spec.name.as_str()));
+            *share += load / capacity;
+            *sum += load;
+        } else if load > capacity {
+            said.push(format!(
+                "link {}: applications that do not adapt offer {:.3} Mbit/s of payload on average, more than {} {:.3}",
+                spec.name,
+                load / 1e6,
+                if spec.rate_bps.is_some() && spec.schedule.is_empty() { "its" } else { "its average of" },
+                capacity / 1e6
+            ));
+        }
+    }
+    for (names, share, sum) in shared.into_values().filter(|(_, share, _)| *share > 1.0) {
+        said.push(format!(
+            "channel of {}: applications that do not adapt offer {:.3} Mbit/s of payload on average, {:.0} % of what \
+             full packets could get of its air without contention",
+            names.join(", "),
+            sum / 1e6,
+            100.0 * share
+        ));
+    }
+    said
+}
+
+/// What a tunnel's link carries also goes over the route of its connection.
+fn spread(link: u32, load: f64, flows: &[Flow], loads: &mut [f64]) {
+    for flow in flows {
+        for (carried, route) in flow.carried.iter().zip([&flow.route, &flow.back]) {
+            if *carried == Some(link) {
+                // Links that the scenario does not name have no rate.
+                for &below in route {
+                    if let Some(sum) = loads.get_mut(below as usize) {
+                        *sum += load;
+                        spread(below, load, flows, loads);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// bit/s on average; `None`: without limit, or decided by what is beneath.
+fn capacity(spec: &LinkSpec, link: &Link, duration_ps: u64) -> Option<f64> {
+    let Some(first) = spec.rate_bps else { return link.nominal().map(|rate| rate.as_bps() as f64) };
+    let (mut bits, mut rate, mut since) = (0.0, first, 0);
+    for step in spec.schedule.iter().filter(|step| step.at_ps < duration_ps) {
+        bits += rate as f64 * (step.at_ps - since) as f64;
+        (rate, since) = (step.rate_bps.unwrap_or(rate), step.at_ps);
+    }
+    Some((bits + rate as f64 * (duration_ps - since) as f64) / duration_ps as f64)
+}
