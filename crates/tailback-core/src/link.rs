@@ -486,10 +486,10 @@ impl Link {
         watch.on_drop(at, &packet, self.queued, DropReason::Wire);
     }
 
-    /// The packet that will arrive next, if one is under way.
+    /// The packet that will arrive after `number` others, as far as they are under way.
     #[inline]
-    pub fn arriving(&self) -> Option<&Packet> {
-        self.pipe.front().map(|(_, packet)| packet)
+    pub fn arriving(&self, number: usize) -> Option<&Packet> {
+        self.pipe.get(number).map(|(_, packet)| packet)
     }
 
     /// The first arrival at the far end to come; [`Time::NEVER`] if nothing is under way.

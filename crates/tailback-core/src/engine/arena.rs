@@ -3,6 +3,8 @@
 //! A slot is one cache line and holds what every segment has. SACK blocks, as long again and seldom there, lie in a
 //! slab of their own, which a segment without any never touches.
 
+use prefetch_index::prefetch_index;
+
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::time::{Bytes, Time};
 
@@ -141,6 +143,11 @@ impl Arena {
         let line = &self.lines[slot as usize];
         let sack = if line.sack_count > 0 { self.sacks[slot as usize] } else { [Range::default(); 4] };
         line.with(sack)
+    }
+    /// Have a slot's line in the cache soon.
+    #[inline]
+    pub fn fetch(&self, slot: u32) {
+        prefetch_index(&self.lines, slot as usize);
     }
     /// The endpoint that will receive the segment in a slot.
     #[inline]

@@ -136,7 +136,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
 
     let inside: Vec<bool> = scenario.links.iter().map(tunnels::is_tunnel).collect();
     let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named, inside: &inside };
-    let mut flows = Vec::new();
+    let (mut flows, mut stacks) = (Vec::new(), Vec::new());
     let mut loads = vec![0.0; named_links];
     for (number, spec) in scenario.flows.iter().enumerate() {
         let path = format!("flows[{number}]");
@@ -196,7 +196,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
                 ));
             }
             (Transport::Tcp, Some(tcp)) => {
-                Some(Box::new(connection(tcp, spec, &needs, makers, &path, scenario.seed)?))
+                Some(Box::new(connection(tcp, spec, &needs, makers, &path, scenario.seed, &mut stacks)?))
             }
         };
         // A connection's path stands before everything else, in the place of the first link.
@@ -286,6 +286,7 @@ fn connection(
     makers: &Makers,
     path: &str,
     seed: u64,
+    known: &mut Vec<Arc<Stack>>,
 ) -> Result<[Blueprint; 2], ScenarioError> {
     let (low, high) = MTU_RANGE;
     if tcp.mtu < low || tcp.mtu > high {
@@ -325,7 +326,7 @@ fn connection(
     );
     let mss = tcp.mtu - HEADERS - if timestamps { TIMESTAMP_OPTION } else { 0 };
     let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
-    let make = |which: usize| -> Result<Blueprint, ScenarioError> {
+    let mut make = |which: usize| -> Result<Blueprint, ScenarioError> {
         let mut stack = stacks[which].clone();
         (stack.sack, stack.timestamps, stack.window_scaling, stack.ecn) = (sack, timestamps, scaling, ecn);
         let name = if which == 0 { &tcp.stack } else { tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack) };
@@ -344,7 +345,7 @@ fn connection(
         }
         let most = needs.window.unwrap_or(u64::MAX);
         Ok(Blueprint {
-            stack: Arc::new(stack),
+            stack: shared(known, stack),
             mss,
             send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
             receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
@@ -353,6 +354,15 @@ fn connection(
         })
     };
     Ok([make(0)?, make(1)?])
+}
+
+/// One copy of equal stacks for all flows: it then stays in the cache, however many they are.
+fn shared(known: &mut Vec<Arc<Stack>>, stack: Stack) -> Arc<Stack> {
+    if let Some(same) = known.iter().find(|same| ***same == stack) {
+        return same.clone();
+    }
+    known.push(Arc::new(stack));
+    known[known.len() - 1].clone()
 }
 
 /// The variants of an algorithm that belong to a stack: its own name, then its system's.

@@ -5,7 +5,6 @@
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 
 use std::collections::VecDeque;
-use std::hint::black_box;
 
 mod shared;
 mod tunnelled;
@@ -38,6 +37,20 @@ pub struct FlowCount {
     pub connections_failed: u64,
 }
 
+/// What every packet of a flow touches, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Lane {
+    pub count: FlowCount,
+    /// Links of the route there and of the route back.
+    hops: [u8; 2],
+    is_datagrams: bool,
+}
+
+/// How many arrivals ahead a segment is asked for, and the end it is for.
+const FAR: usize = 5;
+const NEAR: usize = 2;
+
 /// Not a seat's address: the highest generation of the last seat.
 const NOBODY: u32 = u32::MAX;
 
@@ -61,7 +74,6 @@ pub struct Flow {
     pub carried: [Option<u32>; 2],
     is_on: bool,
     wake: Time,
-    pub count: FlowCount,
     datagrams: u64,
     /// The client's address of each connection, by the number the application gave it.
     connections: Vec<u32>,
@@ -88,7 +100,6 @@ impl Flow {
             carried: [None; 2],
             is_on: false,
             wake: Time::NEVER,
-            count: FlowCount::default(),
             datagrams: 0,
             connections: Vec::new(),
             alive: 0,
@@ -100,6 +111,14 @@ impl Flow {
 
     fn next_wake(&self) -> Time {
         self.switches.front().map_or(self.wake, |switch| self.wake.min(*switch))
+    }
+}
+
+impl Lane {
+    fn of(flow: &Flow) -> Self {
+        // A route has at most 250 links, and hidden ones at its beginning.
+        let hops = [&flow.route, &flow.back].map(|route| route.len() as u8);
+        Lane { count: FlowCount::default(), hops, is_datagrams: flow.plan.is_none() }
     }
 }
 
@@ -121,6 +140,8 @@ pub struct Network<P> {
     channels: Vec<Channel>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
+    /// One each of `flows`.
+    pub lanes: Vec<Lane>,
     pub seats: Seats,
     /// Addresses of ends that are done, to see off after the event.
     leaving: Vec<u32>,
@@ -208,6 +229,7 @@ impl<P: Probe> Network<P> {
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
+            lanes: parts.flows.iter().map(Lane::of).collect(),
             flows: parts.flows,
             seats: Seats::default(),
             leaving: Vec::new(),
@@ -286,9 +308,18 @@ impl<P: Probe> Network<P> {
             };
             let it = &mut self.links[link as usize];
             it.advance(self.now, &mut self.fate, &mut host);
-            // Its line in the arena comes from memory while this one is worked on.
-            if let Some(next) = it.arriving() {
-                black_box(self.arena.to(next.slot));
+            // What the next arrivals need comes from memory while this one is worked on, in the order in which one
+            // leads to the other.
+            if let Some(next) = it.arriving(FAR) {
+                self.arena.fetch(next.slot);
+            }
+            if self.seats.are_many() {
+                if let Some(next) = it.arriving(NEAR) {
+                    self.seats.fetch(self.arena.to(next.slot));
+                }
+                if let Some(next) = it.arriving(0) {
+                    self.seats.fetch_flight(self.arena.to(next.slot));
+                }
             }
             let next = it.next_wake();
             // Armed before anything is delivered: a delivery may push into this very link.
@@ -332,7 +363,7 @@ impl<P: Probe> Network<P> {
     fn bury(&mut self) {
         for index in 0..self.fate.drops.len() {
             let (packet, _) = self.fate.drops[index];
-            self.flows[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
+            self.lanes[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
             if P::WANTS {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
@@ -342,27 +373,29 @@ impl<P: Probe> Network<P> {
     }
 
     fn deliver(&mut self, mut packet: Packet) {
-        let flow = &mut self.flows[packet.flow.0 as usize];
-        let route = if packet.is_reverse { &flow.back } else { &flow.route };
+        let number = packet.flow.0 as usize;
+        let lane = &mut self.lanes[number];
         packet.hop += 1;
-        if let Some(&link) = route.get(usize::from(packet.hop)) {
-            self.push(link, packet);
+        if packet.hop < lane.hops[usize::from(packet.is_reverse)] {
+            let flow = &self.flows[number];
+            let route = if packet.is_reverse { &flow.back } else { &flow.route };
+            self.push(route[usize::from(packet.hop)], packet);
             return;
         }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
-        flow.count.packets_received += u64::from(!packet.is_reverse);
+        lane.count.packets_received += u64::from(!packet.is_reverse);
         let mut segment = self.arena.at(packet.slot);
         self.arena.release(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
             self.probe.received(self.now, segment.row);
         }
-        if flow.plan.is_none() {
-            flow.count.datagram_bytes_received += u64::from(packet.bytes);
+        if lane.is_datagrams {
+            lane.count.datagram_bytes_received += u64::from(packet.bytes);
             let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
-            if flow.wants_datagrams {
+            if self.flows[number].wants_datagrams {
                 let side = if packet.is_reverse { Side::Client } else { Side::Server };
-                self.cue(packet.flow.0 as usize, side, cue);
+                self.cue(number, side, cue);
             }
             return;
         }
@@ -509,14 +542,14 @@ impl<P: Probe> Network<P> {
         bytes: u32,
         ecn: Ecn,
     ) {
-        let flow = &mut self.flows[number as usize];
+        let count = &mut self.lanes[number as usize].count;
         if !is_reverse {
             if P::WANTS {
-                let index = flow.count.packets_sent;
+                let index = count.packets_sent;
                 segment.row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
             }
-            flow.count.packets_sent += 1;
-            flow.count.bytes_sent += u64::from(bytes);
+            count.packets_sent += 1;
+            count.bytes_sent += u64::from(bytes);
         }
         let packet = Packet {
             slot: self.arena.keep(segment),
@@ -533,9 +566,10 @@ impl<P: Probe> Network<P> {
     /// Take a pair of seats for a new connection; false if there is none.
     fn open(&mut self, number: usize, opening: Opening) -> bool {
         let flow = &mut self.flows[number];
-        flow.count.connections += 1;
+        let count = &mut self.lanes[number].count;
+        count.connections += 1;
         if self.seats.pairs() >= MOST_PAIRS {
-            flow.count.connections_failed += 1;
+            count.connections_failed += 1;
             return false;
         }
         let address = self.seats.reserve();
@@ -607,7 +641,7 @@ impl<P: Probe> Network<P> {
             flow.past.add(&one.end, &other.end);
             flow.connections[connection as usize] = NOBODY;
             flow.alive -= 1;
-            flow.count.connections_failed += u64::from(has_failed);
+            self.lanes[number].count.connections_failed += u64::from(has_failed);
             if P::WANTS {
                 self.probe.abandoned(row);
             }
@@ -711,7 +745,7 @@ impl<P: Probe> Network<P> {
                 None
             }
             Wish::TurnAway => {
-                let count = &mut self.flows[number].count;
+                let count = &mut self.lanes[number].count;
                 count.connections += 1;
                 count.connections_failed += 1;
                 None
@@ -777,7 +811,7 @@ impl<P: Probe> Network<P> {
         match report {
             Report::Asked { connection, kind, bytes, turn } => {
                 let Some(seat) = self.seat(number, Side::Client, connection) else { return };
-                let flow_count = self.flows[number].count.connections;
+                let flow_count = self.lanes[number].count.connections;
                 let turn =
                     turn % self.flows[number].plan.as_ref().map_or(1, |plan| plan[0].algorithms.len() as u32);
                 let row = self.probe.asked(self.now, flow, flow_count - 1, kind, bytes, turn as u16);

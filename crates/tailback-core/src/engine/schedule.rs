@@ -1,12 +1,12 @@
-//! Who wakes next: indexed 4-ary min-heaps with at most one armed wake an element.
+//! Who wakes next: an indexed 4-ary min-heap with at most one armed wake an element.
 //!
 //! An element (a link, a sender, an application) that has several things to wait for arms the earliest; what
-//! stands behind it in the element's own FIFO is armed when its turn comes. So a heap is as small as the
+//! stands behind it in the element's own FIFO is armed when its turn comes. So the heap is as small as the
 //! network, not as large as the packets under way. Ties go to whoever armed first.
 //!
-//! There are two heaps. Links wake for every packet and are few; the rest are timers, which are many and mostly
-//! wait. Apart, a packet sifts through a handful of links and never through ten thousand timers; the earlier of
-//! the two tops is the next wake.
+//! A few links stand apart from the heap, in a row: they wake for every packet, and to look at all of them is
+//! quicker than to sift. The rest are timers, which are many and mostly wait. The earlier of the row's least and
+//! the heap's top is the next wake.
 //!
 //! The heap (Williams 1964; d-ary: Johnson 1975) keeps 16-byte records: time, then arming number and element in
 //! one word, compared as one 128-bit number. Four children share a cache line.
@@ -19,6 +19,8 @@ const ELEMENT_MASK: u64 = (1 << ELEMENT_BITS) - 1;
 /// Position of an element that is not armed.
 const UNARMED: u32 = u32::MAX;
 const ARITY: usize = 4;
+/// More links than this go into the heap with the others.
+const LONGEST_ROW: usize = 8;
 
 /// An armed wake: (time, arming number, element) in one comparable number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,6 +30,9 @@ struct Wake {
 }
 
 impl Wake {
+    /// Of nobody: later than all others.
+    const NEVER: Wake = Wake { time: u64::MAX, order: u64::MAX };
+
     #[inline]
     fn new(time: Time, number: u64, element: u32) -> Self {
         Wake { time: time.as_ps(), order: (number << ELEMENT_BITS) | u64::from(element) }
@@ -48,10 +53,8 @@ impl Wake {
 /// replaces the top of the heap in place; popping first would sift twice.
 #[derive(Clone, Debug, Default)]
 pub struct Schedule {
-    /// Elements below this number are links.
-    links: u32,
-    busy: Heap,
-    timers: Heap,
+    row: Row,
+    heap: Heap,
     /// Armings so far.
     armed: u64,
 }
@@ -60,17 +63,13 @@ impl Schedule {
     /// An empty schedule for elements 0..n, of which the first `links` wake often; elements from n on may be armed
     /// too and make it grow.
     pub fn new(links: usize, elements: usize) -> Self {
-        Schedule {
-            links: links as u32,
-            busy: Heap::new(0, links),
-            timers: Heap::new(links as u32, elements - links),
-            armed: 0,
-        }
+        let links = if links <= LONGEST_ROW { links } else { 0 };
+        Schedule { row: Row::new(links), heap: Heap::new(links as u32, elements - links), armed: 0 }
     }
 
     /// How many elements are armed.
     pub fn len(&self) -> usize {
-        self.busy.wakes.len() + self.timers.wakes.len()
+        self.row.wakes.iter().filter(|wake| **wake != Wake::NEVER).count() + self.heap.wakes.len()
     }
 
     /// Is nobody armed?
@@ -81,31 +80,20 @@ impl Schedule {
     /// The earliest wake and whose it is.
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
-        let top = match (self.busy.wakes.first(), self.timers.wakes.first()) {
-            (Some(link), Some(timer)) => {
-                if link.key() < timer.key() {
-                    link
-                } else {
-                    timer
-                }
-            }
-            (one, other) => one.or(other)?,
-        };
-        Some((Time::from_ps(top.time), top.element()))
-    }
-
-    #[inline]
-    fn heap(&mut self, element: u32) -> &mut Heap {
-        if element < self.links { &mut self.busy } else { &mut self.timers }
+        let timer = self.heap.wakes.first().copied().unwrap_or(Wake::NEVER);
+        let top = if self.row.least.key() < timer.key() { self.row.least } else { timer };
+        (top.time != u64::MAX).then(|| (Time::from_ps(top.time), top.element()))
     }
 
     /// When `element` wakes, if it is armed.
     #[inline]
     pub fn armed_at(&self, element: u32) -> Option<Time> {
-        let heap = if element < self.links { &self.busy } else { &self.timers };
-        match heap.position.get((element - heap.first) as usize) {
+        if let Some(wake) = self.row.wakes.get(element as usize) {
+            return (*wake != Wake::NEVER).then(|| Time::from_ps(wake.time));
+        }
+        match self.heap.position.get((element - self.heap.first) as usize) {
             None | Some(&UNARMED) => None,
-            Some(&at) => Some(Time::from_ps(heap.wakes[at as usize].time)),
+            Some(&at) => Some(Time::from_ps(self.heap.wakes[at as usize].time)),
         }
     }
 
@@ -117,7 +105,12 @@ impl Schedule {
             return self.disarm(element);
         }
         let number = self.armed + 1;
-        if self.heap(element).arm(Wake::new(time, number, element)) {
+        let wake = Wake::new(time, number, element);
+        let is_new = match (element as usize) < self.row.wakes.len() {
+            true => self.row.arm(wake),
+            false => self.heap.arm(wake),
+        };
+        if is_new {
             assert!(number >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
             self.armed = number;
         }
@@ -125,7 +118,10 @@ impl Schedule {
 
     /// Forget `element`'s wake, if any.
     pub fn disarm(&mut self, element: u32) {
-        self.heap(element).disarm(element);
+        match (element as usize) < self.row.wakes.len() {
+            true => self.row.put(element as usize, Wake::NEVER),
+            false => self.heap.disarm(element),
+        }
     }
 
     /// Take the earliest wake.
@@ -136,7 +132,48 @@ impl Schedule {
     }
 }
 
-/// One of the heaps.
+/// The wakes of a few elements, each in its place.
+#[derive(Clone, Debug)]
+struct Row {
+    wakes: Vec<Wake>,
+    least: Wake,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Row::new(0)
+    }
+}
+
+impl Row {
+    fn new(elements: usize) -> Self {
+        Row { wakes: vec![Wake::NEVER; elements], least: Wake::NEVER }
+    }
+
+    /// As [`Heap::arm`].
+    #[inline]
+    fn arm(&mut self, wake: Wake) -> bool {
+        let place = wake.element() as usize;
+        if self.wakes[place].time == wake.time {
+            return false;
+        }
+        self.put(place, wake);
+        true
+    }
+
+    #[inline]
+    fn put(&mut self, place: usize, wake: Wake) {
+        self.wakes[place] = wake;
+        self.least = Wake::NEVER;
+        for other in &self.wakes {
+            if other.key() < self.least.key() {
+                self.least = *other;
+            }
+        }
+    }
+}
+
+/// The wakes of all others.
 #[derive(Clone, Debug, Default)]
 struct Heap {
     wakes: Vec<Wake>,
@@ -309,9 +346,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn does_what_an_ordered_set_does(deeds in prop::collection::vec(deed(), 0..400)) {
-            // Elements 0 to 4 are links, the others timers, most of them beyond what was announced.
-            let mut schedule = Schedule::new(5, 8);
+        fn does_what_an_ordered_set_does(links in 0usize..12, deeds in prop::collection::vec(deed(), 0..400)) {
+            // Some elements stand in the row, some in the heap, most of them beyond what was announced.
+            let mut schedule = Schedule::new(links, 8.max(links));
             let mut plain = Plain::default();
             for deed in deeds {
                 match deed {

@@ -4,7 +4,10 @@
 //! its generation, so that one still under way when its connection is over finds nobody, not the seat's next
 //! tenant. An empty seat is a null pointer: what a connection held goes back when it ends.
 
+use std::slice::from_ref;
 use std::sync::Arc;
+
+use prefetch_index::prefetch_index;
 
 use crate::cc::external::{Maker, Makers};
 use crate::cc::registry::{self as cc, Algorithm};
@@ -86,6 +89,27 @@ impl Seats {
     pub fn find(&mut self, address: u32) -> Option<&mut Seat> {
         let seat = self.seats.get_mut(seat_of(address))?.as_deref_mut()?;
         (seat.address == address).then_some(seat)
+    }
+    /// More than the inner caches hold.
+    #[inline]
+    pub fn are_many(&self) -> bool {
+        self.seats.len() > 256
+    }
+    /// Have the seat of an address in the cache soon.
+    #[inline]
+    pub fn fetch(&self, address: u32) {
+        if let Some(Some(seat)) = self.seats.get(seat_of(address)) {
+            prefetch_index(from_ref(&seat.address), 0);
+            prefetch_index(from_ref(&seat.call_at), 0);
+            seat.end.fetch();
+        }
+    }
+    /// Have the ends of its flight in the cache soon.
+    #[inline]
+    pub fn fetch_flight(&self, address: u32) {
+        if let Some(Some(seat)) = self.seats.get(seat_of(address)) {
+            seat.end.sender.fetch_flight();
+        }
     }
     /// Pairs taken.
     pub fn pairs(&self) -> usize {

@@ -27,7 +27,7 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
 }
 
 fn flows<P: Probe>(network: &Network<P>) -> Table {
-    let all = &network.flows;
+    let (all, lanes) = (&network.flows, &network.lanes);
     let tallies: Vec<Option<Tally>> =
         (0..all.len()).map(|flow| all[flow].plan.is_some().then(|| network.tally(flow))).collect();
     let tcp = |flow: usize| tallies[flow].as_ref();
@@ -37,15 +37,15 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
         name: "flows",
         columns: vec![
             ("flow", Column::U32((0..all.len() as u32).collect())),
-            ("packets_sent", count(&|flow| all[flow].count.packets_sent)),
-            ("packets_received", count(&|flow| all[flow].count.packets_received)),
-            ("packets_dropped", count(&|flow| all[flow].count.packets_dropped)),
-            ("bytes_sent", count(&|flow| all[flow].count.bytes_sent)),
+            ("packets_sent", count(&|flow| lanes[flow].count.packets_sent)),
+            ("packets_received", count(&|flow| lanes[flow].count.packets_received)),
+            ("packets_dropped", count(&|flow| lanes[flow].count.packets_dropped)),
+            ("bytes_sent", count(&|flow| lanes[flow].count.bytes_sent)),
             ("bytes_acked", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_acked))),
             (
                 "bytes_received",
                 count(&|flow| {
-                    tcp(flow).map_or(all[flow].count.datagram_bytes_received, |tcp| tcp.bytes_received)
+                    tcp(flow).map_or(lanes[flow].count.datagram_bytes_received, |tcp| tcp.bytes_received)
                 }),
             ),
             ("segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.segments_sent))),
@@ -61,8 +61,8 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
             ("finished_s", time(&|flow| seconds(all[flow].finished))),
             ("rtt_min_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.rtt_min)))),
             ("srtt_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.srtt)))),
-            ("connections", count(&|flow| all[flow].count.connections)),
-            ("connections_failed", count(&|flow| all[flow].count.connections_failed)),
+            ("connections", count(&|flow| lanes[flow].count.connections)),
+            ("connections_failed", count(&|flow| lanes[flow].count.connections_failed)),
             ("connections_open", count(&|flow| u64::from(all[flow].alive))),
             ("bytes_returned", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_returned))),
             ("back_segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_sent))),

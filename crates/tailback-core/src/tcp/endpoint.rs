@@ -6,7 +6,10 @@
 //! Differs from the source: TIME-WAIT holds no state (a finished connection leaves nothing behind), so an old
 //! segment cannot meet a new connection anyway: every connection of a run has its own endpoints.
 
+use std::slice::from_ref;
 use std::sync::Arc;
+
+use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
@@ -122,6 +125,14 @@ impl Endpoint {
     /// The state.
     pub fn state(&self) -> State {
         self.state
+    }
+    /// Have in the cache soon what a segment's arrival touches.
+    #[inline]
+    pub fn fetch(&self) {
+        prefetch_index(from_ref(&self.syn_at), 0);
+        prefetch_index(from_ref(&self.peer), 0);
+        self.sender.fetch();
+        self.receiver.fetch();
     }
     /// The stack.
     pub fn stack(&self) -> &Stack {

@@ -5,6 +5,9 @@
 //! to echo), Linux quick-ACK mode.
 
 use std::collections::VecDeque;
+use std::slice::from_ref;
+
+use prefetch_index::prefetch_index;
 
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::Stack;
@@ -105,6 +108,16 @@ impl Receiver {
         self
     }
 
+    /// See [`super::endpoint::Endpoint::fetch`].
+    #[inline]
+    pub fn fetch(&self) {
+        for field in [&self.next, &self.fin_end, &self.unacknowledged] {
+            prefetch_index(from_ref(field), 0);
+        }
+        prefetch_index(from_ref(&self.early), 0);
+        prefetch_index(from_ref(&self.duplicate), 0);
+        prefetch_index(from_ref(&self.quick_acks), 0);
+    }
     /// The next offset expected.
     pub fn next(&self) -> u64 {
         self.next

@@ -3,6 +3,10 @@
 //! Sources: RFC 6298 section 2; Linux `tcp_rtt_estimator` (2.6.25 to 6.x: one-sided gain and a floor on the
 //! variation instead of on the timeout); FreeBSD 7 `tcp_xmit_timer` (200 ms slop added after the minimum).
 
+use std::slice::from_ref;
+
+use prefetch_index::prefetch_index;
+
 use crate::time::{Duration, Time};
 
 /// Which rule turns samples into a timeout.
@@ -59,6 +63,13 @@ impl RttEstimator {
             initial,
             backoff: 0,
         }
+    }
+
+    /// See [`super::endpoint::Endpoint::fetch`].
+    #[inline]
+    pub fn fetch(&self) {
+        prefetch_index(from_ref(&self.srtt), 0);
+        prefetch_index(from_ref(&self.min), 0);
     }
 
     /// A sample as the stack's clock would read it.

@@ -14,6 +14,9 @@ mod rate;
 mod tests;
 
 use std::collections::{BTreeSet, VecDeque};
+use std::slice::from_ref;
+
+use prefetch_index::prefetch_index;
 
 pub use rate::RateSample;
 use rate::RateWork;
@@ -157,6 +160,25 @@ impl Scoreboard {
         }
     }
 
+    /// See [`super::endpoint::Endpoint::fetch`].
+    #[inline]
+    pub fn fetch(&self) {
+        for field in [&self.una, &self.out, &self.unjudged, &self.delivered, &self.rack.end] {
+            prefetch_index(from_ref(field), 0);
+        }
+        prefetch_index(from_ref(&self.segments), 0);
+        prefetch_index(from_ref(&self.work), 0);
+        prefetch_index(from_ref(&self.sacked_segments), 0);
+    }
+    /// See [`super::sender::Sender::fetch_flight`].
+    #[inline]
+    pub fn fetch_flight(&self) {
+        let (one, other) = self.segments.as_slices();
+        prefetch_index(one, 0);
+        // Where the next one goes, as far as the buffer does not wrap there.
+        let last = if other.is_empty() { one } else { other };
+        prefetch_index(last, last.len());
+    }
     /// Bytes between snd_una and the highest sent.
     pub fn outstanding(&self) -> Bytes {
         self.out

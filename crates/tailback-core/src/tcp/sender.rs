@@ -18,7 +18,10 @@ mod timers;
 mod undo;
 mod window;
 
+use std::slice::from_ref;
 use std::sync::Arc;
+
+use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::cc::{Ack, CongestionControl, Control, Counting, Phase, Resume};
@@ -240,6 +243,23 @@ impl Sender {
         self.rtt.fall_back();
     }
 
+    /// See [`super::endpoint::Endpoint::fetch`].
+    #[inline]
+    pub fn fetch(&self) {
+        for field in [&self.snd_una, &self.write_end, &self.recover, &self.round_end, &self.usage_end] {
+            prefetch_index(from_ref(field), 0);
+        }
+        prefetch_index(from_ref(&self.control), 0);
+        prefetch_index(from_ref(&self.count.segments_sent), 0);
+        prefetch_index(from_ref(&self.phase), 0);
+        self.rtt.fetch();
+        self.board.fetch();
+    }
+    /// Have in the cache soon where the flight begins and ends.
+    #[inline]
+    pub fn fetch_flight(&self) {
+        self.board.fetch_flight();
+    }
     /// The stack this sender runs.
     pub fn stack(&self) -> &Stack {
         &self.stack
