@@ -52,6 +52,9 @@ pub trait Watch {
     /// `packet` left the queue and its transmission began.
     #[inline]
     fn on_dequeue(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog) {}
+    /// The last bit of `packet` left the serialiser, at a link that reports departures.
+    #[inline]
+    fn on_departure(&mut self, _packet: &Packet) {}
     /// `packet` was dropped, from the queue, on arrival at it, or on the wire.
     #[inline]
     fn on_drop(&mut self, _at: Time, _packet: &Packet, _backlog: Backlog, _reason: DropReason) {}
@@ -125,6 +128,8 @@ pub struct Link {
     pipe: VecDeque<(Time, Packet)>,
     pipe_bytes: Bytes,
     wire: Option<Box<Wire>>,
+    /// A sender's host looks at its queue: it wakes for every departure and tells of it.
+    reports: bool,
     /// Its place at a channel it shares.
     pub(crate) outlet: Option<Box<Outlet>>,
     /// The stream that carries its packets.
@@ -209,6 +214,7 @@ impl Link {
             pipe: VecDeque::new(),
             pipe_bytes: 0,
             wire: Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new),
+            reports: false,
             outlet: outlet.map(Box::new),
             tunnel: tunnel.map(Box::new),
             is_plain,
@@ -290,13 +296,13 @@ impl Link {
     pub fn next_wake(&self) -> Time {
         match self.pipe.front() {
             // What departs later arrives later, unless some are held back.
-            Some(&(due, _)) if !self.is_reordering() => due,
+            Some(&(due, _)) if !self.is_reordering() && !self.reports => due,
             Some(&(due, _)) => due.min(self.step),
             // A shaping queue or a lossy wire may yet postpone this; then it is asked again.
             None if self.step == Time::NEVER => Time::NEVER,
             None => match self.clock {
-                Clock::Exact => self.step + self.delay,
-                Clock::Ticks(_) | Clock::Paced(_) => self.step,
+                Clock::Exact if !self.reports => self.step + self.delay,
+                Clock::Exact | Clock::Ticks(_) | Clock::Paced(_) => self.step,
             },
         }
     }
@@ -304,6 +310,16 @@ impl Link {
     /// The rate it has alone, on average; `None`: it has no rate of its own.
     pub fn nominal(&self) -> Option<Rate> {
         self.serialiser.as_ref().map(|serialiser| serialiser.rate)
+    }
+
+    /// From now on wake for every departure, and report it. Not a tunnel: its device lets go of a packet at once
+    /// (Linux `tun_net_xmit` orphans it), so no sender can see what waits there.
+    pub(crate) fn report_departures(&mut self) {
+        self.reports = self.tunnel.is_none();
+    }
+    /// Does it report departures?
+    pub(crate) fn reports_departures(&self) -> bool {
+        self.reports
     }
 
     /// The name its scenario gives it.
@@ -409,6 +425,9 @@ impl Link {
     /// The last bit of `packet` left at `at`: onto the wire.
     #[inline]
     pub(crate) fn depart(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        if self.reports {
+            watch.on_departure(&packet);
+        }
         let due = match &mut self.clock {
             Clock::Exact => at + self.delay,
             Clock::Ticks(ticks) => ticks.due(at),

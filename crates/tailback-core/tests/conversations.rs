@@ -5,7 +5,7 @@
 //! ```text
 //! // A comment.
 //! --stack=linux --cc=reno --mss=1000 --opened=client --rtt_ms=100 --sack=false      options; any stack field
-//! +0.1 write(3, ..., 5000) = 5000       a call: connect, listen, write, close (times are relative with +)
+//! +0.1 write(3, ..., 5000) = 5000       a call: connect, listen, write, close, unqueued (times are relative with +)
 //! +0 > . 1:1001(1000) ack 1             the endpoint must send this, at this time
 //! +0 < . 1:1(0) ack 1001 win 9000 <sack 2001:3001,TS val 7 ecr 3>     the peer sends this
 //! +0 %{ cwnd == 10 and phase == open }% the endpoint's state must be so
@@ -14,6 +14,8 @@
 //! Sequence numbers are packetdrill's: the SYN is 0, the first byte 1. Differs from packetdrill: `win` is in
 //! bytes and already scaled; timestamps are milliseconds since the start; the push flag does not exist; every
 //! segment the endpoint sends must be expected, and at the end of a script nothing may be left over.
+//! `--recall_ssthresh=20`, `--recall_cwnd`, `--recall_srtt_ms`, `--recall_deviation_ms` and `--recall_reordering` say
+//! what an earlier connection to the same host has left; `saved_ssthresh` and so on what this one would leave.
 //! `--opened` plays the handshake first, with one round trip of `--rtt_ms`, and the script starts there.
 
 use std::collections::VecDeque;
@@ -24,6 +26,7 @@ use tailback_core::cc::registry::build_preferring;
 use tailback_core::cc::{Control, Phase};
 use tailback_core::scenario::{Params, Value};
 use tailback_core::tcp::endpoint::{Endpoint, Setup, State};
+use tailback_core::tcp::metrics::Metrics;
 use tailback_core::tcp::segment::{Flags, Range, Segment};
 use tailback_core::tcp::sender::Note;
 use tailback_core::tcp::stack::Stack;
@@ -78,6 +81,7 @@ struct Options {
     pacing: Option<Rate>,
     fields: Vec<(String, Value)>,
     cc_params: Params,
+    recalled: Metrics,
 }
 
 impl Default for Options {
@@ -96,6 +100,7 @@ impl Default for Options {
             pacing: None,
             fields: Vec::new(),
             cc_params: Params::new(),
+            recalled: Metrics::default(),
         }
     }
 }
@@ -126,6 +131,11 @@ impl Options {
             "send_buffer" => self.send_buffer = number()?,
             "receive_buffer" => self.receive_buffer = number()?,
             "tolerance_usecs" => self.tolerance = Duration::from_us(number()?),
+            "recall_ssthresh" => self.recalled.ssthresh = number()? * u64::from(self.mss),
+            "recall_cwnd" => self.recalled.cwnd = number()? * u64::from(self.mss),
+            "recall_srtt_ms" => self.recalled.srtt = Duration::from_ms(number()?),
+            "recall_deviation_ms" => self.recalled.deviation = Duration::from_ms(number()?),
+            "recall_reordering" => self.recalled.reordering = number()? as u32,
             "pacing_bps" => self.pacing = Some(Rate::from_bps(number()?)),
             _ => match key.strip_prefix("cc.") {
                 Some(name) => drop(self.cc_params.insert(name.into(), value(text))),
@@ -279,7 +289,8 @@ struct Talk {
 
 impl Talk {
     fn new(options: Options) -> Result<Self, String> {
-        let end = options.endpoint()?;
+        let mut end = options.endpoint()?;
+        end.sender.recall(options.recalled);
         let mut talk = Talk { options, end, now: Time::ZERO, notes: Vec::new(), sent: VecDeque::new() };
         talk.open()?;
         Ok(talk)
@@ -324,6 +335,9 @@ impl Talk {
 
     fn drain(&mut self) {
         while let Some(segment) = self.end.next_segment(self.now) {
+            if self.end.stack().small_queue.is_some() && segment.len > 0 {
+                self.end.sender.on_queued(u64::from(segment.len) + 40);
+            }
             self.sent.push_back((self.now, segment));
             assert!(self.sent.len() < 100_000, "the endpoint never stops sending");
         }
@@ -383,6 +397,7 @@ impl Talk {
             "connect" => self.end.connect(),
             "listen" => self.end.listen(),
             "write" => self.end.sender.write(argument),
+            "unqueued" => drop(self.end.sender.on_unqueued(argument)),
             "close" => self.end.sender.close(false),
             _ => return Err(format!("{name}: unknown call")),
         }
@@ -429,7 +444,7 @@ impl Talk {
         }
         let is_syn = segment.flags.has(Flags::SYN);
         let same = segment.flags == spoken.flags
-            && segment.seq + u64::from(!is_syn) == spoken.start
+            && segment.seq.wrapping_add(u64::from(!is_syn)) == spoken.start
             && segment.len == spoken.length
             && spoken.ack.is_none_or(|ack| segment.ack + 1 == ack)
             && spoken.window.is_none_or(|window| segment.window == window)
@@ -481,6 +496,8 @@ impl Talk {
             "in_flight" => segments(sender.in_flight()),
             "rto_ms" => ms(sender.rtt.timeout()),
             "srtt_ms" => ms(sender.rtt.srtt()),
+            "queued" => sender.queued() as f64,
+            "reordering" => f64::from(sender.reordering()),
             "timeouts" => sender.count.timeouts as f64,
             "recoveries" => sender.count.recoveries as f64,
             "undos" => sender.count.undos as f64,
@@ -489,6 +506,18 @@ impl Talk {
             "acked" => sender.bytes_acked() as f64,
             "reassembly" => f64::from(self.end.receiver.reassembly_segments()),
             "failed" => f64::from(u8::from(self.end.has_failed())),
+            _ if name.starts_with("saved_") => {
+                let mut left = self.options.recalled;
+                sender.leave_metrics(&mut left);
+                match name.as_str() {
+                    "saved_ssthresh" => segments(left.ssthresh),
+                    "saved_cwnd" => segments(left.cwnd),
+                    "saved_srtt_ms" => ms(left.srtt),
+                    "saved_deviation_ms" => ms(left.deviation),
+                    "saved_reordering" => f64::from(left.reordering),
+                    _ => return Err(format!("{name}: unknown quantity")),
+                }
+            }
             _ => return Err(format!("{name}: unknown quantity")),
         };
         let number: f64 = match wanted.as_str() {
@@ -535,7 +564,7 @@ fn describe_blocks(blocks: &[Range]) -> String {
 }
 
 fn describe(segment: &Segment) -> String {
-    let start = segment.seq + u64::from(!segment.flags.has(Flags::SYN));
+    let start = segment.seq.wrapping_add(u64::from(!segment.flags.has(Flags::SYN)));
     format!(
         "{} {start}:{}({}) ack {} win {}{} TS val {:.3} ecr {:.3} wscale {}",
         describe_flags(segment.flags),

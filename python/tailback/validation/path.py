@@ -98,8 +98,9 @@ def ns2_path(cc: str, *, delayed_ack: bool) -> tb.Scenario:
         "initial_window": 10,
         "timestamps": True,
         "counting": "bytes" if cc in _NS2_COUNTS_BYTES else "per-ack",
-        # Agent/TCP/Linux judges losses as Linux 2.6 did.
+        # Agent/TCP/Linux judges losses, and counts what is in flight, as Linux 2.6 did.
         "detection": "fack",
+        "pipe": "scoreboard",
         "slow_start_at_equality": True,
         # Its flight comes down by one for each packet sent, to min_cwnd, and it leaves with a burst of at most 3.
         "reduction": "rate-halving",

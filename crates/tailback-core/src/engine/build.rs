@@ -215,8 +215,16 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
             route.insert(0, paths[0][0]);
             back.insert(0, paths[0][1]);
         }
+        if let Some(plan) = &plan {
+            let firsts = if paths.is_empty() { vec![[route[0], back[0]]] } else { paths.clone() };
+            for (end, first) in firsts.iter().flat_map(|firsts| firsts.iter().enumerate()) {
+                if plan[end].stack.small_queue.is_some() {
+                    links[*first as usize].report_departures();
+                }
+            }
+        }
         let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
-        (flow.plan, flow.paths) = (plan, paths);
+        (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
         flows.push(flow);
     }

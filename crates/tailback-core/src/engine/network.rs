@@ -4,10 +4,14 @@
 //! has one armed wake. A link wakes when a packet arrives at its far end; an end when a timer is due (its wake may
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
+mod memory;
 mod shared;
+mod small_queue;
 mod tunnelled;
+
+use small_queue::Departure;
 
 use super::arena::Arena;
 use super::build::Parts;
@@ -19,6 +23,7 @@ use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::tcp::endpoint::State;
+use crate::tcp::metrics::Metrics;
 use crate::tcp::segment::{NO_ROW, Segment, ip_bytes};
 use crate::tcp::sender::Note;
 use crate::time::{Bytes, Duration, Time};
@@ -62,6 +67,8 @@ pub struct Flow {
     /// Links that take the place of the first on the route there and back, by the connection's path.
     pub paths: Vec<[u32; 2]>,
     pub app: App,
+    /// The nodes of its client and its server.
+    pub hosts: [u32; 2],
     /// How its connections are made, client's end and server's; `None`: datagrams.
     pub plan: Option<Box<[Blueprint; 2]>>,
     pub start: Time,
@@ -92,6 +99,7 @@ impl Flow {
             back,
             paths: Vec::new(),
             app,
+            hosts: [0; 2],
             plan: None,
             start: switches[0],
             switches,
@@ -143,8 +151,13 @@ pub struct Network<P> {
     /// One each of `flows`.
     pub lanes: Vec<Lane>,
     pub seats: Seats,
+    /// What finished connections have left for the next between the same hosts.
+    memory: BTreeMap<memory::Pair, Metrics>,
     /// Addresses of ends that are done, to see off after the event.
     leaving: Vec<u32>,
+    /// What left a host's own link, to tell its sender after the event.
+    departed: Vec<Departure>,
+    has_chores: bool,
     pub arena: Arena,
     fate: Fate,
     inbox: Vec<Packet>,
@@ -165,6 +178,8 @@ struct Lent<'a, P> {
     arena: &'a mut Arena,
     probe: &'a mut P,
     inbox: &'a mut Vec<Packet>,
+    departed: &'a mut Vec<Departure>,
+    has_chores: &'a mut bool,
 }
 
 impl<P: Probe> Lent<'_, P> {
@@ -196,6 +211,10 @@ impl<P: Probe> Watch for Lent<'_, P> {
     #[inline]
     fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+    }
+    #[inline]
+    fn on_departure(&mut self, packet: &Packet) {
+        self.note_departure(packet);
     }
     #[inline]
     fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
@@ -232,7 +251,10 @@ impl<P: Probe> Network<P> {
             lanes: parts.flows.iter().map(Lane::of).collect(),
             flows: parts.flows,
             seats: Seats::default(),
+            memory: BTreeMap::new(),
             leaving: Vec::new(),
+            departed: Vec::new(),
+            has_chores: false,
             arena: Arena::new(P::WANTS),
             fate: Fate::default(),
             inbox: Vec::new(),
@@ -286,8 +308,8 @@ impl<P: Probe> Network<P> {
             } else {
                 self.poll();
             }
-            if !self.leaving.is_empty() {
-                self.see_off();
+            if self.has_chores {
+                self.do_chores();
             }
         }
         false
@@ -305,6 +327,8 @@ impl<P: Probe> Network<P> {
                 arena: &mut self.arena,
                 probe: &mut self.probe,
                 inbox: &mut self.inbox,
+                departed: &mut self.departed,
+                has_chores: &mut self.has_chores,
             };
             let it = &mut self.links[link as usize];
             it.advance(self.now, &mut self.fate, &mut host);
@@ -344,6 +368,8 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
+            departed: &mut self.departed,
+            has_chores: &mut self.has_chores,
         };
         let it = &mut self.links[link as usize];
         it.push(packet, self.now, &mut self.fate, &mut host);
@@ -367,6 +393,7 @@ impl<P: Probe> Network<P> {
             if P::WANTS {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
+            self.note_drop(&packet);
             self.arena.release(packet.slot);
         }
         self.fate.clear();
@@ -501,7 +528,9 @@ impl<P: Probe> Network<P> {
         }
         if is_done {
             self.leaving.push(address);
+            self.has_chores = true;
             if !has_failed {
+                self.remember(seat);
                 if side == Side::Client {
                     self.flows[flow].finished = self.now;
                 }
@@ -522,6 +551,10 @@ impl<P: Probe> Network<P> {
             let bytes = ip_bytes(&segment, stack.timestamps);
             let is_capable = stack.ecn && segment.len > 0 && !segment.is_repeated;
             let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+            let is_seen = stack.small_queue.is_some() && segment.len > 0;
+            if is_seen && self.links[first as usize].reports_departures() {
+                it.end.sender.on_queued(u64::from(bytes));
+            }
             self.transmit(flow, is_server, first, 0, &mut segment, bytes, ecn);
             it = self.seats.at(seat);
         }
@@ -614,7 +647,15 @@ impl<P: Probe> Network<P> {
             sit(client, address, Side::Client, State::Closed, firsts[0]),
             sit(server, peer, Side::Server, State::Listen, firsts[1]),
         );
+        self.remind(seat_of(address));
         true
+    }
+
+    #[cold]
+    fn do_chores(&mut self) {
+        self.has_chores = false;
+        self.tell_departures();
+        self.see_off();
     }
 
     /// Free the pairs whose two ends are done, or one of whose ends gave up; no reset travels then.
@@ -869,6 +910,8 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
+            departed: &mut self.departed,
+            has_chores: &mut self.has_chores,
         };
         self.links[link as usize].settle(self.now, &mut self.fate, &mut host);
         let next = self.links[link as usize].next_wake();

@@ -1,6 +1,7 @@
 //! TCP: one sender and one receiver, told how an operating system behaves.
 
 pub mod endpoint;
+pub mod metrics;
 pub mod receiver;
 pub mod rtt;
 pub mod scoreboard;

@@ -172,7 +172,9 @@ impl Receiver {
     pub fn on_segment(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
-            return AckWhen::Never;
+            // RFC 9293 section 3.10.7.4: what lies below the window is answered, be it old or a probe of the window.
+            let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
+            return if is_old { AckWhen::Now } else { AckWhen::Never };
         }
         let mark_changed = stack.ecn && self.take_mark(segment, stack);
         match self.place(segment, length, now, srtt, stack) {

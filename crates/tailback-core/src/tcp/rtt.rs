@@ -37,6 +37,9 @@ pub struct RttEstimator {
     last: Duration,
     initial: Duration,
     backoff: u32,
+    samples: u32,
+    // A timeout remembered from an earlier connection, until the first sample of data; zero: none.
+    recalled: Duration,
 }
 
 impl RttEstimator {
@@ -62,6 +65,8 @@ impl RttEstimator {
             last: Duration::ZERO,
             initial,
             backoff: 0,
+            samples: 0,
+            recalled: Duration::ZERO,
         }
     }
 
@@ -85,6 +90,8 @@ impl RttEstimator {
     /// Take a sample. `snd_una` and `snd_nxt` after the ACK tell the Linux rule where a round ends.
     pub fn on_sample(&mut self, sample: Duration, snd_una: u64, snd_nxt: u64) {
         self.last = sample;
+        self.samples = self.samples.saturating_add(1);
+        self.recalled = Duration::ZERO;
         self.min = self.min.min(sample);
         match self.rule {
             RtoRule::Linux => self.on_sample_linux(sample, snd_una, snd_nxt),
@@ -139,7 +146,9 @@ impl RttEstimator {
 
     /// The timeout now, with back-off.
     pub fn timeout(&self) -> Duration {
-        let base = if self.srtt.is_zero() {
+        let base = if !self.recalled.is_zero() {
+            self.recalled
+        } else if self.srtt.is_zero() {
             self.initial
         } else {
             match self.rule {
@@ -155,6 +164,22 @@ impl RttEstimator {
         Duration::from_ps(base.as_ps().saturating_mul(factor)).min(self.maximum)
     }
 
+    /// Begin, or go on, with what an earlier connection has measured. `round_end` as in [`Self::on_sample`].
+    pub fn recall(&mut self, srtt: Duration, variation: Duration, round_end: u64) {
+        self.srtt = srtt;
+        self.mdev = variation;
+        self.variation = match self.rule {
+            RtoRule::Linux => variation.max(self.minimum / 4),
+            RtoRule::Rfc6298 | RtoRule::FreeBsd => variation,
+        };
+        self.mdev_max = self.variation;
+        self.round_end = round_end;
+    }
+    /// Only the timeout until the first sample follows what an earlier connection has measured, as if `srtt` were
+    /// the first sample.
+    pub fn recall_timeout(&mut self, srtt: Duration) {
+        self.recalled = srtt + (srtt * 2).max(self.minimum);
+    }
     /// The timer expired: double.
     pub fn back_off(&mut self) {
         self.backoff += 1;
@@ -166,6 +191,17 @@ impl RttEstimator {
     /// Consecutive expiries.
     pub fn backoffs(&self) -> u32 {
         self.backoff
+    }
+    /// Samples taken.
+    pub fn samples(&self) -> u32 {
+        self.samples
+    }
+    /// Mean deviation: the part of the timeout that is multiplied by four, without Linux's floor.
+    pub fn deviation(&self) -> Duration {
+        match self.rule {
+            RtoRule::Linux => self.mdev,
+            RtoRule::Rfc6298 | RtoRule::FreeBsd => self.variation,
+        }
     }
     /// Smoothed RTT; zero before the first sample.
     pub fn srtt(&self) -> Duration {

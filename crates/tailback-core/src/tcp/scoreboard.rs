@@ -53,7 +53,7 @@ struct Sent {
 }
 
 /// What an acknowledgement delivered.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Delivery {
     /// Segments acknowledged cumulatively.
     pub acked_segments: u32,
@@ -69,10 +69,29 @@ pub struct Delivery {
     pub rtt_sack: Option<Duration>,
     /// Retransmitted data was acknowledged.
     pub acked_retransmission: bool,
-    /// A segment never retransmitted was delivered below one delivered before: reordering.
-    pub reordering: bool,
+    /// How many segments below the highest delivered before one came that was never retransmitted; 0: none did.
+    pub late_by: u64,
+    /// The lowest end offset of what was delivered now and sent only once; `u64::MAX`: nothing.
+    pub original_end: u64,
     /// New SACK information.
     pub sacked_segments: u32,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Delivery {
+            acked_segments: 0,
+            delivered_segments: 0,
+            delivered_bytes: 0,
+            rtt_first: None,
+            rtt_last: None,
+            rtt_sack: None,
+            acked_retransmission: false,
+            late_by: 0,
+            original_end: u64::MAX,
+            sacked_segments: 0,
+        }
+    }
 }
 
 /// RACK's memory of the most recently sent segment that was delivered (RFC 8985 section 5.2).
@@ -111,6 +130,8 @@ pub struct Scoreboard {
     highest_sacked: Option<u64>,
     // The highest before the ACK in hand: what it reports itself is not out of order.
     prior_highest: Option<u64>,
+    // The lowest segment sent once that the ACK in hand SACKs below it.
+    lowest_late: u64,
     frontier: u64,
     sacked_above_frontier: u32,
     delivered: Bytes,
@@ -143,6 +164,7 @@ impl Scoreboard {
             lost_segments: 0,
             highest_sacked: None,
             prior_highest: None,
+            lowest_late: u64::MAX,
             frontier: 0,
             sacked_above_frontier: 0,
             delivered: 0,
@@ -207,6 +229,10 @@ impl Scoreboard {
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
+    /// When the head was sent last.
+    pub fn head_sent(&self) -> Option<Time> {
+        self.segments.front().map(|segment| segment.sent)
+    }
     /// Bytes delivered over the connection.
     pub fn delivered(&self) -> Bytes {
         self.delivered
@@ -214,6 +240,16 @@ impl Scoreboard {
     /// Segments from the head up to and including the highest SACKed one (Linux `fackets_out`).
     pub fn forward_segments(&self) -> u64 {
         self.highest_sacked.map_or(0, |number| number + 1 - self.base)
+    }
+    /// A D-SACK of `block`, above the acknowledgement, for a SACKed segment that was retransmitted: how many
+    /// segments below the highest SACKed one it lies, as the original was late by that many.
+    pub fn duplicate_distance(&self, block: Range) -> Option<u64> {
+        let index = self.segments.partition_point(|segment| segment.end <= block.start);
+        let segment = self.segments.get(index)?;
+        let was_late = segment.flags & SACKED != 0 && segment.transmissions > 1;
+        was_late.then(|| {
+            self.highest_sacked.map_or(0, |highest| highest.saturating_sub(self.base + index as u64))
+        })
     }
     /// Is a lost segment waiting to be retransmitted?
     pub fn has_repairs(&self) -> bool {

@@ -2,17 +2,19 @@
 //!
 //! One sender serves every stack; the [`Stack`] says how. The order of work on an ACK is Linux's: scoreboard,
 //! RTT, loss detection, recovery state, then the algorithm, then the reduction step. This file keeps the state,
-//! takes ACKs and sends; its rooms are `loss` (what is lost), `recovery` (phases and reductions), `undo`,
-//! `timers` and `window` (how much of it is used).
+//! takes ACKs and sends; its rooms are `burst` (how much leaves at once), `loss` (what is lost), `recovery` (phases and reductions), `undo`, `frto`
+//! (timeouts for nothing), `timers`, `persist` (a closed window) and `window` (how much of it is used).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
-//! (Eifel detection); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
+//! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
 //!
-//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission); Linux's
-//! adaptive reordering degree and F-RTO are not modelled (timestamps undo what F-RTO would prevent); a peer that
-//! closes its window is not probed (no receiver here closes it).
+//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission).
 
+mod burst;
+mod frto;
 mod loss;
+mod memory;
+mod persist;
 mod recovery;
 mod timers;
 mod undo;
@@ -21,14 +23,16 @@ mod window;
 use std::slice::from_ref;
 use std::sync::Arc;
 
+use persist::Patience;
 use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::cc::{Ack, CongestionControl, Control, Counting, Phase, Resume};
+use crate::tcp::metrics::Metrics;
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Delivery, Scoreboard};
 use crate::tcp::segment::{Flags, Outgoing, Range, Segment};
-use crate::tcp::stack::{Detection, Reduction, Stack};
+use crate::tcp::stack::{Detection, Pipe, Reduction, Stack};
 use crate::time::{Bytes, Duration, Time};
 
 /// Something worth a row in the `congestion` table.
@@ -121,10 +125,15 @@ pub struct Sender {
     prr_delivered: Bytes,
     prr_out: Bytes,
     halving_odd: bool,
+    // ns-2's count of segments in flight during recovery.
+    pipe: i64,
+    // What an earlier connection to this host has left.
+    recalled: Option<Box<Metrics>>,
     // RFC 6675 NextSeg rule 4 was used in this recovery.
     rescued: bool,
     undo: undo::UndoState,
     reordering: loss::Reordering,
+    frto: frto::Step,
     round_end: u64,
     // Growth gate of Linux 6.
     window_full: bool,
@@ -135,11 +144,15 @@ pub struct Sender {
     used_since: Time,
     // Segments left of the burst under way.
     burst_left: u64,
+    // What waits in the queue of the host's link, if the stack looks at it, and whether sending waits for it.
+    queued: Bytes,
+    waits_for_queue: bool,
     rto_at: Time,
     probe_at: Time,
     reorder_at: Time,
     probe_end: u64,
     probe_repeated: bool,
+    persist: persist::Persist,
     // Pacing: when the next segment may leave, and the wake that waits for it.
     pace_at: Time,
     pace_wake: Time,
@@ -193,9 +206,12 @@ impl Sender {
             prr_delivered: 0,
             prr_out: 0,
             halving_odd: false,
+            pipe: 0,
+            recalled: None,
             rescued: false,
             undo: undo::UndoState::default(),
-            reordering: loss::Reordering::default(),
+            reordering: loss::Reordering::new(stack.duplicate_threshold),
+            frto: frto::Step::Idle,
             round_end: 0,
             window_full: false,
             most_out: 0,
@@ -203,11 +219,14 @@ impl Sender {
             used: 0,
             used_since: Time::ZERO,
             burst_left: 0,
+            queued: 0,
+            waits_for_queue: false,
             rto_at: Time::NEVER,
             probe_at: Time::NEVER,
             reorder_at: Time::NEVER,
             probe_end: 0,
             probe_repeated: false,
+            persist: persist::Persist::default(),
             pace_at: Time::ZERO,
             pace_wake: Time::NEVER,
             unsettled: false,
@@ -224,9 +243,16 @@ impl Sender {
     pub fn on_established(&mut self, now: Time, window: Bytes, sample: Option<Duration>) {
         self.right_edge = self.snd_una + window;
         self.widest_window = window;
+        let recalled = self.recalled.take();
+        if let Some(metrics) = &recalled {
+            self.recall_before_sample(metrics);
+        }
         if let Some(sample) = sample {
             let sample = self.rtt.quantise(sample);
             self.rtt.on_sample(sample, self.snd_una, self.snd_nxt);
+        }
+        if let Some(metrics) = &recalled {
+            self.recall_after_sample(metrics);
         }
         self.algorithm.on_established(now, sample, &mut self.control);
         self.last_sent = now;
@@ -309,6 +335,10 @@ impl Sender {
         };
         self.board.in_flight().saturating_sub(departed)
     }
+    /// Segments that may arrive before one that is only late: the duplicate threshold, as reordering has raised it.
+    pub fn reordering(&self) -> u32 {
+        self.reordering.degree
+    }
     /// The FIN was sent and acknowledged.
     pub fn is_fin_acked(&self) -> bool {
         self.fin_sent && self.snd_una > self.write_end
@@ -386,7 +416,9 @@ impl Sender {
         if !self.stack.sack {
             self.count_departures(is_duplicate, delivery.acked_segments);
         }
-        self.reordering.seen |= delivery.reordering;
+        if delivery.late_by > 0 {
+            self.reordering.on_late(delivery.late_by, self.stack.reordering_limit);
+        }
         if segment.is_dsack {
             self.count_duplicate(segment);
         }
@@ -406,6 +438,13 @@ impl Sender {
         let is_marked = self.stack.ecn && segment.flags.has(Flags::ECE);
         if is_marked {
             self.on_echo(now, notes);
+        }
+        if self.phase == Phase::Recovery {
+            // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
+            self.pipe -= if newly_acked > 0 { 2 } else { 1 };
+        }
+        if self.is_in_frto() {
+            self.judge_timeout(&delivery, newly_acked, is_duplicate, now, notes);
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let lost = self.detect(now, newly_acked > 0);
@@ -503,12 +542,21 @@ impl Sender {
             return None;
         }
         let force = std::mem::take(&mut self.may_force);
+        if self.stack.small_queue.is_some() && !force && self.has_queued_enough() {
+            return None;
+        }
         if self.control.pacing.is_some() && !force && now < self.pace_at {
             self.pace_wake = self.pace_at;
             return None;
         }
         if force && self.probe_end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
+        }
+        if self.frto == frto::Step::NewData {
+            let new = self.send_for_frto(now);
+            if new.is_some() || self.is_in_frto() {
+                return new;
+            }
         }
         if let Some((range, is_fin)) = self.board.next_repair() {
             let bytes = range.end - range.start;
@@ -562,6 +610,9 @@ impl Sender {
             }
             // RFC 3042 switched off: what was SACKED does not make room before recovery.
             _ if self.phase == Phase::Disorder && !self.stack.limited_transmit => self.board.outstanding(),
+            _ if self.phase == Phase::Recovery && self.stack.pipe == Pipe::Counter && self.stack.sack => {
+                self.pipe.max(0) as u64 * u64::from(self.control.mss)
+            }
             _ => self.in_flight(),
         };
         used + bytes <= self.control.cwnd
@@ -613,16 +664,17 @@ impl Sender {
         let available = limit.saturating_sub(self.snd_nxt);
         let window = self.right_edge.saturating_sub(self.snd_nxt);
         let bytes = mss.min(available).min(window);
-        if bytes == 0 {
-            return None;
-        }
         if bytes < mss && !self.may_be_short(bytes, available, window) {
-            return None;
+            match self.wait_for_window(bytes, available, now) {
+                Patience::Wait => return None,
+                Patience::Probe => return Some(self.window_probe(now)),
+                Patience::Over => {}
+            }
         }
         if !force && !self.may_send(bytes) {
             return None;
         }
-        if self.stack.burst_segments > 1 && !force && self.defers(available) {
+        if self.stack.burst_segments > 1 && !force && self.defers(available, now) {
             return None;
         }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
@@ -634,6 +686,7 @@ impl Sender {
         self.fin_sent |= is_fin;
         self.board.push(self.snd_nxt, length as u32, is_fin, now);
         if is_first {
+            self.persist = persist::Persist::default();
             self.arm_rto(now);
             if range.start > 0 {
                 let idle = now.since(self.last_sent);
@@ -644,30 +697,11 @@ impl Sender {
         Some(self.compose(Range { start: range.start, end: range.start + length }, is_fin, now))
     }
 
-    /// Linux `tcp_tso_should_defer`: a burst waits until it is whole or a third of the window is free, unless
-    /// nothing is in flight that could bring an ACK, or recovery paces the sending already.
-    #[cold]
-    fn defers(&mut self, available: Bytes) -> bool {
-        if self.burst_left > 0 {
-            self.burst_left -= 1;
-            return false;
-        }
-        let mss = u64::from(self.control.mss);
-        let room = self.control.cwnd.saturating_sub(self.in_flight()).min(available);
-        let burst = u64::from(self.stack.burst_segments) * mss;
-        let is_enough = room >= burst.min(self.control.cwnd / 3) || available <= room;
-        if !is_enough && self.phase < Phase::Recovery && !self.board.is_empty() {
-            return true;
-        }
-        self.burst_left = (room / mss).saturating_sub(1);
-        false
-    }
-
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
     /// of what the application wrote, or half of the largest window the peer ever offered.
     fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
         let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
-        is_tail || self.board.is_empty() || bytes * 2 >= self.widest_window
+        bytes > 0 && (is_tail || bytes * 2 >= self.widest_window)
     }
 
     #[cold]
@@ -695,6 +729,7 @@ impl Sender {
         self.last_sent = now;
         if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
             self.prr_out += u64::from(length);
+            self.pipe += 1;
         }
         if let Some(rate) = self.control.pacing {
             if rate.as_bps() > 0 {

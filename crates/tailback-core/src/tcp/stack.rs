@@ -3,9 +3,6 @@
 //! A profile is a row in [`PROFILES`]; each of its fields has a source in [`Profile::sources`], and a test
 //! demands it. A scenario may set single fields differently (`stack_params`). The profiles themselves are in
 //! `stack/freebsd.rs`, `stack/linux.rs` and `stack/others.rs`.
-//!
-//! Left out on purpose: a cache of route metrics (every connection of a run is the first between its hosts) and
-//! the small-queue limit (hosts hand packets straight to their link, so there is no device queue to bound).
 
 mod fields;
 mod freebsd;
@@ -14,6 +11,7 @@ mod others;
 
 use crate::cc::Counting;
 use crate::scenario::ScenarioError;
+pub use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
 use crate::time::{Bytes, Duration};
 
@@ -43,6 +41,16 @@ pub enum Reduction {
     Prr,
 }
 
+/// How much of the window recovery takes for used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pipe {
+    /// Outstanding − SACKed − lost + retransmitted (RFC 6675, Linux).
+    Scoreboard,
+    /// A count from the start of recovery: one less for each ACK, two for a partial one, one more for each segment
+    /// sent. What is lost stays in it until a partial ACK takes it out (Fall & Floyd 1996, ns-2's Sack1).
+    Counter,
+}
+
 /// How fast PRR may send once the flight is below ssthresh (RFC 6937 section 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PrrBound {
@@ -63,6 +71,28 @@ pub enum Undo {
     BadRetransmit,
     /// Timestamps (RFC 3522) and D-SACK (RFC 3708), in fast recovery and after timeouts (Linux).
     Full,
+}
+
+/// How a spurious timeout is recognised by what follows it (RFC 5682).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Frto {
+    /// Not at all.
+    Off,
+    /// By the two ACKs after it (section 2).
+    Basic,
+    /// By SACK too (section 3).
+    Sack,
+    /// By SACK, from the first ACK on (Linux since 3.10).
+    AtOnce,
+}
+
+/// What F-RTO does about a spurious timeout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrtoResponse {
+    /// Window and threshold as before (RFC 4015, Linux since 3.10).
+    Undo,
+    /// Down to the new threshold without loss of pace (Linux up to 3.9, tcp_frto_response = 0).
+    Halve,
 }
 
 /// What idleness longer than the retransmission timeout does to the window.
@@ -112,10 +142,14 @@ pub struct Stack {
     pub rescue: bool,
     /// How the window falls.
     pub reduction: Reduction,
+    /// What recovery takes for in flight.
+    pub pipe: Pipe,
     /// How fast PRR may send below ssthresh.
     pub prr_bound: PrrBound,
     /// Duplicate ACKs, or segments of reordering, tolerated.
     pub duplicate_threshold: u32,
+    /// How far reordering may raise that number (Linux adaptive reordering degree); `None`: it stays.
+    pub reordering_limit: Option<u32>,
     /// A new segment for each of the first two duplicate ACKs (RFC 3042).
     pub limited_transmit: bool,
     /// In recovery only the first partial ACK restarts the retransmission timer (RFC 6582 section 4).
@@ -124,14 +158,24 @@ pub struct Stack {
     pub tail_loss_probe: bool,
     /// Which evidence undoes a reduction.
     pub undo: Undo,
+    /// F-RTO: how a spurious timeout is recognised.
+    pub frto: Frto,
+    /// What F-RTO does then.
+    pub frto_response: FrtoResponse,
     /// When the window may grow.
     pub growth_gate: GrowthGate,
     /// Bring the window halfway to what is used after a timeout's worth of not using it (RFC 2861).
     pub window_validation: bool,
     /// After a disturbance: cwnd at most in flight + this many segments.
     pub max_burst: Option<u32>,
-    /// New data leaves in bursts of so many segments, unless a third of the window is free (Linux TSO deferral).
+    /// New data leaves in bursts of so many segments, or as a third of the window is free (Linux TSO deferral).
     pub burst_segments: u32,
+    /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);
+    /// `burst_segments` then is the most.
+    pub burst_autosize: bool,
+    /// The sender stops while so much, or a millisecond of its pacing rate if that is less, waits in the queue of
+    /// the first link on its route (Linux TCP small queues); `None`: it does not look.
+    pub small_queue: Option<Bytes>,
     /// What an idle time longer than the retransmission timeout does.
     pub idle_restart: IdleRestart,
     /// Window after such an idle time, in segments.
@@ -144,6 +188,10 @@ pub struct Stack {
     pub rto_minimum: Duration,
     /// Upper bound.
     pub rto_maximum: Duration,
+    /// Least wait before a closed window is probed.
+    pub persist_minimum: Duration,
+    /// Longest wait between probes of a closed window.
+    pub persist_maximum: Duration,
     /// Granularity of RTT samples; zero: exact.
     pub clock_tick: Duration,
     /// Delayed-ACK timer; `None`: every segment is acknowledged at once.
@@ -165,6 +213,8 @@ pub struct Stack {
     pub ecn: bool,
     /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
     pub accurate_echo: bool,
+    /// What a connection leaves for the next one to the same host.
+    pub metrics_cache: MetricsCache,
     /// Segments the reassembly queue holds at most.
     pub reassembly_limit: Option<u32>,
     /// Send buffer when the scenario names none.

@@ -48,6 +48,8 @@ impl<P: Probe> Network<P> {
                 arena: &mut self.arena,
                 probe: &mut self.probe,
                 inbox: &mut self.inbox,
+                departed: &mut self.departed,
+                has_chores: &mut self.has_chores,
             };
             it.read_tunnel(delivered, *now, fate, &mut host);
             schedule.arm(link, it.next_arrival());
@@ -71,6 +73,8 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
+            departed: &mut self.departed,
+            has_chores: &mut self.has_chores,
         };
         let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
         sender.write(written);
@@ -86,6 +90,8 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
+            departed: &mut self.departed,
+            has_chores: &mut self.has_chores,
         };
         links[link as usize].push_tunnel(packet, *now, fate, &mut host);
         self.settle_fate();
@@ -105,6 +111,8 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
+            departed: &mut self.departed,
+            has_chores: &mut self.has_chores,
         };
         it.turn_to(*now);
         it.hand_over(*now, &mut host);

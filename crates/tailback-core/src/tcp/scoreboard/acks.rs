@@ -15,6 +15,10 @@ impl Scoreboard {
                 self.on_sack(*block, now, rtt_min, &mut delivery);
             }
         }
+        if self.lowest_late != u64::MAX {
+            let lowest = std::mem::replace(&mut self.lowest_late, u64::MAX);
+            delivery.late_by = self.highest_sacked.map_or(0, |highest| highest - lowest);
+        }
         if ack > self.una {
             self.advance(ack, now, rtt_min, &mut delivery);
         }
@@ -78,7 +82,10 @@ impl Scoreboard {
                 if delivery.rtt_sack.is_none() {
                     delivery.rtt_sack = Some(now.since(segment.sent));
                 }
-                delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
+                delivery.original_end = delivery.original_end.min(segment.end);
+                if self.prior_highest.is_some_and(|highest| number < highest) {
+                    self.lowest_late = self.lowest_late.min(number);
+                }
             }
             self.highest_sacked = self.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
@@ -111,7 +118,11 @@ impl Scoreboard {
                     let rtt = now.since(segment.sent);
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
                     delivery.rtt_last = Some(rtt);
-                    delivery.reordering |= self.prior_highest.is_some_and(|highest| number < highest);
+                    delivery.original_end = delivery.original_end.min(segment.end);
+                    if let Some(highest) = self.prior_highest.filter(|highest| number < *highest) {
+                        // Linux `tcp_clean_rtx_queue` counts the late segment itself.
+                        delivery.late_by = delivery.late_by.max(highest + 1 - number);
+                    }
                 } else {
                     delivery.acked_retransmission = true;
                 }

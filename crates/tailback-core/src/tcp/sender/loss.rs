@@ -10,7 +10,8 @@ use crate::time::{Duration, Time};
 /// RFC 8985 section 6.2 step 4: how many recoveries a widened reordering window outlives.
 const WINDOW_PERSISTS: u8 = 16;
 
-/// What the sender knows of reordering on the path (RFC 8985 section 5.2).
+/// What the sender knows of reordering on the path: RACK's window (RFC 8985 section 5.2), and for detection by
+/// duplicates the degree (Linux `tp->reordering`): how many segments may arrive before one that is only late.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reordering {
     /// Something never retransmitted was delivered below what was delivered before.
@@ -20,15 +21,32 @@ pub(super) struct Reordering {
     persists: u8,
     // D-SACKs before this offset is acknowledged belong to the same round.
     round_end: u64,
-}
-
-impl Default for Reordering {
-    fn default() -> Self {
-        Reordering { seen: false, quarters: 1, persists: 0, round_end: 0 }
-    }
+    /// Duplicate ACKs, or segments SACKed above, that make a loss.
+    pub degree: u32,
+    /// The degree was raised: Linux then gives FACK up for the rest of the connection.
+    pub has_grown: bool,
 }
 
 impl Reordering {
+    pub fn new(degree: u32) -> Self {
+        Reordering { seen: false, quarters: 1, persists: 0, round_end: 0, degree, has_grown: false }
+    }
+
+    /// A segment that was never retransmitted arrived `late_by` segments late (Linux `tcp_update_reordering`).
+    /// Without a `limit` the degree stays as it is, and whatever is late counts.
+    #[cold]
+    pub fn on_late(&mut self, late_by: u64, limit: Option<u32>) {
+        self.seen = true;
+        match limit {
+            Some(limit) if late_by > u64::from(self.degree) => {
+                self.degree = late_by.min(u64::from(limit)) as u32;
+                self.has_grown = true;
+            }
+            Some(_) => {}
+            None => self.has_grown = true,
+        }
+    }
+
     /// A D-SACK: something was retransmitted that was only late. The window widens once a round trip.
     pub fn on_duplicate(&mut self, snd_una: u64, snd_nxt: u64) {
         if snd_una >= self.round_end {
@@ -55,6 +73,10 @@ impl Sender {
             self.departed = 0;
         } else if is_duplicate {
             let most = self.board.segments_out().saturating_sub(1);
+            if self.departed >= most && self.stack.reordering_limit.is_some() {
+                // Linux `tcp_check_reno_reordering`: more duplicates than segments above the missing one.
+                self.reordering.on_late(u64::from(most) + 1, self.stack.reordering_limit);
+            }
             self.departed = (self.departed + 1).min(most);
         } else if acked_segments > 0 {
             // A partial ACK covers the retransmission and what had departed above it.
@@ -78,8 +100,8 @@ impl Sender {
                 self.reorder_at = due.unwrap_or(Time::NEVER);
                 lost
             }
-            Detection::Fack if !self.reordering.seen => self.detect_fack(),
-            // Linux gives FACK up for RFC 6675 once it has seen reordering.
+            Detection::Fack if !self.reordering.has_grown => self.detect_fack(),
+            // Linux gives FACK up for RFC 6675 once reordering raised the degree.
             Detection::Fack | Detection::Rfc6675 => self.detect_rfc6675(),
             Detection::DuplicateAcks => self.detect_holes(),
         }
@@ -94,14 +116,14 @@ impl Sender {
             return if is_partial { self.board.mark_head() } else { 0 };
         }
         let is_fresh = self.snd_una > self.recover || self.recover == 0;
-        if self.duplicate_acks >= self.stack.duplicate_threshold && self.phase < Phase::Recovery && is_fresh {
+        if self.duplicate_acks >= self.reordering.degree && self.phase < Phase::Recovery && is_fresh {
             return self.board.mark_head();
         }
         0
     }
 
     fn detect_fack(&mut self) -> u32 {
-        let threshold = self.stack.duplicate_threshold;
+        let threshold = self.reordering.degree;
         let triggered = self.board.forward_segments() > u64::from(threshold);
         if triggered || self.phase >= Phase::Recovery {
             self.board.mark_by_fack(threshold, self.control.mss)
@@ -111,13 +133,24 @@ impl Sender {
     }
 
     fn detect_rfc6675(&mut self) -> u32 {
-        let threshold = self.stack.duplicate_threshold;
+        let threshold = self.reordering.degree;
         let marked = self.board.mark_by_sacked_above(threshold);
         // RFC 6675 section 5: DupThresh duplicate ACKs suffice, whatever they SACK.
-        if marked == 0 && self.duplicate_acks >= threshold && self.phase < Phase::Recovery {
+        let is_enough = self.duplicate_acks >= threshold || self.is_window_too_small(threshold);
+        if marked == 0 && is_enough && self.phase < Phase::Recovery {
             return self.board.mark_head();
         }
         marked
+    }
+
+    /// Linux `tcp_time_to_recover`: a window no larger than the degree cannot bring that many duplicates, so half
+    /// of it suffices, if nothing more may be sent.
+    fn is_window_too_small(&self, threshold: u32) -> bool {
+        let out = self.board.segments_out();
+        threshold > self.stack.duplicate_threshold
+            && out <= threshold
+            && self.board.sacked_segments() >= (out / 2).max(self.stack.duplicate_threshold)
+            && !self.may_send(u64::from(self.control.mss))
     }
 
     /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK.
@@ -137,7 +170,7 @@ impl Sender {
     /// likely, quarters of the minimum RTT otherwise, never more than SRTT.
     fn reordering_window(&self) -> Duration {
         let in_recovery = matches!(self.phase, Phase::Recovery | Phase::Loss);
-        let enough = self.board.sacked_segments() >= self.stack.duplicate_threshold;
+        let enough = self.board.sacked_segments() >= self.reordering.degree;
         if !self.reordering.seen && (in_recovery || enough) {
             return Duration::ZERO;
         }

@@ -3,11 +3,11 @@
 //! Sources: RFC 6582, RFC 6675 section 5, RFC 6937 (PRR), RFC 3168 section 6.1.2; Linux 2.6.25 (rate halving),
 //! FreeBSD 7.3 (the one-segment ramp).
 
-use super::{Note, NoteKind, Sender};
+use super::{Note, NoteKind, Sender, frto};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::{PrrBound, Reduction};
+use crate::tcp::stack::{FrtoResponse, PrrBound, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
@@ -19,7 +19,12 @@ impl Sender {
         now: Time,
         notes: &mut Vec<Note>,
     ) {
-        if self.may_undo(segment.is_dsack) && self.try_undo(segment, newly_acked, now, notes) {
+        // Linux up to 3.9 asks nothing else while F-RTO is at work.
+        let is_left_to_frto = self.is_in_frto() && self.stack.frto_response == FrtoResponse::Halve;
+        if !is_left_to_frto
+            && self.may_undo(segment.is_dsack)
+            && self.try_undo(segment, newly_acked, now, notes)
+        {
             return;
         }
         match self.phase {
@@ -53,6 +58,9 @@ impl Sender {
 
     pub(super) fn set_phase(&mut self, to: Phase, now: Time) {
         let from = std::mem::replace(&mut self.phase, to);
+        if to != Phase::Loss {
+            self.frto = frto::Step::Idle;
+        }
         let change = PhaseChange {
             now,
             from,
@@ -83,6 +91,8 @@ impl Sender {
         self.arm_undo();
         self.recover = self.snd_nxt;
         self.rescued = false;
+        // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
+        self.pipe = i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason.
         self.owes_cwr = self.stack.ecn;
         self.prior_cwnd = self.control.cwnd;

@@ -77,7 +77,10 @@ impl Sender {
         }
         if now >= self.rto_at {
             acted = true;
-            self.on_timeout(now, notes);
+            match self.board.is_empty() {
+                true => self.on_persist_timer(),
+                false => self.on_timeout(now, notes),
+            }
         }
         acted
     }
@@ -86,6 +89,8 @@ impl Sender {
         let before = self.control.cwnd;
         let first = self.is_new_episode();
         self.count.timeouts += 1;
+        self.begin_frto();
+        self.forget_reordering();
         if first {
             self.timeout_una = self.snd_una;
             self.begin_reduction(Signal::Timeout { first }, now);
@@ -118,6 +123,16 @@ impl Sender {
         self.rto_at = self.rtt.deadline(now);
         self.may_force = true;
         self.note(NoteKind::Timeout, now, before, notes);
+    }
+
+    /// Linux `tcp_enter_loss`: the degree was overestimated if losses were not found in time. Since 3.12 only if
+    /// there were duplicates enough to find them by the usual threshold.
+    fn forget_reordering(&mut self) {
+        let usual = self.stack.duplicate_threshold;
+        let has_enough = self.phase <= Phase::Disorder && self.board.sacked_segments() >= usual;
+        if self.stack.detection != Detection::Rack || has_enough {
+            self.reordering.degree = self.reordering.degree.min(usual);
+        }
     }
 
     /// RFC 5681 section 3.1: ssthresh only the first time the same data times out. Linux also takes a timeout

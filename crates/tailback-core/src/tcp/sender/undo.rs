@@ -59,6 +59,11 @@ impl Sender {
     pub(super) fn count_duplicate(&mut self, segment: &Segment) {
         self.reordering.on_duplicate(self.snd_una, self.snd_nxt);
         let block = segment.sack[0];
+        if self.stack.reordering_limit.is_some() && block.start >= self.snd_una {
+            if let Some(distance) = self.board.duplicate_distance(block) {
+                self.reordering.on_late(distance, self.stack.reordering_limit);
+            }
+        }
         if self.undo.is_armed && block.start >= self.undo.start && block.end <= self.undo.end {
             self.undo.unexplained -= 1;
         }
@@ -96,9 +101,22 @@ impl Sender {
         if !by_timestamp && !by_duplicates {
             return false;
         }
+        if by_timestamp {
+            self.note_lateness(newly_acked);
+        }
         self.restore(now, notes);
-        self.reordering.seen |= by_timestamp;
         true
+    }
+
+    /// The original of what was retransmitted came after all. Linux `tcp_try_undo_partial`: late by what is
+    /// SACKed above it and what it brought with it; a full acknowledgement shows only that something was late.
+    fn note_lateness(&mut self, newly_acked: Bytes) {
+        let is_partial = self.phase == Phase::Recovery && self.snd_una < self.recover;
+        let acked = newly_acked.div_ceil(u64::from(self.control.mss));
+        match self.stack.reordering_limit {
+            Some(_) if !is_partial => self.reordering.seen = true,
+            limit => self.reordering.on_late(self.board.forward_segments() + acked, limit),
+        }
     }
 
     fn try_undo_bad_retransmit(&mut self, newly_acked: Bytes, now: Time, notes: &mut Vec<Note>) -> bool {
@@ -113,7 +131,7 @@ impl Sender {
         now < bad_until
     }
 
-    fn restore(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn restore(&mut self, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
         self.board.unmark();
         self.control.cwnd = self.control.cwnd.max(self.undo.cwnd);

@@ -79,7 +79,7 @@ impl Sender {
         self.control.ssthresh = self.control.ssthresh.max(three_quarters);
     }
 
-    fn whole_segments(&self, bytes: Bytes) -> Bytes {
+    pub(super) fn whole_segments(&self, bytes: Bytes) -> Bytes {
         let mss = u64::from(self.control.mss);
         (bytes / mss * mss).max(mss)
     }

@@ -1,8 +1,9 @@
 //! The fields of a stack by name: what they are, and how a scenario sets one.
 
-use super::{Detection, GrowthGate, IdleRestart, PrrBound, Reduction, Stack, Undo};
+use super::{Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction, Stack, Undo};
 use crate::cc::Counting;
 use crate::scenario::{ScenarioError, Value};
+use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
 use crate::time::{Bytes, Duration};
 
@@ -36,6 +37,17 @@ impl Stack {
             GrowthGate::RecentlyFull => "recently-full",
             GrowthGate::BelowSendWindow => "below-send-window",
         };
+        let pipe = match self.pipe {
+            Pipe::Scoreboard => "scoreboard",
+            Pipe::Counter => "counter",
+        };
+        let cache = match self.metrics_cache {
+            MetricsCache::Off => "off",
+            MetricsCache::Linux2 => "linux-2.6",
+            MetricsCache::Linux => "linux",
+            MetricsCache::FreeBsd7 => "freebsd-7",
+            MetricsCache::FreeBsd => "freebsd",
+        };
         let bound = match self.prr_bound {
             PrrBound::Conservative => "conservative",
             PrrBound::SlowStart => "slow-start",
@@ -45,6 +57,16 @@ impl Stack {
             Undo::Never => "never",
             Undo::BadRetransmit => "bad-retransmit",
             Undo::Full => "full",
+        };
+        let frto = match self.frto {
+            Frto::Off => "off",
+            Frto::Basic => "basic",
+            Frto::Sack => "sack",
+            Frto::AtOnce => "at-once",
+        };
+        let frto_response = match self.frto_response {
+            FrtoResponse::Undo => "undo",
+            FrtoResponse::Halve => "halve",
         };
         let idle = match self.idle_restart {
             IdleRestart::Keep => "keep",
@@ -69,22 +91,30 @@ impl Stack {
             ("detection", detection.into()),
             ("rescue", self.rescue.to_string()),
             ("reduction", reduction.into()),
+            ("pipe", pipe.into()),
             ("prr_bound", bound.into()),
             ("duplicate_threshold", self.duplicate_threshold.to_string()),
+            ("reordering_limit", or_none(self.reordering_limit)),
             ("limited_transmit", self.limited_transmit.to_string()),
             ("impatient", self.impatient.to_string()),
             ("tail_loss_probe", self.tail_loss_probe.to_string()),
             ("undo", undo.into()),
+            ("frto", frto.into()),
+            ("frto_response", frto_response.into()),
             ("growth_gate", gate.into()),
             ("window_validation", self.window_validation.to_string()),
             ("max_burst", or_none(self.max_burst)),
             ("burst_segments", self.burst_segments.to_string()),
+            ("burst_autosize", self.burst_autosize.to_string()),
+            ("small_queue", self.small_queue.map_or("none".into(), |bytes| bytes.to_string())),
             ("idle_restart", idle.into()),
             ("restart_window", self.restart_window.to_string()),
             ("rto_rule", rule.into()),
             ("rto_initial", milliseconds(self.rto_initial)),
             ("rto_minimum", milliseconds(self.rto_minimum)),
             ("rto_maximum", milliseconds(self.rto_maximum)),
+            ("persist_minimum", milliseconds(self.persist_minimum)),
+            ("persist_maximum", milliseconds(self.persist_maximum)),
             ("clock_tick", milliseconds(self.clock_tick)),
             ("delayed_ack", self.delayed_ack.map_or("off".into(), milliseconds)),
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
@@ -95,6 +125,7 @@ impl Stack {
             ("sack_compression", self.sack_compression.map_or("off".into(), milliseconds)),
             ("ecn", self.ecn.to_string()),
             ("accurate_echo", self.accurate_echo.to_string()),
+            ("metrics_cache", cache.into()),
             ("reassembly_limit", or_none(self.reassembly_limit)),
             ("send_buffer", self.send_buffer.to_string()),
             ("receive_buffer", self.receive_buffer.to_string()),
@@ -164,6 +195,21 @@ impl Stack {
                     "prr" => Reduction::Prr,
                 )?;
             }
+            "pipe" => {
+                self.pipe = one_of!("scoreboard" => Pipe::Scoreboard, "counter" => Pipe::Counter)?;
+            }
+            "metrics_cache" => {
+                self.metrics_cache = match value {
+                    Value::Flag(false) => MetricsCache::Off,
+                    _ => one_of!(
+                        "off" => MetricsCache::Off,
+                        "linux-2.6" => MetricsCache::Linux2,
+                        "linux" => MetricsCache::Linux,
+                        "freebsd-7" => MetricsCache::FreeBsd7,
+                        "freebsd" => MetricsCache::FreeBsd,
+                    )?,
+                };
+            }
             "prr_bound" => {
                 self.prr_bound = one_of!(
                     "conservative" => PrrBound::Conservative,
@@ -172,6 +218,12 @@ impl Stack {
                 )?;
             }
             "duplicate_threshold" => self.duplicate_threshold = number(1.0, 300.0)? as u32,
+            "reordering_limit" => {
+                self.reordering_limit = match value {
+                    Value::Flag(false) => None,
+                    _ => Some(number(1.0, 1000.0)? as u32),
+                };
+            }
             "limited_transmit" => self.limited_transmit = flag()?,
             "impatient" => self.impatient = flag()?,
             "tail_loss_probe" => self.tail_loss_probe = flag()?,
@@ -184,6 +236,23 @@ impl Stack {
                         "full" => Undo::Full,
                     )?,
                 };
+            }
+            "frto" => {
+                self.frto = match value {
+                    Value::Flag(false) => Frto::Off,
+                    _ => one_of!(
+                        "off" => Frto::Off,
+                        "basic" => Frto::Basic,
+                        "sack" => Frto::Sack,
+                        "at-once" => Frto::AtOnce,
+                    )?,
+                };
+            }
+            "frto_response" => {
+                self.frto_response = one_of!(
+                    "undo" => FrtoResponse::Undo,
+                    "halve" => FrtoResponse::Halve,
+                )?;
             }
             "growth_gate" => {
                 self.growth_gate = one_of!(
@@ -201,6 +270,13 @@ impl Stack {
                 };
             }
             "burst_segments" => self.burst_segments = number(1.0, 64.0)? as u32,
+            "burst_autosize" => self.burst_autosize = flag()?,
+            "small_queue" => {
+                self.small_queue = match value {
+                    Value::Flag(false) => None,
+                    _ => Some(number(1.0, 1e12)? as u64),
+                };
+            }
             "idle_restart" => {
                 self.idle_restart = match value {
                     Value::Flag(false) => IdleRestart::Keep,
@@ -222,6 +298,8 @@ impl Stack {
             "rto_initial" => self.rto_initial = span()?,
             "rto_minimum" => self.rto_minimum = span()?,
             "rto_maximum" => self.rto_maximum = span()?,
+            "persist_minimum" => self.persist_minimum = span()?,
+            "persist_maximum" => self.persist_maximum = span()?,
             "clock_tick" => self.clock_tick = span()?,
             "delayed_ack" => {
                 self.delayed_ack = match value {

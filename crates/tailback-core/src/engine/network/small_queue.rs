@@ -1,0 +1,57 @@
+//! Senders that look at the queue of their host's link: what left it, and who waited for that.
+
+use super::{Lent, Network, seat_of};
+use crate::engine::seats::Blueprint;
+use crate::packet::Packet;
+use crate::probe::Probe;
+use crate::time::Bytes;
+
+/// Bytes of a connection that left the first link of their route.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    flow: u32,
+    /// The connection's end that sent them.
+    from: u32,
+    bytes: u32,
+}
+
+impl<P: Probe> Lent<'_, P> {
+    #[cold]
+    pub(super) fn note_departure(&mut self, packet: &Packet) {
+        let segment = self.arena.at(packet.slot);
+        if packet.hop == 0 && segment.len > 0 {
+            // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
+            self.departed.push(Departure { flow: packet.flow.0, from: segment.to ^ 1, bytes: packet.bytes });
+            *self.has_chores = true;
+        }
+    }
+}
+
+impl<P: Probe> Network<P> {
+    /// A packet was dropped; at its first link that is a departure too.
+    pub(super) fn note_drop(&mut self, packet: &Packet) {
+        let plan = &self.flows[packet.flow.0 as usize].plan;
+        let looks = |plan: &[Blueprint; 2]| plan.iter().any(|end| end.stack.small_queue.is_some());
+        let segment = self.arena.at(packet.slot);
+        if packet.hop == 0 && segment.len > 0 && plan.as_deref().is_some_and(looks) {
+            self.departed.push(Departure { flow: packet.flow.0, from: segment.to ^ 1, bytes: packet.bytes });
+            self.has_chores = true;
+        }
+    }
+
+    pub(super) fn tell_departures(&mut self) {
+        let mut departed = std::mem::take(&mut self.departed);
+        for Departure { flow, from, bytes } in departed.drain(..) {
+            if self.flows[flow as usize].plan.is_none() {
+                continue; // Datagrams come from nobody who waits.
+            }
+            let Some(it) = self.seats.find(from) else { continue };
+            let looks = it.end.stack().small_queue.is_some();
+            if looks && it.end.sender.on_unqueued(Bytes::from(bytes)) {
+                self.after(seat_of(from));
+            }
+        }
+        departed.append(&mut self.departed);
+        self.departed = departed;
+    }
+}

@@ -1,0 +1,122 @@
+//! F-RTO: was the timeout for nothing?
+//!
+//! After the head was sent again, the first ACK that advances lets new data go instead of further repairs. If what
+//! comes next acknowledges data sent only once and before the timeout, the originals had arrived and nothing was
+//! lost. Duplicates mean that something was.
+//!
+//! Sources: RFC 5682 section 2 (basic) and section 3 (with SACK); Linux `tcp_process_loss` since 3.10, which takes
+//! such evidence from the first ACK on, and `tcp_process_frto` before; RFC 4015 (response).
+//!
+//! Differs from the sources: up to 3.9 Linux marks nothing lost before F-RTO has decided; here the flight is
+//! marked at the timeout and unmarked again, which sends the same segments.
+
+use super::{Note, NoteKind, Sender};
+use crate::cc::{CongestionControl, Phase};
+use crate::tcp::scoreboard::Delivery;
+use crate::tcp::segment::Outgoing;
+use crate::tcp::stack::{Frto, FrtoResponse};
+use crate::time::{Bytes, Time};
+
+/// How far F-RTO has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Not at work.
+    Idle,
+    /// The head was sent again; its ACK is awaited (RFC 5682 step 2).
+    Head,
+    /// New data goes out, and its ACK is awaited (step 3).
+    NewData,
+}
+
+impl Sender {
+    pub(super) fn is_in_frto(&self) -> bool {
+        self.frto != Step::Idle
+    }
+
+    /// The timer expired. Not within fast recovery, whose retransmissions would be taken for this one
+    /// (RFC 5682 section 2.1), unless the head has timed out before.
+    pub(super) fn begin_frto(&mut self) {
+        let applies = self.phase < Phase::Recovery || self.rtt.backoffs() > 0;
+        self.frto = if self.stack.frto != Frto::Off && applies { Step::Head } else { Step::Idle };
+    }
+
+    #[cold]
+    pub(super) fn judge_timeout(
+        &mut self,
+        delivery: &Delivery,
+        newly_acked: Bytes,
+        is_duplicate: bool,
+        now: Time,
+        notes: &mut Vec<Note>,
+    ) {
+        let has_sack = self.stack.sack && self.stack.frto != Frto::Basic;
+        // Without SACK an ACK of the retransmission may cover what had arrived above it.
+        let is_original = delivery.original_end <= self.recover;
+        let proves = is_original && (has_sack || newly_acked > 0 && !delivery.acked_retransmission);
+        if proves && (self.frto == Step::NewData || self.stack.frto == Frto::AtOnce) {
+            return self.on_spurious(now, notes);
+        }
+        match self.frto {
+            Step::Head if newly_acked > 0 => {
+                let may_probe = self.snd_una < self.recover && self.has_new_to_send();
+                self.frto = if may_probe { Step::NewData } else { Step::Idle };
+            }
+            // With SACK duplicates only adjust the scoreboard (RFC 5682 section 3.1 step 2).
+            Step::Head if is_duplicate && !has_sack => self.frto = Step::Idle,
+            Step::NewData if newly_acked > 0 || is_duplicate || delivery.sacked_segments > 0 => {
+                self.frto = Step::Idle;
+                // RFC 5682 step 3a; Linux since 3.10 leaves the window.
+                if self.stack.frto != Frto::AtOnce && !self.algorithm.owns_window() {
+                    self.control.cwnd = self.control.cwnd.min(3 * u64::from(self.control.mss));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// RFC 5682 step 2b: up to two new segments. If none could be sent after all, repairs as usual.
+    #[cold]
+    pub(super) fn send_for_frto(&mut self, now: Time) -> Option<Outgoing> {
+        let sent = self.snd_nxt - self.recover;
+        if sent >= 2 * u64::from(self.control.mss) {
+            return None;
+        }
+        let new = self.send_new(now, false);
+        if new.is_none() && sent == 0 {
+            self.frto = Step::Idle;
+        }
+        new
+    }
+
+    fn has_new_to_send(&self) -> bool {
+        let limit = self.write_end.min(self.snd_una + self.send_buffer).min(self.right_edge);
+        limit > self.snd_nxt
+    }
+
+    fn on_spurious(&mut self, now: Time, notes: &mut Vec<Note>) {
+        self.frto = Step::Idle;
+        match self.stack.frto_response {
+            FrtoResponse::Undo => self.restore(now, notes),
+            FrtoResponse::Halve => self.halve_after_all(now, notes),
+        }
+    }
+
+    /// Linux `tcp_ratehalving_spur_to_response`: nothing was lost, but the flight comes down to the ssthresh the
+    /// timeout has set, by rate halving.
+    fn halve_after_all(&mut self, now: Time, notes: &mut Vec<Note>) {
+        let before = self.control.cwnd;
+        self.board.unmark();
+        self.departed = 0;
+        self.undo.is_armed = false;
+        if !self.algorithm.owns_window() {
+            self.control.cwnd = self.board.in_flight() + u64::from(self.control.mss);
+        }
+        self.prior_cwnd = self.control.cwnd;
+        self.prr_delivered = 0;
+        self.prr_out = 0;
+        self.halving_odd = false;
+        self.recover = self.snd_nxt;
+        self.set_phase(Phase::Cwr, now);
+        self.note(NoteKind::CwrEntered, now, before, notes);
+    }
+}

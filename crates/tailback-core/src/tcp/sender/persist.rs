@@ -1,0 +1,69 @@
+//! A window that is closed, or too small to be worth using.
+//!
+//! The update that opens it may be lost, so with nothing in flight the sender asks again and again, each time
+//! after twice the wait. The same timer ends the avoidance of silly windows.
+//!
+//! Sources: RFC 9293 sections 3.8.6.1 (probing zero windows) and 3.8.6.2.1 (the override timeout); Linux
+//! `tcp_write_wakeup` and `tcp_probe0_base`, FreeBSD `tcp_setpersist`.
+//!
+//! Differs from the sources: the probe is Linux's, an empty segment one below what is acknowledged, for every
+//! stack; BSD, ns-3 and the RFC send one byte of new data. It asks for the same ACK, and no byte has to be
+//! repeated. A connection is never given up for a window that stays closed.
+
+use super::Sender;
+use crate::tcp::segment::{Flags, Outgoing};
+use crate::time::{Bytes, Duration, Time};
+
+/// The persist timer shares the place of the retransmission timer: they never run together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Persist {
+    expiries: u32,
+    is_due: bool,
+}
+
+/// What to do about a window with too little room.
+pub(super) enum Patience {
+    /// Send nothing.
+    Wait,
+    /// Ask for news of it.
+    Probe,
+    /// Send what fits.
+    Over,
+}
+
+impl Sender {
+    pub(super) fn on_persist_timer(&mut self) {
+        self.rto_at = Time::NEVER;
+        self.persist.expiries += 1;
+        self.persist.is_due = true;
+    }
+
+    /// The window leaves room for `bytes` of the `available`, too few to send by the rule.
+    #[cold]
+    pub(super) fn wait_for_window(&mut self, bytes: Bytes, available: Bytes, now: Time) -> Patience {
+        if available == 0 || !self.board.is_empty() {
+            return Patience::Wait;
+        }
+        let is_due = std::mem::take(&mut self.persist.is_due);
+        if is_due || self.rto_at == Time::NEVER {
+            self.rto_at = now + self.persist_wait();
+        }
+        match (is_due, bytes) {
+            (false, _) => Patience::Wait,
+            (true, 0) => Patience::Probe,
+            (true, _) => Patience::Over,
+        }
+    }
+
+    fn persist_wait(&self) -> Duration {
+        let factor = 1u64 << self.persist.expiries.min(16);
+        let wait = Duration::from_ps(self.rtt.timeout().as_ps().saturating_mul(factor));
+        wait.max(self.stack.persist_minimum).min(self.stack.persist_maximum)
+    }
+
+    /// Below what the receiver expects, so it must answer (RFC 9293 section 3.10.7.4, first check).
+    pub(super) fn window_probe(&mut self, now: Time) -> Outgoing {
+        self.last_sent = now;
+        Outgoing { seq: self.snd_una.wrapping_sub(1), len: 0, flags: Flags::default(), is_repeated: true }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a stack's switches do to a whole run: the host's own queue, and what connections leave for the next.
+
+mod common;
+
+use common::{MS, SECOND, bulk, column, dumbbell, flow, link, run, tcp};
+use tailback_core::scenario::{FlowSpec, Instruments, Scenario, Value};
+
+fn set(flow: &mut FlowSpec, name: &str, value: Value) {
+    flow.tcp.as_mut().expect("tcp").stack_params.insert(name.into(), value);
+}
+
+/// A host behind a port of `port_bps`, then a path of 100 Mbit/s and 20 ms.
+fn behind_a_port(port_bps: u64, small_queue: bool) -> Scenario {
+    let mut sender = bulk("reno", "linux");
+    sender.from = "host".into();
+    if small_queue {
+        set(&mut sender, "small_queue", Value::Number(1_048_576.0));
+    }
+    let mut scenario = dumbbell(100_000_000, 20 * MS, Some(250_000), 20, vec![sender]);
+    scenario.nodes.push("host".into());
+    scenario.links.push(link("port", "host", "left", port_bps, 0, Some(4_000_000)));
+    scenario.links.push(link("port back", "left", "host", port_bps, 0, None));
+    scenario.instruments = Instruments {
+        queue_polls: vec!["port".into()],
+        poll_interval_ps: MS,
+        from_ps: 2 * SECOND,
+        ..Instruments::default()
+    };
+    scenario
+}
+
+fn port_queue(scenario: &Scenario) -> (f64, f64) {
+    let tables = run(scenario);
+    let bytes = column(&tables, "queue_polls", "backlog_bytes");
+    let most = bytes.iter().copied().fold(0.0, f64::max);
+    (most, column(&tables, "flows", "bytes_received")[0])
+}
+
+#[test]
+fn the_small_queue_limit_keeps_the_hosts_own_queue_to_milliseconds() {
+    // The port of 50 Mbit/s is the bottleneck: without the limit the window grows until 4 MB wait in the host.
+    let (without, free) = port_queue(&behind_a_port(50_000_000, false));
+    let (with, limited) = port_queue(&behind_a_port(50_000_000, true));
+    // 1/1024 s of the pacing rate, and the packet that exceeds it. Nothing is ever lost, so the sender stays in
+    // slow start: it paces at 200 %, of a window that may be twice what is out (`GrowthGate::RecentlyFull`).
+    let rate = 50e6 / 8.0;
+    let bound = 2.0 * 2.0 * rate / 1024.0 + 1500.0;
+    assert!(with <= bound, "{with} B in the host's queue, at most {bound:.0}");
+    assert!(without > 50.0 * bound, "{without} B without the limit");
+    assert!(limited > 0.99 * free, "{limited} B arrive with the limit, {free} without");
+}
+
+#[test]
+fn the_small_queue_limit_does_nothing_where_the_port_is_fast() {
+    // 10 Gbit/s before 100 Mbit/s: a burst of the initial window leaves the port within 12 µs.
+    let (_, without) = port_queue(&behind_a_port(10_000_000_000, false));
+    let (_, with) = port_queue(&behind_a_port(10_000_000_000, true));
+    assert!((with - without).abs() < 0.002 * without, "{with} B with the limit, {without} without");
+}
+
+/// Four transfers of 4 MB in a row over 10 Mbit/s and 80 ms, half a BDP of queue.
+fn transfers(stack: &str, cache: Option<&str>) -> Scenario {
+    let mut sender = flow("files", "transfers", Some(tcp("reno", stack)));
+    for (name, value) in [("bytes", 4e6), ("count", 4.0), ("idle_low", 5.0), ("idle_high", 5.0)] {
+        sender.app.params.insert(name.into(), Value::Number(value));
+    }
+    if let Some(cache) = cache {
+        set(&mut sender, "metrics_cache", Value::Name(cache.into()));
+    }
+    let mut scenario = dumbbell(10_000_000, 80 * MS, Some(50_000), 60, vec![sender]);
+    scenario.instruments = Instruments {
+        polls: vec!["files".into()],
+        poll_interval_ps: 10 * MS,
+        drops: vec!["bottleneck".into()],
+        requests: vec!["files".into()],
+        ..Instruments::default()
+    };
+    scenario
+}
+
+/// When transfers began, and the drops of each.
+fn drops_of_each(scenario: &Scenario) -> (Vec<f64>, Vec<usize>) {
+    let tables = run(scenario);
+    let starts = column(&tables, "requests", "t_s");
+    let drops = column(&tables, "queue", "t_s");
+    let count = |index: usize| {
+        let end = starts.get(index + 1).copied().unwrap_or(f64::INFINITY);
+        drops.iter().filter(|at| **at >= starts[index] && **at < end).count()
+    };
+    let counts = (0..starts.len()).map(count).collect();
+    (starts, counts)
+}
+
+#[test]
+fn a_remembered_ssthresh_spares_the_next_transfers_the_overshoot_of_slow_start() {
+    let (_, forgetful) = drops_of_each(&transfers("linux-2.6.25", None));
+    let (_, mindful) = drops_of_each(&transfers("linux-2.6.25", Some("linux-2.6")));
+    assert_eq!(forgetful.len(), 4);
+    // Without memory every transfer overshoots like the first; with it only the first does.
+    assert!(forgetful.iter().all(|drops| *drops >= forgetful[0] / 2 && *drops > 10), "{forgetful:?}");
+    assert_eq!(mindful[0], forgetful[0]);
+    assert!(mindful[1..].iter().all(|drops| *drops <= 3), "{mindful:?}");
+}
+
+#[test]
+fn the_second_transfer_begins_with_what_the_first_has_left() {
+    let scenario = transfers("linux-2.6.25", Some("linux-2.6"));
+    let tables = run(&scenario);
+    let (starts, t) = (column(&tables, "requests", "t_s"), column(&tables, "polls", "t_s"));
+    let (cwnd, ssthresh) = (column(&tables, "polls", "cwnd"), column(&tables, "polls", "ssthresh"));
+    let last = (0..t.len()).rfind(|row| t[*row] < starts[1]).expect("polls of the first");
+    let next = (0..t.len()).find(|row| t[*row] > starts[1] + 0.1).expect("polls of the second");
+    let segments = (cwnd[last] / 2.0 / 1448.0).floor() * 1448.0;
+    assert_eq!(ssthresh[next], segments.max(ssthresh[last]), "cwnd {} at the end", cwnd[last]);
+    assert!(cwnd[next] < 5.0 * 1448.0, "and slow start, from {}", cwnd[next]);
+}
+
+#[test]
+fn linux_6_forgets_ssthresh() {
+    let (_, without) = drops_of_each(&transfers("linux", None));
+    let (_, with) = drops_of_each(&transfers("linux", Some("linux")));
+    // Since 5.6 only the first timeout's RTT is remembered, and nothing times out here.
+    assert_eq!(with, without);
+}
