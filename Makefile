@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers validate docs lint fmt env lock clean check-rust check-python
+.PHONY: help demo test bench bench-peers figures validate docs lint fmt env lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,11 @@ bench: $(VENV)/.built ## Measure the engine
 
 validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
+
+figures: $(VENV)/.built ## Draw the figures of docs/applications.md, docs/queues.md and docs/links/ anew
+	$(BIN)/python scripts/application_figures
+	$(BIN)/python scripts/queue_figures
+	$(BIN)/python scripts/link_figures
 
 bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in half an hour; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tailback import registry
+
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
@@ -62,3 +64,21 @@ def test_decisions_are_all_listed() -> None:
     folder = ROOT / "docs" / "decisions"
     listed = re.findall(r"\]\((\d{4}-[^)]+)\)", (folder / "README.md").read_text())
     assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+def _about(page: str, name: str) -> list[str]:
+    """Sections of a page that are about a name; of a folder the pages that write it."""
+    texts = [path.read_text() for path in sorted(ROOT.glob(page))]
+    if len(texts) > 1:
+        return [text for text in texts if f'"{name}"' in text]
+    parts = re.split(r"^## ", texts[0], flags=re.MULTILINE)[1:]
+    return [part for part in parts if name in re.split(r" and ", part.splitlines()[0])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "page"), [("apps", "docs/applications.md"), ("queues", "docs/queues.md"), ("media", "docs/links/*.md")]
+)
+def test_everything_by_name_has_a_figure_its_source_and_what_it_leaves_out(kind: registry.Kind, page: str) -> None:
+    for name in registry.names(kind):
+        about = _about(page, name)
+        assert any("![" in text and "**Source.**" in text and "**Left out.**" in text for text in about), name
