@@ -17,6 +17,8 @@ pub enum Kind {
     Flag,
     /// One of `choices`.
     Choice,
+    /// Any text.
+    Text,
 }
 
 /// The value a parameter has when the scenario does not give it.
@@ -88,6 +90,11 @@ impl ParamSpec {
         let default = DefaultValue::Name(choices[0]);
         ParamSpec { name, unit: "", kind: Kind::Choice, default, min: 0.0, max: 0.0, choices, doc }
     }
+    /// Any text; empty by default.
+    pub const fn text(name: &'static str, doc: &'static str) -> Self {
+        let default = DefaultValue::Name("");
+        ParamSpec { name, unit: "", kind: Kind::Text, default, min: 0.0, max: 0.0, choices: &[], doc }
+    }
     /// The same parameter with a default that another one decides; `how` says so for people.
     pub const fn depends(mut self, how: &'static str) -> Self {
         self.default = DefaultValue::Depends(how);
@@ -112,6 +119,7 @@ impl ParamSpec {
             Kind::Whole => format!("a whole number from {} to {}{unit}", self.min, self.max),
             Kind::Flag => "true or false".into(),
             Kind::Choice => format!("one of {}", self.choices.join(", ")),
+            Kind::Text => "a text".into(),
         }
     }
 }
@@ -213,6 +221,14 @@ impl<'a> Checked<'a> {
         }
     }
 
+    /// A text, given or empty.
+    pub fn text(&self, name: &str) -> &'a str {
+        match self.given(name, &[Kind::Text]) {
+            Some(Value::Name(text)) => text,
+            _ => "",
+        }
+    }
+
     /// A number only if the scenario gives it.
     pub fn given_number(&self, name: &str) -> Option<f64> {
         match self.given(name, &[Kind::Number, Kind::Whole]) {
@@ -267,7 +283,7 @@ impl<'a> Checked<'a> {
             (Kind::Whole, Value::Number(number)) => {
                 spec.min <= *number && *number <= spec.max && *number == number.trunc()
             }
-            (Kind::Flag, Value::Flag(_)) => true,
+            (Kind::Flag, Value::Flag(_)) | (Kind::Text, Value::Name(_)) => true,
             (Kind::Choice, Value::Name(choice)) => spec.choices.contains(&choice.as_str()),
             _ => false,
         };

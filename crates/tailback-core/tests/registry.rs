@@ -431,6 +431,7 @@ fn whatever_is_outside_the_range_is_refused_by_name() {
                 ],
                 Kind::Flag => vec![Value::Number(1.0), Value::Name("on".into())],
                 Kind::Choice => vec![Value::Name("nonesuch".into()), Value::Flag(true)],
+                Kind::Text => vec![Value::Flag(true)],
             };
             for value in wrong {
                 let error = with(card, spec, value.clone()).map(|_| ()).expect_err("must be refused");

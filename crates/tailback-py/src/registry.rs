@@ -14,7 +14,7 @@ pub fn as_json() -> Value {
         "algorithms": cards(cc::registry::cards()),
         "queues": cards(queue::registry::cards()),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
-        "apps": traffic::registry::samples().map(application).collect::<Value>(),
+        "apps": applications(),
         "media": medium::registry::cards().map(card).collect::<Value>(),
     })
 }
@@ -33,6 +33,14 @@ fn card(card: &Card) -> Value {
         "differs": card.differs,
         "params": card.params.iter().map(param).collect::<Value>(),
     })
+}
+
+/// The simulator's, then what runs only live.
+fn applications() -> Value {
+    let mut programs = card(&traffic::exec::CARD);
+    programs["transport"] = json!("tcp");
+    programs["rows"] = Value::Null;
+    traffic::registry::samples().map(application).chain([programs]).collect()
 }
 
 fn application((its, app): (&Card, App)) -> Value {
@@ -56,7 +64,7 @@ fn param(spec: &ParamSpec) -> Value {
     };
     let limit = |value: f64| match spec.kind {
         Kind::Number | Kind::Whole => number(value),
-        Kind::Flag | Kind::Choice => Value::Null,
+        Kind::Flag | Kind::Choice | Kind::Text => Value::Null,
     };
     // A default that another parameter decides has no value of its own, only words.
     let (default, depends) = match spec.default {
@@ -73,6 +81,7 @@ fn param(spec: &ParamSpec) -> Value {
         "min": limit(spec.min),
         "max": limit(spec.max),
         "choices": spec.choices,
+        "is_text": spec.kind == Kind::Text,
         "doc": spec.doc,
     })
 }

@@ -10,6 +10,7 @@ use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{self, Scenario};
+use tailback_core::traffic::exec;
 
 use crate::faults::{Cancelled, Unwound, caught, scenario_error};
 use crate::own::makers;
@@ -50,12 +51,18 @@ impl Cancel {
     }
 }
 
-/// Raise `ScenarioError` unless the scenario (JSON) can be run.
+/// Raise `ScenarioError` unless the scenario (JSON) can be run; `live` allows what only a kernel can run.
 #[pyfunction]
-#[pyo3(signature = (json, algorithms=None))]
-pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+#[pyo3(signature = (json, algorithms=None, live=false))]
+pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>, live: bool) -> PyResult<()> {
     let makers = makers(algorithms)?;
-    py.detach(|| build(&parse(json)?, &makers).map(drop))
+    py.detach(|| {
+        let mut scenario = parse(json)?;
+        if live {
+            scenario = exec::stand_in(&scenario).map_err(scenario_error)?;
+        }
+        build(&scenario, &makers).map(drop)
+    })
 }
 
 /// Run the scenario (JSON) and return its tables: `{table: {column: array}}`.

@@ -6,6 +6,7 @@
 
 pub mod bulk;
 pub mod draws;
+pub mod exec;
 pub mod ftp;
 pub mod packmime;
 pub mod ping;

@@ -1,6 +1,6 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
-use super::{Application, Cue, Needs, Rows, Say, Side, Transport};
+use super::{Application, Cue, Needs, Rows, Say, Side, Transport, exec};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
@@ -82,6 +82,9 @@ pub fn cards() -> &'static [Card] {
 
 /// The application called `name`, described at `field_path` (such as `flows[0].app`).
 pub fn build(name: &str, params: &Params, field_path: &str, seed: u64) -> Result<App, ScenarioError> {
+    if name == exec::NAME {
+        return Err(exec::refusal(field_path));
+    }
     let Some(row) = CARDS.iter().position(|card| card.name == name) else {
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
         return Err(unknown_name("application", name, &format!("{field_path}.kind"), &known));
