@@ -18,6 +18,19 @@ use crate::sys;
 /// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
 const DEVICE_QUEUE: u32 = 100_000;
 
+/// A way to one peer that differs from the way to everybody: programs' connections take their settings from it.
+#[derive(Clone, Debug)]
+pub struct PeerRoute {
+    /// The peer.
+    pub destination: Ipv4Addr,
+    /// The address a program has that asked for none.
+    pub source: Ipv4Addr,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Congestion control of connections, either way begun, by the kernel's name.
+    pub congestion: String,
+}
+
 /// What a host is told before its device comes up.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
@@ -29,6 +42,8 @@ pub struct Settings {
     pub initial_window: Option<u32>,
     /// Addresses.
     pub addresses: Vec<Ipv4Addr>,
+    /// Ways to single peers.
+    pub routes: Vec<PeerRoute>,
 }
 
 /// A host.
@@ -101,7 +116,16 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, OwnedFd)> {
     for address in &settings.addresses {
         netlink.add_address(index, *address)?;
     }
-    let metrics = settings.initial_window.map(RouteMetric::InitCwnd);
-    netlink.add_default_route(index, metrics.into_iter().collect())?;
+    let metrics: Vec<RouteMetric> = settings.initial_window.map(RouteMetric::InitCwnd).into_iter().collect();
+    netlink.add_default_route(index, metrics.clone())?;
+    for route in &settings.routes {
+        let mut metrics = metrics.clone();
+        metrics.push(RouteMetric::Mtu(route.mtu));
+        metrics.push(RouteMetric::CcAlgo(route.congestion.clone()));
+        let added = netlink.add_route_to(index, route.destination, route.source, metrics);
+        added.map_err(|error| {
+            io::Error::new(error.kind(), format!("choosing congestion control {}: {error}", route.congestion))
+        })?;
+    }
     Ok((namespace, tun))
 }

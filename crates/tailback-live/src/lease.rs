@@ -1,18 +1,17 @@
 //! What a run is about to have, written down for whoever comes after it: a file that is removed with the run.
 //!
-//! The kernel itself takes back namespaces, devices and congestion controls. The file lets `doctor --clean` find
-//! programs a killed run has left, and tells one run's objects from another's.
+//! The kernel itself takes back namespaces, devices, congestion controls and programs. The file lets
+//! `doctor --clean` find what programs of a killed run have written, and tells one run's objects from another's.
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
 use crate::error::{Doing, LiveError};
-use crate::sys;
 use crate::twins;
 
 const FOLDER: &str = "/run/tailback";
@@ -24,7 +23,6 @@ const PREFIX: &str = "tb";
 pub struct Lease {
     mark: String,
     path: PathBuf,
-    children: Vec<u32>,
 }
 
 impl Lease {
@@ -44,12 +42,12 @@ impl Lease {
             }
             let path = PathBuf::from(format!("{FOLDER}/{mark}.json"));
             let draft = draft();
-            fs::write(&draft, text(&[])).doing("writing down the run's mark")?;
+            fs::write(&draft, text()).doing("writing down the run's mark")?;
             // Appears complete, and only if it is not there: two runs cannot take the same mark.
             let linked = fs::hard_link(&draft, &path);
             let _ = fs::remove_file(&draft);
             match linked {
-                Ok(()) => return Ok(Lease { mark, path, children: Vec::new() }),
+                Ok(()) => return Ok(Lease { mark, path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).doing("writing down the run's mark"),
             }
@@ -67,17 +65,25 @@ impl Lease {
         &self.mark
     }
 
-    /// Note a program that was started.
-    pub fn add_child(&mut self, process: u32) -> Result<(), LiveError> {
-        self.children.push(process);
-        self.write()
+    /// A folder for the run's programs, new and empty. It goes with the lease.
+    pub fn folder(&self) -> Result<PathBuf, LiveError> {
+        let folder = folder_of(&self.path);
+        fs::create_dir(&folder).doing("making a folder for programs")?;
+        Ok(folder)
     }
+}
 
-    fn write(&self) -> Result<(), LiveError> {
-        let draft = draft();
-        fs::write(&draft, text(&self.children)).doing("writing down what the run has")?;
-        fs::rename(&draft, &self.path).doing("writing down what the run has")
+fn folder_of(lease: &Path) -> PathBuf {
+    lease.with_extension("d")
+}
+
+/// Remove a lease with its folder, the folder first: what is left can then still be found.
+fn remove(lease: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder_of(lease)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
     }
+    fs::remove_file(lease)
 }
 
 /// A name for a file under way; no mark, so that nobody takes it for a lease.
@@ -87,16 +93,14 @@ fn draft() -> PathBuf {
     PathBuf::from(format!("{FOLDER}/.draft-{}-{number}", process::id()))
 }
 
-fn text(children: &[u32]) -> String {
+fn text() -> String {
     let own = process::id();
-    let children: Vec<Value> =
-        children.iter().map(|&child| json!({ "pid": child, "began": began(child) })).collect();
-    json!({ "pid": own, "began": began(own), "children": children }).to_string()
+    json!({ "pid": own, "began": began(own) }).to_string()
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
+        let _ = remove(&self.path);
     }
 }
 
@@ -122,6 +126,9 @@ pub fn clean() -> io::Result<Vec<String>> {
     };
     for entry in entries {
         let path = entry?.path();
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
         let mark = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default().to_owned();
         if !mark.starts_with(PREFIX) {
             continue;
@@ -134,12 +141,7 @@ pub fn clean() -> io::Result<Vec<String>> {
         if is_alive(&lease) {
             continue;
         }
-        for child in lease["children"].as_array().into_iter().flatten().filter(|child| is_alive(child)) {
-            let process = child["pid"].as_u64().expect("alive, hence a number") as u32;
-            sys::signal_group(process, libc::SIGKILL);
-            done.push(format!("ended program {process} of run {mark}"));
-        }
-        match fs::remove_file(&path) {
+        match remove(&path) {
             // Another run was quicker.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             other => other?,

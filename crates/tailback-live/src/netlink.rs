@@ -11,7 +11,8 @@ use netlink_packet_core::{
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
-    RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
+    RouteType,
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
@@ -81,12 +82,37 @@ impl Netlink {
 
     /// Send everything through the device, with these metrics.
     pub fn add_default_route(&mut self, index: u32, metrics: Vec<RouteMetric>) -> io::Result<()> {
+        self.add_route(index, None, metrics)
+    }
+
+    /// Send what goes to one address through the device, from this address unless it has one, with these metrics.
+    pub fn add_route_to(
+        &mut self,
+        index: u32,
+        destination: Ipv4Addr,
+        source: Ipv4Addr,
+        metrics: Vec<RouteMetric>,
+    ) -> io::Result<()> {
+        self.add_route(index, Some((destination, source)), metrics)
+    }
+
+    fn add_route(
+        &mut self,
+        index: u32,
+        between: Option<(Ipv4Addr, Ipv4Addr)>,
+        metrics: Vec<RouteMetric>,
+    ) -> io::Result<()> {
         let mut message = RouteMessage::default();
         message.header.address_family = AddressFamily::Inet;
         message.header.table = RouteHeader::RT_TABLE_MAIN;
         message.header.protocol = RouteProtocol::Static;
         message.header.scope = RouteScope::Link;
         message.header.kind = RouteType::Unicast;
+        if let Some((destination, source)) = between {
+            message.header.destination_prefix_length = 32;
+            message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(destination)));
+            message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet(source)));
+        }
         message.attributes.push(RouteAttribute::Oif(index));
         if !metrics.is_empty() {
             message.attributes.push(RouteAttribute::Metrics(metrics));

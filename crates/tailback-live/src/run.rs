@@ -1,6 +1,7 @@
 //! A live run from beginning to end. Whatever happens, everything it made goes with the values it is made of.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as Wait;
 
@@ -12,13 +13,14 @@ use crate::applications::ledger::{self, Ledger, Tally};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
-use crate::demands::{self, Plan};
+use crate::demands::{self, Plan, Work};
 use crate::emulator::{Emulated, Emulator, Port, Shared, addresses};
 use crate::error::{Doing, LiveError};
 use crate::host::Host;
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
 use crate::places::Places;
+use crate::programs::{self, Report};
 use crate::punctuality::{self, Limits, Missing};
 use crate::stamps::Stamps;
 use crate::sys;
@@ -37,8 +39,10 @@ const FALLBACK_POLL: Duration = Duration::from_ms(1);
 /// What a run leaves behind.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The simulator's tables, and `emulator` and `captures`.
+    /// The simulator's tables, `emulator` and `captures`, and `programs` if there were any.
     pub tables: Vec<Table>,
+    /// What programs wrote, by names such as `download/client.out`.
+    pub files: Vec<(String, Vec<u8>)>,
     /// What people should know of the run.
     pub notes: Vec<String>,
     /// Was it punctual enough for its result to mean what it says?
@@ -48,9 +52,18 @@ pub struct Outcome {
 /// Run the scenario live. `visit(fraction)` is called ten times a second and may end the run by an error.
 pub fn run<E: From<LiveError>>(
     scenario: &Scenario,
+    visit: impl FnMut(f64) -> Result<(), E>,
+) -> Result<Outcome, E> {
+    run_beside(scenario, std::path::Path::new("."), visit)
+}
+
+/// As [`run`]; `here` is the folder that programs may find the scenario's other files in.
+pub fn run_beside<E: From<LiveError>>(
+    scenario: &Scenario,
+    here: &std::path::Path,
     mut visit: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Outcome, E> {
-    let mut plan = demands::plan(scenario)?;
+    let mut plan = demands::plan(scenario, here)?;
     sys::raise_file_limit();
     let lease = Lease::take()?;
     let twins = register(&mut plan, &lease)?;
@@ -67,7 +80,7 @@ pub fn run<E: From<LiveError>>(
         .map_err(|error| notes.push(format!("packets count as sent when they are read: {error}")))
         .ok();
     let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
-    let seen = in_threads(scenario, &mut plan, &hosts, &states, (log, stamps), &mut visit)?;
+    let seen = in_threads(scenario, &mut plan, &lease, &hosts, &states, (log, stamps), &mut visit)?;
     let outcome = collect(scenario, &plan, &hosts, seen, notes)?;
     drop(states);
     drop(hosts);
@@ -92,8 +105,15 @@ fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError
         }
     }
     for (flow, controls) in plan.flows.iter_mut().zip(&plan.controls_of) {
-        if let Some(TcpPlan { turns, .. }) = &mut flow.tcp {
+        if let Some(TcpPlan { turns, .. }) = flow.tcp() {
             *turns = controls.iter().map(|control| names[*control].clone()).collect();
+        }
+        if let Work::Programs(programs) = flow {
+            let near_and_far = addresses(programs.number);
+            let routes = plan.hosts.iter_mut().flat_map(|(_, host)| &mut host.routes);
+            for route in routes.filter(|route| near_and_far.contains(&route.source)) {
+                route.congestion.clone_from(&programs.tcp.turns[0]);
+            }
         }
     }
     Ok(twins)
@@ -109,14 +129,16 @@ struct Seen {
     clock: Clock,
     emulated: Emulated,
     looks: Vec<Look>,
-    /// What each flow's application did.
+    /// What each flow's application did, and of programs what became.
     ledgers: Vec<Ledger>,
+    reports: Vec<Report>,
     log: Option<(Vec<Row>, u64)>,
 }
 
 fn in_threads<E: From<LiveError>>(
     scenario: &Scenario,
     plan: &mut Plan,
+    lease: &Lease,
     hosts: &[Host],
     states: &[FlowState],
     (log, stamps): (Option<TcpLog>, Option<Stamps>),
@@ -138,7 +160,7 @@ fn in_threads<E: From<LiveError>>(
     let mut polled = numbered(&wanted.polls, &mut scenario.flows.iter().map(|flow| &flow.name));
     let mut poll_interval = interval;
     if log.is_none() {
-        polled = plan.flows.iter().filter(|flow| flow.tcp.is_some()).map(|flow| flow.number).collect();
+        polled = numbered_tcp(scenario);
         poll_interval = if interval.is_zero() { FALLBACK_POLL } else { interval.min(FALLBACK_POLL) };
     }
 
@@ -156,21 +178,36 @@ fn in_threads<E: From<LiveError>>(
         stop: AtomicBool::new(false),
         duplicate_acks: plan.flows.iter().map(|_| AtomicU64::new(0)).collect(),
     };
-    let mut ready = Vec::new();
-    for (flow, ends) in std::mem::take(&mut plan.flows).into_iter().zip(&plan.ends) {
-        let number = flow.number as usize;
-        let [from, to] = ends.map(|end| hosts[end].namespace());
-        ready.push(applications::prepare(flow, from, to, &states[number])?);
-    }
-    let clock = Clock::starting_in(LEAD);
+    let (models, programs) = prepare(plan, lease, hosts, states)?;
     let end = plan.end;
     let places = Places::share_out();
-    let emulator = Emulator::new(path, ports, clock, end).at(places.emulator()).with(stamps);
     // The log goes on until everything else has ended.
     let log_stop = AtomicBool::new(false);
 
-    let outcome = thread::scope(|scope| {
+    thread::scope(|scope| {
         let shared = &shared;
+        let (is_ready, ready) = mpsc::channel();
+        let mut signs = Vec::new();
+        let mut running: Vec<_> = Vec::new();
+        for flow in programs {
+            let (go, started) = mpsc::channel();
+            let is_ready = is_ready.clone();
+            signs.push(go);
+            running.push(scope.spawn(move || {
+                let (ledger, report) = flow.run(&is_ready, &started, end, &shared.stop)?;
+                Ok((ledger, Some(report)))
+            }));
+        }
+        if let Err(error) = programs::await_all(&ready, signs.len(), visit) {
+            // Without a sign the other servers end as well.
+            shared.stop.store(true, Ordering::Relaxed);
+            return Err(error);
+        }
+        let clock = Clock::starting_in(LEAD);
+        let emulator = Emulator::new(path, ports, clock, end).at(places.emulator()).with(stamps);
+        for go in signs {
+            let _ = go.send(clock);
+        }
         let emulating = scope.spawn(move || emulator.run(shared));
         let logging = log.map(|log| scope.spawn(|| log.follow(&log_stop)));
         let polling = (!polled.is_empty()).then(|| {
@@ -179,8 +216,9 @@ fn in_threads<E: From<LiveError>>(
                 watch::follow(polled, states, shared, clock, (from, until), poll_interval, &shared.stop)
             })
         });
-        let running: Vec<_> =
-            ready.into_iter().map(|flow| scope.spawn(move || flow.run(clock, end, &shared.stop))).collect();
+        running.extend(models.into_iter().map(|flow| {
+            scope.spawn(move || flow.run(clock, end, &shared.stop).map(|ledger| (ledger, None)))
+        }));
 
         let mut ended: Result<(), E> = Ok(());
         while clock.now() < end {
@@ -197,18 +235,51 @@ fn in_threads<E: From<LiveError>>(
             }
         }
         shared.stop.store(true, Ordering::Relaxed);
-        let flows: Result<Vec<Ledger>, LiveError> =
+        let flows: Result<Vec<(Ledger, Option<Report>)>, LiveError> =
             running.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked("a flow")))).collect();
         let emulated = emulating.join().unwrap_or_else(|_| Err(panicked("the emulator")));
         let looks = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
         log_stop.store(true, Ordering::Relaxed);
         let log = logging.map(|logging| logging.join().map_err(|_| panicked("the state log"))).transpose();
         ended?;
-        let seen = (emulated?, looks?.unwrap_or_default(), flows?, log?);
-        Ok::<_, E>(seen)
-    });
-    let (emulated, looks, ledgers, log) = outcome?;
-    Ok(Seen { clock, emulated, looks, ledgers, log })
+        let mut flows = flows?;
+        flows.sort_by_key(|(ledger, _)| ledger.flow());
+        let (ledgers, reports): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+        let reports = reports.into_iter().flatten().collect();
+        let (emulated, looks, log) = (emulated?, looks?.unwrap_or_default(), log?);
+        Ok(Seen { clock, emulated, looks, ledgers, reports, log })
+    })
+}
+
+fn numbered_tcp(scenario: &Scenario) -> Vec<u32> {
+    let flows = scenario.flows.iter().enumerate();
+    flows.filter(|(_, flow)| flow.tcp.is_some()).map(|(number, _)| number as u32).collect()
+}
+
+/// Everything flows need before they start: sockets, and folders for programs.
+fn prepare<'a>(
+    plan: &mut Plan,
+    lease: &Lease,
+    hosts: &[Host],
+    states: &'a [FlowState],
+) -> Result<(Vec<applications::Ready<'a>>, Vec<programs::Ready>), LiveError> {
+    let (mut models, mut all, mut folder) = (Vec::new(), Vec::new(), None);
+    for (number, (work, ends)) in std::mem::take(&mut plan.flows).into_iter().zip(&plan.ends).enumerate() {
+        let [from, to] = ends.map(|end| hosts[end].namespace());
+        match work {
+            Work::Model(flow) => models.push(applications::prepare(flow, from, to, &states[number])?),
+            Work::Programs(flow) => {
+                let share =
+                    |host: std::os::fd::BorrowedFd<'_>| host.try_clone_to_owned().doing("sharing a host");
+                let folder = match &folder {
+                    Some(folder) => folder,
+                    None => folder.insert(lease.folder()?),
+                };
+                all.push(programs::prepare(flow, [share(from)?, share(to)?], folder)?);
+            }
+        }
+    }
+    Ok((models, all))
 }
 
 fn panicked(who: &str) -> LiveError {
@@ -246,6 +317,13 @@ fn collect(
     let mut polls = tables::polls(&seen.looks);
     if let Some(rows) = &rows {
         tables::add_rtt(&mut polls, rows, seen.clock);
+        // Of programs we hold no socket to ask: what the log said last stands in.
+        for report in seen.reports.iter().filter(|report| polled[report.flow as usize]) {
+            let interval = Duration::from_ps(wanted.poll_interval_ps);
+            let until = wanted.until_ps.map_or(plan.end, Time::from_ps).min(plan.end);
+            let grid = (Time::from_ps(wanted.from_ps).ceil_to(interval), until, interval);
+            tables::add_from_log(&mut polls, rows, report.flow, grid, seen.clock);
+        }
     }
 
     let mut device_drops = 0;
@@ -263,21 +341,27 @@ fn collect(
     let missing = Missing { device_drops, log_rows: lost_rows };
     let (emulator, wrong, is_fit) = punctuality::judge(&mut seen.emulated.punctuality, limits, missing);
     notes.extend(wrong);
+    notes.extend(seen.reports.iter_mut().flat_map(|report| std::mem::take(&mut report.notes)));
+    let programs = (!seen.reports.is_empty()).then(|| programs::table(&seen.reports));
     Ok(Outcome {
-        tables: vec![
-            flow_table,
-            links,
-            congestion.into_table(),
-            emulator,
-            segments.into_table(),
-            polls.into_table(),
-            record.queue.into_table(),
-            record.queue_polls.into_table(),
-            record.packets.into_table(),
-            captures.into_table(),
-            requests,
-            echoes,
-        ],
+        tables: programs
+            .into_iter()
+            .chain([
+                flow_table,
+                links,
+                congestion.into_table(),
+                emulator,
+                segments.into_table(),
+                polls.into_table(),
+                record.queue.into_table(),
+                record.queue_polls.into_table(),
+                record.packets.into_table(),
+                captures.into_table(),
+                requests,
+                echoes,
+            ])
+            .collect(),
+        files: programs::outputs(seen.reports),
         notes,
         is_fit,
     })

@@ -57,40 +57,19 @@ pub fn enter_network(namespace: BorrowedFd<'_>) -> io::Result<()> {
     check(unsafe { libc::setns(namespace.as_raw_fd(), libc::CLONE_NEWNET) }).map(drop)
 }
 
-/// What a child may do between fork and exec to enter a namespace and die with its parent.
-///
-/// Only async-signal-safe calls.
-pub fn prepare_child(namespace: RawFd, parent: u32) -> io::Result<()> {
-    // SAFETY: no pointers; each is a plain system call.
-    unsafe {
-        check(libc::setns(namespace, libc::CLONE_NEWNET))?;
-        check(libc::setpgid(0, 0))?;
-        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
-        // The parent may have died before the line above.
-        if libc::getppid() as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ECHILD));
-        }
-    }
-    Ok(())
-}
-
-/// Run `prepare` in the child of `command` between fork and exec.
-pub fn before_exec(
-    command: &mut std::process::Command,
-    prepare: impl FnMut() -> io::Result<()> + Send + Sync + 'static,
-) {
-    use std::os::unix::process::CommandExt;
-    // SAFETY: callers pass `prepare_child`, which makes async-signal-safe calls only.
-    unsafe {
-        command.pre_exec(prepare);
-    }
-}
-
 /// Send `signal` to a process group.
 pub fn signal_group(group: u32, signal: c_int) {
     // SAFETY: no pointers. A group that is gone is what we want.
     unsafe {
         libc::kill(-(group as i32), signal);
+    }
+}
+
+/// Kill a process.
+pub fn kill(process: u32) {
+    // SAFETY: no pointers. One that is gone is what we want.
+    unsafe {
+        libc::kill(process as i32, libc::SIGKILL);
     }
 }
 
@@ -248,6 +227,25 @@ pub fn netlink_socket() -> io::Result<OwnedFd> {
         let fd =
             check(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE))?;
         Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// A netlink socket that hears of TCP connections in the calling thread's namespace when they are gone, for
+/// sock_diag(7) questions too.
+pub fn diagnosis_socket() -> io::Result<OwnedFd> {
+    /// SKNLGRP_INET_TCP_DESTROY and SKNLGRP_INET6_TCP_DESTROY, as bits.
+    const GONE: u32 = 1 | 1 << 2;
+    // SAFETY: `address` outlives the calls and has the size given; the descriptor is owned at once.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG))?;
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_nl = mem::zeroed();
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = GONE;
+        let length = mem::size_of_val(&address) as libc::socklen_t;
+        check(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length))?;
+        Ok(fd)
     }
 }
 
@@ -525,6 +523,19 @@ pub struct TcpInfo {
     pub total_rto: u16,
     pub total_rto_recoveries: u16,
     pub total_rto_time: u32,
+}
+
+impl TcpInfo {
+    /// From the kernel's bytes. Fields it does not have stay zero.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut info = TcpInfo::default();
+        let length = bytes.len().min(mem::size_of::<TcpInfo>());
+        // SAFETY: the structure is plain numbers, and no more than its size is copied.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), (&raw mut info).cast::<u8>(), length);
+        }
+        info
+    }
 }
 
 /// TCP_INFO. Fields an older kernel does not have stay zero.

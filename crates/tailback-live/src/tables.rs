@@ -3,7 +3,7 @@
 use tailback_core::probe::{Column, QueueEvent, QueueRow, Table};
 use tailback_core::queue::Backlog;
 use tailback_core::scenario::Scenario;
-use tailback_core::time::Time;
+use tailback_core::time::{Duration, Time};
 
 use crate::clock::Clock;
 use crate::emulator::Emulated;
@@ -256,6 +256,54 @@ pub fn add_rtt(polls: &mut Polls, rows: &[(u32, bool, Row)], clock: Clock) {
         if let Some(&us) = latest.get(&polls.flow[index]) {
             polls.rtt_s[index] = micro(us);
         }
+    }
+}
+
+/// Polls of a flow whose sockets are others', at the grid's instants: what the log had said last, of the end that sends
+/// more and the connection that spoke last, while it speaks.
+pub fn add_from_log(
+    polls: &mut Polls,
+    rows: &[(u32, bool, Row)],
+    flow: u32,
+    (from, until, interval): (Time, Time, Duration),
+    clock: Clock,
+) {
+    let of =
+        |side: bool| rows.iter().filter(move |(of, at, _)| *of == flow && *at == side).map(|(.., row)| row);
+    let most = |side: bool| of(side).map(|row| row.bytes_acked).max().unwrap_or(0);
+    let side = most(true) > most(false);
+    let mut spoken = std::collections::BTreeMap::new();
+    for row in of(side) {
+        spoken.insert(row.port, row.ns);
+    }
+    let mut next = of(side).peekable();
+    let mut latest: Option<&Row> = None;
+    let mut at = from;
+    while at < until && !interval.is_zero() {
+        while let Some(row) = next.next_if(|row| clock.at(row.ns) <= at) {
+            latest = Some(row);
+        }
+        if let Some(row) = latest.filter(|row| clock.at(spoken[&row.port]) >= at) {
+            polls.push(
+                at.as_secs_f64(),
+                flow,
+                u64::from(row.cwnd) * u64::from(row.mss),
+                ssthresh(row.ssthresh, row.mss),
+                micro(row.srtt_us_8 / 8),
+                micro(row.rtt_us),
+                f64::NAN,
+                f64::NAN,
+                row.in_flight(),
+                row.phase,
+                row.bytes_acked,
+                // What was acknowledged had arrived; how much more, the log does not tell.
+                row.bytes_acked,
+                u64::from(row.total_retrans),
+                0,
+                u64::from(row.snd_wnd),
+            );
+        }
+        at += interval;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Running a scenario on the machine's own kernel, where that is Linux.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use pyo3::create_exception;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use tailback_core::probe::Tables;
 use tailback_live::{LiveError as Failure, demands, doctor, lease, run};
 
@@ -45,23 +46,27 @@ impl From<Ended> for PyErr {
     }
 }
 
-/// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine.
+/// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine; its programs find other files in
+/// the folder `here`.
 #[pyfunction]
-pub fn live_check(py: Python<'_>, json: &str) -> PyResult<()> {
+#[pyo3(signature = (json, here=".".into()))]
+pub fn live_check(py: Python<'_>, json: &str, here: PathBuf) -> PyResult<()> {
     py.detach(|| {
         let scenario = parse(json)?;
-        demands::plan(&scenario).map(drop).map_err(|error| Ended::from(error).into())
+        demands::plan(&scenario, &here).map(drop).map_err(|error| Ended::from(error).into())
     })
 }
 
-/// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`.
+/// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
+/// wrote is under `_files`, bytes by name.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None))]
+#[pyo3(signature = (json, cancel=None, progress=None, here=".".into()))]
 pub fn live_run<'py>(
     py: Python<'py>,
     json: &str,
     cancel: Option<&Bound<'py, Cancel>>,
     progress: Option<Py<PyAny>>,
+    here: PathBuf,
 ) -> PyResult<Bound<'py, PyDict>> {
     let is_cancelled: Arc<AtomicBool> = cancel.map(|token| token.get().flag()).unwrap_or_default();
     let visit = |fraction: f64| {
@@ -79,13 +84,19 @@ pub fn live_run<'py>(
     };
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
-        match caught(|| run::run(&scenario, visit)) {
+        match caught(|| run::run_beside(&scenario, &here, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }
     })?;
     let recorded = Tables { tables: outcome.tables, internals_names: Vec::new(), warnings: outcome.notes };
-    to_python(py, recorded)
+    let all = to_python(py, recorded)?;
+    let files = PyDict::new(py);
+    for (name, bytes) in outcome.files {
+        files.set_item(name, PyBytes::new(py, &bytes))?;
+    }
+    all.set_item("_files", files)?;
+    Ok(all)
 }
 
 /// What this machine can run live, as JSON; a timer's lateness is measured for so many seconds.

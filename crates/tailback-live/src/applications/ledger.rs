@@ -156,6 +156,11 @@ impl Ledger {
         }
     }
 
+    /// Number of the flow.
+    pub fn flow(&self) -> u32 {
+        self.flow
+    }
+
     fn is_on(&self, now: Time) -> bool {
         self.record.from <= now && now < self.record.until
     }

@@ -1,0 +1,468 @@
+//! Real programs in the place of applications: one thread a flow, which starts its server and its client and sees
+//! both to their ends.
+
+pub mod words;
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration as Wait, Instant};
+
+use tailback_core::probe::{Column, Table};
+use tailback_core::time::Time;
+
+use self::words::Values;
+use crate::applications::TcpPlan;
+use crate::applications::ledger::{Ledger, Recording, Tally};
+use crate::clock::Clock;
+use crate::diagnosis::Diagnosis;
+use crate::emulator::addresses;
+use crate::error::LiveError;
+use crate::spawn::{self, Ending, Program, Setting};
+use crate::sys;
+
+/// An end, or a stop, is heard within this.
+const NAP: Wait = Wait::from_millis(20);
+/// Between two looks whether a server listens.
+const LOOK: Wait = Wait::from_millis(5);
+/// Of an output so much is kept.
+const MOST_OUTPUT: u64 = 16 << 20;
+/// Of what a program complained of, so many lines are told.
+const LAST_LINES: usize = 5;
+/// The tables in which the kernel lists sockets by address, and the state of one that waits for others.
+const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
+
+/// Which program of a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Role {
+    /// At the flow's `to`.
+    Server = 0,
+    /// At its `from`.
+    Client = 1,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        ["server", "client"][self as usize]
+    }
+}
+
+/// How it ended, by code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Fate {
+    /// By itself.
+    Exited = 0,
+    /// When asked, at its stop.
+    Stopped = 1,
+    /// By force, because it did not when asked.
+    Killed = 2,
+}
+
+/// The programs of a flow, planned.
+#[derive(Clone, Debug)]
+pub struct ProgramPlan {
+    /// Number of the flow in the scenario.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// The command lines, cut into words, their placeholders not filled yet.
+    pub client: Vec<String>,
+    /// Empty: none.
+    pub server: Vec<String>,
+    /// When the client starts,
+    pub start: Time,
+    /// and when both are asked to end.
+    pub stop: Time,
+    /// TCP settings; the route to the peer brings them to the programs' connections.
+    pub tcp: TcpPlan,
+    /// What `{port}` stands for.
+    pub port: u16,
+    /// What `{seed}` stands for.
+    pub seed: u64,
+    /// What `{here}` stands for: the scenario's folder.
+    pub here: PathBuf,
+    /// How long the server may take to listen; zero: it is not waited for.
+    pub ready: Wait,
+    /// From asking to killing.
+    pub grace: Wait,
+}
+
+/// What became of one program.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Which.
+    pub role: Role,
+    started: Time,
+    ended: Time,
+    ending: Ending,
+    fate: Fate,
+    /// Its standard output and its standard error.
+    pub outputs: [Vec<u8>; 2],
+}
+
+/// What a flow's programs did.
+#[derive(Debug)]
+pub struct Report {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Its name.
+    pub name: String,
+    /// Server, if there was one, and client.
+    pub programs: Vec<Ended>,
+    /// What people should know.
+    pub notes: Vec<String>,
+}
+
+/// A flow's programs, with a folder to run in.
+#[derive(Debug)]
+pub struct Ready {
+    plan: ProgramPlan,
+    /// The client's host and the server's.
+    hosts: [OwnedFd; 2],
+    folder: PathBuf,
+    watch: Diagnosis,
+}
+
+/// Make the folder that `{dir}` stands for, below the run's.
+pub fn prepare(plan: ProgramPlan, hosts: [OwnedFd; 2], run: &Path) -> Result<Ready, LiveError> {
+    let folder = run.join(plan.number.to_string());
+    let name = plan.name.clone();
+    let made = fs::create_dir_all(folder.join("dir")).and_then(|()| {
+        let watch = Diagnosis::begin([hosts[0].as_fd(), hosts[1].as_fd()], addresses(plan.number))?;
+        Ok(Ready { plan, hosts, folder, watch })
+    });
+    made.map_err(|error| LiveError::Failed(format!("preparing the programs of flow {name}: {error}")))
+}
+
+/// A program under way, or over.
+struct Running {
+    role: Role,
+    program: Program,
+    started: Time,
+    over: Option<(Time, Ending)>,
+    fate: Fate,
+}
+
+impl Ready {
+    /// Start the server and tell `is_ready` once it listens; then run until `end` or until told to stop. Returns the
+    /// totals of the programs' connections, and what became of them.
+    pub fn run(
+        mut self,
+        is_ready: &Sender<Result<(), LiveError>>,
+        go: &Receiver<Clock>,
+        end: Time,
+        stop: &AtomicBool,
+    ) -> Result<(Ledger, Report), LiveError> {
+        let both = match self.serve(stop).and_then(|server| Ok((server, self.client()?))) {
+            Ok(both) => both,
+            Err(error) => {
+                // Whoever waits for us ends the run by this error.
+                let _ = is_ready.send(Err(error));
+                return Err(LiveError::Cancelled);
+            }
+        };
+        let _ = is_ready.send(Ok(()));
+        // Nobody gives the sign if the run is over before it began.
+        let clock = go.recv().map_err(|_| LiveError::Cancelled)?;
+        let name = self.plan.name.clone();
+        let ran = self.work(both, clock, end, stop);
+        ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))
+    }
+
+    /// The client, waiting for its start.
+    fn client(&self) -> Result<Program, LiveError> {
+        self.start(Role::Client).map_err(|error| {
+            LiveError::Failed(format!("flow {}: its client could not be started: {error}", self.plan.name))
+        })
+    }
+
+    /// The server, listening; none if the flow has none.
+    fn serve(&self, stop: &AtomicBool) -> Result<Option<Program>, LiveError> {
+        let plan = &self.plan;
+        if plan.server.is_empty() {
+            return Ok(None);
+        }
+        let failed = |what: String| LiveError::Failed(format!("flow {}: its server {what}", plan.name));
+        let mut server =
+            self.start(Role::Server).map_err(|error| failed(format!("could not be started: {error}")))?;
+        let began = Instant::now();
+        while !plan.ready.is_zero() && !is_listening(server.process(), plan.port) {
+            let ended = server.wait(LOOK).map_err(|error| failed(format!("is lost: {error}")))?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(LiveError::Cancelled);
+            }
+            let what = match ended {
+                Some(ending) => format!("{} before it listened on port {}", told(ending), plan.port),
+                None if began.elapsed() < plan.ready => continue,
+                None => format!("did not listen on port {} within {} s", plan.port, plan.ready.as_secs_f64()),
+            };
+            drop(server);
+            let complaint = last_lines(&self.output(Role::Server, 1).map_or(Vec::new(), |(text, _)| text));
+            return Err(failed(format!("{what}{complaint}")));
+        }
+        Ok(Some(server))
+    }
+
+    fn path(&self, role: Role, which: usize) -> PathBuf {
+        self.folder.join(format!("{}.{}", role.name(), ["out", "err"][which]))
+    }
+
+    /// What a program wrote, and whether that is all.
+    fn output(&self, role: Role, which: usize) -> io::Result<(Vec<u8>, bool)> {
+        let mut text = Vec::new();
+        let file = File::open(self.path(role, which))?;
+        let is_all = file.metadata()?.len() <= MOST_OUTPUT;
+        file.take(MOST_OUTPUT).read_to_end(&mut text)?;
+        Ok((text, is_all))
+    }
+
+    fn start(&self, role: Role) -> io::Result<Program> {
+        let plan = &self.plan;
+        let folder = self.folder.join("dir");
+        let dir = folder.to_string_lossy();
+        let values = values(plan, &dir);
+        let (words, host) = match role {
+            Role::Server => (&plan.server, &self.hosts[1]),
+            Role::Client => (&plan.client, &self.hosts[0]),
+        };
+        let words: Result<Vec<String>, _> = words.iter().map(|word| words::fill(word, &values)).collect();
+        let words = words.expect("placeholders were checked");
+        let [output, errors] = [0, 1].map(|which| File::create(self.path(role, which)));
+        let waits = role == Role::Client;
+        let (output, errors) = (output?, errors?);
+        spawn::start(&words, Setting { folder: &folder, output, errors, network: host.as_fd(), waits })
+    }
+
+    fn work(
+        &mut self,
+        (server, client): (Option<Program>, Program),
+        clock: Clock,
+        end: Time,
+        stop: &AtomicBool,
+    ) -> io::Result<(Ledger, Report)> {
+        sys::exact_timers();
+        let mut all: Vec<Running> =
+            server.into_iter().map(|program| running(Role::Server, program, Time::ZERO)).collect();
+        let last = self.plan.stop.min(end);
+        let mut waiting = Some(client);
+        while clock.now() < last && !stop.load(Ordering::Relaxed) {
+            if clock.now() >= self.plan.start {
+                if let Some(mut client) = waiting.take() {
+                    client.begin()?;
+                    all.push(running(Role::Client, client, clock.now()));
+                }
+            }
+            let next = if waiting.is_some() { self.plan.start.min(last) } else { last };
+            watch_over(&mut all, clock, clock.until(next).min(NAP))?;
+            self.watch.listen()?;
+        }
+        // The client first: a server that is asked to end may wait for its last one.
+        while let Some(place) = all.iter().rposition(|running| running.over.is_none()) {
+            self.end(&mut all[place], clock)?;
+        }
+        // What was on its way to the other end at a stop may still arrive.
+        while clock.now() < end && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(clock.until(end).min(NAP));
+            self.watch.listen()?;
+        }
+        self.watch.listen()?;
+        self.watch.ask()?;
+        self.report(all)
+    }
+
+    /// Ask a program to end; kill it if it does not.
+    fn end(&self, running: &mut Running, clock: Clock) -> io::Result<()> {
+        running.program.ask_to_end();
+        running.fate = Fate::Stopped;
+        let ending = running.program.wait(self.plan.grace)?;
+        if ending.is_none() {
+            running.fate = Fate::Killed;
+        }
+        running.over = Some((clock.now(), ending.unwrap_or(Ending::Signal(libc::SIGKILL))));
+        Ok(())
+    }
+
+    fn report(&self, all: Vec<Running>) -> io::Result<(Ledger, Report)> {
+        let plan = &self.plan;
+        let mut ledger = Ledger::new(plan.number, Recording::default());
+        ledger.tally = self.watch.tally();
+        let mut notes = Vec::new();
+        if self.watch.has_missed() {
+            notes.push(format!(
+                "flow {}: more connections were over at once than could be counted",
+                plan.name
+            ));
+        }
+        let mut programs = Vec::new();
+        for running in all {
+            let Running { role, program, started, over, fate } = running;
+            // Whatever it has left behind goes before its output is read.
+            drop(program);
+            let (ended, ending) = over.expect("all have been ended");
+            let ((output, all_output), (errors, all_errors)) = (self.output(role, 0)?, self.output(role, 1)?);
+            notes.extend(self.note(role, fate, ending, &errors));
+            if !(all_output && all_errors) {
+                let most = MOST_OUTPUT >> 20;
+                notes.push(format!(
+                    "flow {}: of its {}'s output {most} MiB were kept",
+                    plan.name,
+                    role.name()
+                ));
+            }
+            if role == Role::Client && fate == Fate::Exited {
+                ledger.tally = Tally { finished: ended, ..ledger.tally };
+            }
+            programs.push(Ended { role, started, ended, ending, fate, outputs: [output, errors] });
+        }
+        Ok((ledger, Report { flow: plan.number, name: plan.name.clone(), programs, notes }))
+    }
+
+    /// What is to be said of an end that was not meant.
+    fn note(&self, role: Role, fate: Fate, ending: Ending, errors: &[u8]) -> Option<String> {
+        let grace = self.plan.grace.as_secs_f64();
+        let what = match (fate, role) {
+            (Fate::Exited, _) if ending == Ending::Exit(0) => return None,
+            (Fate::Exited, _) => told(ending),
+            // A server waits for others until it is asked to end.
+            (Fate::Stopped, Role::Server) => return None,
+            (Fate::Stopped, Role::Client) => "was still at work at its stop, and was asked to end".into(),
+            (Fate::Killed, _) => format!("did not end within {grace} s of its stop, and was killed"),
+        };
+        Some(format!("flow {}: its {} {what}{}", self.plan.name, role.name(), last_lines(errors)))
+    }
+}
+
+fn running(role: Role, program: Program, started: Time) -> Running {
+    Running { role, program, started, over: None, fate: Fate::Exited }
+}
+
+/// Note which programs have ended, for so long.
+fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
+    let until = Instant::now() + span;
+    loop {
+        let mut is_alone = true;
+        for running in all.iter_mut().filter(|running| running.over.is_none()) {
+            is_alone = false;
+            let share = until.saturating_duration_since(Instant::now()).min(Wait::from_millis(2));
+            if let Some(ending) = running.program.wait(share)? {
+                running.over = Some((clock.now(), ending));
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(());
+        }
+        if is_alone {
+            std::thread::sleep(left);
+        }
+    }
+}
+
+/// What placeholders stand for.
+pub fn values<'a>(plan: &'a ProgramPlan, dir: &'a str) -> Values<'a> {
+    let [near, far]: [Ipv4Addr; 2] = addresses(plan.number);
+    // One second is the program's own, to begin and to tell what it saw.
+    let span = plan.stop.since(plan.start).as_secs_f64();
+    let whole = (span - 1.0).floor().max(1.0) as u64;
+    vec![
+        ("server_addr", far.to_string().into()),
+        ("client_addr", near.to_string().into()),
+        ("port", plan.port.to_string().into()),
+        ("duration", whole.to_string().into()),
+        ("cc", plan.tcp.turns[0].clone().into()),
+        ("seed", plan.seed.to_string().into()),
+        ("dir", dir.into()),
+        ("here", plan.here.to_string_lossy()),
+    ]
+}
+
+/// Does anybody in this process's network wait on the port?
+fn is_listening(process: u32, port: u16) -> bool {
+    let wanted = format!(":{port:04X}");
+    LISTS.iter().any(|(list, waiting)| {
+        let text = fs::read_to_string(format!("/proc/{process}/net/{list}")).unwrap_or_default();
+        text.lines().skip(1).any(|line| {
+            let fields: Vec<&str> = line.split_whitespace().take(4).collect();
+            matches!(fields[..], [_, local, _, state] if local.ends_with(&wanted) && state == *waiting)
+        })
+    })
+}
+
+fn told(ending: Ending) -> String {
+    match ending {
+        Ending::Exit(status) => format!("ended with status {status}"),
+        Ending::Signal(signal) => format!("was ended by signal {signal}"),
+    }
+}
+
+fn last_lines(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    if last.is_empty() { String::new() } else { format!(": {}", last.join(" | ")) }
+}
+
+/// The programs table of all flows.
+pub fn table(reports: &[Report]) -> Table {
+    let rows: Vec<(u32, &Ended)> =
+        reports.iter().flat_map(|report| report.programs.iter().map(|ended| (report.flow, ended))).collect();
+    let status = |ended: &Ended| match ended.ending {
+        Ending::Exit(status) => f64::from(status),
+        Ending::Signal(_) => f64::NAN,
+    };
+    let signal = |ended: &Ended| match ended.ending {
+        Ending::Exit(_) => 0,
+        Ending::Signal(signal) => signal as u8,
+    };
+    Table {
+        name: "programs",
+        columns: vec![
+            ("flow", Column::U32(rows.iter().map(|(flow, _)| *flow).collect())),
+            ("role", Column::U8(rows.iter().map(|(_, ended)| ended.role as u8).collect())),
+            ("started_s", Column::F64(rows.iter().map(|(_, ended)| ended.started.as_secs_f64()).collect())),
+            ("ended_s", Column::F64(rows.iter().map(|(_, ended)| ended.ended.as_secs_f64()).collect())),
+            ("fate", Column::U8(rows.iter().map(|(_, ended)| ended.fate as u8).collect())),
+            ("status", Column::F64(rows.iter().map(|(_, ended)| status(ended)).collect())),
+            ("signal", Column::U8(rows.iter().map(|(_, ended)| signal(ended)).collect())),
+        ],
+    }
+}
+
+/// What the programs wrote, by names such as `download/client.out`.
+pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for report in reports {
+        for ended in report.programs {
+            for (kind, text) in ["out", "err"].into_iter().zip(ended.outputs) {
+                files.push((format!("{}/{}.{kind}", report.name, ended.role.name()), text));
+            }
+        }
+    }
+    files
+}
+
+/// A wait for servers that can be ended: `visit` is called meanwhile.
+pub fn await_all<E: From<LiveError>>(
+    ready: &Receiver<Result<(), LiveError>>,
+    count: usize,
+    visit: &mut impl FnMut(f64) -> Result<(), E>,
+) -> Result<(), E> {
+    for _ in 0..count {
+        loop {
+            match ready.recv_timeout(Wait::from_millis(50)) {
+                Ok(is_ready) => break is_ready?,
+                Err(RecvTimeoutError::Timeout) => visit(0.0)?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(LiveError::Failed("a server's thread is gone".into()).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}

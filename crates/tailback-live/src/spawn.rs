@@ -1,0 +1,389 @@
+//! Programs in a host, so that nothing of them outlives us.
+//!
+//! Three processes: the keeper dies with the thread that made it, and takes the first process of a PID namespace with
+//! it; the kernel kills whatever lives in a PID namespace whose first process has died. That one starts the program,
+//! waits for it, reaps what it leaves, and ends with it. A program that puts itself into the background is so at its
+//! end too.
+//!
+//! A large process forks slowly, and the emulator would wait meanwhile. So a program that is to start during the run is
+//! started before it, as a shell that waits for its sign and then becomes the program.
+#![allow(
+    unsafe_code,
+    reason = "between fork and exec only plain system calls are allowed, and libc's are raw"
+)]
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::sys::{self, Interest};
+
+/// Waits for a line, then becomes the program that its arguments are.
+const GATE: [&str; 3] = ["-c", "read -r sign && exec \"$@\" </dev/null", "sh"];
+/// What the pipe says: a letter, and four bytes.
+const MESSAGE: usize = 5;
+/// The first process of the namespace, by its number outside.
+const FIRST: u8 = b'F';
+/// The program has ended, with this wait status.
+const ENDED: u8 = b'E';
+
+/// How a program ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// By itself, with this status.
+    Exit(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// A program under way. Dropping it kills it and all it has started.
+#[derive(Debug)]
+pub struct Program {
+    keeper: Child,
+    /// The namespace's first process, and the group the program is in.
+    first: u32,
+    news: File,
+    gate: Option<ChildStdin>,
+    ending: Option<Ending>,
+}
+
+/// What a program is given.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// Its folder.
+    pub folder: &'a Path,
+    /// Its standard output,
+    pub output: File,
+    /// and its standard error.
+    pub errors: File,
+    /// Its network.
+    pub network: BorrowedFd<'a>,
+    /// It waits for [`Program::begin`].
+    pub waits: bool,
+}
+
+/// Start `words`.
+pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
+    let Setting { folder, output, errors, network, waits } = setting;
+    let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let (news, tell) = pipe()?;
+    let (network, parent, told) = (network.as_raw_fd(), std::process::id(), tell.as_raw_fd());
+    let mut command = Command::new(if waits { "/bin/sh" } else { program });
+    if waits {
+        command.args(GATE).arg(program).stdin(Stdio::piped());
+    } else {
+        command.stdin(Stdio::null());
+    }
+    command.args(arguments).current_dir(folder).stdout(output).stderr(errors);
+    // SAFETY: `enter` makes async-signal-safe calls only and allocates nothing.
+    unsafe {
+        command.pre_exec(move || enter(network, parent, told));
+    }
+    let mut keeper = command.spawn()?;
+    drop(tell);
+    let gate = keeper.stdin.take();
+    let mut program = Program { keeper, first: 0, news: File::from(news), gate, ending: None };
+    while program.first == 0 && !matches!(program.ending, Some(Ending::Signal(_))) {
+        program.hear()?;
+    }
+    if program.first == 0 {
+        return Err(io::Error::other("it was killed before it began"));
+    }
+    Ok(program)
+}
+
+impl Program {
+    /// Let a program that waits begin.
+    pub fn begin(&mut self) -> io::Result<()> {
+        match self.gate.take() {
+            Some(mut gate) => gate.write_all(b"\n"),
+            None => Ok(()),
+        }
+    }
+
+    /// A process whose network is the program's, by its number.
+    pub fn process(&self) -> u32 {
+        self.first
+    }
+
+    /// How it has ended; `None` if it has not within this time.
+    pub fn wait(&mut self, timeout: Duration) -> io::Result<Option<Ending>> {
+        let until = Instant::now() + timeout;
+        while self.ending.is_none() {
+            let left = until.saturating_duration_since(Instant::now());
+            let fds = [(self.news.as_raw_fd(), Interest { read: true, write: false })];
+            if sys::wait(&fds, Some(left))? {
+                self.hear()?;
+            } else if left.is_zero() {
+                break;
+            }
+        }
+        Ok(self.ending)
+    }
+
+    /// Ask it, and what it has started in its group, to end.
+    pub fn ask_to_end(&self) {
+        if self.ending.is_none() {
+            sys::signal_group(self.first, libc::SIGTERM);
+        }
+    }
+
+    fn hear(&mut self) -> io::Result<()> {
+        let mut message = [0; MESSAGE];
+        match self.news.read_exact(&mut message) {
+            Ok(()) => {}
+            // All three are gone, and nobody was left to say how it ended.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.ending.get_or_insert(Ending::Signal(libc::SIGKILL));
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        let number = i32::from_ne_bytes(message[1..].try_into().expect("four bytes"));
+        match message[0] {
+            FIRST => self.first = number as u32,
+            _ if libc::WIFEXITED(number) => self.ending = Some(Ending::Exit(libc::WEXITSTATUS(number))),
+            _ => self.ending = Some(Ending::Signal(libc::WTERMSIG(number))),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // With the first process, the kernel kills all others; the keeper waits until that is done.
+        if !matches!(self.wait(Duration::ZERO), Ok(Some(_))) {
+            sys::kill(self.first);
+        }
+        let _ = self.keeper.wait();
+    }
+}
+
+fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut fds = [0; 2];
+    // SAFETY: the array is ours and has room for two; the descriptors are owned at once.
+    unsafe {
+        check(libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC))?;
+        Ok((OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])))
+    }
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// fork(2) without what the library hangs on it.
+fn fork() -> io::Result<libc::pid_t> {
+    // SAFETY: no new stack is asked for, so this is fork; the child makes async-signal-safe calls only.
+    let process = unsafe { libc::syscall(libc::SYS_clone, libc::c_long::from(libc::SIGCHLD), 0, 0, 0, 0) };
+    check(process as libc::c_int)
+}
+
+/// What happens between fork and exec. Only the program returns from it.
+fn enter(network: RawFd, parent: u32, told: RawFd) -> io::Result<()> {
+    // SAFETY: no pointers; each is a plain system call.
+    unsafe {
+        check(libc::setns(network, libc::CLONE_NEWNET))?;
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+        // The parent may have died before the line above.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ECHILD));
+        }
+        check(libc::unshare(libc::CLONE_NEWPID))?;
+    }
+    let first = fork()?;
+    if first > 0 {
+        keep(first, told);
+    }
+    // SAFETY: as above.
+    unsafe {
+        check(libc::setpgid(0, 0))?;
+        check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+    }
+    // Whoever is to hear of the program has died, then, and the keeper with it.
+    if is_unheard(told) {
+        leave();
+    }
+    let program = fork()?;
+    if program > 0 {
+        reap(program, told);
+    }
+    Ok(())
+}
+
+fn is_unheard(told: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd: told, events: 0, revents: 0 };
+    // SAFETY: `poll` outlives the call.
+    unsafe { libc::poll(&mut poll, 1, 0) > 0 && poll.revents & libc::POLLERR != 0 }
+}
+
+/// The keeper: says who is first, and stays until that one ends.
+fn keep(first: libc::pid_t, told: RawFd) -> ! {
+    close_all_but(told);
+    tell(told, FIRST, first);
+    let mut status = 0;
+    // SAFETY: `status` outlives the calls.
+    while unsafe { libc::waitpid(first, &mut status, 0) } < 0 && interrupted() {}
+    leave()
+}
+
+/// The first process: waits for the program, reaping whatever else ends before it.
+fn reap(program: libc::pid_t, told: RawFd) -> ! {
+    close_all_but(told);
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` outlives the call.
+        let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
+        if ended == program {
+            tell(told, ENDED, status);
+            leave();
+        }
+        if ended < 0 && !interrupted() {
+            leave();
+        }
+    }
+}
+
+fn interrupted() -> bool {
+    io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+}
+
+/// The caller's pipes must not stay open here, or it would wait for their ends.
+fn close_all_but(kept: RawFd) {
+    let kept = libc::c_long::from(kept);
+    // SAFETY: no pointers; nothing here uses a descriptor but `kept`.
+    unsafe {
+        if kept > 0 {
+            libc::syscall(libc::SYS_close_range, 0, kept - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, kept + 1, libc::c_long::from(u32::MAX), 0);
+    }
+}
+
+fn tell(told: RawFd, what: u8, number: i32) {
+    let bytes = number.to_ne_bytes();
+    let message = [what, bytes[0], bytes[1], bytes[2], bytes[3]];
+    // SAFETY: the message is ours and as long as we say.
+    unsafe {
+        libc::write(told, message.as_ptr().cast(), MESSAGE);
+    }
+}
+
+fn leave() -> ! {
+    // SAFETY: no pointers; nothing of the caller's is to be run on the way out.
+    unsafe { libc::_exit(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    fn run(line: &str) -> Option<(Program, std::path::PathBuf)> {
+        start_with(line, false)
+    }
+
+    fn start_with(line: &str, waits: bool) -> Option<(Program, std::path::PathBuf)> {
+        if !sys::is_root() {
+            eprintln!("skipped: not root");
+            return None;
+        }
+        let own = File::open("/proc/self/ns/net").expect("a network");
+        let folder = std::env::temp_dir();
+        static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = folder.join(format!("tailback-spawn-{}-{number}", std::process::id()));
+        let output = File::create(&path).expect("a file");
+        let errors = output.try_clone().expect("the same");
+        let words = ["sh", "-c", line].map(String::from);
+        let setting = Setting { folder: &folder, output, errors, network: own.as_fd(), waits };
+        Some((start(&words, setting).expect("started"), path))
+    }
+
+    fn processes_with(mark: &str) -> usize {
+        let all = std::fs::read_dir("/proc").expect("proc");
+        let is_marked = |path: std::path::PathBuf| {
+            std::fs::read_to_string(path.join("cmdline")).is_ok_and(|line| line.contains(mark))
+        };
+        all.flatten().filter(|entry| is_marked(entry.path())).count()
+    }
+
+    #[test]
+    fn says_how_a_program_ended() {
+        for (line, ending) in
+            [("exit 0", Ending::Exit(0)), ("exit 7", Ending::Exit(7)), ("kill -9 $$", Ending::Signal(9))]
+        {
+            let Some((mut program, path)) = run(line) else { return };
+            assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(ending), "{line}");
+            std::fs::remove_file(path).expect("its output");
+        }
+    }
+
+    #[test]
+    fn asks_before_it_kills() {
+        let Some((mut program, path)) = run("trap 'echo told; exit 3' TERM; echo up; sleep 100 & wait")
+        else {
+            return;
+        };
+        let began = Instant::now();
+        while std::fs::read_to_string(&path).is_ok_and(|text| !text.contains("up")) {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(program.wait(Duration::from_millis(10)).expect("heard"), None);
+        program.ask_to_end();
+        assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(Ending::Exit(3)));
+        assert!(std::fs::read_to_string(&path).expect("its output").contains("told"));
+        std::fs::remove_file(path).expect("its output");
+    }
+
+    #[test]
+    fn one_that_waits_does_nothing_before_its_sign() {
+        let Some((mut program, path)) = start_with("echo begun; exit 4", true) else { return };
+        assert_eq!(program.wait(Duration::from_millis(100)).expect("heard"), None);
+        assert_eq!(std::fs::read_to_string(&path).expect("its output"), "");
+        program.begin().expect("told");
+        assert_eq!(program.wait(Duration::from_secs(10)).expect("heard"), Some(Ending::Exit(4)));
+        assert_eq!(std::fs::read_to_string(&path).expect("its output"), "begun\n");
+        std::fs::remove_file(path).expect("its output");
+    }
+
+    #[test]
+    fn what_goes_into_the_background_goes_too() {
+        let mark = format!("1234.{}", std::process::id());
+        let line = format!("trap '' TERM; setsid sleep {mark} & setsid sh -c 'sleep {mark}; true' & wait");
+        let Some((program, path)) = run(&line) else { return };
+        let began = Instant::now();
+        while processes_with(&mark) < 3 {
+            assert!(began.elapsed() < Duration::from_secs(10));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        program.ask_to_end();
+        drop(program);
+        assert_eq!(processes_with(&mark), 0);
+        std::fs::remove_file(path).expect("its output");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        if !sys::is_root() {
+            return;
+        }
+        let own = File::open("/proc/self/ns/net").expect("a network");
+        let null = || File::options().write(true).open("/dev/null").expect("it");
+        let words = ["/nonesuch".to_owned()];
+        let setting = Setting {
+            folder: Path::new("/"),
+            output: null(),
+            errors: null(),
+            network: own.as_fd(),
+            waits: false,
+        };
+        let error = start(&words, setting).expect_err("not started");
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}
