@@ -204,8 +204,10 @@ def version() -> str:
 def registry() -> str:
     """Everything the engine knows by name, as JSON: algorithms, queues, stacks, apps."""
 
-def check(json: str, algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None) -> None:
-    """Raise `ScenarioError` unless the scenario can be run."""
+def check(
+    json: str, algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None, live: bool = False
+) -> None:
+    """Raise `ScenarioError` unless the scenario can be run; `live` allows what only a kernel can run."""
 
 def run(
     json: str,
@@ -225,13 +227,16 @@ def run(
 class LiveError(RuntimeError):
     """A live run that failed while it was under way; everything it made is gone."""
 
-def live_check(json: str) -> None:
-    """Raise `ScenarioError` unless the scenario can be run live on this machine."""
+def live_check(json: str, here: str = ".") -> None:
+    """Raise `ScenarioError` unless this machine can run the scenario live; its programs find other files `here`."""
 
 def live_run(
-    json: str, cancel: Cancel | None = None, progress: Callable[[float], object] | None = None
-) -> dict[str, dict[str, npt.NDArray[Any]]]:
-    """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`."""
+    json: str, cancel: Cancel | None = None, progress: Callable[[float], object] | None = None, here: str = "."
+) -> dict[str, dict[str, Any]]:
+    """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`.
+
+    What programs wrote is under `_files`, bytes by name.
+    """
 
 def live_doctor(seconds: float) -> str:
     """What this machine can run live, as JSON; a timer's lateness is measured for so many seconds."""

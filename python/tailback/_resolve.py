@@ -397,8 +397,13 @@ class _Resolver:
             for key, value in (("bytes", flow.bytes), ("interval", flow.interval), ("packet_size", flow.packet_size)):
                 if value is not None:
                     self._param(app, key, str(value), f"{place}.{key}", params)
+            for key in ("client", "server", "parse"):
+                if (text := getattr(flow, key)) is not None:
+                    self._param(app, key, text, f"{place}.{key}", params)
             for key, item in flow.params.items():
                 self._param(app, key, item, f"{place}.params.{key}", params)
+            if params.get("pattern"):
+                self._pattern(str(params["pattern"]), f"{place}.params.pattern")
         return {
             "name": self.names[index],
             "from": f"{self.names[index]}.sender" if flow.access_delay else from_,
@@ -414,6 +419,16 @@ class _Resolver:
             "app": {"kind": flow.app, "params": params},
             "tcp": self._tcp(flow, place),
         }
+
+    def _pattern(self, pattern: str, place: str) -> None:
+        try:
+            found = re.compile(pattern).groupindex
+        except re.error as error:
+            self.problem(place, f"this is no regular expression: {error}", "Mend it", value=pattern)
+            return
+        if not found:
+            fix = r"Name a group after each figure, as in (?P<rate_mbps>[\d.]+) Mbits"
+            self.problem(place, "it names no figure", fix, value=pattern)
 
     def _tcp(self, flow: Flow, place: str) -> dict[str, Any] | None:
         if _sends_datagrams(flow.app):
@@ -505,7 +520,7 @@ class _Resolver:
             self.problem(place, f"{card.name} has no parameter {key}", fix, value=value)
             return
         try:
-            out[name] = value if spec.choices else _plain_number(value, spec.unit)
+            out[name] = value if spec.choices or spec.is_text else _plain_number(value, spec.unit)
         except UnitError as error:
             self.problem(place, error.problem, error.fix, value=value)
 
@@ -682,7 +697,9 @@ def _look_up(scenario: Scenario, place: str) -> Any:
     return None if isinstance(here, Mapping | list) else here
 
 
-def resolve(scenario: Scenario, *, check: bool, own: Mapping[str, Factory] | None) -> dict[str, Any]:
+def resolve(
+    scenario: Scenario, *, check: bool, own: Mapping[str, Factory] | None, live: bool = False
+) -> dict[str, Any]:
     """See `Scenario.resolve`. Without `own` (None, not empty) only built-in algorithms will do."""
     resolver = _Resolver(scenario.expanded, own)
     out = resolver.run()
@@ -690,10 +707,17 @@ def resolve(scenario: Scenario, *, check: bool, own: Mapping[str, Factory] | Non
         from tailback import _core
 
         try:
-            _core.check(json.dumps(out), resolver.factories)
+            _core.check(json.dumps(out), resolver.factories, live)
         except _core.ScenarioError as error:
             raise ScenarioError([resolver.translate(*map(str, error.args))]) from None
     return out
+
+
+def complaint(scenario: Scenario, path: str, value: str, problem: str, fix: str) -> Problem:
+    """What an engine says of a place in its own form, said of the scenario's."""
+    resolver = _Resolver(scenario.expanded, {})
+    resolver.run()
+    return resolver.translate(path, value, problem, fix)
 
 
 def _named(key: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:

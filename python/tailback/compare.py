@@ -137,6 +137,20 @@ def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
     return _PING if kind == "ping" else [*_UDP, *(_CALL if kind.startswith("voip") else [])]
 
 
+def _own_names(a: Result, b: Result, flow: str) -> list[str]:
+    """What the flow's programs measured in either result."""
+    rows = [*a.program_metrics(), *b.program_metrics()]
+    return list(dict.fromkeys(row["measured"] for row in rows if row["flow"] == flow))
+
+
+def _own(name: str) -> Measure:
+    def measure(result: Result, flow: str) -> float:
+        found = [row["value"] for row in result.program_metrics() if (row["flow"], row["measured"]) == (flow, name)]
+        return float(found[0]) if found else math.nan
+
+    return measure
+
+
 def _measured(measure: Measure, result: Result, of: str) -> float:
     try:
         return float(measure(result, of))
@@ -158,6 +172,7 @@ def compare(a: Result, b: Result) -> list[Difference]:
     rows = []
     for flow in (name for name in a.flow_names if name in b.flow_names):
         rows += [(name, flow, unit, measure) for name, unit, measure in _measures(a.flow_spec(flow))]
+        rows += [(f"{name} by its program", flow, "", _own(name)) for name in _own_names(a, b, flow)]
     shared = (spec for spec in a.resolved["links"] if spec["name"] in b.link_names)
     for link in (spec["name"] for spec in shared if spec.get("rate_bps") is not None):
         rows += [(name, link, unit, measure) for name, unit, measure in _LINK]

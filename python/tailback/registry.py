@@ -41,6 +41,8 @@ class Param:
     doc: str
     #: How another parameter decides the default, if one does.
     depends: str | None = None
+    #: It takes any text, a command line for example.
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,7 @@ def _card(row: dict[str, Any]) -> Card:
             choices=tuple(p.get("choices") or ()),
             doc=p.get("doc") or "",
             depends=p.get("depends"),
+            is_text=bool(p.get("is_text")),
         )
         for p in row.get("params", ())
     )

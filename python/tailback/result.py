@@ -52,6 +52,8 @@ __all__ = [
 
 #: Version of the folder's layout.
 FORMAT = 1
+#: The folder in it for what programs wrote.
+_PROGRAMS = "programs"
 
 #: What happened to a packet in a queue, by code.
 EVENTS = ("enqueue", "dequeue", "drop", "mark")
@@ -69,6 +71,11 @@ EXCHANGES = ("web", "probe", "transfer", "request")
 #: What became of it, by code.
 ANSWERS = ("answered", "abandoned", "waiting")
 
+#: Which program of a flow a row of `programs` is, by code,
+ROLES = ("server", "client")
+#: and how it ended: by itself, when asked at its stop, or by force because it did not when asked.
+ENDS = ("exited", "stopped", "killed")
+
 _NONE = 255
 _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("queue", "event"): EVENTS,
@@ -79,6 +86,8 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("packets", "fate"): FATES,
     ("requests", "kind"): EXCHANGES,
     ("requests", "fate"): ANSWERS,
+    ("programs", "role"): ROLES,
+    ("programs", "fate"): ENDS,
 }
 
 #: The instruments that fill a table; a table not listed here is always there.
@@ -113,6 +122,7 @@ class Result:
         toml: str,
         tables: Mapping[str, Columns],
         meta: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
     ) -> None:
         #: The scenario in the engine's form: exact units, nothing left open.
         self.resolved = dict(resolved)
@@ -125,6 +135,7 @@ class Result:
             if name != "_names" and (_length(columns) or self._recorded(name)):
                 self._tables[name] = {key: _read_only(column) for key, column in columns.items()}
         self._folder: Path | None = None
+        self._files = dict(files or {})
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
         #: Version, engine, seed and the like: by what and how this was made.
         self.meta: dict[str, Any] = dict(meta or _meta(self.resolved))
@@ -300,6 +311,8 @@ class Result:
             return self.link_names
         if (table, column) == ("internals", "name"):
             return self.internals_names
+        if (table, column) == ("program_metrics", "name"):
+            return list(self.meta.get("program_metrics", []))
         words = _WORDS.get((table, column))
         return None if words is None else list(words)
 
@@ -388,6 +401,50 @@ class Result:
 
         return felt(self)
 
+    def _summaries(self) -> list[list[dict[str, Any]]]:
+        programs = [self.program_summary(), self.program_metrics()]
+        return [self.flow_summary(), self.felt_summary(), *programs, self.link_summary()]
+
+    def program_summary(self) -> list[dict[str, Any]]:
+        """One row a program that ran (`exec`): how it ended, and when. `status` is None if a signal ended it."""
+        if "programs" not in self:
+            return []
+        rows = self.numpy("programs")
+        return [
+            {
+                "flow": self.flow_names[int(rows["flow"][row])],
+                "program": ROLES[int(rows["role"][row])],
+                "end": ENDS[int(rows["fate"][row])],
+                "status": None if math.isnan(rows["status"][row]) else int(rows["status"][row]),
+                "started_s": float(rows["started_s"][row]),
+                "ended_s": float(rows["ended_s"][row]),
+            }
+            for row in range(self.rows("programs"))
+        ]
+
+    def program_metrics(self) -> list[dict[str, Any]]:
+        """What programs measured themselves, one row a figure; its unit ends its name."""
+        if "program_metrics" not in self:
+            return []
+        rows, names = self.numpy("program_metrics"), self.meta.get("program_metrics", [])
+        return [
+            {
+                "flow": self.flow_names[int(rows["flow"][row])],
+                "measured": str(names[int(rows["name"][row])]),
+                "value": float(rows["value"][row]),
+            }
+            for row in range(self.rows("program_metrics"))
+        ]
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What the programs of a live run wrote, by names such as "download/client.out"."""
+        if not self._files and self._folder is not None:
+            below = self._folder / _PROGRAMS
+            paths = sorted(path for path in below.rglob("*") if path.is_file()) if below.is_dir() else []
+            self._files = {path.relative_to(below).as_posix(): path.read_bytes() for path in paths}
+        return dict(self._files)
+
     @property
     def title(self) -> str:
         """Name, simulated time and seed in one line."""
@@ -402,12 +459,12 @@ class Result:
         from rich.text import Text
 
         parts: list[RenderableType] = [Text(self.title, style="bold")]
-        for rows in (self.flow_summary(), self.felt_summary(), self.link_summary()):
+        for rows in self._summaries():
             if not rows:
                 continue
             shown = Table(box=None, pad_edge=False)
             for head in rows[0]:
-                words = head in ("flow", "link", "app", "cc", "stack", "feels")
+                words = head in ("flow", "link", "app", "cc", "stack", "feels", "program", "end", "measured")
                 shown.add_column(head.replace("_", " "), justify="left" if words else "right")
             for row in rows:
                 shown.add_row(*(_cell(value) for value in row.values()))
@@ -417,7 +474,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         out = [f"<p><strong>{html.escape(self.title)}</strong></p>"]
-        for rows in (self.flow_summary(), self.felt_summary(), self.link_summary()):
+        for rows in self._summaries():
             if not rows:
                 continue
             head = "".join(f"<th>{html.escape(key.replace('_', ' '))}</th>" for key in rows[0])
@@ -462,6 +519,13 @@ class Result:
             with (folder / f"{name}.parquet").open("wb") as file:
                 _write_table(self.arrow(name), file)
                 _sync(file)
+        for name, data in self.files.items():
+            place = folder / _PROGRAMS / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("wb") as kept:
+                kept.write(data)
+                _sync(kept)
+            _sync_folder(place.parent)
         meta = self.meta | {"tables": self._rows}
         for file_name, text in (
             ("scenario.toml", self.toml),

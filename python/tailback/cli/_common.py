@@ -103,6 +103,8 @@ def described(result: Any) -> dict[str, Any]:
         "meta": meta,
         "flows": result.flow_summary(),
         "felt": result.felt_summary(),
+        "programs": result.program_summary(),
+        "program_metrics": result.program_metrics(),
         "links": result.link_summary(),
         "tables": {name: result.rows(name) for name in result.tables},
     }

@@ -270,11 +270,13 @@ def check(
     """
     from tailback.algorithms import factories
 
-    resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)))
+    resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)), live=True)
     if as_json:
         emit({"resolved": resolved})
-    else:
-        say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
+        return
+    say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
+    if any(flow["app"]["kind"] == "exec" for flow in resolved["flows"]):
+        say("its programs run only live: tailback run FILE --engine live")
 
 
 @app.command()

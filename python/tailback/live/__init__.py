@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from tailback import _core
+from tailback import _core, _resolve
 from tailback._core import Cancel
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
+from tailback.live import programs
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
@@ -34,27 +36,31 @@ def _demand_linux() -> None:
         raise ScenarioError([Problem("engine", "live", "live runs need Linux", fix)])
 
 
-def _resolved(what: Runnable) -> tuple[dict[str, Any], str]:
+def _scenario(what: Runnable) -> Scenario:
     if isinstance(what, Mapping):
-        scenario = Scenario.from_resolved(what)
-    else:
-        scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
-    return scenario.resolve(), scenario.to_toml()
+        return Scenario.from_resolved(what)
+    return what if isinstance(what, Scenario) else Scenario.from_toml(what)
 
 
-def _refused(error: Exception) -> ScenarioError:
-    field, value, problem, fix = error.args
-    return ScenarioError([Problem(field, value, problem, fix)])
+def _here(scenario: Scenario) -> str:
+    """The folder of the scenario's file, where programs find what belongs to it."""
+    return str(Path(scenario._file).absolute().parent) if scenario._file else str(Path.cwd())
+
+
+def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
+    refusal = ScenarioError([_resolve.complaint(scenario, *map(str, error.args))])
+    return refusal.located(scenario._file, scenario._lines)
 
 
 def check(scenario: Runnable) -> None:
     """Raise `ScenarioError` unless this machine can run `scenario` live; nothing is made."""
     _demand_linux()
-    resolved, _ = _resolved(scenario)
+    what = _scenario(scenario)
+    resolved = what.resolve(live=True)
     try:
-        _core.live_check(json.dumps(resolved))
+        _core.live_check(json.dumps(resolved), _here(what))
     except _core.ScenarioError as error:
-        raise _refused(error) from None
+        raise _refused(what, error) from None
 
 
 def run(
@@ -63,31 +69,43 @@ def run(
     """Run `scenario` live, for as long as it says, and return what was measured.
 
     Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
-    emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Raises
-    `ScenarioError` before anything is made if the kernel or the machine cannot do it, `LiveError` if it fails later.
+    emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Of programs (`exec`)
+    the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
+    (`result.files`). Raises `ScenarioError` before anything is made if the kernel or the machine cannot do it,
+    `LiveError` if it fails later.
     """
     _demand_linux()
-    resolved, toml = _resolved(scenario)
+    what = _scenario(scenario)
+    resolved = what.resolve(live=True)
     name = str(resolved.get("name") or "scenario")
     if callable(progress):
-        tables = _run(name, resolved, cancel, progress)
+        tables = _run(name, what, resolved, cancel, progress)
     else:
         with Bar(f"{name} (live)", shown=progress) as bar:
-            tables = _run(name, resolved, cancel, bar.update if progress else None)
-    result = Result(resolved=resolved, toml=toml, tables=tables)
+            tables = _run(name, what, resolved, cancel, bar.update if progress else None)
+    notes = [str(note) for note in tables["_names"].get("warnings", [])]
+    files: dict[str, bytes] = tables.pop("_files")
+    measured, complaints = programs.measured(resolved, files)
+    result = Result(resolved=resolved, toml=what.to_toml(), tables=tables | measured.table, files=files)
     result.meta["engine"] = f"live {_core.version()}"
     result.meta["fit"] = bool(tables["emulator"]["fit"][0])
-    result.meta["notes"] = [str(note) for note in tables["_names"].get("warnings", [])]
+    result.meta["notes"] = notes + complaints
+    if measured.names:
+        result.meta["program_metrics"] = measured.names
     return result
 
 
 def _run(
-    name: str, resolved: dict[str, Any], cancel: Cancel | None, progress: Callable[[float], object] | None
+    name: str,
+    scenario: Scenario,
+    resolved: dict[str, Any],
+    cancel: Cancel | None,
+    progress: Callable[[float], object] | None,
 ) -> dict[str, Any]:
     try:
-        return _core.live_run(json.dumps(resolved), cancel, progress)
+        return _core.live_run(json.dumps(resolved), cancel, progress, _here(scenario))
     except _core.ScenarioError as error:
-        raise _refused(error) from None
+        raise _refused(scenario, error) from None
     except _core.Cancelled:
         raise Cancelled(f"{name} was cancelled") from None
     except _core.EngineError as error:

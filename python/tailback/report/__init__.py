@@ -128,13 +128,14 @@ def single(result: Any) -> str:
     toml = getattr(result, "toml", "")
     sources = [("Scenario (TOML)", toml)] if toml else []
     sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
-    tables = [_flow_table(rows), *_felt_table(rows), _link_table(rows)]
+    tables = [_flow_table(rows), *_felt_table(rows), *_program_tables(result), _link_table(rows)]
     return _page(
         title=rows.name or "One run",
         subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if _rated(rows) else "",
         tiles=_tiles(rows),
         plots=shown,
         tables=tables,
+        notes=meta.get("notes", []),
         provenance=provenance,
         sources=sources,
         contents=[("figures", "Figures"), ("flows", "Flows"), ("links", "Links"), ("again", "Run it again")],
@@ -313,6 +314,37 @@ def _felt_table(rows: Rows) -> list[dict[str, Any]]:
             "names": 2,
         }
     ]
+
+
+def _program_tables(result: Any) -> list[dict[str, Any]]:
+    """How the programs of a live run ended, and what they measured; nothing if there were none."""
+    ends = [
+        [row["flow"], row["program"], row["end"], "–" if row["status"] is None else str(row["status"]),
+         f"{row['started_s']:.3f}", f"{row['ended_s']:.3f}"]
+        for row in getattr(result, "program_summary", list)()
+    ]  # fmt: skip
+    figures = [
+        [row["flow"], row["measured"], f"{row['value']:,.6g}"] for row in getattr(result, "program_metrics", list)()
+    ]
+    tables = [
+        {
+            "name": "programs",
+            "title": "Programs",
+            "caption": "Exited: by itself; stopped: when asked at its stop; killed: because it did not end then.",
+            "columns": ["flow", "program", "end", "status", "started (s)", "ended (s)"],
+            "rows": ends,
+            "names": 3,
+        },
+        {
+            "name": "program-metrics",
+            "title": "What the programs measured",
+            "caption": "Read from their own output; the unit ends the name.",
+            "columns": ["flow", "measured", "value"],
+            "rows": figures,
+            "names": 2,
+        },
+    ]
+    return [table for table in tables if table["rows"]]
 
 
 def _link_table(rows: Rows) -> dict[str, Any]:

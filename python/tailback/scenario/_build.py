@@ -55,6 +55,9 @@ def flow(
     bytes: _Bytes | None = None,
     interval: _Span | None = None,
     packet_size: _Bytes | None = None,
+    client: str | None = None,
+    server: str | None = None,
+    parse: str | None = None,
     params: Mapping[str, ParamValue] | None = None,
 ) -> Flow:
     """A flow of application `app`; the keywords are the fields of `Flow`. Raises `ScenarioError`.

@@ -19,6 +19,7 @@ from tailback.scenario._fields import (
     NameText,
     Params,
     SpanAboveZero,
+    Text,
 )
 from tailback.scenario._path import (
     Named,
@@ -87,6 +88,12 @@ class Flow(Part):
     interval: SpanAboveZero | None = None
     #: IP size of its packets.
     packet_size: BytesAboveZero | None = None
+    #: Of `exec`: the command line run at `from`,
+    client: Text | None = None
+    #: the one run at `to` before it,
+    server: Text | None = None
+    #: and what the client's output is read as: "iperf3", "curl" or "regex".
+    parse: Text | None = None
     #: Any other parameter of the application.
     params: Params = Field(default_factory=dict)
 

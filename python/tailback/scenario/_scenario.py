@@ -246,18 +246,24 @@ class Scenario(Part):
     # -- towards the engine
 
     def resolve(
-        self, *, check: bool = True, algorithms: Mapping[str, Callable[[dict[str, Any], int], Any]] | None = None
+        self,
+        *,
+        check: bool = True,
+        algorithms: Mapping[str, Callable[[dict[str, Any], int], Any]] | None = None,
+        live: bool = False,
     ) -> dict[str, Any]:
         """The engine's form: exact units, routes and buffers in bytes; `ScenarioError` if it cannot be run.
 
         `check=False` leaves out the engine's own check (of parameter ranges, for instance). `algorithms` are
-        factories of algorithms of your own (`tailback.algorithms.factories`); default: those registered.
+        factories of algorithms of your own (`tailback.algorithms.factories`); default: those registered. `live`
+        allows real programs, which the simulator cannot run.
         """
         from tailback import _resolve
         from tailback.algorithms import factories
 
         try:
-            return _resolve.resolve(self, check=check, own=factories() if algorithms is None else algorithms)
+            own = factories() if algorithms is None else algorithms
+            return _resolve.resolve(self, check=check, own=own, live=live)
         except ScenarioError as error:
             raise error.located(self._file, self._lines) from None
 

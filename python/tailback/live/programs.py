@@ -1,0 +1,174 @@
+"""What programs of a live run measured themselves, read from their output by named parsers."""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+__all__ = ["PARSERS", "Measured", "OutputError", "curl", "iperf3", "measured", "regex"]
+
+
+class OutputError(ValueError):
+    """An output that is not what its parser reads; the text says why."""
+
+
+def iperf3(text: str) -> dict[str, float]:
+    """The client's report in JSON (`iperf3 -J`): rates in Mbit/s, times in ms. Raises `OutputError`.
+
+    >>> iperf3('{"end": {"sum_sent": {"bits_per_second": 2e6, "retransmits": 3}, "streams": []}}')
+    {'sent_mbps': 2.0, 'retransmits': 3.0}
+    """
+    try:
+        report = json.loads(text)
+        if report.get("error"):
+            raise OutputError(f"iperf3 says: {report['error']}")
+        end = report["end"]
+        # Over TCP each end has a sum of its own, over UDP there is one.
+        sums = {"sent": end.get("sum_sent"), "received": end.get("sum_received")}
+        if not any(sums.values()):
+            sums = {"received": end["sum"]}
+        out: dict[str, float] = {}
+        for name, row in sums.items():
+            if row:
+                out[f"{name}_mbps"] = float(row["bits_per_second"]) / 1e6
+        datagrams = end.get("sum") or {}
+        for key, name in (("jitter_ms", "jitter_ms"), ("lost_percent", "lost_percent")):
+            if key in datagrams:
+                out[name] = float(datagrams[key])
+        if "retransmits" in (sums.get("sent") or {}):
+            out["retransmits"] = float(end["sum_sent"]["retransmits"])
+        senders = [row["sender"] for row in end.get("streams", []) if "sender" in row]
+        for key in ("mean_rtt", "min_rtt", "max_rtt"):
+            found = [float(row[key]) / 1e3 for row in senders if key in row]
+            if found:
+                out[f"rtt_{key.removesuffix('_rtt')}_ms"] = statistics.fmean(found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, OutputError):
+            raise
+        raise OutputError(f"it is no report of iperf3 -J ({_brief(error)})") from None
+    return out
+
+
+def curl(text: str) -> dict[str, float]:
+    r"""What `curl -w '%{json}\n'` says of each transfer, a line each; other lines are passed over.
+
+    Times in seconds and rates in Mbit/s are medians over the transfers. Raises `OutputError`.
+
+    >>> curl('{"time_total": 0.5, "size_download": 1000, "speed_download": 2000, "http_code": 200}')["time_total_s"]
+    0.5
+    """
+    found: list[dict[str, Any]] = []
+    # Without a newline in the format the objects follow one another on a line.
+    reader, rest = json.JSONDecoder(), text
+    while (start := rest.find("{")) >= 0:
+        try:
+            row, end = reader.raw_decode(rest, start)
+        except ValueError:
+            rest = rest[start + 1 :]
+            continue
+        if isinstance(row, dict) and "time_total" in row:
+            found.append(row)
+        rest = rest[end:]
+    if not found:
+        raise OutputError(r"there is no transfer in it; give curl -w '%{json}\n' and -o for the content")
+    try:
+        out = {"transfers": float(len(found))}
+        out["failed"] = float(sum(_has_failed(row) for row in found))
+        for key in ("time_connect", "time_starttransfer", "time_total"):
+            # A transfer over the last one's connection had none to make.
+            made = [row for row in found if key != "time_connect" or row.get("num_connects", 1)]
+            values = [float(row[key]) for row in made if key in row]
+            if values:
+                out[f"{key}_s"] = statistics.median(values)
+        out["time_total_max_s"] = max(float(row["time_total"]) for row in found)
+        out["downloaded_bytes"] = sum(float(row.get("size_download", 0)) for row in found)
+        speeds = [float(row["speed_download"]) * 8e-6 for row in found if "speed_download" in row]
+        if speeds:
+            out["speed_mbps"] = statistics.median(speeds)
+    except (ValueError, TypeError) as error:
+        raise OutputError(f"a figure of curl's is none ({_brief(error)})") from None
+    return out
+
+
+def _has_failed(row: Mapping[str, Any]) -> bool:
+    return bool(int(row.get("exitcode", 0))) or not 0 < int(row.get("http_code", 200)) < 400
+
+
+def regex(pattern: str, text: str) -> dict[str, float]:
+    """The named groups of `pattern` wherever it matches a line; the last match counts. Raises `OutputError`.
+
+    >>> regex(r"(?P<rate_mbps>[0-9.]+) Mbit", "1.5 Mbit/s then 2.5 Mbit/s")
+    {'rate_mbps': 2.5}
+    """
+    out: dict[str, float] = {}
+    for match in re.finditer(pattern, text, re.MULTILINE):
+        for name, value in match.groupdict().items():
+            if value is None:
+                continue
+            try:
+                out[name] = float(value)
+            except ValueError:
+                raise OutputError(f'"{value}", which the pattern calls {name}, is no number') from None
+    if not out:
+        raise OutputError("the pattern matches nothing in it")
+    return out
+
+
+#: Parsers of a client's standard output by the names that scenarios give them; "regex" also has a pattern.
+PARSERS: dict[str, Callable[[str], dict[str, float]]] = {"iperf3": iperf3, "curl": curl}
+
+
+@dataclass
+class Measured:
+    """The table `program_metrics`, and the words its column `name` counts in."""
+
+    table: dict[str, dict[str, Any]] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+
+
+def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[Measured, list[str]]:
+    """What the programs of a run measured, and what could not be read, in words.
+
+    A regular expression is looked for in the client's standard output, its standard error, and the server's, one after
+    the other; the other parsers read the client's standard output.
+    """
+    rows: list[tuple[int, str, float]] = []
+    complaints = []
+    for flow, spec in enumerate(resolved["flows"]):
+        params = spec["app"].get("params") or {}
+        how = params.get("parse", "none")
+        if spec["app"]["kind"] != "exec" or how == "none":
+            continue
+        try:
+            rows += [(flow, name, value) for name, value in _read(spec["name"], how, params, files).items()]
+        except OutputError as error:
+            complaints.append(f"flow {spec['name']}: its client's output was not read as {how}: {error}")
+    if not rows:
+        return Measured(), complaints
+    names = list(dict.fromkeys(name for _, name, _ in rows))
+    table = {
+        "flow": np.array([flow for flow, _, _ in rows], dtype=np.uint32),
+        "name": np.array([names.index(name) for _, name, _ in rows], dtype=np.uint16),
+        "value": np.array([value for _, _, value in rows], dtype=np.float64),
+    }
+    return Measured({"program_metrics": table}, names), complaints
+
+
+def _read(flow: str, how: str, params: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, float]:
+    def text(name: str) -> str:
+        return files.get(f"{flow}/{name}", b"").decode(errors="replace")
+
+    if how != "regex":
+        return PARSERS[how](text("client.out"))
+    everything = [text(f"{program}.{kind}") for program in ("client", "server") for kind in ("out", "err")]
+    return regex(str(params["pattern"]), "\n".join(everything))
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:120]
