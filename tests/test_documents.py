@@ -70,7 +70,7 @@ def _about(page: str, name: str) -> list[str]:
     """Sections of a page that are about a name; of a folder the pages that write it."""
     texts = [path.read_text() for path in sorted(ROOT.glob(page))]
     if len(texts) > 1:
-        return [text for text in texts if f'"{name}"' in text]
+        return [text for text in texts if f'"{name}"' in text or f"`{name}`" in text]
     parts = re.split(r"^## ", texts[0], flags=re.MULTILINE)[1:]
     return [part for part in parts if name in re.split(r" and ", part.splitlines()[0])]
 
