@@ -545,7 +545,8 @@ impl Sender {
         if self.stack.small_queue.is_some() && !force && self.has_queued_enough() {
             return None;
         }
-        if self.control.pacing.is_some() && !force && now < self.pace_at {
+        let is_paced = self.control.pacing.is_some() || self.stack.pacing;
+        if is_paced && !force && now < self.pace_at {
             self.pace_wake = self.pace_at;
             return None;
         }
@@ -731,7 +732,12 @@ impl Sender {
             self.prr_out += u64::from(length);
             self.pipe += 1;
         }
-        if let Some(rate) = self.control.pacing {
+        let pacing = if self.stack.pacing {
+            self.control.pacing.or_else(|| self.stack_pacing())
+        } else {
+            self.control.pacing
+        };
+        if let Some(rate) = pacing {
             if rate.as_bps() > 0 {
                 // Linux `tcp_update_skb_after_send`: payload only, and up to half of a segment's time is
                 // forgiven to one that leaves late.

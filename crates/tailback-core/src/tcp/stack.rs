@@ -168,6 +168,9 @@ pub struct Stack {
     pub window_validation: bool,
     /// After a disturbance: cwnd at most in flight + this many segments.
     pub max_burst: Option<u32>,
+    /// Algorithms that do not pace themselves are paced at 200 % of cwnd/srtt in slow start, 120 % after (Linux with
+    /// the fq queue or SO_MAX_PACING_RATE).
+    pub pacing: bool,
     /// New data leaves in bursts of so many segments, or as a third of the window is free (Linux TSO deferral).
     pub burst_segments: u32,
     /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);

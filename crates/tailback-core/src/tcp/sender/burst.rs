@@ -1,4 +1,5 @@
-//! How much leaves the host at once: bursts of segmentation offload, and the bound on the host's own queue.
+//! How much leaves the host at once: pacing by the stack, bursts of segmentation offload, and the bound on the
+//! host's own queue.
 //!
 //! Sources: Linux `tcp_tso_should_defer`, `tcp_tso_autosize`, `tcp_update_pacing_rate`, `tcp_small_queue_check`.
 //!
@@ -7,7 +8,7 @@
 //! jitter stand before it and empty at once, so with them there is nothing to bound.
 
 use super::Sender;
-use crate::cc::Phase;
+use crate::cc::{CongestionControl, Phase};
 use crate::time::{Bytes, Duration, Rate, Time};
 
 /// sk_pacing_shift: bursts and the host's queue are worth 1/1024 s.
@@ -15,20 +16,34 @@ const SHARE_OF_SECOND: u64 = 1024;
 /// The largest segment to offload, tcp_tso_rtt_log and the RTT exponent beyond which it adds nothing.
 const LARGEST_OFFLOAD: Bytes = 65_536;
 const RTT_LOG: u32 = 9;
+/// TCP_INIT_CWND.
+const UNPACED: u64 = 10;
 /// Deferral only goes on from a transmission no longer ago than this.
 const RECENT: Duration = Duration::from_ms(1);
 
 impl Sender {
-    /// Bytes of a millisecond at the pacing rate: the algorithm's own, or what Linux works out for all of them,
-    /// 200 % of cwnd/srtt in slow start and 120 % after.
-    fn paced_bytes(&self) -> Bytes {
-        let rate = self.control.pacing.unwrap_or_else(|| {
+    /// The algorithm's own pacing rate, or what Linux works out for all of them: 200 % of cwnd/srtt in slow start
+    /// and 120 % after.
+    fn likely_rate(&self) -> Rate {
+        self.control.pacing.unwrap_or_else(|| {
             let srtt = self.rtt.srtt().max(Duration::from_us(1));
             let per_cent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
             let window = self.control.cwnd.max(self.board.outstanding());
             Rate::from_bytes_over(window * per_cent / 100, srtt)
-        });
-        rate.as_bps() / 8 / SHARE_OF_SECOND
+        })
+    }
+
+    /// The rate segments leave at, if the stack paces what its algorithm does not. The first ten leave at once
+    /// (`tcp_update_skb_after_send`).
+    #[cold]
+    pub(super) fn stack_pacing(&self) -> Option<Rate> {
+        let is_first = self.count.segments_sent < UNPACED;
+        (!is_first && !self.algorithm.owns_window()).then(|| self.likely_rate())
+    }
+
+    /// Bytes of a millisecond at that rate.
+    fn paced_bytes(&self) -> Bytes {
+        self.likely_rate().as_bps() / 8 / SHARE_OF_SECOND
     }
 
     /// The most segments of one burst.

@@ -104,6 +104,7 @@ impl Stack {
             ("growth_gate", gate.into()),
             ("window_validation", self.window_validation.to_string()),
             ("max_burst", or_none(self.max_burst)),
+            ("pacing", self.pacing.to_string()),
             ("burst_segments", self.burst_segments.to_string()),
             ("burst_autosize", self.burst_autosize.to_string()),
             ("small_queue", self.small_queue.map_or("none".into(), |bytes| bytes.to_string())),
@@ -269,6 +270,7 @@ impl Stack {
                     _ => Some(number(1.0, 1e6)? as u32),
                 };
             }
+            "pacing" => self.pacing = flag()?,
             "burst_segments" => self.burst_segments = number(1.0, 64.0)? as u32,
             "burst_autosize" => self.burst_autosize = flag()?,
             "small_queue" => {
