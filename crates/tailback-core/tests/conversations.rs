@@ -12,8 +12,9 @@
 //! ```
 //!
 //! Sequence numbers are packetdrill's: the SYN is 0, the first byte 1. Differs from packetdrill: `win` is in
-//! bytes and already scaled; timestamps are milliseconds since the start; the push flag does not exist; every
-//! segment the endpoint sends must be expected, and at the end of a script nothing may be left over.
+//! bytes and already scaled; timestamps are milliseconds since the start; the push flag is compared only with
+//! `--push=true`; every segment the endpoint sends must be expected, and at the end of a script nothing may be left
+//! over.
 //! `--recall_ssthresh=20`, `--recall_cwnd`, `--recall_srtt_ms`, `--recall_deviation_ms` and `--recall_reordering` say
 //! what an earlier connection to the same host has left; `saved_ssthresh` and so on what this one would leave.
 //! `--opened` plays the handshake first, with one round trip of `--rtt_ms`, and the script starts there.
@@ -78,6 +79,7 @@ struct Options {
     send_buffer: u64,
     receive_buffer: u64,
     tolerance: Duration,
+    names_push: bool,
     pacing: Option<Rate>,
     fields: Vec<(String, Value)>,
     cc_params: Params,
@@ -97,6 +99,7 @@ impl Default for Options {
             send_buffer: 1 << 30,
             receive_buffer: 1 << 20,
             tolerance: Duration::from_us(10),
+            names_push: false,
             pacing: None,
             fields: Vec::new(),
             cc_params: Params::new(),
@@ -130,6 +133,7 @@ impl Options {
             "peer_scale" => self.peer_scale = number()? as u8,
             "send_buffer" => self.send_buffer = number()?,
             "receive_buffer" => self.receive_buffer = number()?,
+            "push" => self.names_push = text == "true",
             "tolerance_usecs" => self.tolerance = Duration::from_us(number()?),
             "recall_ssthresh" => self.recalled.ssthresh = number()? * u64::from(self.mss),
             "recall_cwnd" => self.recalled.cwnd = number()? * u64::from(self.mss),
@@ -235,6 +239,7 @@ fn parse_segment(text: &str) -> Result<Spoken, String> {
         spoken.flags = spoken.flags.with(match letter {
             'S' => Flags::SYN,
             'F' => Flags::FIN,
+            'P' => Flags::PSH,
             '.' => Flags::ACK,
             'E' => Flags::ECE,
             'W' => Flags::CWR,
@@ -443,7 +448,8 @@ impl Talk {
             return Err(format!("sent {found}, expected it at {}", seconds(at)));
         }
         let is_syn = segment.flags.has(Flags::SYN);
-        let same = segment.flags == spoken.flags
+        let unnamed = if self.options.names_push { Flags::default() } else { Flags::PSH };
+        let same = segment.flags.with(unnamed) == spoken.flags.with(unnamed)
             && segment.seq.wrapping_add(u64::from(!is_syn)) == spoken.start
             && segment.len == spoken.length
             && spoken.ack.is_none_or(|ack| segment.ack + 1 == ack)
@@ -546,6 +552,7 @@ fn describe_flags(flags: Flags) -> String {
     [
         (Flags::SYN, 'S'),
         (Flags::FIN, 'F'),
+        (Flags::PSH, 'P'),
         (Flags::RST, 'R'),
         (Flags::ECE, 'E'),
         (Flags::CWR, 'W'),

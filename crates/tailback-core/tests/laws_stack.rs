@@ -13,6 +13,8 @@ fn set(flow: &mut FlowSpec, name: &str, value: Value) {
 fn behind_a_port(port_bps: u64, small_queue: bool) -> Scenario {
     let mut sender = bulk("reno", "linux");
     sender.from = "host".into();
+    // By single segments, or the limit is two bursts and one more that may exceed it.
+    set(&mut sender, "burst_segments", Value::Number(1.0));
     if small_queue {
         set(&mut sender, "small_queue", Value::Number(1_048_576.0));
     }

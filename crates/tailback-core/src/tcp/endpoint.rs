@@ -245,7 +245,7 @@ impl Endpoint {
         if self.is_established() {
             self.sender.on_timer(now, notes);
         }
-        if self.receiver.is_ack_due(now) {
+        if self.receiver.on_timer(now) {
             self.ack_pending = true;
         }
     }

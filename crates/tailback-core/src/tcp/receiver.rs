@@ -10,7 +10,7 @@ use std::slice::from_ref;
 use prefetch_index::prefetch_index;
 
 use crate::tcp::segment::{Flags, Range, Segment};
-use crate::tcp::stack::Stack;
+use crate::tcp::stack::{AckOnPush, Stack};
 use crate::time::{Bytes, Duration, Time};
 
 /// When the acknowledgement of a segment leaves.
@@ -39,6 +39,11 @@ pub struct Receiver {
     // One past the FIN, once a FIN was seen anywhere.
     fin_end: u64,
     unacknowledged: u64,
+    // Segments since the last ACK that ask the reader for one.
+    pushes: u32,
+    // Linux `pingpong`: this end answers, so that its ACK may ride on the answer.
+    is_answering: bool,
+    last_received: Time,
     last_ack_sent: u64,
     quick_acks: u32,
     delayed_until: Time,
@@ -86,6 +91,9 @@ impl Receiver {
             mss,
             fin_end: u64::MAX,
             unacknowledged: 0,
+            pushes: 0,
+            is_answering: false,
+            last_received: Time::NEVER,
             last_ack_sent: 0,
             quick_acks: stack.quick_acks,
             delayed_until: Time::NEVER,
@@ -226,6 +234,7 @@ impl Receiver {
                 self.duplicate = Some(range);
             }
             self.quick_acks = self.quick_acks.max(stack.quick_acks);
+            self.is_answering = false;
             return AckWhen::Now;
         }
         if range.start > self.next {
@@ -242,11 +251,12 @@ impl Receiver {
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
         }
-        self.decide(length, now, stack)
+        self.decide(length, segment.flags, now, stack)
     }
 
-    fn decide(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
+    fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
         self.unacknowledged += length;
+        self.last_received = now;
         // Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes,
         // the sender is told at once. This is what keeps slow start fed with an ACK a segment.
         if self.offered < self.capacity && length >= 128 {
@@ -263,6 +273,9 @@ impl Receiver {
         if self.unacknowledged > full {
             return AckWhen::Now;
         }
+        if self.is_asked_by_reader(length, flags, stack) {
+            return AckWhen::Now;
+        }
         if self.delayed_until == Time::NEVER {
             self.delayed_until = match stack.delayed_ack_tick {
                 // BSD's fast timer fires on a grid, so the delay is anything up to one period.
@@ -271,6 +284,19 @@ impl Receiver {
             };
         }
         AckWhen::Later
+    }
+
+    /// Linux `tcp_cleanup_rbuf`: the application, which reads at once, has emptied the buffer, and a segment asked
+    /// for an acknowledgement; while this end answers it takes two.
+    fn is_asked_by_reader(&mut self, length: u64, flags: Flags, stack: &Stack) -> bool {
+        let is_short = length < u64::from(self.mss);
+        let asks = match stack.ack_on_push {
+            AckOnPush::Never => false,
+            AckOnPush::Short => is_short,
+            AckOnPush::ShortOrPushed => is_short || flags.has(Flags::PSH),
+        };
+        self.pushes += u32::from(asks);
+        asks && (!self.is_answering || self.pushes > 1)
     }
 
     #[cold]
@@ -376,8 +402,10 @@ impl Receiver {
         self.recent_count = count as u8;
     }
 
-    /// Is the delayed ACK due?
-    pub fn is_ack_due(&self, now: Time) -> bool {
+    /// Time passed. Returns true if the delayed ACK is due.
+    pub fn on_timer(&mut self, now: Time) -> bool {
+        // No answer came for the ACK to ride on (Linux `tcp_delack_timer_handler`).
+        self.is_answering &= now < self.delayed_until;
         now >= self.ack_deadline()
     }
 
@@ -409,8 +437,14 @@ impl Receiver {
             }
             segment.sack_count = count as u8;
         }
+        // Linux `tcp_event_data_sent`: data within the least delay of an ACK after data is an answer.
+        if segment.len > 0 && self.last_received != Time::NEVER {
+            let delay = stack.delayed_ack.unwrap_or(Duration::ZERO);
+            self.is_answering |= segment.ts_val.since(self.last_received) < delay;
+        }
         self.last_ack_sent = self.next;
         self.unacknowledged = 0;
+        self.pushes = 0;
         self.delayed_until = Time::NEVER;
         self.compressed = 0;
         self.compressed_until = Time::NEVER;

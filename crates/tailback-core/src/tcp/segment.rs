@@ -25,6 +25,8 @@ impl Flags {
     pub const SYN: Flags = Flags(0x02);
     /// Reset the connection.
     pub const RST: Flags = Flags(0x04);
+    /// Hand the data to the application now.
+    pub const PSH: Flags = Flags(0x08);
     /// The acknowledgement field is valid.
     pub const ACK: Flags = Flags(0x10);
     /// ECN echo.

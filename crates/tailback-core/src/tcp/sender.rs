@@ -142,8 +142,7 @@ pub struct Sender {
     // Window validation: the most that was out since the window was last full, or since `used_since`.
     used: Bytes,
     used_since: Time,
-    // Segments left of the burst under way.
-    burst_left: u64,
+    bursts: burst::Bursts,
     // What waits in the queue of the host's link, if the stack looks at it, and whether sending waits for it.
     queued: Bytes,
     waits_for_queue: bool,
@@ -218,7 +217,7 @@ impl Sender {
             usage_end: 0,
             used: 0,
             used_since: Time::ZERO,
-            burst_left: 0,
+            bursts: burst::Bursts::default(),
             queued: 0,
             waits_for_queue: false,
             rto_at: Time::NEVER,
@@ -401,6 +400,7 @@ impl Sender {
         let delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
         let newly_acked = segment.ack.saturating_sub(prior_una);
         self.snd_una = self.snd_una.max(segment.ack);
+        self.break_burst();
         let is_duplicate = newly_acked == 0
             && segment.ack == prior_una
             && segment.len == 0
@@ -542,11 +542,11 @@ impl Sender {
             return None;
         }
         let force = std::mem::take(&mut self.may_force);
-        if self.stack.small_queue.is_some() && !force && self.has_queued_enough() {
+        if self.stack.small_queue.is_some() && !force && !self.is_in_burst() && self.has_queued_enough() {
             return None;
         }
         let is_paced = self.control.pacing.is_some() || self.stack.pacing;
-        if is_paced && !force && now < self.pace_at {
+        if is_paced && !force && now < self.pace_at && !self.is_in_burst() {
             self.pace_wake = self.pace_at;
             return None;
         }
@@ -579,7 +579,7 @@ impl Sender {
             return;
         }
         self.arm_probe(now);
-        if std::mem::take(&mut self.has_sent) {
+        if std::mem::take(&mut self.has_sent) || self.bursts.waits {
             self.on_window_used(now);
         }
     }
@@ -675,7 +675,8 @@ impl Sender {
         if !force && !self.may_send(bytes) {
             return None;
         }
-        if self.stack.burst_segments > 1 && !force && self.defers(available, now) {
+        let is_cut = self.stack.burst_segments > 1;
+        if is_cut && !force && !self.joins_burst(now, available) {
             return None;
         }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
@@ -695,7 +696,12 @@ impl Sender {
                 self.algorithm.on_resume(&resume, &mut self.control);
             }
         }
-        Some(self.compose(Range { start: range.start, end: range.start + length }, is_fin, now))
+        let mut segment = self.compose(Range { start: range.start, end: range.start + length }, is_fin, now);
+        // The end of what was written, or of a burst.
+        if range.end == self.write_end || is_cut && self.ends_burst() {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        Some(segment)
     }
 
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
@@ -732,21 +738,10 @@ impl Sender {
             self.prr_out += u64::from(length);
             self.pipe += 1;
         }
-        let pacing = if self.stack.pacing {
-            self.control.pacing.or_else(|| self.stack_pacing())
-        } else {
-            self.control.pacing
-        };
-        if let Some(rate) = pacing {
-            if rate.as_bps() > 0 {
-                // Linux `tcp_update_skb_after_send`: payload only, and up to half of a segment's time is
-                // forgiven to one that leaves late.
-                let span = rate.time_for(u64::from(length));
-                let credit = now.since(self.pace_at);
-                let credit = credit.min(span / 2);
-                self.pace_at = self.pace_at.max(now) + span.saturating_sub(credit);
-            }
-        }
+        // A burst was charged as a whole when it began.
+        let charged = self.bursts.charged.min(u64::from(length));
+        self.bursts.charged -= charged;
+        self.charge_pacing(u64::from(length) - charged, now);
         self.unsettled = true;
         self.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };

@@ -106,6 +106,17 @@ pub enum IdleRestart {
     Halve,
 }
 
+/// Which segment makes a reader that has emptied the buffer acknowledge at once (Linux `tcp_cleanup_rbuf`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckOnPush {
+    /// None: other stacks wait for a second segment or the timer.
+    Never,
+    /// One that is shorter than full.
+    Short,
+    /// That, or a full one with PSH (Linux 6.6, and 6.1 since 6.1.57).
+    ShortOrPushed,
+}
+
 /// When an ACK may raise the window at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrowthGate {
@@ -203,6 +214,8 @@ pub struct Stack {
     pub delayed_ack_tick: bool,
     /// Full segments that force an acknowledgement.
     pub ack_every: u32,
+    /// What makes the reader, who has emptied the buffer, acknowledge at once.
+    pub ack_on_push: AckOnPush,
     /// Segments acknowledged at once at the start (quick-ACK mode).
     pub quick_acks: u32,
     /// Quick-ACK mode again after every out-of-order segment.

@@ -1,36 +1,177 @@
-//! How much leaves the host at once: pacing by the stack, bursts of segmentation offload, and the bound on the
-//! host's own queue.
+//! How much leaves the host at once: pacing by the stack, bursts cut from larger units, and the bound on the host's
+//! own queue.
 //!
-//! Sources: Linux `tcp_tso_should_defer`, `tcp_tso_autosize`, `tcp_update_pacing_rate`, `tcp_small_queue_check`.
+//! Law: a unit is what fits in 64 KiB and in half of the peer's largest window; a burst is what one unit, the
+//! window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that could grow with the next
+//! ACK waits for it. The last segment of a burst of several carries PSH. Sending stops while two bursts, or 1/1024 s
+//! of the pacing rate, wait in the host's queue, if the stack looks at it.
+//! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`, `tcp_small_queue_check`, and
+//! `__tcp_transmit_skb` for PSH. Since 4.17 TCP does so even where the device cannot: the cutting then happens on
+//! the way to it, so turning offload off with ethtool changes nothing above.
 //!
-//! Differs from the sources: the queue of the first link on the route stands for qdisc and device together, and
-//! its bytes for the memory they take; the device holds no ring of its own. Links that hold packets for processing
-//! jitter stand before it and empty at once, so with them there is nothing to bound.
+//! Differs from the source: what is repaired leaves by segments; the buffer counts payload, without Linux's
+//! bookkeeping; PSH for a writer that has to wait, and after half of the peer's window, is left out. The queue of the
+//! first link on the route stands for qdisc and device together, and its bytes for the memory they take; links that
+//! hold packets for processing jitter stand before it and empty at once, so with them there is nothing to bound.
+
+use std::collections::VecDeque;
 
 use super::Sender;
 use crate::cc::{CongestionControl, Phase};
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// sk_pacing_shift: bursts and the host's queue are worth 1/1024 s.
-const SHARE_OF_SECOND: u64 = 1024;
-/// The largest segment to offload, tcp_tso_rtt_log and the RTT exponent beyond which it adds nothing.
-const LARGEST_OFFLOAD: Bytes = 65_536;
-const RTT_LOG: u32 = 9;
+/// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
+const UNIT: Bytes = 65_215;
+/// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
+const PER_SECOND: u64 = 1024;
 /// TCP_INIT_CWND.
 const UNPACED: u64 = 10;
-/// Deferral only goes on from a transmission no longer ago than this.
+/// A burst waits only while the last one left less than this ago.
 const RECENT: Duration = Duration::from_ms(1);
+/// Below 1.2 Mbit/s a sender that sets its own pacing sends single segments (`bbr_min_tso_segs`).
+const SLOW_BPS: u64 = 1_200_000;
+
+/// The burst under way.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Bursts {
+    /// Segments still to leave.
+    left: u32,
+    /// It has several segments, so its last one is pushed.
+    is_several: bool,
+    /// Where the unit ends that is being cut.
+    unit_end: u64,
+    /// How far the application has filled the buffer.
+    written: u64,
+    /// Size of the units written from an offset on, where it changes.
+    sizes: VecDeque<(u64, Bytes)>,
+    /// A burst waits for a wider window: as good as a full one.
+    pub(super) waits: bool,
+    /// Payload of the burst, whose pacing was charged when it began, still to leave.
+    pub(super) charged: Bytes,
+}
+
+impl Bursts {
+    fn unit_size(&mut self, at: u64) -> Bytes {
+        while self.sizes.get(1).is_some_and(|(from, _)| *from <= at) {
+            self.sizes.pop_front();
+        }
+        self.sizes[0].1
+    }
+}
+
+/// What bounds a burst that is about to leave, in bytes.
+struct Room {
+    unit: Bytes,
+    is_tail: bool,
+    /// What the congestion window leaves.
+    cwnd: Bytes,
+    /// What the peer's window leaves.
+    peer: Bytes,
+    most: Bytes,
+}
 
 impl Sender {
-    /// The algorithm's own pacing rate, or what Linux works out for all of them: 200 % of cwnd/srtt in slow start
-    /// and 120 % after.
-    fn likely_rate(&self) -> Rate {
-        self.control.pacing.unwrap_or_else(|| {
-            let srtt = self.rtt.srtt().max(Duration::from_us(1));
-            let per_cent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
-            let window = self.control.cwnd.max(self.board.outstanding());
-            Rate::from_bytes_over(window * per_cent / 100, srtt)
-        })
+    /// May a new segment leave in the burst under way, or begin one? `available`: payload that may be sent.
+    pub(super) fn joins_burst(&mut self, now: Time, available: Bytes) -> bool {
+        if self.bursts.left == 0 && !self.begin_burst(now, available) {
+            return false;
+        }
+        self.bursts.left -= 1;
+        true
+    }
+
+    /// Has the segment just taken from the burst to be pushed?
+    pub(super) fn ends_burst(&self) -> bool {
+        self.bursts.is_several && self.bursts.left == 0
+    }
+
+    /// Is a burst under way, which nothing interrupts?
+    pub(super) fn is_in_burst(&self) -> bool {
+        self.bursts.left > 0
+    }
+
+    /// What an ACK brings makes a new burst.
+    pub(super) fn break_burst(&mut self) {
+        self.bursts.left = 0;
+        self.bursts.charged = 0;
+        self.bursts.waits = false;
+    }
+
+    fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
+        let mss = u64::from(self.control.mss);
+        self.fill_buffer();
+        if self.snd_nxt >= self.bursts.unit_end {
+            self.bursts.unit_end = self.snd_nxt + self.bursts.unit_size(self.snd_nxt);
+        }
+        let unit = (self.bursts.unit_end - self.snd_nxt).min(available);
+        let room = Room {
+            unit,
+            is_tail: unit == available,
+            cwnd: self.control.cwnd.saturating_sub(self.in_flight()),
+            peer: self.right_edge.saturating_sub(self.snd_nxt),
+            most: u64::from(self.most_segments()) * mss,
+        };
+        if self.defers(&room, now) {
+            self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
+            return false;
+        }
+        // Linux `tcp_cwnd_test`: half of the window at most.
+        let window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
+        let bytes = room.unit.min(room.most).min(window.max(mss)).min(room.peer.max(1));
+        self.bursts.left = bytes.div_ceil(mss) as u32;
+        self.bursts.is_several = self.bursts.left > 1;
+        self.charge_pacing(bytes, now);
+        self.bursts.charged = bytes;
+        true
+    }
+
+    /// The application writes until the buffer is full, and again when a third of it is free (Linux
+    /// `sk_stream_write_space`). A unit's size is that of its time.
+    fn fill_buffer(&mut self) {
+        let held = self.bursts.written.saturating_sub(self.snd_una);
+        if self.bursts.written >= self.write_end || held > self.send_buffer / 3 * 2 {
+            return;
+        }
+        let mss = u64::from(self.control.mss);
+        let size = (UNIT.min(self.widest_window / 2) / mss * mss).max(mss);
+        if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
+            self.bursts.sizes.push_back((self.bursts.written, size));
+        }
+        self.bursts.written = self.write_end.min(self.snd_una + self.send_buffer);
+    }
+
+    /// Linux `tcp_tso_should_defer`.
+    fn defers(&self, room: &Room, now: Time) -> bool {
+        let limit = room.cwnd.min(room.peer);
+        let could_grow = room.unit > u64::from(self.control.mss)
+            && self.phase < Phase::Recovery
+            && now.since(self.last_sent) <= RECENT
+            && limit < room.most
+            && (room.is_tail || limit < room.unit)
+            && limit < self.control.cwnd.min(self.send_window()) / 3;
+        // An ACK must be near: the oldest segment left half a round trip ago.
+        let is_ack_near = self.board.head_sent().is_some_and(|at| now.since(at) >= self.rtt.srtt() / 2);
+        let is_last = self.wants_fin && room.is_tail && limit > room.unit;
+        could_grow && is_ack_near && !is_last
+    }
+
+    /// The most segments of one burst: Linux `tcp_tso_autosize`, or what the stack says.
+    fn most_segments(&self) -> u32 {
+        let most = self.stack.burst_segments;
+        if !self.stack.burst_autosize {
+            return most;
+        }
+        let least = if self.control.pacing.is_some_and(|rate| rate.as_bps() < SLOW_BPS) { 1 } else { 2 };
+        let round_trip = self.rtt.min().as_us() >> 9;
+        // Short paths afford longer bursts (tcp_tso_rtt_log).
+        let near = if round_trip < 32 { UNIT >> round_trip } else { 0 };
+        let bytes = (self.rate_bytes() / PER_SECOND + near).min(UNIT);
+        ((bytes / u64::from(self.control.mss)) as u32).max(least).min(most)
+    }
+
+    /// Bytes a second at the pacing rate: the algorithm's own, or what Linux works out for all of them.
+    fn rate_bytes(&self) -> u64 {
+        self.control.pacing.map_or_else(|| self.window_rate(), |rate| rate.as_bps() / 8)
     }
 
     /// The rate segments leave at, if the stack paces what its algorithm does not. The first ten leave at once
@@ -38,57 +179,29 @@ impl Sender {
     #[cold]
     pub(super) fn stack_pacing(&self) -> Option<Rate> {
         let is_first = self.count.segments_sent < UNPACED;
-        (!is_first && !self.algorithm.owns_window()).then(|| self.likely_rate())
+        (!is_first && !self.algorithm.owns_window())
+            .then(|| Rate::from_bps(self.rate_bytes().saturating_mul(8)))
     }
 
-    /// Bytes of a millisecond at that rate.
-    fn paced_bytes(&self) -> Bytes {
-        self.likely_rate().as_bps() / 8 / SHARE_OF_SECOND
-    }
-
-    /// The most segments of one burst.
-    fn burst_segments(&self) -> u64 {
-        let most = u64::from(self.stack.burst_segments);
-        if !self.stack.burst_autosize {
-            return most;
+    /// Linux `tcp_update_pacing_rate`: the window a smoothed round trip, times 2 in slow start and 1.2 later.
+    fn window_rate(&self) -> u64 {
+        let srtt_us = self.rtt.srtt().as_us();
+        if srtt_us == 0 {
+            return u64::MAX;
         }
-        // Near hosts get longer bursts: twice as many for each half of a millisecond less (since 5.18).
-        let halvings = (self.rtt.min().as_ps() / 1_000_000) >> RTT_LOG;
-        let near = if halvings < 32 { LARGEST_OFFLOAD >> halvings } else { 0 };
-        let bytes = (self.paced_bytes() + near).min(LARGEST_OFFLOAD);
-        (bytes / u64::from(self.control.mss)).max(2).min(most)
-    }
-
-    /// Linux `tcp_tso_should_defer`: a burst waits until it is whole or a third of the window is free. But not in
-    /// recovery, which paces the sending already; not for an ACK more than half a round trip away; and not if
-    /// nothing was sent in the last millisecond, as what is saved up would make a burst of its own.
-    #[cold]
-    pub(super) fn defers(&mut self, available: Bytes, now: Time) -> bool {
-        if self.burst_left > 0 {
-            self.burst_left -= 1;
-            return false;
-        }
-        let mss = u64::from(self.control.mss);
-        let room = self.control.cwnd.saturating_sub(self.in_flight()).min(available);
-        let burst = self.burst_segments();
-        let is_enough = room >= (burst * mss).min(self.control.cwnd / 3) || available <= room;
-        let is_ack_near = self.board.head_sent().is_some_and(|sent| now.since(sent) >= self.rtt.srtt() / 2);
-        let is_recent = now.since(self.last_sent) <= RECENT;
-        if !is_enough && is_recent && is_ack_near && self.phase < Phase::Recovery {
-            return true;
-        }
-        self.burst_left = (room / mss).min(burst).saturating_sub(1);
-        false
+        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
+        let window = self.control.cwnd.max(self.board.outstanding());
+        window.saturating_mul(10_000 * percent) / srtt_us
     }
 
     /// Does the host's queue hold as much of ours as it may? One burst may always wait there, so that sending
     /// does not hang on the report alone.
     #[cold]
     pub(super) fn has_queued_enough(&mut self) -> bool {
-        let burst = self.burst_segments();
+        let burst = u64::from(self.most_segments());
         let two_bursts = 2 * burst * u64::from(self.control.mss);
         let most = self.stack.small_queue.unwrap_or(Bytes::MAX);
-        let limit = two_bursts.max(self.paced_bytes()).min(most);
+        let limit = two_bursts.max(self.rate_bytes() / PER_SECOND).min(most);
         self.waits_for_queue = self.queued > limit && u64::from(self.board.segments_out()) > burst;
         self.waits_for_queue
     }

@@ -50,6 +50,19 @@ impl Sender {
         self.probe_at = (now + wait).min(self.rto_at);
     }
 
+    /// When the next one may leave, now that `bytes` of payload do. Linux `tcp_update_skb_after_send`: up to half
+    /// of their own time is forgiven to what leaves late.
+    pub(super) fn charge_pacing(&mut self, bytes: Bytes, now: Time) {
+        let rate = match self.control.pacing {
+            None if self.stack.pacing => self.stack_pacing(),
+            rate => rate,
+        };
+        let Some(rate) = rate.filter(|rate| rate.as_bps() > 0 && bytes > 0) else { return };
+        let span = rate.time_for(bytes);
+        let credit = now.since(self.pace_at).min(span / 2);
+        self.pace_at = self.pace_at.max(now) + span.saturating_sub(credit);
+    }
+
     /// Timers. Returns true if something was due.
     pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) -> bool {
         let mut acted = false;

@@ -35,7 +35,7 @@ impl Sender {
     /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
     pub(super) fn on_window_used(&mut self, now: Time) {
         let out = self.board.outstanding();
-        let is_full = self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
+        let is_full = self.bursts.waits || self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
         if self.stack.window_validation {
             self.validate_window(out, is_full, now);
         }

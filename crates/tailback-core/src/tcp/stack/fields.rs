@@ -1,6 +1,8 @@
 //! The fields of a stack by name: what they are, and how a scenario sets one.
 
-use super::{Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction, Stack, Undo};
+use super::{
+    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction, Stack, Undo,
+};
 use crate::cc::Counting;
 use crate::scenario::{ScenarioError, Value};
 use crate::tcp::metrics::MetricsCache;
@@ -68,6 +70,11 @@ impl Stack {
             FrtoResponse::Undo => "undo",
             FrtoResponse::Halve => "halve",
         };
+        let push = match self.ack_on_push {
+            AckOnPush::Never => "never",
+            AckOnPush::Short => "short",
+            AckOnPush::ShortOrPushed => "short-or-pushed",
+        };
         let idle = match self.idle_restart {
             IdleRestart::Keep => "keep",
             IdleRestart::Restart => "restart",
@@ -120,6 +127,7 @@ impl Stack {
             ("delayed_ack", self.delayed_ack.map_or("off".into(), milliseconds)),
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
             ("ack_every", self.ack_every.to_string()),
+            ("ack_on_push", push.into()),
             ("quick_acks", self.quick_acks.to_string()),
             ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
@@ -312,6 +320,16 @@ impl Stack {
             }
             "delayed_ack_tick" => self.delayed_ack_tick = flag()?,
             "ack_every" => self.ack_every = number(1.0, 1000.0)? as u32,
+            "ack_on_push" => {
+                self.ack_on_push = match value {
+                    Value::Flag(false) => AckOnPush::Never,
+                    _ => one_of!(
+                        "never" => AckOnPush::Never,
+                        "short" => AckOnPush::Short,
+                        "short-or-pushed" => AckOnPush::ShortOrPushed,
+                    )?,
+                };
+            }
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
             "quick_acks_after_gap" => self.quick_acks_after_gap = flag()?,
             "sack_compression" => {

@@ -3,8 +3,8 @@
 //! Sources: the releases 7.3 and 9.3, file by file below.
 
 use super::{
-    Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction, Stack, Undo,
-    ms,
+    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
+    Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -54,6 +54,7 @@ pub const FREEBSD_7: Profile = Profile {
         delayed_ack: Some(ms(100)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Never,
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
@@ -106,6 +107,7 @@ pub const FREEBSD_7: Profile = Profile {
         ("delayed_ack", "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)"),
         ("delayed_ack_tick", "tcp_timer.c 7.3: a callout of the connection, started at the segment"),
         ("ack_every", "RFC 1122 section 4.2.3.2"),
+        ("ack_on_push", "DELAY_ACK in tcp_input.c looks at the timer and the length only"),
         ("quick_acks", "none"),
         ("quick_acks_after_gap", "none"),
         ("initial_receive_window", "the whole buffer"),
@@ -167,6 +169,7 @@ pub const FREEBSD_9: Profile = Profile {
         delayed_ack: Some(ms(100)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Never,
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
@@ -225,6 +228,7 @@ pub const FREEBSD_9: Profile = Profile {
         ("delayed_ack", "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)"),
         ("delayed_ack_tick", "tcp_timer.c 9.3: a callout of the connection, started at the segment"),
         ("ack_every", "RFC 1122 section 4.2.3.2"),
+        ("ack_on_push", "DELAY_ACK in tcp_input.c looks at the timer and the length only"),
         ("quick_acks", "none"),
         ("quick_acks_after_gap", "none"),
         ("initial_receive_window", "the whole buffer"),

@@ -3,8 +3,8 @@
 //! Sources: the kernel's functions and sysctls by name.
 
 use super::{
-    Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction, Stack, Undo,
-    ms,
+    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
+    Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -55,6 +55,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         delayed_ack: Some(ms(40)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Short,
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(5_840),
@@ -107,6 +108,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         ("delayed_ack", "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream"),
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
+        ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss: a segment shorter than the largest seen"),
         ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16)"),
         (
             "quick_acks_after_gap",
@@ -174,6 +176,7 @@ pub const LINUX_3_2: Profile = Profile {
         delayed_ack: Some(ms(40)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Short,
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(14_600),
@@ -226,6 +229,7 @@ pub const LINUX_3_2: Profile = Profile {
         ("delayed_ack", "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream"),
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
+        ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss: a segment shorter than the largest seen"),
         ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16)"),
         (
             "quick_acks_after_gap",
@@ -278,8 +282,8 @@ pub const LINUX: Profile = Profile {
         window_validation: true,
         max_burst: None,
         pacing: false,
-        burst_segments: 1,
-        burst_autosize: false,
+        burst_segments: 64,
+        burst_autosize: true,
         small_queue: None,
         idle_restart: IdleRestart::Halve,
         restart_window: 10,
@@ -293,6 +297,7 @@ pub const LINUX: Profile = Profile {
         delayed_ack: Some(ms(40)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::ShortOrPushed,
         quick_acks: 16,
         quick_acks_after_gap: false,
         initial_receive_window: Some(65_535),
@@ -333,11 +338,11 @@ pub const LINUX: Profile = Profile {
         ("window_validation", "tcp_cwnd_application_limited"),
         ("max_burst", "tcp_moderate_cwnd is gone"),
         ("pacing", "off without fq; on, 200 and 120 % (tcp_pacing_ss_ratio, tcp_pacing_ca_ratio)"),
+        ("burst_segments", "bounded by bytes only, 64 KiB (GSO_LEGACY_MAX_SIZE)"),
         (
-            "burst_segments",
-            "TSO and GSO off; 2 to 44 as a parameter (tcp_tso_autosize, tcp_tso_should_defer)",
+            "burst_autosize",
+            "tcp_tso_autosize, tcp_min_tso_segs = 2; since 4.17 also where the device's offload is off",
         ),
-        ("burst_autosize", "off with TSO (tcp_tso_autosize)"),
         (
             "small_queue",
             "off: the first link is seldom the host's own; where it is, 1048576 (tcp_limit_output_bytes; 131072 until 4.19)",
@@ -354,6 +359,7 @@ pub const LINUX: Profile = Profile {
         ("delayed_ack", "TCP_DELACK_MIN 40 ms"),
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
+        ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss 6.6, as in 6.1 since 6.1.57"),
         ("quick_acks", "TCP_MAX_QUICKACKS 16"),
         ("quick_acks_after_gap", "no longer forced by out-of-order segments since 4.18"),
         (

@@ -1,8 +1,8 @@
 //! The simulators ns-2 and ns-3, and Windows Vista as far as sources reach.
 
 use super::{
-    Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction, Stack, Undo,
-    ms,
+    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
+    Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -52,6 +52,7 @@ pub const NS2_SACK: Profile = Profile {
         delayed_ack: None,
         delayed_ack_tick: false,
         ack_every: 1,
+        ack_on_push: AckOnPush::Never,
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
@@ -107,6 +108,7 @@ pub const NS2_SACK: Profile = Profile {
         ("delayed_ack", "TCPSink acknowledges every packet; TCPSink/DelAck would wait 100 ms"),
         ("delayed_ack_tick", "unused"),
         ("ack_every", "TCPSink"),
+        ("ack_on_push", "none"),
         ("quick_acks", "unused"),
         ("quick_acks_after_gap", "unused"),
         ("initial_receive_window", "no flow control at the sink"),
@@ -165,6 +167,7 @@ pub const NS3: Profile = Profile {
         delayed_ack: Some(ms(200)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Never,
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
@@ -223,6 +226,7 @@ pub const NS3: Profile = Profile {
         ("delayed_ack", "tcp-socket.cc 3.27: DelAckTimeout 200 ms"),
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "tcp-socket.cc 3.27: DelAckCount 2"),
+        ("ack_on_push", "none"),
         ("quick_acks", "none"),
         ("quick_acks_after_gap", "none"),
         ("initial_receive_window", "the whole buffer"),
@@ -281,6 +285,7 @@ pub const WINDOWS_VISTA: Profile = Profile {
         delayed_ack: Some(ms(200)),
         delayed_ack_tick: false,
         ack_every: 2,
+        ack_on_push: AckOnPush::Never,
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
@@ -333,6 +338,7 @@ pub const WINDOWS_VISTA: Profile = Profile {
         ("delayed_ack", "TcpDelAckTicks 2 of 100 ms (vendor's documentation)"),
         ("delayed_ack_tick", "unknown; from the segment"),
         ("ack_every", "TcpAckFrequency 2 (vendor's documentation)"),
+        ("ack_on_push", "none"),
         ("quick_acks", "none known"),
         ("quick_acks_after_gap", "none known"),
         ("initial_receive_window", "autotuning from 64 KiB; taken as if grown at once"),
