@@ -2,12 +2,14 @@
 //!
 //! Law: diff = w·(rtt − base)/base; each round trip w ← w + 1 if diff < α, w − 1 if diff > β; slow start ends
 //! when diff > γ; loss halves.
-//! Source: Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux `tcp_vegas` of 6.x and 2.6.25; FreeBSD `cc_vegas`.
+//! Source: Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux `tcp_vegas` of 6.x and 2.6.25; FreeBSD 9.3
+//! `cc_vegas` with its helper `h_ertt`.
 //!
 //! Differs from the source:
 //! - `linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state and in
 //!   round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the base.
-//! - `freebsd`: one RTT sample a round trip, whole bytes per millisecond, slow start every other round trip.
+//! - `freebsd`: one RTT sample a round trip, whole bytes per millisecond, slow start every other round trip; the base
+//!   is not learnt from the SYN, nor from ACKs of one segment while the receiver seems to delay them.
 //!
 //! Live twin: Linux `vegas`.
 
@@ -19,6 +21,9 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+/// ACKs of several segments that make FreeBSD sure of delayed ACKs (DLYACK_SMOOTH).
+const DELACKS: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
@@ -41,8 +46,8 @@ pub struct Vegas {
     round: RoundRtt,
     /// Window in bytes when the round trip began.
     old_window: Bytes,
-    /// Bytes delivered when the round trip began.
-    old_delivered: Bytes,
+    /// FreeBSD: how sure it is that the receiver delays ACKs, 0 to [`DELACKS`].
+    delayed: u8,
     growth: Growth,
 }
 
@@ -55,7 +60,7 @@ impl Registered for Vegas {
         differs: &[
             "linux: slow start every round trip; Reno outside Open and with few samples",
             "linux-2.6.25: diff relative to the current RTT, with the window a round trip ago",
-            "freebsd: one sample a round trip, bytes per millisecond in whole numbers",
+            "freebsd: one segment timed a round trip, bytes per millisecond in whole numbers; no base from delayed ACKs",
         ],
         live_twin: Some("linux:vegas"),
         params: &[
@@ -88,7 +93,7 @@ impl Registered for Vegas {
             diff: 0,
             round: RoundRtt::default(),
             old_window: 0,
-            old_delivered: 0,
+            delayed: 0,
             growth: Growth::default(),
         })
     }
@@ -96,12 +101,15 @@ impl Registered for Vegas {
 
 impl CongestionControl for Vegas {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        self.round.sample(ack);
-        if !ack.advances() {
+        if self.variant == Variant::FreeBsd {
+            self.sample_freebsd(ack);
+            if ack.advances() {
+                self.freebsd(ack, control);
+            }
             return;
         }
-        if self.variant == Variant::FreeBsd {
-            self.freebsd(ack, control);
+        self.round.sample(ack);
+        if !ack.advances() {
             return;
         }
         if !self.active {
@@ -206,20 +214,34 @@ impl Vegas {
         }
     }
 
-    /// FreeBSD: one sample a round trip decides; the sample is the round trip's first.
+    /// FreeBSD `h_ertt`: an ACK of one segment may have been delayed, if ACKs of several were seen lately.
+    fn sample_freebsd(&mut self, ack: &Ack) {
+        let mss = u64::from(ack.mss);
+        let is_sack = ack.delivered_segments > ack.newly_acked_segments;
+        let is_several = ack.newly_acked > mss;
+        if is_several && !is_sack {
+            self.delayed = (self.delayed + 1).min(DELACKS);
+        } else if ack.newly_acked == mss && !is_sack {
+            self.delayed = self.delayed.saturating_sub(1);
+        }
+        if self.delayed == 0 || is_several || is_sack {
+            self.round.sample(ack);
+        }
+    }
+
+    /// FreeBSD: one segment a round trip is timed, the first sent after the last one's ACK, or the last one that its
+    /// ACK covers; what was sent from that segment on is the rate.
     fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
         let mss = u64::from(control.mss);
         if self.round.is_over(ack) {
-            if let Some(rtt) = ack.rtt {
+            if let Some(rtt) = ack.rtt.filter(|_| self.round.has_base()) {
                 // The helper adds a tick of 1 ms.
                 let rtt_ms = rtt.as_ms() + 1;
                 let base_ms = u64::from(self.round.base_us) / 1_000 + 1;
-                let sent = ack.delivered - self.old_delivered;
-                self.diff = freebsd_diff(self.old_window, base_ms, sent, rtt_ms, mss) as u32;
+                let sent = ack.snd_nxt - ack.snd_una + mss.min(ack.newly_acked);
+                self.diff = freebsd_diff(control.cwnd, base_ms, sent, rtt_ms, mss) as u32;
                 self.step_freebsd(ack, control);
             }
-            self.old_window = control.cwnd;
-            self.old_delivered = ack.delivered;
             self.round.begin(ack.snd_nxt);
         }
         if self.active && ack.in_slow_start && ack.may_grow {
@@ -317,6 +339,34 @@ mod tests {
         let doublings = windows.windows(2).filter(|pair| pair[1] >= 2 * pair[0] - 2).count();
         let pauses = windows.windows(2).filter(|pair| pair[1] <= pair[0] + 2).count();
         assert!(doublings >= 3 && pauses >= 3, "{windows:?}");
+    }
+
+    #[test]
+    fn freebsd_learns_no_base_from_acks_that_may_be_delayed() {
+        let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
+        let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
+        // Two pairs at 100 ms; then two single ACKs, of which the second is trusted again.
+        for (segments, rtt_ms, base_ms) in [(2, 100, 100), (2, 100, 100), (1, 60, 100), (1, 60, 60)] {
+            lab.rtt = Duration::from_ms(rtt_ms);
+            let ack = lab.ack(segments);
+            vegas.on_ack(&ack, &mut lab.control);
+            assert_eq!(vegas.round.base_us / 1_000, base_ms);
+        }
+    }
+
+    #[test]
+    fn freebsd_holds_one_to_three_segments_in_the_queue() {
+        // 50 segments fill the path of 100 ms; each beyond adds 2 ms.
+        for start in [45, 70] {
+            let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
+            let mut lab = Lab::avoiding(start, Counting::Bytes { limit: 2 });
+            vegas.round.base_us = 100_001;
+            for _ in 0..60 {
+                lab.rtt = Duration::from_ms(100 + 2 * lab.window().saturating_sub(50));
+                lab.round(&mut vegas);
+            }
+            assert!((51..=55).contains(&lab.window()), "from {start}: {}", lab.window());
+        }
     }
 
     #[test]
