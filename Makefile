@@ -34,9 +34,11 @@ test: lint check-rust check-python ## Lint, then every test there is: what CI ru
 bench: $(VENV)/.built ## Measure the engine
 	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then cargo bench $(CARGO_FLAGS) --bench '*'; \
 	else echo 'no benchmarks in crates/*/benches'; fi
+	$(if $(shell command -v valgrind),$(BIN)/python scripts/ack_costs,@echo 'valgrind is not installed: what an ACK costs was not counted')
 
-validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md
+validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md and docs/algorithms.md
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
+	$(BIN)/python scripts/algorithms_page
 
 figures: $(VENV)/.built ## Draw the figures of docs/applications.md, docs/queues.md and docs/links/ anew
 	$(BIN)/python scripts/application_figures

@@ -58,6 +58,16 @@ def test_an_exception_is_still_one(shares):
     assert shares["hybla"].equal < 0.6
 
 
+def test_every_algorithms_cost_is_known_and_a_high_one_has_its_reason():
+    from tailback.validation.algorithms_page import costs
+
+    known = costs()
+    assert list(known) == NAMES, "run scripts/ack_costs"
+    reasons = {card.name: card.cost for card in registry.load().algorithms}
+    assert [name for name, cost in known.items() if cost > 3 * known["reno"] and not reasons[name]] == []
+    assert [name for name, cost in known.items() if cost <= 3 * known["reno"] and reasons[name]] == []
+
+
 def test_the_page_lists_every_algorithm_as_the_registry_has_it():
     from tailback.validation.algorithms_page import FOLDER, cards_part
 

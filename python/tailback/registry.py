@@ -64,6 +64,8 @@ class Card:
     transport: str | None = None
     #: The table an application leaves rows in: "requests" or "echoes".
     rows: str | None = None
+    #: Why an acknowledgement costs an algorithm more than three times NewReno's; empty where it does not.
+    cost: str = ""
 
     def param(self, name: str) -> Param | None:
         """The parameter called `name`."""
@@ -129,6 +131,7 @@ def _card(row: dict[str, Any]) -> Card:
         params=params,
         transport=row.get("transport"),
         rows=row.get("rows"),
+        cost=row.get("cost") or "",
     )
 
 

@@ -11,7 +11,7 @@ use tailback_core::{cc, medium, queue};
 /// order.
 pub fn as_json() -> Value {
     json!({
-        "algorithms": cards(cc::registry::cards()),
+        "algorithms": cc::registry::cards().iter().zip(cc::registry::costs()).map(algorithm).collect::<Value>(),
         "queues": cards(queue::registry::cards()),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": applications(),
@@ -41,6 +41,12 @@ fn applications() -> Value {
     programs["transport"] = json!("tcp");
     programs["rows"] = Value::Null;
     traffic::registry::samples().map(application).chain([programs]).collect()
+}
+
+fn algorithm((its, cost): (&Card, &&str)) -> Value {
+    let mut row = card(its);
+    row["cost"] = json!(cost);
+    row
 }
 
 fn application((its, app): (&Card, App)) -> Value {

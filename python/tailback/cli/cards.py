@@ -28,6 +28,8 @@ def print_cards(rows: Sequence[_Row], parameters: str = "params", extra: Sequenc
                 lines.add_row(f"  {key}", escape(" ".join(str(row[key]).split())))
         for text in row.get("differs") or ():
             lines.add_row("  differs", escape(text))
+        if row.get("cost"):
+            lines.add_row("  cost", escape(row["cost"]))
         out.print(lines)
         if row.get(parameters):
             out.print(_parameters(row[parameters]))

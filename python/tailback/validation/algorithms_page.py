@@ -11,7 +11,7 @@ from tailback.plots.files import whole_file
 from tailback.registry import Card, Param
 from tailback.validation.fairness import FROM_S, LONG_MS, RATE, SHORT_MS, UNTIL_S, measure
 
-__all__ = ["FOLDER", "cards_part", "write"]
+__all__ = ["FOLDER", "cards_part", "costs", "write"]
 
 #: Where the page is kept, seen from the source tree.
 FOLDER = Path(__file__).parents[3] / "docs"
@@ -56,6 +56,8 @@ def _told(card: Card) -> str:
         lines[-1] += f" Live twin: `{card.live_twin}`."
     if card.differs:
         lines += ["", "Differs from the source:", "", *(f"- {text.rstrip('.')}." for text in card.differs)]
+    if card.cost:
+        lines += ["", f"An ACK costs more than three times NewReno's: {card.cost}."]
     if card.params:
         lines += ["", "| Parameter | Default | Range | |", "|---|---|---|---|", *(_row(param) for param in card.params)]
     return "\n".join([*lines, ""])
@@ -82,13 +84,19 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def costs() -> dict[str, int]:
+    """Instructions an ACK costs, by algorithm, as `scripts/ack_costs` counted them."""
+    text = files("tailback.validation").joinpath("ack_costs.toml").read_text("utf-8")
+    return dict(tomllib.loads(text)["instructions"])
+
+
 def write(path: Path, *, workers: int | None = None) -> None:
     """Run what the table needs and write the page."""
-    costs = tomllib.loads(files("tailback.validation").joinpath("ack_costs.toml").read_text("utf-8"))["instructions"]
-    reno = costs["reno"]
+    known = costs()
+    reno = known["reno"]
     rows = []
     for each in measure(registry.names("algorithms"), workers=workers):
-        cost = costs.get(each.name)
+        cost = known.get(each.name)
         told = "not measured" if cost is None else f"{cost} ({cost / reno:.1f}×)"
         rows.append(f"| `{each.name}` | {each.equal:.2f} | {each.unequal:.2f} | {each.used:.3f} | {told} |\n")
     text = _HEAD + cards_part() + "\n" + _SHARING + "".join(rows)

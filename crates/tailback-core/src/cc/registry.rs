@@ -13,6 +13,8 @@ use crate::time::{Bytes, Duration, Time};
 pub trait Registered: CongestionControl + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
+    /// Why an ACK costs more than three times NewReno's, if it does.
+    const COST: &'static str = "";
     /// A fresh state. `seed` belongs to this flow alone.
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError>;
 }
@@ -41,6 +43,7 @@ macro_rules! algorithms {
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+        static COSTS: &[&str] = &[$(<super::$module::$Name as Registered>::COST),+];
 
         fn construct(row: usize, given: &Checked<'_>, seed: u64) -> Result<Algorithm, ScenarioError> {
             type New = fn(&Checked<'_>, u64) -> Result<Algorithm, ScenarioError>;
@@ -127,6 +130,11 @@ impl CongestionControl for Algorithm {
 /// Every algorithm's card, in registry order.
 pub fn cards() -> &'static [Card] {
     CARDS
+}
+
+/// Why an ACK costs more than three times NewReno's, in the order of [`cards`]; empty where it does not.
+pub fn costs() -> &'static [&'static str] {
+    COSTS
 }
 
 /// The algorithm called `name`, for the TCP settings at `field_path` (such as `flows[0].tcp`); its parameters
