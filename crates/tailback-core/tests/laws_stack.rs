@@ -3,7 +3,7 @@
 mod common;
 
 use common::{MS, SECOND, bulk, column, dumbbell, flow, link, run, tcp};
-use tailback_core::scenario::{FlowSpec, Instruments, Scenario, Value};
+use tailback_core::scenario::{FlowSpec, Instruments, Scenario, StepSpec, Value};
 
 fn set(flow: &mut FlowSpec, name: &str, value: Value) {
     flow.tcp.as_mut().expect("tcp").stack_params.insert(name.into(), value);
@@ -159,4 +159,54 @@ fn ns2s_pipe_repairs_the_overshoot_of_slow_start_as_ns2_does() {
     // RFC 6675's pipe takes what is lost out at once: two round trips, that of the full queue and the next.
     let (_, _, lasted) = overshoot("scoreboard");
     assert!(lasted < 0.33, "{lasted} s");
+}
+
+/// What an outage of a second costs a window of 200 kB that all survives it: retransmissions and timeouts.
+fn after_an_outage(frto: &str) -> (f64, f64, f64) {
+    let mut sender = bulk("reno", "linux");
+    for name in ["timestamps", "dsack", "tail_loss_probe"] {
+        set(&mut sender, name, Value::Flag(false));
+    }
+    set(&mut sender, "frto", Value::Name(frto.into()));
+    sender.tcp.as_mut().expect("tcp").send_buffer = Some(200_000);
+    let mut scenario = dumbbell(10_000_000, 80 * MS, None, 20, vec![sender]);
+    scenario.links[0].schedule = vec![
+        StepSpec { at_ps: 10 * SECOND, rate_bps: Some(0), delay_ps: None },
+        StepSpec { at_ps: 11 * SECOND, rate_bps: Some(10_000_000), delay_ps: None },
+    ];
+    let tables = run(&scenario);
+    let of = |name: &str| column(&tables, "flows", name)[0];
+    (of("segments_retransmitted"), of("timeouts"), of("bytes_received"))
+}
+
+#[test]
+fn after_an_outage_frto_repeats_only_what_timed_out() {
+    // Nothing was lost. Without timestamps and D-SACK only F-RTO can tell, by the ACK of data sent once.
+    for frto in ["basic", "sack", "at-once"] {
+        let (repeated, timeouts, received) = after_an_outage(frto);
+        assert!(timeouts >= 1.0 && repeated == timeouts, "{frto}: {repeated} after {timeouts} timeouts");
+        let (needless, _, without) = after_an_outage("off");
+        assert!(needless > 100.0, "go-back-N repeats the window: {needless}");
+        assert!(received >= without, "{frto}: {received} B, {without} without");
+    }
+}
+
+/// Recoveries of a minute in which one packet in 200 is overtaken by seven.
+fn recoveries_under_reordering(limit: Value) -> f64 {
+    let mut sender = bulk("reno", "linux-2.6.25");
+    set(&mut sender, "reordering_limit", limit);
+    sender.tcp.as_mut().expect("tcp").send_buffer = Some(100_000);
+    let mut scenario = dumbbell(10_000_000, 80 * MS, None, 60, vec![sender]);
+    scenario.links[0].wire.reorder = 0.005;
+    scenario.links[0].wire.reorder_delay_ps = 8 * MS;
+    column(&run(&scenario), "flows", "recoveries")[0]
+}
+
+#[test]
+fn the_adaptive_degree_of_reordering_ends_needless_recoveries() {
+    // Nothing is lost; about 250 packets arrive seven late, more than the threshold of three.
+    let fixed = recoveries_under_reordering(Value::Flag(false));
+    let adaptive = recoveries_under_reordering(Value::Number(127.0));
+    assert!(fixed > 150.0, "{fixed} recoveries with a fixed threshold");
+    assert!(adaptive < 10.0, "{adaptive} with an adaptive one");
 }
