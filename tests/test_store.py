@@ -303,6 +303,25 @@ def test_the_files_can_be_asked_in_place(tmp_path: Path) -> None:
         store.query("SELECT nothing FROM runs")
 
 
+def test_duckdb_asks_the_files_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The very questions of docs/sweeps.md, to files that a sweep has written and to some that it is writing."""
+    duckdb = pytest.importorskip("duckdb")
+    page = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text(encoding="utf-8")
+    summary, newest = page.split("```sql\n")[1].split("```")[0].split(";")[:2]
+    monkeypatch.chdir(tmp_path)
+    base = tb.dumbbell(
+        rate="2mbit", rtt="20ms", flows=[tb.bulk(), tb.voip()], duration="1s", instruments={"packets": ["voip"]}
+    )
+    done = tb.sweep(base, {"flow.bulk.cc": ["reno", "cubic"]}, seeds=2, store="results/store")
+    asked = dict(duckdb.sql(summary).fetchall())
+    told = done.summary("voip.delay_p95_ms").to_dicts()
+    assert asked == {row["flow.bulk.cc"]: pytest.approx(row["median"]) for row in told}
+    with Store("results/store").writer() as writer:
+        writer.add(row("k1"))
+        writer.add(row("k2"))
+        assert duckdb.sql(newest).fetchall() == [(2,)]
+
+
 def test_a_run_is_found_by_the_beginning_of_its_key(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     with store.writer() as writer:

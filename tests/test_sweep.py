@@ -18,6 +18,7 @@ import pytest
 
 import tailback as tb
 from tailback import cli, metrics
+from tailback.store import run_key
 from tailback.sweep import Measures, latin_hypercube, read_sweep, single, sobol
 
 ROOT = Path(__file__).parents[1]
@@ -129,6 +130,14 @@ def test_every_point_and_seed_once_and_then_never_again(tmp_path: Path) -> None:
     assert again.frame.equals(frame)
     more = tb.sweep(BASE, axes, seeds=3, store=tmp_path / "s")
     assert (more.run, more.reused) == (4, 8)
+
+
+def test_every_seed_runs_what_its_point_describes_with_it(tmp_path: Path) -> None:
+    done = tb.sweep(BASE, {"flow.bulk.cc": ["reno", "cubic"]}, seeds=[7, 3, 11], store=tmp_path / "store")
+    for row in done.frame.to_dicts():
+        alone = BASE.with_({"flow.bulk.cc": row["flow.bulk.cc"]}, seed=row["seed"])
+        assert row["run"] == run_key(alone.to_json())
+        assert row["scenario"] == alone.to_toml()
 
 
 def test_what_is_kept_is_what_the_run_shows(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,9 +83,14 @@ class _Resolver:
         #: Those of `own`, and of other modules, that the scenario names.
         self.factories: dict[str, Factory] = {}
 
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """The scenario as TOML would hold it."""
+        return self.scenario.to_dict()
+
     def problem(self, place: str, problem: str, fix: str, value: Any = None) -> None:
         if value is None:
-            value = _look_up(self.scenario, place)
+            value = _look_up(self.told, place)
         self.problems.append(Problem(place, value, problem, fix.rstrip(".") + "."))
 
     def run(self) -> dict[str, Any]:
@@ -297,12 +303,12 @@ class _Resolver:
     def _delay_place(self, hop: _Hop, *, back: bool) -> str:
         if hop.place.startswith("flow"):
             return f"{hop.place}.access_delay"
-        if _look_up(self.scenario, f"{hop.place}.rtt") is not None:
+        if _look_up(self.told, f"{hop.place}.rtt") is not None:
             return f"{hop.place}.rtt"
         return self._first(f"{hop.place}.back_delay", f"{hop.place}.delay", back=back)
 
     def _first(self, first: str, second: str, *, back: bool) -> str:
-        return first if back and _look_up(self.scenario, first) is not None else second
+        return first if back and _look_up(self.told, first) is not None else second
 
     def _queue(
         self, index: int, hop: _Hop, queue: Queue, rate: int | None, routes: Sequence[tuple[list[int], list[int]]]
@@ -585,11 +591,11 @@ class _Resolver:
             head, rest = head[:cut], head[cut:] + rest
         place = self.places.get(head, "") + rest if head else path
         place = re.sub(r"_(ps|bps)$", "", place).lstrip(".")
-        if _look_up(self.scenario, place) is None and _look_up(self.scenario, place.rpartition(".")[0]) is not None:
+        if _look_up(self.told, place) is None and _look_up(self.told, place.rpartition(".")[0]) is not None:
             # `queue = "1bdp"` has no limit_bytes below it.
-            short = _look_up(self.scenario, place.rpartition(".")[0])
+            short = _look_up(self.told, place.rpartition(".")[0])
             place = place.rpartition(".")[0] if isinstance(short, str) else place
-        written = _look_up(self.scenario, place)
+        written = _look_up(self.told, place)
         return Problem(place, value if written is None else written, problem, fix.rstrip(".") + ".")
 
 
@@ -684,9 +690,9 @@ def _stack_number(value: ParamValue) -> ParamValue:
     return to_unit(value, "B" if re.search(r"[Bb](ytes?)?\s*$", value) else "ms")
 
 
-def _look_up(scenario: Scenario, place: str) -> Any:
-    """What the scenario says at `place`, if it is a single value."""
-    here: Any = scenario.to_dict()
+def _look_up(told: Mapping[str, Any], place: str) -> Any:
+    """What a scenario, as TOML would hold it, says at `place`, if it is a single value."""
+    here: Any = told
     for step in re.findall(r"[^.\[\]]+", place):
         if isinstance(here, Mapping):
             here = here.get(step)
@@ -718,6 +724,11 @@ def complaint(scenario: Scenario, path: str, value: str, problem: str, fix: str)
     resolver = _Resolver(scenario.expanded, {})
     resolver.run()
     return resolver.translate(path, value, problem, fix)
+
+
+def as_text(resolved: Mapping[str, Any]) -> str:
+    """JSON text of a resolved description, the same for equal ones."""
+    return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
 
 def _named(key: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:

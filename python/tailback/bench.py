@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import resource
@@ -196,16 +197,20 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
     count = workers or cores()
     base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
     scenarios = [base.with_(seed=seed).to_json() for seed in range(1, runs + 1)]
-    began, cpu_began = time.perf_counter(), time.process_time()
-    for text in scenarios:
-        _core.run(text, None, None)
-    bare, bare_cpu = time.perf_counter() - began, time.process_time() - cpu_began
+    bare = bare_cpu = many = one_cpu = math.inf
     with tempfile.TemporaryDirectory() as folder:
-        many = sweep(base, seeds=runs, store=Path(folder) / "many", workers=count).wall_s
-        cpu_began = time.process_time()
-        sweep(base, seeds=runs, store=Path(folder) / "one", workers=1)
-        one_cpu = time.process_time() - cpu_began
-        stored = sum(path.stat().st_size for path in (Path(folder) / "one").rglob("*") if path.is_file())
+        # In turns, and the best of each: the others hold what the machine did besides.
+        for turn in range(3):
+            began, cpu_began = time.perf_counter(), time.process_time()
+            for text in scenarios:
+                _core.run(text, None, None)
+            bare = min(bare, time.perf_counter() - began)
+            bare_cpu = min(bare_cpu, time.process_time() - cpu_began)
+            many = min(many, sweep(base, seeds=runs, store=Path(folder) / f"many-{turn}", workers=count).wall_s)
+            cpu_began = time.process_time()
+            sweep(base, seeds=runs, store=Path(folder) / f"one-{turn}", workers=1)
+            one_cpu = min(one_cpu, time.process_time() - cpu_began)
+        stored = sum(path.stat().st_size for path in (Path(folder) / "one-0").rglob("*") if path.is_file())
     return {
         "runs": float(runs),
         "run_ms": 1e3 * bare_cpu / runs,
@@ -259,9 +264,21 @@ def machine() -> dict[str, Any]:
     }
 
 
-def run(*, quick: bool = False, grid: bool = False, told: Callable[[str], object] = lambda _: None) -> dict[str, Any]:
-    """All measurements, as `tailback bench --json` prints them; `told` hears the name of each before it begins."""
+def run(
+    *,
+    quick: bool = False,
+    grid: bool = False,
+    sweep: bool = False,
+    told: Callable[[str], object] = lambda _: None,
+) -> dict[str, Any]:
+    """All measurements, as `tailback bench --json` prints them; `told` hears the name of each before it begins.
+
+    With `sweep` only what a sweep adds to its runs.
+    """
     out: dict[str, Any] = {"quick": quick, "machine": machine()}
+    if sweep:
+        told("sweep")
+        return out | {"sweep": sweep_cost()}
     for name, bench in SCENARIOS.items():
         seconds = bench.quick if quick else bench.full
         if seconds:

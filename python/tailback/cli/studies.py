@@ -113,6 +113,7 @@ def validate(
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, half a minute.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Also time the whole grid of the voip-latency study.")] = False,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Only what a sweep adds to its runs.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Measure how fast this machine simulates.
@@ -121,24 +122,25 @@ def bench(
     """
     from tailback import bench as benchmark
 
-    measured = benchmark.run(quick=quick, grid=grid, told=(lambda _: None) if as_json else say)
+    measured = benchmark.run(quick=quick, grid=grid, sweep=sweep, told=(lambda _: None) if as_json else say)
     if as_json:
         emit(measured)
         return
     rows = [(name, found) for name, found in measured.items() if isinstance(found, dict) and "cpu_s" in found]
-    print_rows(
-        [
-            {
-                "name": name,
-                "scenario": found["title"],
-                "M packets / core s": f"{found['packets_per_core_s'] / 1e6:.2f}",
-                "M events / core s": f"{found['events_per_core_s'] / 1e6:.1f}",
-                "× real time": f"{found['simulated_s'] / found['cpu_s']:.0f}",
-                "peak MB": f"{found['peak_mb']:.0f}",
-            }
-            for name, found in rows
-        ]
-    )
+    if rows:
+        print_rows(
+            [
+                {
+                    "name": name,
+                    "scenario": found["title"],
+                    "M packets / core s": f"{found['packets_per_core_s'] / 1e6:.2f}",
+                    "M events / core s": f"{found['events_per_core_s'] / 1e6:.1f}",
+                    "× real time": f"{found['simulated_s'] / found['cpu_s']:.0f}",
+                    "peak MB": f"{found['peak_mb']:.0f}",
+                }
+                for name, found in rows
+            ]
+        )
     for name in ("start_up_s", "bytes_per_flow", "sweep", "grid"):
         if name in measured:
             say(f"{name}: {_facts(measured[name])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from pydantic import (
@@ -35,11 +36,24 @@ class Part(BaseModel):
     def plain(self) -> Any:
         """What TOML would hold: defaults left out, quantities as text."""
         out: dict[str, Any] = {}
-        for name, info in type(self).model_fields.items():
+        for name, key, default in _defaults(type(self)):
             value = getattr(self, name)
-            if info.is_required() or value != info.get_default(call_default_factory=True):
-                out[info.alias or name] = plain_value(value)
+            if value is not default and value != default:
+                out[key] = plain_value(value)
         return out
+
+
+#: Equal to no value.
+_REQUIRED = object()
+
+
+@cache
+def _defaults(part: type[Part]) -> list[tuple[str, str, Any]]:
+    """Name, name in TOML and default of each field; to compare with only, as pydantic would copy it every time."""
+    return [
+        (name, info.alias or name, _REQUIRED if info.is_required() else info.get_default(call_default_factory=True))
+        for name, info in part.model_fields.items()
+    ]
 
 
 def plain_value(value: Any) -> Any:

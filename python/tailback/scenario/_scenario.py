@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -278,7 +277,7 @@ class Scenario(Part):
             resolved = _resolve.resolve(self, check=True, own=None)
         except ScenarioError as error:
             raise error.located(self._file, self._lines) from None
-        return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+        return _resolve.as_text(resolved)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.to_dict() == other.to_dict()

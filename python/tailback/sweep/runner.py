@@ -19,6 +19,7 @@ import polars as pl
 
 from tailback import statistics
 from tailback._core import Cancel
+from tailback._resolve import as_text
 from tailback.errors import Cancelled, Interrupted, ScenarioError, TailbackError
 from tailback.progress import Bar
 from tailback.result import Result
@@ -339,6 +340,8 @@ class _Run:
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.measures.digest
+        # The point begun last, described with some seed.
+        self._resolved: tuple[_PointState, Scenario, dict[str, Any]] | None = None
 
     def go(self) -> SweepResult:
         began = time.perf_counter()
@@ -422,8 +425,7 @@ class _Run:
         """Begin a run; False if it was settled without one."""
         self._look()
         try:
-            scenario = self.sweep.base.with_(state.values, seed=seed)
-            text = scenario.to_json()
+            scenario, text = self._described(state, seed)
         except (ScenarioError, ValueError, TypeError) as error:
             told = json.dumps([self.sweep.base.to_toml(), state.values, seed], default=str)
             key = run_key("cannot be resolved", hashlib.sha256(told.encode()).hexdigest())
@@ -448,6 +450,16 @@ class _Run:
         tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
         self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables))
         return True
+
+    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str]:
+        """A point with a seed, and its resolved text. Seeds change nothing else, so a point is resolved once."""
+        if self._resolved is None or self._resolved[0] is not state:
+            scenario = self.sweep.base.with_(state.values, seed=seed)
+            self._resolved = state, scenario, json.loads(scenario.to_json())
+        _, scenario, resolved = self._resolved
+        if scenario.seed != seed:
+            scenario = scenario.model_copy(update={"seed": seed})
+        return scenario, as_text(resolved | {"seed": seed})
 
     # -- taking in
 
