@@ -45,7 +45,7 @@ figures: $(VENV)/.built ## Draw the figures of docs/applications.md, docs/queues
 	$(BIN)/python scripts/queue_figures
 	$(BIN)/python scripts/link_figures
 
-bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in half an hour; writes docs/performance.md
+bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
 docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an error

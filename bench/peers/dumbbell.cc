@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
         squares += double(sink->GetTotalRx()) * double(sink->GetTotalRx());
     }
     std::cout << "{\"data_packets\": " << received / 1448
-              << ", \"jain\": " << double(received) * double(received) / (flows * squares);
+              << ", \"jain\": " << (squares > 0 ? double(received) * double(received) / (flows * squares) : 0.0);
     if (observe) {
         // Dropped at the tail never was enqueued; CoDel's drops at the head were.
         const uint64_t arrived = watch.arrived + (limit ? watch.dropped : 0);

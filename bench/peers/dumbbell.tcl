@@ -75,7 +75,8 @@ proc finish {} {
         incr acked $mine
         set squares [expr {$squares + double($mine) * $mine}]
     }
-    set jain [expr {double($acked) * $acked / ([llength $senders] * $squares)}]
+    # Nothing is acknowledged in the empty run that tells the start-up time; ns-2 traps a division by zero.
+    set jain [expr {$squares > 0 ? double($acked) * $acked / ([llength $senders] * $squares) : 0.0}]
     set out "\"data_packets\": $acked, \"jain\": $jain"
     if {$observe} {
         # The sum is up to the last change of the queue.
