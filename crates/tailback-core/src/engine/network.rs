@@ -388,12 +388,12 @@ impl<P: Probe> Network<P> {
     #[cold]
     fn bury(&mut self) {
         for index in 0..self.fate.drops.len() {
-            let (packet, _) = self.fate.drops[index];
+            let (packet, reason) = self.fate.drops[index];
             self.lanes[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
             if P::WANTS {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
-            self.note_drop(&packet);
+            self.note_drop(&packet, reason);
             self.arena.release(packet.slot);
         }
         self.fate.clear();

@@ -657,9 +657,6 @@ impl Sender {
         if self.snd_nxt >= self.write_end {
             return self.send_fin(now);
         }
-        if self.board.is_empty() {
-            self.restart_after_idle(now);
-        }
         // The send buffer holds what is not acknowledged.
         let limit = self.write_end.min(self.snd_una + self.send_buffer);
         let available = limit.saturating_sub(self.snd_nxt);
@@ -668,9 +665,12 @@ impl Sender {
         if bytes < mss && !self.may_be_short(bytes, available, window) {
             match self.wait_for_window(bytes, available, now) {
                 Patience::Wait => return None,
-                Patience::Probe => return Some(self.window_probe(now)),
+                Patience::Probe => return Some(self.window_probe()),
                 Patience::Over => {}
             }
+        }
+        if self.board.is_empty() {
+            self.restart_after_idle(now);
         }
         if !force && !self.may_send(bytes) {
             return None;

@@ -4,6 +4,7 @@ use super::{Lent, Network, seat_of};
 use crate::engine::seats::Blueprint;
 use crate::packet::Packet;
 use crate::probe::Probe;
+use crate::queue::DropReason;
 use crate::time::Bytes;
 
 /// Bytes of a connection that left the first link of their route.
@@ -28,8 +29,11 @@ impl<P: Probe> Lent<'_, P> {
 }
 
 impl<P: Probe> Network<P> {
-    /// A packet was dropped; at its first link that is a departure too.
-    pub(super) fn note_drop(&mut self, packet: &Packet) {
+    /// A packet was dropped; from its first link's queue that is a departure too. On the wire it had departed.
+    pub(super) fn note_drop(&mut self, packet: &Packet, reason: DropReason) {
+        if reason == DropReason::Wire {
+            return;
+        }
         let plan = &self.flows[packet.flow.0 as usize].plan;
         let looks = |plan: &[Blueprint; 2]| plan.iter().any(|end| end.stack.small_queue.is_some());
         let segment = self.arena.at(packet.slot);

@@ -62,8 +62,7 @@ impl Sender {
     }
 
     /// Below what the receiver expects, so it must answer (RFC 9293 section 3.10.7.4, first check).
-    pub(super) fn window_probe(&mut self, now: Time) -> Outgoing {
-        self.last_sent = now;
+    pub(super) fn window_probe(&self) -> Outgoing {
         Outgoing { seq: self.snd_una.wrapping_sub(1), len: 0, flags: Flags::default(), is_repeated: true }
     }
 }
