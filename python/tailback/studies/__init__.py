@@ -2,7 +2,7 @@
 
 >>> from tailback import studies
 >>> studies.names()
-["aqm-pairs", "home-links", "voip-latency"]
+["aqm-pairs", "beyond", "home-links", "voip-latency", "wireless-era"]
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from .framework import Cell, Claim, ClaimResult, Data, Measured, Plot, Study, St
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 
 # Imported when asked for: a study brings its figures along.
-_MODULES = {"aqm-pairs": "aqm_pairs", "beyond": "beyond", "home-links": "home_links", "voip-latency": "voip_latency"}
+_MODULES = {
+    "aqm-pairs": "aqm_pairs",
+    "beyond": "beyond",
+    "home-links": "home_links",
+    "voip-latency": "voip_latency",
+    "wireless-era": "wireless_era",
+}
 
 
 class UnknownStudy(ValueError):

@@ -1,0 +1,247 @@
+"""The paper's five networks as cells: transfers in turn, captures, pairs beside CUBIC, calls, and idle pings.
+
+A cell is one kind of measurement on one network. Transfers of CUBIC, Veno, Westwood and Hybla take turns on it, as
+the paper interleaved them; its days between runs are seconds here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import tailback as tb
+
+from ..framework import ABLATION, Cell
+
+ALGORITHMS = ("cubic", "veno", "westwood", "hybla")
+"""In the order in which they take turns."""
+RIVALS = ALGORITHMS[1:]
+TITLES = {
+    "cubic": "CUBIC", "veno": "Veno", "westwood": "Westwood", "hybla": "Hybla",
+    "university": "university, wired", "eduroam": "Eduroam WiFi", "adsl": "ADSL, wired", "adsl-wifi": "ADSL WiFi",
+    "3g": "3G",
+}  # fmt: skip
+
+CC: dict[str, Any] = {
+    # Linux 3.2: HyStart with the threshold and the samples it had from 2.6.39 to 3.18.
+    "cubic": {"name": "cubic", "hystart": "hystart-old"},
+    "veno": {"name": "veno"},
+    "westwood": {"name": "westwood"},
+    "hybla": {"name": "hybla"},
+}
+STACK = "linux-3.2"
+"""Senders ran 3.2.0-29; the receiver's 3.8 differs in nothing that the receiving side of the model has."""
+
+RUNS, QUICK_RUNS, ABLATION_RUNS = 60, 12, 20
+PAIR_RUNS, CALL_RUNS = 30, 30
+"""The paper states no number for these."""
+CAPTURES, QUICK_CAPTURES = 3, 1
+"""Transfers of each algorithm that are captured for their RTTs: “representative samples”."""
+SMALL, LARGE = 1, 20
+"""MB of a transfer; 10⁶ bytes."""
+CUT = 0.1
+"""Share of the slowest runs that the paper leaves out."""
+CALLS, CALL_BYTES = 5, 200
+"""G.711 with 20 ms of sound: 160 bytes, RTP, UDP and IPv4 headers."""
+FLOW, RIVAL, PING = "download", "rival", "ping"
+ORDER_GAP_S = 0.05
+"""By how much the flow started first is ahead: a script's next line."""
+START_SPREAD, JITTER = "100ms", "20us"
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network of the paper and how long things take there."""
+
+    name: str
+    preset: str
+    figure: int
+    #: Simulated time for a transfer and the pause after it, by its size in MB.
+    seconds: dict[int, float]
+    #: Time for two transfers side by side.
+    pair_s: float
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes that were transferred here, in MB."""
+        return tuple(self.seconds)
+
+    @property
+    def pair_mb(self) -> int:
+        """Size of the transfers that competed."""
+        return max(self.sizes)
+
+
+NETWORKS = {
+    network.name: network
+    for network in (
+        Network("university", "university", 3, {SMALL: 3.0, LARGE: 7.0}, 14.0),
+        Network("eduroam", "eduroam", 4, {SMALL: 4.0, LARGE: 18.0}, 36.0),
+        Network("adsl", "adsl2", 5, {SMALL: 3.5, LARGE: 20.0}, 45.0),
+        Network("adsl-wifi", "adsl2-wifi", 6, {SMALL: 3.5, LARGE: 20.0}, 45.0),
+        Network("3g", "3g", 7, {SMALL: 12.0}, 30.0),
+    )
+}
+WIRED, WIRELESS = ("university", "adsl"), ("eduroam", "adsl-wifi", "3g")
+CALL_NETWORKS = ("university", "eduroam")
+
+FITTED: tuple[tuple[str, str, str, str], ...] = ()
+"""Parameter, value, what it was fitted to, what it was tested on."""
+
+FITTED_CLAIMS: frozenset[str] = frozenset({"003-Q5", "003-Q6a", "003-Q6b"})
+"""Numbers that a parameter was fitted to: no evidence that the model is right."""
+
+
+def _scenario(key: str, network: Network, flows: list[tb.Flow], seconds: float, **rest: Any) -> tb.Scenario:
+    instruments, options = rest.pop("instruments"), rest.pop("options", None)
+    return tb.presets.scenario(
+        network.preset,
+        name=key,
+        flows=flows,
+        duration=f"{seconds:.0f}s",
+        randomness={"start_spread": START_SPREAD, "processing_jitter": JITTER},
+        instruments=instruments,
+        **network.options | (options or {}),
+    )
+
+
+def _transfers(megabytes: int, runs: int, **fields: Any) -> tb.Flow:
+    """`runs` transfers with each algorithm in turn, 1 to 2 s apart."""
+    params: dict[str, Any] = {
+        "bytes": f"{megabytes}MB", "count": runs * len(ALGORITHMS), "idle_low": "1s", "idle_high": "2s",
+    }  # fmt: skip
+    turns = [CC[name] for name in RIVALS]
+    return tb.flow("transfers", name=FLOW, cc=CC["cubic"], cc_turns=turns, stack=STACK, params=params, **fields)
+
+
+def single(key: str, network: Network, megabytes: int, runs: int, **rest: Any) -> tb.Scenario:
+    """Transfers alone, in turn."""
+    seconds = 2.0 + network.seconds[megabytes] * runs * len(ALGORITHMS)
+    wanted = {"instruments": {"requests": [FLOW]}} | rest
+    return _scenario(key, network, [_transfers(megabytes, runs)], seconds, **wanted)
+
+
+def capture(key: str, network: Network, megabytes: int, runs: int, **rest: Any) -> tb.Scenario:
+    """The same with every segment at the sender logged, as tcpdump did."""
+    return single(key, network, megabytes, runs, instruments={"requests": [FLOW], "segments": [FLOW]}, **rest)
+
+
+def pair(key: str, network: Network, rival: str, runs: int, **rest: Any) -> tb.Scenario:
+    """A transfer beside one of CUBIC's, again and again; who starts first alternates."""
+
+    def one(name: str, algorithm: str, lead: int) -> tb.Flow:
+        starts = [network.pair_s * run + (ORDER_GAP_S if run % 2 == lead else 0.0) for run in range(runs)]
+        periods = [{"start": f"{1e3 * t:.0f}ms", "stop": f"{1e3 * (t + network.pair_s - 1):.0f}ms"} for t in starts]
+        # One transfer a period: the pause outlasts the run.
+        params: dict[str, Any] = {"bytes": f"{network.pair_mb}MB", "idle_low": "80000s", "idle_high": "80000s"}
+        return tb.flow(
+            "transfers", name=name, cc=CC[algorithm], stack=STACK, params=params, **periods[0], again=periods[1:]
+        )
+
+    flows = [one(FLOW, "cubic", 0), one(RIVAL, rival, 1)]
+    wanted = {"instruments": {"requests": [FLOW, RIVAL]}} | rest
+    return _scenario(key, network, flows, network.pair_s * runs, **wanted)
+
+
+def calls(key: str, network: Network, runs: int, *, downwards: bool = False, **rest: Any) -> tb.Scenario:
+    """Downloads in turn beside five calls, which the receiver starts and therefore sends."""
+    ends = {} if downwards else {"from_": "right", "to": "left"}
+    voices = [
+        tb.voip(name=f"call-{number}", packet_size=f"{CALL_BYTES}B", start=f"{4 * number}ms", **ends)
+        for number in range(1, CALLS + 1)
+    ]
+    seconds = 2.0 + network.seconds[LARGE] * runs * len(ALGORITHMS)
+    instruments = {"requests": [FLOW], "packets": [voice.name for voice in voices]}
+    return _scenario(key, network, [_transfers(LARGE, runs), *voices], seconds, instruments=instruments, **rest)
+
+
+def idle(key: str, network: Network, **rest: Any) -> tb.Scenario:
+    """Pings over the unloaded path."""
+    ping = tb.flow("ping", name=PING, interval="200ms")
+    return _scenario(key, network, [ping], 60.0, instruments={"echoes": [PING]}, **rest)
+
+
+def single_key(network: str, megabytes: int) -> str:
+    """Name of a cell of transfers alone."""
+    return f"single-{network}-{megabytes}mb"
+
+
+def capture_key(network: str, megabytes: int) -> str:
+    """Name of a captured cell."""
+    return f"capture-{network}-{megabytes}mb"
+
+
+def pair_key(network: str, rival: str) -> str:
+    """Name of a cell of pairs."""
+    return f"pair-{network}-{rival}"
+
+
+def calls_key(network: str) -> str:
+    """Name of a cell of calls."""
+    return f"calls-{network}"
+
+
+def idle_key(network: str) -> str:
+    """Name of a cell of pings."""
+    return f"idle-{network}"
+
+
+def all_cells(quick: bool) -> list[Cell]:
+    """Every measurement on every network; `quick` makes fewer runs and leaves the ablations out."""
+    runs, captures = (QUICK_RUNS, QUICK_CAPTURES) if quick else (RUNS, CAPTURES)
+    pairs, called = (QUICK_RUNS, QUICK_RUNS) if quick else (PAIR_RUNS, CALL_RUNS)
+    cells = []
+
+    def add(key: str, kind: str, network: Network, label: str, scenario: tb.Scenario, **factors: Any) -> None:
+        busy = 20.0 if network.name in CALL_NETWORKS else 1.0
+        cost = busy * scenario.duration.seconds
+        title = f"{TITLES[network.name]}, {label}"
+        cells.append(Cell(key, title, scenario, {"kind": kind, "network": network.name, **factors}, cost=cost))
+
+    for name, network in NETWORKS.items():
+        key = idle_key(name)
+        add(key, "idle", network, "idle", idle(key, network))
+        for megabytes in network.sizes:
+            key = single_key(name, megabytes)
+            add(key, "single", network, f"{megabytes} MB alone", single(key, network, megabytes, runs), mb=megabytes)
+            key = capture_key(name, megabytes)
+            made = capture(key, network, megabytes, captures)
+            add(key, "capture", network, f"{megabytes} MB captured", made, mb=megabytes)
+        for rival in RIVALS:
+            key = pair_key(name, rival)
+            add(key, "pair", network, f"{TITLES[rival]} beside CUBIC", pair(key, network, rival, pairs), rival=rival)
+        if name in CALL_NETWORKS:
+            key = calls_key(name)
+            add(key, "calls", network, "five calls", calls(key, network, called))
+    if not quick:
+        cells += _ablations()
+    return cells
+
+
+def _ablations() -> list[Cell]:
+    cells = []
+    for name, (_, kind, where, change) in ABLATIONS.items():
+        for network in (NETWORKS[one] for one in where):
+            key = ablation_key(name, network.name)
+            label = f"{TITLES[network.name]}, {ABLATIONS[name][0]}"
+            size = max(network.sizes)
+            scenario = (
+                calls(key, network, ABLATION_RUNS, **change)
+                if kind == "calls"
+                else single(key, network, size, ABLATION_RUNS, **change)
+            )
+            factors = {"kind": kind, "network": network.name, "mb": size, "ablation": name}
+            cells.append(Cell(key, label, scenario, factors, role=ABLATION))
+    return cells
+
+
+def ablation_key(name: str, network: str) -> str:
+    """Name of an ablation's cell."""
+    return f"{name}-{network}"
+
+
+ABLATIONS: dict[str, tuple[str, str, tuple[str, ...], dict[str, Any]]] = {
+    "calls-down": ("the calls in the download's direction", "calls", CALL_NETWORKS, {"downwards": True}),
+}
+"""Title, kind of cell, networks, change."""
