@@ -193,10 +193,21 @@ def _cell(ap: str, station: str, given: _Given) -> list[Link]:
 
 def _university(given: _Given) -> list[Link]:
     there, back = _two_way("internet", "left", "border", "26.5ms")
+    port = given.get("port")
+    lan = "lan" if port else "right"
+    backbone = [
+        link("backbone", "border", lan, rate="1gbit", delay="500us", queue=given["queue"]),
+        link("backbone-back", lan, "border", rate="1gbit", delay="500us", queue=given["queue"]),
+    ]
+    if not port:
+        return [there, *backbone, back]
+    queue = given["port_queue"]
     return [
         there,
-        link("backbone", "border", "right", rate="1gbit", delay="500us", queue=given["queue"]),
-        link("backbone-back", "right", "border", rate="1gbit", delay="500us", queue=given["queue"]),
+        backbone[0],
+        link("port", lan, "right", rate=port, delay="0s", queue=queue),
+        link("port-back", "right", lan, rate=port, delay="0s", queue=queue),
+        backbone[1],
         back,
     ]
 
@@ -219,7 +230,7 @@ def _crowd(given: _Given) -> list[Flow]:
     if not sessions:
         return []
     params = {"rate": sessions, "hosts": 50, "access_low": "1ms", "access_high": "100ms"}
-    return [flow("web", name="crowd", from_="right", to="border", params=params)]
+    return [flow("web", name="crowd", from_="lan" if given.get("port") else "right", to="border", params=params)]
 
 
 def _neighbours(given: _Given) -> list[Flow]:
@@ -324,6 +335,8 @@ CARDS: tuple[PresetCard, ...] = (
         (
             Option("queue", "1000packets", "Queues of the backbone; chosen."),
             Option("sessions", 600.0, "Web sessions a second that cross the backbone too; chosen."),
+            Option("port", "", "Rate of the receiver's own port, \"100mbit\" say; empty: as fast as the backbone."),
+            Option("port_queue", "100packets", "Queue of that port; chosen."),
         ), _university, _crowd,
     ),
     PresetCard(

@@ -82,7 +82,7 @@ def _loaded() -> list[Claim]:
     return [
         _claim(
             f"003-Q7{letter}", f"3G: {TITLES[algorithm]}'s RTT while it transfers 1 MB", "Abstract, III-E",
-            "500–700 ms", " ms", "mean of the RTTs tcptrace's way", m.loaded_rtt(algorithm),
+            "500–700 ms", " ms", "mean of the RTTs by Karn's rule", m.loaded_rtt(algorithm),
             Within(500.0, 700.0, 375.0, 875.0), "3g",
         )
         for letter, algorithm in zip("abcd", ALGORITHMS, strict=True)

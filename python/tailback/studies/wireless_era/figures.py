@@ -38,9 +38,9 @@ def _names(axes: Axes, names: tuple[str, ...] = ALGORITHMS) -> None:
 
 def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
     """Least to largest as a line, the middle half as a bar, the mean as a dot; runs of all seeds pooled."""
-    found = data.over_seeds(single_key(network, megabytes))
+    found = data.over_seeds(single_key(network))
     for place, name in enumerate(ALGORITHMS):
-        runs = np.concatenate([kept_runs(one["mbps"][name]) for one in found]) if found else np.zeros(0)
+        runs = np.concatenate([kept_runs(one["mbps"][str(megabytes)][name]) for one in found]) if found else np.zeros(0)
         if not len(runs):
             continue
         low, high = np.quantile(runs, [0.25, 0.75])
@@ -55,9 +55,9 @@ def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
 def _delay(axes: Axes, data: Data, network: str) -> None:
     sizes = NETWORKS[network].sizes
     for shift, megabytes in zip((-0.14, 0.14) if len(sizes) > 1 else (0.0,), sizes, strict=True):
-        found = data.over_seeds(capture_key(network, megabytes))
+        found = data.over_seeds(capture_key(network))
         for place, name in enumerate(ALGORITHMS):
-            each = [one["algorithms"][name] for one in found if one["algorithms"][name]["rtt_ms"] is not None]
+            each = [rtts for one in found if (rtts := one["rtts"][str(megabytes)][name])["rtt_ms"] is not None]
             if not each:
                 continue
             mean, deviation = (float(np.median([one[what] for one in each])) for what in ("rtt_ms", "sd_ms"))
@@ -130,9 +130,9 @@ def queue_3g(data: Data) -> Figure:
         figure, rows = new_figure(1, 1, width=FULL_WIDTH * 0.75, height=2.8)
         axes = rows[0][0]
         axes.axhspan(500, 700, color=SOFT, alpha=0.15, linewidth=0)
-        found = data.first(capture_key("3g", SMALL))
+        found = data.first(capture_key("3g"))
         for name in ALGORITHMS:
-            drawn = found["algorithms"][name]["drawn"] if found else []
+            drawn = found["rtts"][str(SMALL)][name]["drawn"] if found else []
             if drawn:
                 axes.plot(*drawn, color=COLOURS[name], label=TITLES[name], linewidth=1.0)
         if idle := data.first(idle_key("3g")):
@@ -203,7 +203,7 @@ FIGURES = [
     *_figures(),
     Plot("calls", "Calls (Tables I and II)", "Black: printed. Dots: one seed each.", calls),
     Plot(
-        "queue-3g", "The 3G queue", "First transfer of each; the band is what the paper measured. First seed.", queue_3g
+        "queue-3g", "The 3G queue", "One transfer of each; the band is what the paper measured. First seed.", queue_3g
     ),
     Plot("ranks", "Who is fastest where", "Median and range over seeds.", ranks),
     Plot("retained", "What is kept beside CUBIC", "An even split would leave one half. Median over seeds.", kept),

@@ -43,18 +43,20 @@ def kept_runs(mbps: Iterable[float]) -> Any:
 
 def throughput(data: Data, seed: int, network: str, megabytes: int) -> dict[str, float] | None:
     """Mean throughput of each algorithm in Mbit/s; `None` if one has no run."""
-    found = data.get(single_key(network, megabytes), seed)
-    if found is None or not all(found["mbps"].values()):
+    found = data.get(single_key(network), seed)
+    each = found["mbps"][str(megabytes)] if found else {}
+    if not each or not all(each.values()):
         return None
-    return {name: float(np.mean(kept_runs(found["mbps"][name]))) for name in ALGORITHMS}
+    return {name: float(np.mean(kept_runs(each[name]))) for name in ALGORITHMS}
 
 
 def rtts(data: Data, seed: int, network: str, megabytes: int, what: str = "rtt_ms") -> dict[str, float] | None:
     """Mean (or `sd_ms`, deviation) of each algorithm's RTTs in ms."""
-    found = data.get(capture_key(network, megabytes), seed)
-    if found is None or any(one[what] is None for one in found["algorithms"].values()):
+    found = data.get(capture_key(network), seed)
+    each = found["rtts"][str(megabytes)] if found else {}
+    if not each or any(one[what] is None for one in each.values()):
         return None
-    return {name: float(one[what]) for name, one in found["algorithms"].items()}
+    return {name: float(one[what]) for name, one in each.items()}
 
 
 def pair_rates(data: Data, seed: int, network: str, rival: str) -> tuple[float, float] | None:

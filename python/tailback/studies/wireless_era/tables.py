@@ -14,6 +14,7 @@ from .grid import (
     ALGORITHMS,
     CALL_NETWORKS,
     FITTED,
+    LARGE,
     NETWORKS,
     RIVALS,
     TITLES,
@@ -35,11 +36,11 @@ def _throughput(data: Data) -> list[list[str]]:
     rows = []
     for name, network in NETWORKS.items():
         for megabytes in network.sizes:
-            found = data.over_seeds(single_key(name, megabytes))
-            captured = data.over_seeds(capture_key(name, megabytes))
+            found = [one["mbps"][str(megabytes)] for one in data.over_seeds(single_key(name))]
+            captured = [one["rtts"][str(megabytes)] for one in data.over_seeds(capture_key(name))]
             for algorithm in ALGORITHMS if found else ():
-                each = [kept_runs(one["mbps"][algorithm]) for one in found if one["mbps"][algorithm]]
-                rtt = [one["algorithms"][algorithm] for one in captured]
+                each = [kept_runs(one[algorithm]) for one in found if one[algorithm]]
+                rtt = [one[algorithm] for one in captured]
                 rows.append([
                     TITLES[name], f"{megabytes} MB", TITLES[algorithm],
                     *(_middle((float(cut(runs)) for runs in each), 2) for cut in (
@@ -95,25 +96,24 @@ def _calls(data: Data) -> list[list[str]]:
 
 def _other(data: Data) -> list[list[str]]:
     rows = []
-    for name, (title, kind, networks, _) in ABLATIONS.items():
-        for network in networks:
-            found = data.over_seeds(ablation_key(name, network))
-            if not found:
-                continue
-            if kind == "calls":
-                cells = [_middle((one["jitter_ms"][algorithm] for one in found), 3) + " ms" for algorithm in ALGORITHMS]
-            elif kind == "capture":
+    for key, reading in ABLATIONS.items():
+        for network in reading.networks:
+            found = data.over_seeds(ablation_key(key, network))
+            sizes = NETWORKS[network].sizes if reading.kind != "calls" else (LARGE,)
+            for size in sizes if found else ():
                 cells = [
-                    _middle((one["algorithms"][algorithm]["rtt_ms"] for one in found), 0) + " ms"
-                    for algorithm in ALGORITHMS
+                    _shown(reading.kind, [(one, str(size), algorithm) for one in found]) for algorithm in ALGORITHMS
                 ]
-            else:
-                cells = [
-                    _middle((float(np.mean(kept_runs(one["mbps"][algorithm]))) for one in found), 2)
-                    for algorithm in ALGORITHMS
-                ]
-            rows.append([title, TITLES[network], *cells])
+                rows.append([reading.title, TITLES[network], f"{size} MB", *cells])
     return rows
+
+
+def _shown(kind: str, of: list[tuple[dict[str, Any], str, str]]) -> str:
+    if kind == "calls":
+        return _middle((one["jitter_ms"][algorithm] for one, _, algorithm in of), 3) + " ms"
+    if kind == "capture":
+        return _middle((one["rtts"][size][algorithm]["rtt_ms"] for one, size, algorithm in of), 0) + " ms"
+    return _middle((float(np.mean(kept_runs(one["mbps"][size][algorithm]))) for one, size, algorithm in of), 2)
 
 
 def all_tables(data: Data) -> list[TableOut]:
@@ -126,7 +126,7 @@ def all_tables(data: Data) -> list[TableOut]:
         ),
         TableOut(
             "throughput", "Throughput and RTT alone (Figs 3 to 7)",
-            "Mbit/s of payload over the runs without the slowest tenth; RTTs tcptrace's way, mean and deviation of a "
+            "Mbit/s of payload over the runs without the slowest tenth; RTTs by Karn's rule, mean and deviation of a "
             "transfer, averaged. Median over seeds.",
             ["network", "transfer", "algorithm", "min", "25 %", "median", "75 %", "max", "mean", "RTT (ms)", "± (ms)"],
             _throughput(data),
@@ -149,8 +149,8 @@ def all_tables(data: Data) -> list[TableOut]:
             TableOut(
                 "other-readings",
                 "Other readings of what the paper leaves open",
-                "Mean throughput in Mbit/s of the larger transfer, RTT or jitter in ms, one assumption changed.",
-                ["change", "network", *(TITLES[algorithm] for algorithm in ALGORITHMS)],
+                "Mean throughput in Mbit/s, RTT or jitter in ms, one assumption changed.",
+                ["change", "network", "transfer", *(TITLES[algorithm] for algorithm in ALGORITHMS)],
                 others,
             )
         )
