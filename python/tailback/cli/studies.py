@@ -40,6 +40,13 @@ def study(
         Path | None, typer.Option(help="Folder for results, figures and report. Default: results/NAME.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    overview: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PAGE",
+            help="Run nothing: write one page of all studies' claims, what failed first, from the folders in --out.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Repeat a published study: its grid, its figures, and each of its claims with a verdict.
@@ -54,6 +61,9 @@ def study(
     """
     studies = import_module("tailback.studies")
     names: list[str] = studies.names()
+    if overview is not None:
+        _overview(name, names, out or Path("results"), overview, as_json)
+        return
     if listed or name is None:
         rows = [{"name": entry, "title": studies.get(entry).title} for entry in names]
         if as_json:
@@ -74,6 +84,19 @@ def study(
         emit(finished.to_json())
     else:
         finished.print(console())
+
+
+def _overview(name: str | None, names: list[str], folder: Path, page: Path, as_json: bool) -> None:
+    if name is not None:
+        raise BadInput(f"--overview is of all studies: leave out {name}, or leave out --overview.")
+    written = import_module("tailback.studies.overview").write(folder, names, page)
+    if as_json:
+        emit(written)
+        return
+    console().print(", ".join(f"{count} {verdict}" for verdict, count in written["verdicts"].items()))
+    if written["missing"]:
+        console().print(f"not run yet: {', '.join(written['missing'])}")
+    console().print(f"written: {page}", soft_wrap=True)
 
 
 @app.command()

@@ -40,7 +40,8 @@ _FONTS = ("Source Sans 3", "Source Sans Pro", "Helvetica Neue", "Helvetica", "Ar
 @cache
 def font() -> str:
     """The best sans-serif that is installed."""
-    installed = {entry.name for entry in font_manager.fontManager.ttflist}
+    # Matplotlib's list is a cache: a font in it may be gone, and each text drawn would then warn.
+    installed = {entry.name for entry in font_manager.fontManager.ttflist if Path(entry.fname).exists()}
     return next((name for name in _FONTS if name in installed), "DejaVu Sans")
 
 

@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from matplotlib.figure import Figure
 
-from .store import Store, engine_fingerprint, write_text
+from tailback.errors import Interrupted, ResultError
+from tailback.store import engine_fingerprint
+
+from .store import Store, write_text
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED, Rule
 
 if TYPE_CHECKING:
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 Summary = dict[str, Any]
 
 GRID, ABLATION = "grid", "ablation"
+
+FORMAT = 1
+"""Layout of study.json."""
 
 
 @dataclass(frozen=True)
@@ -181,6 +187,7 @@ class StudyResult:
             dict[str, Any],
             _plain(
                 {
+                    "format": FORMAT,
                     "study": self.study,
                     "title": self.title,
                     "paper": self.paper,
@@ -358,10 +365,14 @@ class Study:
         began = time.perf_counter()
         with _bar(self.title, [cell.cost for cell, *_ in missing], progress) as advance:
             runs = run_each([scenario for *_, scenario, _ in missing], workers=workers, cancel=cancel, then=keep)
-            for _, (identity, summary) in runs:
-                store.save(by_identity[identity][1], summary)
-                summaries[identity] = summary
-                advance(by_identity[identity][0].cost)
+            try:
+                for _, (identity, summary) in runs:
+                    store.save(by_identity[identity][1], summary)
+                    summaries[identity] = summary
+                    advance(by_identity[identity][0].cost)
+            except KeyboardInterrupt:
+                # The same command goes on from here.
+                raise Interrupted([summaries.get(identity) for identity in by_identity]) from None
         return time.perf_counter() - began
 
     def _finish(
@@ -496,14 +507,35 @@ def _plain(value: Any) -> Any:
 
 
 def load(out: Path) -> StudyResult:
-    """Read a finished study back from its folder."""
-    stored = json.loads((Path(out) / "study.json").read_text(encoding="utf-8"))
+    """Read a finished study back from its folder; `ResultError` if it is damaged or of another version."""
+    path = Path(out) / "study.json"
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.get("format", FORMAT) != FORMAT:
+            raise _another(path, stored, f"has layout {stored['format']}; this tailback reads layout {FORMAT}")
+        return _read(stored, Path(out))
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except json.JSONDecodeError:
+        raise ResultError(f"{path} is damaged. Run the study again; finished cells are used again.") from None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise _another(path, stored, f"was written by another version of tailback ({error})") from None
+
+
+def _another(path: Path, stored: Any, what: str) -> ResultError:
+    name = stored.get("study", "NAME") if isinstance(stored, dict) else "NAME"
+    return ResultError(
+        f"{path} {what}. It is left as it is; make it anew with: tailback study {name} --out {path.parent}"
+    )
+
+
+def _read(stored: dict[str, Any], out: Path) -> StudyResult:
     return StudyResult(
         study=stored["study"],
         title=stored["title"],
         paper=stored["paper"],
-        folder=Path(out),
-        report_path=Path(out) / "report.html",
+        folder=out,
+        report_path=out / "report.html",
         claims=[ClaimResult(**claim) for claim in stored["claims"]],
         tables=[TableOut(**table) for table in stored["tables"]],
         figures=stored["figures"],

@@ -1,29 +1,23 @@
-"""Where a study keeps finished cells: one file each, written whole or not at all."""
+"""Where a study keeps finished cells: one file each, written whole or not at all.
+
+Keys are those of `tailback.store`. Its index is not used: that holds one row of plain numbers a run, for SQL, and a
+cell's summary is nested (distributions, series, a block for each algorithm).
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from tailback.plots.files import whole_file
+from tailback.store import run_key
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part."""
     with whole_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-@cache
-def engine_fingerprint() -> str:
-    """The engine's version and the digest of its binary, so that a rebuilt engine never meets old cells."""
-    from tailback import _core
-
-    binary = Path(str(_core.__file__)).read_bytes()
-    return f"{_core.version()}+{hashlib.sha256(binary).hexdigest()[:12]}"
 
 
 class Store:
@@ -35,8 +29,7 @@ class Store:
 
     def key(self, scenario_json: str) -> str:
         """The key of a cell."""
-        text = "\n".join((engine_fingerprint(), self.revision, scenario_json))
-        return hashlib.sha256(text.encode()).hexdigest()[:24]
+        return run_key(scenario_json, self.revision)
 
     def path(self, key: str) -> Path:
         """Where a cell's summary lies."""

@@ -36,6 +36,12 @@ def _names(axes: Axes, names: tuple[str, ...] = ALGORITHMS) -> None:
     axes.set_xlim(-0.6, len(names) - 0.4)
 
 
+def _legend(figure: Figure, columns: int) -> None:
+    lines, names = figure.axes[0].get_legend_handles_labels()
+    if lines:
+        figure.legend(lines, names, loc="outside lower center", ncols=columns)
+
+
 def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
     """Least to largest as a line, the middle half as a bar, the mean as a dot; runs of all seeds pooled."""
     found = data.over_seeds(single_key(network))
@@ -141,8 +147,7 @@ def queue_3g(data: Data) -> Figure:
         axes.set_xlim(left=0)
         axes.set_xlabel("time since the transfer began (s)")
         axes.set_ylabel("RTT (ms)")
-        if found:
-            figure.legend(loc="outside lower center", ncols=4)
+        _legend(figure, 4)
     return figure
 
 
@@ -167,7 +172,7 @@ def ranks(data: Data) -> Figure:
         axes.set_yticks(range(len(names)), names, fontsize=7)
         axes.invert_yaxis()
         axes.set_xlabel("throughput over the mean of the four")
-        figure.legend(loc="outside lower center", ncols=4)
+        _legend(figure, 4)
     return figure
 
 
@@ -187,7 +192,7 @@ def kept(data: Data) -> Figure:
         axes.invert_yaxis()
         axes.set_xlim(left=0)
         axes.set_xlabel("throughput beside CUBIC over throughput alone")
-        figure.legend(loc="outside lower center", ncols=3)
+        _legend(figure, 3)
     return figure
 
 
