@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,21 @@ from tailback.studies.wireless_era.tables import all_tables
 # --- The grid ---------------------------------------------------------------------------------------------------
 
 
-def test_sixty_runs_of_both_sizes_with_each_algorithm_take_turns():
+def test_sixty_runs_of_both_sizes_with_each_algorithm_take_turns_on_servers_of_their_own():
     cells = {cell.key: cell for cell in grid.all_cells(False)}
-    flow = cells[grid.single_key("adsl")].scenario.resolve()["flows"][0]
-    assert flow["app"]["params"]["count"] == 60 * 2 * 4
-    assert (flow["app"]["params"]["bytes"], flow["app"]["params"]["other_bytes"]) == (1e6, 20e6)
-    turns = [flow["tcp"]["cc"], *(turn["cc"] for turn in flow["tcp"]["cc_turns"])]
-    assert turns == [name for name in grid.ALGORITHMS for _ in (1, 20)]
-    assert flow["tcp"]["stack_params"]["ssthresh_cache"] is True
+    flows = {flow["name"]: flow for flow in cells[grid.single_key("adsl")].scenario.resolve()["flows"]}
+    assert set(flows) == {grid.flow_name(name, size) for name in grid.ALGORITHMS for size in (1, 20)}
+    periods = []
+    for name, flow in flows.items():
+        assert flow["from"] == flow["tcp"]["cc"] == name.split("-")[0]
+        assert flow["tcp"]["stack_params"]["metrics_cache"] == "linux-2.6"
+        assert len(flow["again"]) == 59
+        periods += [(each["start_ps"], each["stop_ps"]) for each in [flow, *flow["again"]]]
+    periods.sort()
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(periods))
     # “Due to the low speeds, only 1MB tests were performed” on 3G.
-    assert cells[grid.single_key("3g")].scenario.resolve()["flows"][0]["app"]["params"]["count"] == 60 * 4
+    flows = cells[grid.single_key("3g")].scenario.resolve()["flows"]
+    assert [flow["app"]["params"]["bytes"] for flow in flows] == [1e6] * 4
 
 
 def test_every_network_has_its_measurements():

@@ -13,7 +13,7 @@ from tailback.metrics.rows import RECEIVED, Floats, floats
 from tailback.result import Result
 
 from ..framework import Cell, Summary
-from .grid import ALGORITHMS, CALLS, FLOW, NETWORKS, PING, RIVAL, Network
+from .grid import ALGORITHMS, CALLS, LARGE, NETWORKS, PING, RIVALS, Network, flow_name
 
 _ANSWERED = 0
 DRAWN = 400
@@ -25,12 +25,10 @@ def summarise(cell: Cell, result: Result) -> Summary:
     rows = Rows.of(result)
     kinds = {"single": _single, "capture": _capture, "pair": _pair, "calls": _calls, "idle": _idle}
     dropped = {name: int(n) for name, n in zip(rows.link_names, rows.column("links", "dropped"), strict=True)}
-    flows = rows.of_flow("flows", FLOW) if FLOW in result.flow_names else None
-    timeouts = int(flows["timeouts"][0]) if flows else 0
-    kind = str(cell.factors["kind"])
-    return {"key": cell.key, "dropped": dropped, "timeouts": timeouts} | kinds[kind](
-        rows, NETWORKS[cell.factors["network"]]
-    )
+    each = zip(rows.flow_names, rows.column("flows", "timeouts"), strict=True)
+    timeouts = sum(int(count) for name, count in each if name.endswith("mb"))
+    network = NETWORKS[str(cell.factors["network"])]
+    return {"key": cell.key, "dropped": dropped, "timeouts": timeouts} | kinds[str(cell.factors["kind"])](rows, network)
 
 
 @dataclass(frozen=True)
@@ -40,50 +38,49 @@ class Run:
     start_s: float
     took_s: float
     mbps: float
-    megabytes: int
-    turn: int
-
-    def algorithm(self, network: Network, sizes: int | None = None) -> str:
-        """Whose turn it was: all sizes with one algorithm, then with the next."""
-        return ALGORITHMS[self.turn // (sizes or len(network.sizes)) % len(ALGORITHMS)]
 
 
-def _runs(rows: Rows, flow: str) -> list[Run]:
-    table = rows.of_flow("requests", flow)
-    columns = (floats(table[name]) for name in ("t_s", "response_time_s", "bytes", "turn", "fate"))
-    return [
-        Run(float(start), float(took), 8e-6 * float(size) / float(took), round(float(size) / 1e6), int(turn))
-        for start, took, size, turn, fate in zip(*columns, strict=True)
+def _runs(rows: Rows, algorithm: str, megabytes: int) -> tuple[list[Run], int]:
+    """The transfers that came to an end, and how many did not."""
+    table = rows.of_flow("requests", flow_name(algorithm, megabytes))
+    columns = (floats(table[name]) for name in ("t_s", "response_time_s", "bytes", "fate"))
+    runs = [
+        Run(float(start), float(took), 8e-6 * float(size) / float(took))
+        for start, took, size, fate in zip(*columns, strict=True)
         if fate == _ANSWERED
     ]
-
-
-def _asked(rows: Rows) -> int:
-    return len(np.asarray(rows.of_flow("requests", FLOW)["fate"]))
+    return runs, len(table["fate"]) - len(runs)
 
 
 def _single(rows: Rows, network: Network) -> Summary:
-    runs = _runs(rows, FLOW)
-    each: dict[str, dict[str, list[float]]] = {str(size): {name: [] for name in ALGORITHMS} for size in network.sizes}
-    for run in runs:
-        each[str(run.megabytes)][run.algorithm(network)].append(round(run.mbps, 4))
-    return {"mbps": each, "unfinished": _asked(rows) - len(runs)}
+    each: dict[str, dict[str, list[float]]] = {}
+    unfinished = 0
+    for megabytes in network.sizes:
+        for name in ALGORITHMS:
+            runs, lost = _runs(rows, name, megabytes)
+            each.setdefault(str(megabytes), {})[name] = [round(run.mbps, 4) for run in runs]
+            unfinished += lost
+    return {"mbps": each, "unfinished": unfinished}
 
 
 def _capture(rows: Rows, network: Network) -> Summary:
-    segments = rows.of_flow("segments", FLOW)
-    t = floats(segments["t_s"])
     sizes: dict[str, Any] = {}
     for megabytes in network.sizes:
-        samples: dict[str, list[tuple[Floats, Floats]]] = {name: [] for name in ALGORITHMS}
-        for run in (run for run in _runs(rows, FLOW) if run.megabytes == megabytes):
-            # The pause after a transfer is a second at least: its last ACKs belong to it.
-            now = (t >= run.start_s) & (t < run.start_s + run.took_s + 0.9)
-            connection = {name: column[now] for name, column in segments.items()}
-            at, rtt = metrics.karn_rtts(Rows({**rows.tables, "segments": connection}, rows.scenario), FLOW)
-            if len(rtt):
-                samples[run.algorithm(network)].append((at - run.start_s, 1e3 * rtt))
-        sizes[str(megabytes)] = {name: _delays(found) for name, found in samples.items()}
+        found: dict[str, Any] = {}
+        for name in ALGORITHMS:
+            flow = flow_name(name, megabytes)
+            segments = rows.of_flow("segments", flow)
+            t = floats(segments["t_s"])
+            samples: list[tuple[Floats, Floats]] = []
+            for run in _runs(rows, name, megabytes)[0]:
+                # Half a second and more of each slot remains: its last ACKs belong to the transfer.
+                now = (t >= run.start_s) & (t < run.start_s + run.took_s + 0.5)
+                connection = {column: values[now] for column, values in segments.items()}
+                at, rtt = metrics.karn_rtts(Rows({**rows.tables, "segments": connection}, rows.scenario), flow)
+                if len(rtt):
+                    samples.append((at - run.start_s, 1e3 * rtt))
+            found[name] = _delays(samples)
+        sizes[str(megabytes)] = found
     return {"rtts": sizes}
 
 
@@ -101,33 +98,29 @@ def _delays(samples: list[tuple[Floats, Floats]]) -> dict[str, Any]:
     }
 
 
-def _pair(rows: Rows, _: Network) -> Summary:
-    # The two of a pair start within a tenth of a second, pairs are many seconds apart.
-    both = [
-        (mine, other)
-        for mine in _runs(rows, FLOW)
-        for other in _runs(rows, RIVAL)
-        if abs(other.start_s - mine.start_s) < 1.0
-    ]
+def _pair(rows: Rows, network: Network) -> Summary:
+    rival = next(name for name in RIVALS if flow_name(name, network.pair_mb) in rows.flow_names)
+    (cubic, lost), (others, more) = (_runs(rows, name, network.pair_mb) for name in ("cubic", rival))
+    # The two of a pair start within parts of a second, pairs are many seconds apart.
+    both = [(mine, other) for mine in cubic for other in others if abs(other.start_s - mine.start_s) < 1.0]
     return {
         "cubic_mbps": [round(mine.mbps, 4) for mine, _ in both],
         "rival_mbps": [round(other.mbps, 4) for _, other in both],
         "cubic_first": [mine.start_s < other.start_s for mine, other in both],
-        "unfinished": _asked(rows) - len(both),
+        "unfinished": lost + more,
     }
 
 
-def _calls(rows: Rows, network: Network) -> Summary:
-    runs = _runs(rows, FLOW)
+def _calls(rows: Rows, _: Network) -> Summary:
     jitter: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
     sent = dict.fromkeys(ALGORITHMS, 0)
     lost = dict.fromkeys(ALGORITHMS, 0)
+    runs = {name: _runs(rows, name, LARGE)[0] for name in ALGORITHMS}
     for number in range(1, CALLS + 1):
         packets = rows.of_flow("packets", f"call-{number}")
         left, received = floats(packets["sent_s"]), floats(packets["received_s"])
         arrived = np.asarray(packets["fate"]) == RECEIVED
-        for run in runs:
-            name = run.algorithm(network, sizes=1)
+        for name, run in ((who, run) for who in ALGORITHMS for run in runs[who]):
             # A call of iperf's lasts as long as the download here; the estimator starts anew with each.
             within = slice(*np.searchsorted(left, [run.start_s, run.start_s + run.took_s]))
             sent[name] += len(left[within])

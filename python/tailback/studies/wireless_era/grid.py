@@ -31,8 +31,8 @@ CC: dict[str, Any] = {
 }
 STACK: dict[str, Any] = {
     "name": "linux-3.2",
-    # On by default: each of the four servers remembers what its last transfer to this receiver ended with.
-    "ssthresh_cache": True,
+    # On by default: each of the four servers remembers ssthresh and RTT of its last transfer to this receiver.
+    "metrics_cache": "linux-2.6",
 }
 """Senders ran 3.2.0-29; the receiver's 3.8 differs in nothing that the receiving side of the model has."""
 
@@ -49,7 +49,7 @@ CALLS, CALL_BYTES = 5, 200
 """G.711 with 20 ms of sound: 160 bytes, RTP, UDP and IPv4 headers."""
 CALL_JITTER = "1300us"
 """How much later than due iperf's process may send, uniformly; fitted to CUBIC's jitter in Table I."""
-FLOW, RIVAL, PING = "download", "rival", "ping"
+PING = "ping"
 ORDER_GAP_S = 0.15
 """By how much the flow started first is ahead: a script's next line, and more than a start strays."""
 START_SPREAD, JITTER = "100ms", "20us"
@@ -62,9 +62,9 @@ class Network:
     name: str
     preset: str
     figure: int
-    #: Simulated time for a transfer and the pause after it, by its size in MB.
+    #: Slot of a transfer, by its size in MB: it is over well before its end, or given up.
     seconds: dict[int, float]
-    #: Time for two transfers side by side.
+    #: Slot of two transfers side by side.
     pair_s: float
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -83,8 +83,8 @@ PORT_QUEUE = "64packets"
 """Of the switch in front of the receiver; fitted to who is fastest and slowest in Figure 3."""
 AP_QUEUE = "64packets"
 """Of the access point for one station; chosen as that of the switch."""
-SESSIONS = 100.0
-"""Web sessions a second on the backbone, a sixth of the preset's: they cost most of the time and fill no queue."""
+SESSIONS = 20.0
+"""Web sessions a second on the backbone, a thirtieth of the preset's: they cost most of the time and fill no queue."""
 
 NETWORKS = {
     network.name: network
@@ -93,21 +93,21 @@ NETWORKS = {
             "university",
             "university",
             3,
-            {SMALL: 3.0, LARGE: 8.0},
-            16.0,
+            {SMALL: 3.0, LARGE: 12.0},
+            22.0,
             {"port": "100mbit", "port_queue": PORT_QUEUE, "sessions": SESSIONS},
         ),
         Network(
             "eduroam",
             "eduroam",
             4,
-            {SMALL: 4.5, LARGE: 30.0},
-            75.0,
+            {SMALL: 6.0, LARGE: 42.0},
+            85.0,
             {"rate": 12.0, "ap_buffer": AP_QUEUE, "stations": 3, "station_sessions": 3.0, "sessions": SESSIONS},
         ),
         Network("adsl", "adsl2", 5, {SMALL: 3.5, LARGE: 20.0}, 45.0),
         Network("adsl-wifi", "adsl2-wifi", 6, {SMALL: 3.5, LARGE: 20.0}, 45.0),
-        Network("3g", "3g", 7, {SMALL: 15.0}, 40.0, {"share": 0.5}),
+        Network("3g", "3g", 7, {SMALL: 18.0}, 45.0, {"share": 0.5}),
     )
 }
 WIRED, WIRELESS = ("university", "adsl"), ("eduroam", "adsl-wifi", "3g")
@@ -137,68 +137,95 @@ FITTED_CLAIMS = frozenset({"003-Q1a", "003-Q3a", "003-Q5", "003-Q6a", "003-Q6b",
 
 
 def _scenario(key: str, network: Network, flows: list[tb.Flow], seconds: float, **rest: Any) -> tb.Scenario:
-    instruments, options = rest.pop("instruments"), rest.pop("options", None)
-    return tb.presets.scenario(
+    """The network with the four senders in front of it, each on a host of its own, and iperf's process behind it."""
+    base = tb.presets.scenario(
         network.preset,
         name=key,
-        flows=flows,
+        flows=[tb.flow("ping", name=PING, interval="200ms")],
         duration=f"{seconds:.0f}s",
         randomness={"start_spread": START_SPREAD, "processing_jitter": JITTER},
-        instruments=instruments,
-        **network.options | (options or {}),
+        **network.options | rest.pop("options", {}),
+    ).expanded
+    crowd = [flow for flow in base.flows if flow.name != PING]
+    near: dict[str, Any] = {"rate": "10gbit", "delay": "0s"}
+    # The process that sends or receives the calls wakes late; the kernel that answers TCP does not.
+    late: dict[str, Any] = {"rate": "1gbit", "delay": "0s", "wire": {"jitter": CALL_JITTER}}
+    links = [tb.link("process", "iperf", "right", **late), tb.link("process-back", "right", "iperf", **late)]
+    for name in ALGORITHMS:
+        links += [tb.link(f"host-{name}", name, "left", **near), tb.link(f"host-{name}-back", "left", name, **near)]
+    instruments = base.instruments.model_copy(update={what: tuple(who) for what, who in rest["instruments"].items()})
+    return base.model_copy(
+        update={"links": (*base.links, *links), "flows": (*flows, *crowd), "instruments": instruments}
     )
 
 
-def _transfers(sizes: tuple[int, ...], runs: int, stack: dict[str, Any], window: str | None = None) -> tb.Flow:
-    """`runs` transfers of each size with each algorithm, 1 to 2 s apart: all sizes with one, then with the next."""
-    params: dict[str, Any] = {
-        "bytes": f"{sizes[0]}MB", "other_bytes": f"{sizes[-1]}MB", "count": runs * len(sizes) * len(ALGORITHMS),
-        "idle_low": "1s", "idle_high": "2s",
-    }  # fmt: skip
-    turns = [CC[name] for name in ALGORITHMS for _ in sizes]
+def flow_name(algorithm: str, megabytes: int) -> str:
+    """Name of the transfers of one size with one algorithm."""
+    return f"{algorithm}-{megabytes}mb"
+
+
+def _transfers(
+    algorithm: str, megabytes: int, slots: list[tuple[float, float]], stack: dict[str, Any], window: str | None = None
+) -> tb.Flow:
+    """A transfer in each slot (start and length in s), given up at its end."""
+    periods = [{"start": f"{1e3 * at:.0f}ms", "stop": f"{1e3 * (at + long - 0.5):.0f}ms"} for at, long in slots]
+    # One transfer a period: the pause outlasts the run.
+    params: dict[str, Any] = {"bytes": f"{megabytes}MB", "idle_low": "80000s", "idle_high": "80000s"}
     return tb.flow(
-        "transfers", name=FLOW, cc=turns[0], cc_turns=turns[1:], stack=STACK | stack, params=params,
-        receive_buffer=window,
+        "transfers", name=flow_name(algorithm, megabytes), from_=algorithm, to="right", cc=CC[algorithm],
+        stack=STACK | stack, params=params, receive_buffer=window, **periods[0], again=periods[1:],
     )  # fmt: skip
 
 
+def _in_turn(
+    network: Network, sizes: tuple[int, ...], runs: int, stack: dict[str, Any], window: str | None = None
+) -> tuple[list[tb.Flow], float]:
+    """`runs` transfers of each size with each algorithm: all sizes with one, then with the next; and how long."""
+    slots: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    at = 0.0
+    for _ in range(runs):
+        for name in ALGORITHMS:
+            for megabytes in sizes:
+                slots.setdefault((name, megabytes), []).append((at, network.seconds[megabytes]))
+                at += network.seconds[megabytes]
+    return [_transfers(name, size, found, stack, window) for (name, size), found in slots.items()], at
+
+
 def single(
-    key: str, network: Network, runs: int, stack: dict[str, Any] | None = None, window: str | None = None, **rest: Any
+    key: str,
+    network: Network,
+    runs: int,
+    *,
+    stack: dict[str, Any] | None = None,
+    window: str | None = None,
+    captured: bool = False,
+    **rest: Any,
 ) -> tb.Scenario:
-    """Transfers alone, in turn."""
-    seconds = 2.0 + sum(network.seconds.values()) * runs * len(ALGORITHMS)
-    wanted = {"instruments": {"requests": [FLOW]}} | rest
-    return _scenario(key, network, [_transfers(network.sizes, runs, stack or {}, window)], seconds, **wanted)
+    """Transfers alone, in turn; `captured` logs every segment, as tcpdump did."""
+    flows, seconds = _in_turn(network, network.sizes, runs, stack or {}, window)
+    names = [str(flow.name) for flow in flows]
+    wanted = {"requests": names} | ({"segments": names} if captured else {})
+    return _scenario(key, network, flows, seconds, instruments=wanted, **rest)
 
 
 def capture(key: str, network: Network, runs: int, **rest: Any) -> tb.Scenario:
-    """The same with every segment at the sender logged, as tcpdump did."""
-    return single(key, network, runs, instruments={"requests": [FLOW], "segments": [FLOW]}, **rest)
+    """The same with every segment logged."""
+    return single(key, network, runs, captured=True, **rest)
 
 
-def pair(
-    key: str, network: Network, rival: str, runs: int, stack: dict[str, Any] | None = None, **rest: Any
-) -> tb.Scenario:
+def pair(key: str, network: Network, rival: str, runs: int, **rest: Any) -> tb.Scenario:
     """A transfer beside one of CUBIC's, again and again; who starts first alternates."""
 
-    def one(name: str, algorithm: str, late: int) -> tb.Flow:
-        starts = [network.pair_s * run + (ORDER_GAP_S if run % 2 == late else 0.0) for run in range(runs)]
-        periods = [{"start": f"{1e3 * t:.0f}ms", "stop": f"{1e3 * (t + network.pair_s - 1):.0f}ms"} for t in starts]
-        # One transfer a period: the pause outlasts the run.
-        params: dict[str, Any] = {"bytes": f"{network.pair_mb}MB", "idle_low": "80000s", "idle_high": "80000s"}
-        return tb.flow(
-            "transfers",
-            name=name,
-            cc=CC[algorithm],
-            stack=STACK | (stack or {}),
-            params=params,
-            **periods[0],
-            again=periods[1:],
-        )
+    def one(algorithm: str, late: int) -> tb.Flow:
+        slots = [
+            (network.pair_s * run + (ORDER_GAP_S if run % 2 == late else 0.0), network.pair_s - 1)
+            for run in range(runs)
+        ]
+        return _transfers(algorithm, network.pair_mb, slots, {})
 
-    flows = [one(FLOW, "cubic", 1), one(RIVAL, rival, 0)]
-    wanted = {"instruments": {"requests": [FLOW, RIVAL]}} | rest
-    return _scenario(key, network, flows, network.pair_s * runs, **wanted)
+    flows = [one("cubic", 1), one(rival, 0)]
+    wanted = {"requests": [str(flow.name) for flow in flows]}
+    return _scenario(key, network, flows, network.pair_s * runs, instruments=wanted, **rest)
 
 
 def calls(key: str, network: Network, runs: int, *, downwards: bool = False, **rest: Any) -> tb.Scenario:
@@ -208,24 +235,14 @@ def calls(key: str, network: Network, runs: int, *, downwards: bool = False, **r
         tb.voip(name=f"call-{number}", packet_size=f"{CALL_BYTES}B", start=f"{4 * number}ms", from_=ends[0], to=ends[1])
         for number in range(1, CALLS + 1)
     ]
-    seconds = 2.0 + network.seconds[LARGE] * runs * len(ALGORITHMS)
-    downloads = [_transfers((LARGE,), runs, {})]
-    made = _scenario(key, network, downloads, seconds, instruments={"requests": [FLOW]}, **rest).expanded
-    # The process that sends or receives the calls wakes late; the kernel that answers TCP does not.
-    process: dict[str, Any] = {"rate": "1gbit", "delay": "0s", "wire": {"jitter": CALL_JITTER}}
-    ways = [tb.link("process", "iperf", "right", **process), tb.link("process-back", "right", "iperf", **process)]
-    return made.model_copy(
-        update={
-            "links": (*made.links, *ways),
-            "flows": (*made.flows, *voices),
-            "instruments": made.instruments.model_copy(update={"packets": tuple(one.name for one in voices)}),
-        }
-    )
+    flows, seconds = _in_turn(network, (LARGE,), runs, {})
+    wanted = {"requests": [str(flow.name) for flow in flows], "packets": [str(voice.name) for voice in voices]}
+    return _scenario(key, network, [*flows, *voices], seconds, instruments=wanted, **rest)
 
 
 def idle(key: str, network: Network, **rest: Any) -> tb.Scenario:
     """Pings over the unloaded path."""
-    ping = tb.flow("ping", name=PING, interval="200ms")
+    ping = tb.flow("ping", name=PING, interval="200ms", from_="left", to="right")
     return _scenario(key, network, [ping], 60.0, instruments={"echoes": [PING]}, **rest)
 
 
@@ -316,8 +333,8 @@ class Reading:
 ABLATIONS = {
     "calls-down": Reading("the calls in the download's direction", "calls", CALL_NETWORKS, {"downwards": True}),
     "no-cache": Reading(
-        "no ssthresh remembered (tcp_no_metrics_save = 1)", "single", tuple(NETWORKS),
-        {"stack": {"ssthresh_cache": False}},
+        "nothing remembered (tcp_no_metrics_save = 1)", "single", tuple(NETWORKS),
+        {"stack": {"metrics_cache": "off"}},
     ),
     "deep-adsl": Reading("a queue of 400 kB towards the home", "single", ("adsl",), {"options": {"buffer": "400kB"}}),
     "deep-adsl-rtt": Reading(
