@@ -53,7 +53,7 @@ def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
         axes.plot([place] * 2, [runs.min(), runs.max()], color=COLOURS[name], linewidth=1.0)
         axes.plot([place] * 2, [low, high], color=COLOURS[name], linewidth=8, solid_capstyle="butt", alpha=0.55)
         axes.plot(place, runs.mean(), "o", color=INK, markersize=3.5)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.08 * axes.get_ylim()[1])
     axes.set_title(f"{megabytes} MB (Mbit/s)")
     _names(axes)
 
@@ -140,7 +140,8 @@ def queue_3g(data: Data) -> Figure:
         for name in ALGORITHMS:
             drawn = found["rtts"][str(SMALL)][name]["drawn"] if found else []
             if drawn:
-                axes.plot(*drawn, color=COLOURS[name], label=TITLES[name], linewidth=1.0)
+                # Dots, as there are no samples while lost segments are sent again.
+                axes.plot(*drawn, ".", color=COLOURS[name], label=TITLES[name], markersize=2.5)
         if idle := data.first(idle_key("3g")):
             axes.axhline(idle["rtt_ms"], color=SOFT, linewidth=0.8)
         axes.set_ylim(bottom=0)
