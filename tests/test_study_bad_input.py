@@ -191,12 +191,20 @@ def test_totals_count_what_was_measured_and_say_what_remains_without_fitted_numb
         claim("c", "not", "quantitative", why="the wire | was cut"),
         claim("d", "not measured", "quantitative"),
     ]
-    assert overview.share(claims, "quantitative", fitted=True).words() == "2 of 3, 66 %"
-    assert overview.share(claims, "quantitative", fitted=False).words() == "1 of 2, 50 %"
-    assert overview.share(claims, "qualitative", fitted=True).words() == "none measured"
+    assert overview.share(claims, numbers=True, fitted=True).words() == "2 of 3, 66 %"
+    assert overview.share(claims, numbers=True, fitted=False).words() == "1 of 2, 50 %"
+    assert overview.share(claims, numbers=False, fitted=True).words() == "none measured"
     page = overview.markdown([result("one", [], claims)], missing=["two"])
     assert "the wire \\| was cut" in page
     assert "Not run for this page: `tailback study two`." in page
+
+
+def test_what_no_paper_claims_is_not_counted():
+    ours = result("ours", [], [claim("x", "not", "expectation")])
+    page = overview.markdown([result("one", ["reproduced"]), ours])
+    assert "| **all** | 1 | 1 |" in page
+    assert "| x |" not in page
+    assert "Of no paper, and not counted: [ours](ours.md)." in page
 
 
 def test_different_engines_are_not_passed_over():

@@ -17,6 +17,10 @@ from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 ORDER = (NOT, PARTLY, UNMEASURED, REPRODUCED)
 """Worst first: a page that hides its misses is an advertisement."""
 TITLES = {NOT: "Not reproduced", PARTLY: "Partly reproduced", UNMEASURED: "Not measured", REPRODUCED: "Reproduced"}
+NUMBERS = frozenset({"quantitative", "number"})
+"""Kinds of claims that are about a printed number; all others are sentences."""
+OURS = "expectation"
+"""Kind of what no paper claims."""
 COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread")
 
 
@@ -39,12 +43,12 @@ def is_fitted(claim: ClaimResult) -> bool:
     return "(fitted)" in claim.paper
 
 
-def share(claims: Sequence[ClaimResult], kind: str, *, fitted: bool) -> Share:
-    """Reproduced claims of a kind; without fitted ones if `fitted` is false."""
+def share(claims: Sequence[ClaimResult], *, numbers: bool, fitted: bool) -> Share:
+    """Reproduced numbers, or sentences; without fitted ones if `fitted` is false."""
     chosen = [
         claim
         for claim in claims
-        if claim.kind == kind and claim.verdict != UNMEASURED and (fitted or not is_fitted(claim))
+        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and (fitted or not is_fitted(claim))
     ]
     return Share(sum(claim.verdict == REPRODUCED for claim in chosen), len(chosen))
 
@@ -67,6 +71,8 @@ def find(folder: Path, names: Sequence[str]) -> tuple[list[StudyResult], list[st
 
 def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str:
     """The page."""
+    ours = [result for result in results if all(claim.kind == OURS for claim in result.claims)]
+    results = [result for result in results if result not in ours]
     claims = [(result, claim) for result in results for claim in result.claims]
     lines = [
         "# The papers' claims",
@@ -76,6 +82,7 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
         "",
         *_totals(results),
     ]
+    lines += [f"\nOf no paper, and not counted: {_link(result)}." for result in ours]
     if missing:
         runs = ", ".join(f"`tailback study {name}`" for name in missing)
         lines += ["", f"Not run for this page: {runs}."]
@@ -96,9 +103,9 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
     for title, claims in [*((_link(result), result.claims) for result in results), ("**all**", every)]:
         count = Counter(claim.verdict for claim in claims)
         cells = [len(claims), *(count[verdict] for verdict in (REPRODUCED, PARTLY, NOT, UNMEASURED))]
-        kinds = [share(claims, kind, fitted=True).words() for kind in ("quantitative", "qualitative")]
+        kinds = [share(claims, numbers=numbers, fitted=True).words() for numbers in (True, False)]
         lines.append("| " + " | ".join([title, *map(str, cells), *kinds]) + " |")
-    numbers, sentences = (share(every, kind, fitted=False).words() for kind in ("quantitative", "qualitative"))
+    numbers, sentences = (share(every, numbers=which, fitted=False).words() for which in (True, False))
     fitted = sum(is_fitted(claim) for claim in every)
     return [
         *lines,
