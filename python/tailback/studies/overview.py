@@ -154,7 +154,7 @@ def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict
     return {
         "studies": {result.study: result.verdicts() for result in results},
         "missing": list(missing),
-        "verdicts": dict(Counter(claim.verdict for claim in every)),
+        "verdicts": dict(Counter(claim.verdict for claim in every if claim.kind != OURS)),
         "claims": [
             {"study": result.study, "id": claim.id, "text": claim.text, "kind": claim.kind, "verdict": claim.verdict,
              "paper": claim.paper, "ours": claim.ours, "spread": claim.spread, "fitted": is_fitted(claim)}

@@ -169,9 +169,9 @@ _WHY = {
     "004-Q2": "The index stands at its level before 40 s; its change after that is within the spread over seeds "
     "and of either sign.",
     "004-L3a": "At 40 ms CoDel does, by a tenth. At 80 ms drop-tail ends slow start with a burst of losses that "
-    "NewReno needs most of the run to grow back from, and CoDel ends it earlier and higher. The mean of the two decides.",
-    "004-L3b": "With SACK CUBIC keeps 96 % of the link behind a drop-tail queue of a seventh of a BDP; CoDel's target is "
-    "shorter still, and there is nothing to improve.",
+    "NewReno needs most of the run to grow back from, and CoDel ends it earlier and higher. Their mean decides.",
+    "004-L3b": "With SACK CUBIC keeps 96 % of the link behind a drop-tail queue of a seventh of a BDP; CoDel's target "
+    "is shorter still, and there is nothing to improve.",
     "004-L4": "The lesser of both queues is CoDel's: halving from a queue held at 5 ms empties a path of 10 ms, as "
     "theory has it (75 % without a buffer, all of it with one BDP).",
     "004-L6": "The exception is CUBIC with drop-tail, whose index is 0.02 higher at 30 ms in the median, less than the "
