@@ -60,6 +60,21 @@ fn the_small_queue_limit_does_nothing_where_the_port_is_fast() {
     assert!((with - without).abs() < 0.002 * without, "{with} B with the limit, {without} without");
 }
 
+#[test]
+fn a_window_that_waits_for_a_burst_grows_like_one_that_is_full() {
+    // Linux `tcp_cwnd_validate`: deferring for want of window is being limited by it. Else Reno's rise stops
+    // whenever a part of a burst is free.
+    let received = |burst: f64| {
+        let mut sender = bulk("reno", "linux");
+        set(&mut sender, "burst_segments", Value::Number(burst));
+        set(&mut sender, "burst_autosize", Value::Flag(true));
+        let scenario = dumbbell(50_000_000, 40 * MS, Some(250_000), 60, vec![sender]);
+        column(&run(&scenario), "flows", "bytes_received")[0]
+    };
+    let (single, bursts) = (received(1.0), received(44.0));
+    assert!((bursts / single - 1.0).abs() < 0.005, "{bursts} B in bursts, {single} one by one");
+}
+
 /// Four transfers of 4 MB in a row over 10 Mbit/s and 80 ms, half a BDP of queue.
 fn transfers(stack: &str, cache: Option<&str>) -> Scenario {
     let mut sender = flow("files", "transfers", Some(tcp("reno", stack)));
