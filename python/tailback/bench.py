@@ -1,6 +1,7 @@
 """How fast this machine simulates: fixed scenarios, each in a process of its own, by processor time.
 
-`tailback bench --quick` takes half a minute. The same scenarios in Rust alone are in
+`tailback bench --quick` takes half a minute. One scenario, as long as you like: `python -m tailback.bench w 830 1`
+(name, simulated seconds, rounds) tells processor time and peak memory. The same scenarios in Rust alone are in
 `crates/tailback-core/benches/engine.rs`; side by side with ns-2 and ns-3: `make bench-peers`.
 """
 
@@ -83,6 +84,16 @@ def web(seconds: int) -> Scenario | None:
     return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s")
 
 
+def sessions(seconds: int) -> Scenario:
+    """(w) The web background of the ocean fibre: 4,000 sessions a second one way and 1,000 the other, on 1 Gbit/s."""
+    ends = {"right": "left", "left": "right"}
+    flows = [
+        flow("web", name=f"web-{from_}", from_=from_, to=to, params={"rate": rate})
+        for (from_, to), rate in zip(ends.items(), (4000.0, 1000.0), strict=True)
+    ]
+    return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s")
+
+
 @dataclass(frozen=True)
 class _Bench:
     title: str
@@ -99,6 +110,7 @@ SCENARIOS: Mapping[str, _Bench] = {
     "a": _Bench("4 bulk flows, 1 Gbit/s, 100 ms", gigabit, 60, 10),
     "a-probed": _Bench("the same, windows and queue read every ms", probed, 60, 0),
     "b": _Bench(f"the same beside {WEB_SESSIONS} web sessions/s", web, 830, 0, rounds=1),
+    "w": _Bench("4,000 + 1,000 web sessions/s, 1 Gbit/s", sessions, 100, 0, rounds=1),
     "c-1000": _Bench("1,000 bulk flows, 1 Gbit/s, 100 ms", lambda seconds: crowd(1_000, seconds), 30, 0),
     "c-10000": _Bench("10,000 bulk flows, 1 Gbit/s, 100 ms", lambda seconds: crowd(10_000, seconds), 30, 0),
     "e": _Bench("10 bulk flows, CoDel, 20 Mbit/s, 30 ms", codel, 600, 60),
