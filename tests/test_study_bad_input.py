@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -93,7 +94,10 @@ def test_ctrl_c_keeps_finished_cells_and_the_same_command_goes_on(tmp_path):
     _, told = running.communicate(timeout=60)
     kept = len(list((tmp_path / "cells").glob("*.json")))
     assert running.returncode == 130
-    assert f"{kept} of 28 runs were finished and are kept" in told
+    said = re.search(r"(\d+) of 28 runs were finished and are kept", told)
+    # The signal may come between keeping a cell and counting it.
+    assert said is not None
+    assert kept - 1 <= int(said[1]) <= kept
     assert 0 < kept < 28
     assert not list(tmp_path.glob("**/.*"))
     assert not studies.is_study(tmp_path)
