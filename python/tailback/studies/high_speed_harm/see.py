@@ -1,0 +1,144 @@
+"""How claims look at the grid: one number of every cell as an array, algorithms × queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from ..framework import Claim, Data, Measured
+from ..verdicts import Rule
+from .grid import FEW, NETWORKS, TITLES, ablation_key, key_of
+
+Floats = npt.NDArray[np.float64]
+Parts = dict[str, float]
+
+TIE = 0.05
+"""Values this close are no order: the largest is within 5 % of any other."""
+
+
+@dataclass(frozen=True)
+class See:
+    """The cells of one seed."""
+
+    data: Data
+    seed: int
+
+    def at(
+        self, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan", flows: int = FEW
+    ) -> Floats:
+        """A quantity, shape (algorithms, queues); NaN where a cell was not run or has none."""
+        return np.array(
+            [[self._one(key_of(network, one, queue, flows), what) for queue in queues] for one in algorithms]
+        )
+
+    def ablation(self, name: str, what: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
+        """The same of an ablation over the ocean link."""
+        return np.array(
+            [[self._one(ablation_key(name, "wan", one, queue), what) for queue in queues] for one in algorithms]
+        )
+
+    def _one(self, key: str, what: str) -> float:
+        value: Any = self.data.get(key, self.seed)
+        for part in what.split("/"):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return float("nan") if value is None else float(value)
+
+
+Look = Callable[[See], Measured | None]
+
+
+def queues_of(network: str) -> tuple[float, ...]:
+    """The queue sizes of a network."""
+    return NETWORKS[network].queues
+
+
+def measure(look: Look) -> Callable[[Data, int], Measured | None]:
+    """A claim's measure from a look at one seed."""
+
+    def measured(data: Data, seed: int) -> Measured | None:
+        with np.errstate(all="ignore"):
+            return look(See(data, seed))
+
+    return measured
+
+
+def known(values: Floats) -> Floats:
+    """The values that exist; a ratio to nothing does not."""
+    flat = np.ravel(values)
+    return flat[np.isfinite(flat)]
+
+
+def mean(values: Floats) -> float:
+    """Mean of what exists; NaN of nothing."""
+    found = known(values)
+    return float(np.mean(found)) if len(found) else float("nan")
+
+
+def median(values: Floats) -> float:
+    """Median of what exists; NaN of nothing."""
+    found = known(values)
+    return float(np.median(found)) if len(found) else float("nan")
+
+
+def extreme(values: Floats, largest: bool) -> float:
+    """Largest or smallest of what exists; NaN of nothing."""
+    found = known(values)
+    return float((np.max if largest else np.min)(found)) if len(found) else float("nan")
+
+
+def by_name(algorithms: Sequence[str], values: Floats) -> Parts:
+    """Means over queues, by algorithm."""
+    return {TITLES[one]: mean(row) for one, row in zip(algorithms, values, strict=True) if len(known(row))}
+
+
+def by_queue(queues: Sequence[float], values: Floats) -> Parts:
+    """One value a queue."""
+    return {
+        f"{queue:g} BDP": float(value) for queue, value in zip(queues, np.ravel(values), strict=True)
+        if np.isfinite(value)
+    }  # fmt: skip
+
+
+def share_where(mine: Floats, others: Floats, largest: bool, tie: float = TIE) -> tuple[float, Floats]:
+    """Per cent of columns in which `mine` is the largest (smallest) of all within the tie; and mine over the best.
+
+    mine (queues,), others (algorithms, queues); columns with a gap are left out.
+    """
+    best = others.max(axis=0) if largest else others.min(axis=0)
+    ratio = mine / best
+    found = known(ratio)
+    if not len(found):
+        return float("nan"), ratio
+    won = found >= 1 - tie if largest else found <= 1 + tie
+    return 100.0 * float(np.mean(won)), ratio
+
+
+def rank_correlation(a: Floats, b: Floats) -> float:
+    """Spearman's coefficient over the cells that exist."""
+    a, b = np.ravel(a), np.ravel(b)
+    both = ~(np.isnan(a) | np.isnan(b))
+    if int(np.sum(both)) < 4:
+        return float("nan")
+    return float(np.corrcoef(rankdata(a[both]), rankdata(b[both]))[0, 1])
+
+
+def claim(
+    name: str,
+    text: str,
+    where: str,
+    paper: str,
+    unit: str,
+    definition: str,
+    look: Look,
+    rule: Rule,
+    figure: str,
+    why: str = "",
+) -> Claim:
+    """One row of the claims' table."""
+    kind = "cause" if text.startswith("Cause: ") else "order"
+    return Claim(name, text, kind, paper, unit, definition, measure(look), rule, figure, where, why=why)
