@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tailback.studies.framework import Data, judge
-from tailback.studies.high_speed_harm import grid
+import tailback as tb
+from tailback import studies
+from tailback.studies.framework import Cell, Data, judge
+from tailback.studies.high_speed_harm import extract, grid
 from tailback.studies.high_speed_harm.claims import CLAIMS
 
 WAN, LAN = grid.WAN, grid.LAN
@@ -118,3 +121,123 @@ def test_a_world_without_differences_reproduces_none_but_those_of_sameness(claim
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
 def test_what_was_not_run_is_not_judged(claim, tmp_path):
     assert judge(claim, Data({}, {}, (1,), tmp_path)).verdict == "not measured"
+
+
+# --- The grid ---------------------------------------------------------------------------------------------------
+
+
+def test_the_full_grid_is_the_papers():
+    cells = {cell.key: cell for cell in grid.full_cells() if "ablation" not in cell.factors}
+    assert len(cells) == 5 * (6 + 6 + 4)
+    one = cells[grid.key_of("wan", "compound", 0.02)].scenario.resolve()
+    assert one["duration_ps"] == 830 * 10**12
+    fibre = next(link for link in one["links"] if link["name"] == "fibre")
+    assert (fibre["rate_bps"], fibre["delay_ps"], fibre["wire"]["loss"]) == (10**9, 50 * 10**9, 1e-6)
+    assert fibre["queue"]["params"]["limit_packets"] == 250
+    rates = {flow["name"]: flow["app"]["params"]["rate"] for flow in one["flows"] if flow["app"]["kind"] == "web"}
+    assert rates == {"web": 4000.0, "web-back": 1000.0}
+    many = cells[grid.key_of("wan", "cubic", 1.0, 20)].scenario.resolve()
+    assert sum(flow["name"].startswith("hs-") for flow in many["flows"]) == 20
+    campus = cells[grid.key_of("lan", "cubic", 0.1)].scenario.resolve()
+    links = {link["name"]: link for link in campus["links"]}
+    assert links["campus"]["queue"]["params"]["limit_packets"] == 125
+    assert (links["leased"]["rate_bps"], links["leased"]["queue"]["params"]["limit_packets"]) == (51_000_000, 638)
+
+
+def test_a_smaller_scale_keeps_round_trips_and_queues_in_bdps():
+    full, usual = (
+        next(cell for cell in cells if cell.key == grid.key_of("wan", "htcp", 0.5)).scenario.resolve()
+        for cells in (grid.full_cells(), grid.all_cells(quick=False))
+    )
+    delays = [[link["delay_ps"] for link in one["links"][:2]] for one in (full, usual)]
+    assert delays[0] == delays[1]
+    limits = [one["links"][0]["queue"]["params"]["limit_packets"] for one in (full, usual)]
+    rates = [one["links"][0]["rate_bps"] for one in (full, usual)]
+    losses = [one["links"][0]["wire"]["loss"] for one in (full, usual)]
+    assert rates[0] == 4 * rates[1]
+    assert limits[0] == pytest.approx(4 * limits[1], abs=4)
+    assert losses[1] == pytest.approx(4 * losses[0])
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_every_cell_can_be_run(quick):
+    cells = grid.all_cells(quick)
+    assert len({cell.key for cell in cells}) == len(cells)
+    for cell in cells:
+        cell.scenario.resolve()
+
+
+def test_flows_join_one_after_another_and_all_before_the_settled_part():
+    starts = [grid.join_s(number, 4, 830.0) for number in range(4)]
+    assert starts == [30.0, 80.0, 130.0, 180.0]
+    assert max(grid.join_s(number, 20, 830.0) for number in range(20)) < grid.LAST_JOIN_S
+
+
+def test_access_delays_have_the_papers_mean_and_range():
+    found = grid.access_ms(WAN, 20)
+    assert len(set(found)) == 20
+    assert np.mean(found) == pytest.approx(20.0, abs=0.01)
+    assert 10.0 < min(found) < 14.0
+    assert 26.0 < max(found) < 30.0
+
+
+# --- What is kept of a run --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny() -> tuple[Any, dict[str, Any]]:
+    scale = grid.Scale("tiny", 50, 40, 2)
+    scenario = grid.scenario("tiny", WAN, scale, "compound", 0.2)
+    result = tb.run(scenario)
+    cell = Cell("tiny", "tiny", scenario, {"network": "wan"})
+    return result, extract.summarise(cell, result)
+
+
+def test_extraction_counts_what_the_link_carried_and_dropped(tiny):
+    result, summary = tiny
+    links = result.numpy("links")
+    main = result.link_index("fibre")
+    carried = float(links["delivered_bytes"][main])
+    assert summary["utilisation"] == pytest.approx(8 * carried / (20e6 * 830 / 40))
+    # Packet errors are no drops of the queue, and are few.
+    assert 0 < summary["drops"] <= int(links["dropped"][main])
+    assert summary["fast_drops"] + summary["web_drops"] == summary["drops"]
+    assert 0 <= summary["join_drops"] <= summary["drops"]
+
+
+def test_extraction_of_users(tiny):
+    result, summary = tiny
+    # Never below the empty path: 50 ms of fibre and 20 of access.
+    assert 70.0 < summary["voip_ms"] < 70.0 + 20.0
+    assert summary["jitter_ms"] > 0.0
+    small, large = summary["www"]["1"], summary["www"]["64"]
+    # Connection, request and answer are two round trips of 140 ms; 66 packets from a window of two need more.
+    assert small["mean"] >= 0.28
+    assert large["mean"] > 0.9
+    requests = result.numpy("requests")
+    assert sum(one["count"] for one in summary["www"].values()) == int(np.sum(requests["fate"] == 0))
+
+
+def test_compounds_own_quantities_are_looked_at(tiny):
+    _, summary = tiny
+    assert 0.0 <= summary["dwnd_empty"] <= 1.0
+    assert summary["loss_unseen"] is None or 0.0 <= summary["loss_unseen"] <= 1.0
+
+
+def test_bursts_are_split_at_gaps():
+    found = extract.bursts(np.array([0.0, 0.1, 0.2, 1.0, 1.05, 3.0]), 0.3)
+    assert [(one.start, one.stop) for one in found] == [(0, 3), (3, 5), (5, 6)]
+    assert extract.bursts(np.zeros(0), 0.3) == []
+
+
+# --- The report -------------------------------------------------------------------------------------------------
+
+
+def test_figures_and_tables_do_with_what_there_is(tmp_path):
+    study = studies.get("high-speed-harm")
+    assert {claim.figure for claim in CLAIMS} <= {plot.name for plot in study.plots}
+    empty = Data({}, {}, (1,), tmp_path)
+    for plot in study.plots:
+        plot.draw(empty)
+    assert study.tables(empty)[0].rows == []
+    assert study.notes(empty)

@@ -2,7 +2,7 @@
 
 >>> from tailback import studies
 >>> studies.names()
-["aqm-pairs", "beyond", "home-links", "voip-latency", "wireless-era"]
+["aqm-pairs", "beyond", "high-speed-harm", "home-links", "voip-latency", "wireless-era"]
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 _MODULES = {
     "aqm-pairs": "aqm_pairs",
     "beyond": "beyond",
+    "high-speed-harm": "high_speed_harm",
     "home-links": "home_links",
     "voip-latency": "voip_latency",
     "wireless-era": "wireless_era",

@@ -1,1 +1,69 @@
 """SACK, HS-TCP, H-TCP, CUBIC and Compound over an ocean link and on a campus, and what users feel (Wu, 2007)."""
+
+from __future__ import annotations
+
+from ..framework import Data, Study
+from .claims import CLAIMS
+from .extract import JOIN_S, summarise
+from .figures import FIGURES
+from .grid import FULL, QUICK, USUAL, Scale, all_cells, full_cells
+from .tables import all_tables
+
+
+def _scales(data: Data) -> dict[str, Scale]:
+    lengths = {cell.factors["network"]: cell.scenario.duration.seconds for cell in data.cells.values()}
+    for scales in (FULL, USUAL, QUICK):
+        if all(abs(scales[name].seconds(830) - length) < 1e-6 for name, length in lengths.items()):
+            return scales
+    return USUAL
+
+
+def notes(data: Data) -> list[str]:
+    """What the reader must know about how this was run."""
+    scales = _scales(data)
+    which = "; ".join(f"{name}: {scale.words()}" for name, scale in (
+        ("ocean link", scales["wan"]), ("campus", scales["lan"])))  # fmt: skip
+    changed = [] if scales is FULL else [
+        "What a smaller scale changes: windows are smaller, so SACK needs fewer round trips to recover and random "
+        "errors limit it less; γ = 30 segments and H-TCP's steps are larger against the queue, so Compound sees a "
+        "queue later; the limited window of FTP is a larger share of the link; fewer sessions overlap, so that their "
+        "load is more bursty; joins take the same time but a larger part of the run. Error rates are multiplied by "
+        "what rates are divided by: a flow meets as many errors a minute. The round trips, the queues in BDPs and the "
+        "algorithms are the paper's.",
+    ]  # fmt: skip
+    return [
+        f"Scale of this run: {which}.",
+        *changed,
+        "Figure 3, the order of starts and ends, is a picture that the paper's text does not give. Assumed: the web "
+        "from 0 s; users from 30 s; high-speed flows one after another in even steps from 30 s until 230 s (four: 30, "
+        "80, 130, 180 s); all stay to the end, 830 s.",
+        "The paper's figures are pictures too: no values of them are known, so claims are its sentences, and the "
+        "thresholds are ours.",
+        "Packets carry 1000 bytes (ns-2's default), the web's too; queues count packets, as ns-2's DropTail does, "
+        "1 BDP being rate × twice the link's delay; the queue varies in both directions of the main link.",
+        "H-TCP, CUBIC, HS-TCP and Compound are those of NS2-TCP-Linux: Linux 2.6 modules (H-TCP with its clock of "
+        "before 2.6.28 and α scaled by the RTT, HS-TCP with limited slow start of 100 segments), Compound in whole "
+        "segments. SACK halves and has no limited slow start.",
+        f"“Shortly after a join” is within {JOIN_S:g} s. Jitter is the mean change of delay between packets of a call. "
+        "A congestion event is a burst of the flows' drops with gaps below two round trips. Loss is of full queues: "
+        "packet errors are not counted.",
+        "Access delays of the high-speed flows are midpoints of equally likely parts of the paper's distribution, the "
+        "same for all algorithms and seeds. Seeds vary the web, the errors, the call and processing in hosts.",
+    ]
+
+
+STUDY = Study(
+    name="high-speed-harm",
+    title="What high-speed congestion control does to the users beside it",
+    paper="Wu, Effects of Applying High Speed Congestion Control Algorithms in the Internet, 2007",
+    doc=__doc__,
+    revision="1",
+    grid=all_cells,
+    full_grid=full_cells,
+    extract=summarise,
+    claims=CLAIMS,
+    plots=FIGURES,
+    tables=all_tables,
+    notes=notes,
+    seeds=3,
+)
