@@ -6,7 +6,7 @@ from ..framework import Data, Study
 from .claims import CLAIMS
 from .extract import JOIN_S, summarise
 from .figures import FIGURES
-from .grid import FULL, QUICK, USUAL, Scale, all_cells, full_cells
+from .grid import FULL, PACKET_BYTES, QUICK, USUAL, WEB_WINDOW, Scale, all_cells, full_cells
 from .tables import all_tables
 
 
@@ -39,7 +39,8 @@ def notes(data: Data) -> list[str]:
         "80, 130, 180 s); all stay to the end, 830 s.",
         "The paper's figures are pictures too: no values of them are known, so claims are its sentences, and the "
         "thresholds are ours.",
-        "Packets carry 1000 bytes (ns-2's default), the web's too; queues count packets, as ns-2's DropTail does, "
+        f"Where the paper says nothing, ns-2's defaults: packets carry {PACKET_BYTES} bytes, connections of the web and "
+        f"of its probe have a window of {WEB_WINDOW} packets; queues count packets, as ns-2's DropTail does, "
         "1 BDP being rate × twice the link's delay; the queue varies in both directions of the main link.",
         "H-TCP, CUBIC, HS-TCP and Compound are those of NS2-TCP-Linux: Linux 2.6 modules (H-TCP with its clock of "
         "before 2.6.28 and α scaled by the RTT, HS-TCP with limited slow start of 100 segments), Compound in whole "

@@ -32,6 +32,8 @@ CC: dict[str, dict[str, Any]] = {
 STACK = "ns2-sack"
 
 PACKET_BYTES, HEADER_BYTES = 1000, 40
+WEB_WINDOW = 20
+"""Packets: window_ of ns-2's agents unless a script raises it, and the paper does so only for FTP and fast flows."""
 MTU = f"{PACKET_BYTES + HEADER_BYTES}B"
 WARM_UP_S, LAST_JOIN_S, DURATION_S = 30, 230, 830
 """Before the users come; when the last high-speed flow has had its share of the joining; the end (section 3.1.4)."""
@@ -173,13 +175,16 @@ def _links(network: Network, queue: float, scale: Scale, errors: bool, in_bytes:
     ]  # fmt: skip
 
 
-def _background(network: Network, scale: Scale, smooth: bool, mtu: str) -> list[tb.Flow]:
+def _background(network: Network, scale: Scale, smooth: bool, mtu: str, window: int | None) -> list[tb.Flow]:
     def web(name: str, from_: str, to: str, sessions: float) -> tb.Flow:
         low, high = network.access_ms
         params: dict[str, bool | int | float | str] = {
             "rate": sessions / scale.rate, "hosts": HOSTS, "access_low": _ms(low), "access_high": _ms(high),
         }  # fmt: skip
-        return tb.flow("web", name=name, from_=from_, to=to, cc="reno", stack=STACK, mtu=mtu, params=params)
+        buffer = f"{window * PACKET_BYTES}B" if window else None
+        return tb.flow(
+            "web", name=name, from_=from_, to=to, cc="reno", stack=STACK, mtu=mtu, receive_buffer=buffer, params=params
+        )
 
     ahead, back = network.sessions
     flows = [web("web", "right", "left", ahead), web("web-back", "left", "right", back)]
@@ -196,7 +201,7 @@ def _users(network: Network, scale: Scale) -> list[tb.Flow]:
     start = scale.seconds(WARM_UP_S)
     probes = [
         tb.flow("web-probe", name=f"www-{number + 1}", from_="right", to="left", mtu=MTU,
-                start=_s(start + 0.4 * number), **tcp)
+                receive_buffer=f"{WEB_WINDOW * PACKET_BYTES}B", start=_s(start + 0.4 * number), **tcp)
         for number in range(scale.users)
     ]  # fmt: skip
     return [
@@ -221,6 +226,7 @@ def scenario(
     errors: bool = True,
     in_bytes: bool = False,
     web_mtu: str = MTU,
+    web_window: int | None = WEB_WINDOW,
 ) -> tb.Scenario:
     """One run of the paper."""
     fast = [
@@ -235,7 +241,7 @@ def scenario(
         name=key,
         duration=_s(scale.seconds(DURATION_S)),
         links=tuple(_links(network, queue, scale, errors, in_bytes)),
-        flows=(*fast, *_background(network, scale, smooth, web_mtu), *users),
+        flows=(*fast, *_background(network, scale, smooth, web_mtu, web_window), *users),
         # ns-2's overhead_ of 8 us, one packet's time on the link.
         randomness={"processing_jitter": f"{8 * scale.rate}us"},
         instruments={
@@ -280,6 +286,10 @@ ABLATIONS = {
     "paper-compound": Reading(
         "Compound in real numbers, with its threshold of 41 segments",
         (("wan", "compound", 0.1), ("wan", "compound", 1.0), ("lan", "compound", 0.2)), {"cc": {"variant": "paper"}},
+    ),
+    "wide-web": Reading(
+        "web connections without a limited window", tuple(("wan", one, 0.1) for one in ALGORITHMS),
+        {"web_window": None},
     ),
     "bytes": Reading(
         "queue limited in bytes", tuple(("wan", one, 0.1) for one in ("htcp", "compound")), {"in_bytes": True},
