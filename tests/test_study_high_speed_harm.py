@@ -136,6 +136,8 @@ def test_the_full_grid_is_the_papers():
     assert fibre["queue"]["params"]["limit_packets"] == 250
     rates = {flow["name"]: flow["app"]["params"]["rate"] for flow in one["flows"] if flow["app"]["kind"] == "web"}
     assert rates == {"web": 4000.0, "web-back": 1000.0}
+    windows = {flow["name"]: flow["tcp"]["receive_buffer"] for flow in one["flows"] if flow.get("tcp")}
+    assert windows["web"] == windows["web-back"] == windows["www-1"] == 20_000
     many = cells[grid.key_of("wan", "cubic", 1.0, 20)].scenario.resolve()
     assert sum(flow["name"].startswith("hs-") for flow in many["flows"]) == 20
     campus = cells[grid.key_of("lan", "cubic", 0.1)].scenario.resolve()

@@ -39,8 +39,8 @@ def notes(data: Data) -> list[str]:
         "80, 130, 180 s); all stay to the end, 830 s.",
         "The paper's figures are pictures too: no values of them are known, so claims are its sentences, and the "
         "thresholds are ours.",
-        f"Where the paper says nothing, ns-2's defaults: packets carry {PACKET_BYTES} bytes, connections of the web and "
-        f"of its probe have a window of {WEB_WINDOW} packets; queues count packets, as ns-2's DropTail does, "
+        f"Where the paper says nothing, ns-2's defaults: packets carry {PACKET_BYTES} bytes, connections of the web "
+        f"and of its probe have a window of {WEB_WINDOW} packets; queues count packets, as ns-2's DropTail does, "
         "1 BDP being rate × twice the link's delay; the queue varies in both directions of the main link.",
         "H-TCP, CUBIC, HS-TCP and Compound are those of NS2-TCP-Linux: Linux 2.6 modules (H-TCP with its clock of "
         "before 2.6.28 and α scaled by the RTT, HS-TCP with limited slow start of 100 segments), Compound in whole "
