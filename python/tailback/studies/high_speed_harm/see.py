@@ -137,8 +137,6 @@ def claim(
     look: Look,
     rule: Rule,
     figure: str,
-    why: str = "",
 ) -> Claim:
-    """One row of the claims' table."""
-    kind = "cause" if text.startswith("Cause: ") else "order"
-    return Claim(name, text, kind, paper, unit, definition, measure(look), rule, figure, where, why=why)
+    """One row of the claims' table. The paper prints no number of its results."""
+    return Claim(name, text, "qualitative", paper, unit, definition, measure(look), rule, figure, where)
