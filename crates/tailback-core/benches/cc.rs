@@ -44,6 +44,7 @@ fn epoch() -> Vec<Ack> {
                 lost_segments: 0,
                 marked: 0,
                 rtt: Some(rtt),
+                rtt_read: Some(rtt),
                 rtt_min: Duration::from_us(BASE_RTT_US),
                 srtt: rtt,
                 in_flight: (window - 1) * mss,

@@ -85,6 +85,7 @@ impl Model {
             lost_segments: lost,
             marked: 0,
             rtt: (!duplicate).then_some(self.rtt),
+            rtt_read: (!duplicate).then_some(self.rtt),
             rtt_min: self.rtt_min,
             srtt: self.rtt,
             in_flight: self.snd_nxt - self.snd_una,

@@ -168,6 +168,7 @@ impl Pair {
             lost_segments: 0,
             marked: 0,
             rtt,
+            rtt_read: rtt,
             rtt_min: self.rtt_min,
             srtt: self.rtt(),
             in_flight: self.control.cwnd,

@@ -73,6 +73,7 @@ impl Lab {
             lost_segments: 0,
             marked: 0,
             rtt: Some(self.rtt),
+            rtt_read: Some(self.rtt),
             rtt_min: self.rtt_min,
             srtt: self.rtt,
             in_flight: self.control.cwnd.saturating_sub(bytes),

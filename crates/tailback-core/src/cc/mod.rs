@@ -115,6 +115,9 @@ pub struct Ack {
     pub marked: Bytes,
     /// RTT sample of this ACK, if it gave one (Karn's rule, or timestamps).
     pub rtt: Option<Duration>,
+    /// The same from the latest segment's own time of sending, as the difference of two readings of the stack's clock;
+    /// equal to `rtt` where the clock is exact.
+    pub rtt_read: Option<Duration>,
     /// Smallest RTT sample of the connection ([`Duration::MAX`] before the first).
     pub rtt_min: Duration,
     /// Smoothed RTT (zero before the first sample).

@@ -224,8 +224,8 @@ impl Vegas {
         } else if ack.newly_acked == mss && !is_sack {
             self.delayed = self.delayed.saturating_sub(1);
         }
-        if self.delayed == 0 || is_several || is_sack {
-            self.round.sample(ack);
+        if let (Some(rtt), true) = (ack.rtt_read, self.delayed == 0 || is_several || is_sack) {
+            self.round.take(rtt.as_us() as u32 + 1);
         }
     }
 
@@ -234,7 +234,7 @@ impl Vegas {
     fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
         let mss = u64::from(control.mss);
         if self.round.is_over(ack) {
-            if let Some(rtt) = ack.rtt.filter(|_| self.round.has_base()) {
+            if let Some(rtt) = ack.rtt_read.filter(|_| self.round.has_base()) {
                 // The helper adds a tick of 1 ms.
                 let rtt_ms = rtt.as_ms() + 1;
                 let base_ms = u64::from(self.round.base_us) / 1_000 + 1;
@@ -349,6 +349,18 @@ mod tests {
         for (segments, rtt_ms, base_ms) in [(2, 100, 100), (2, 100, 100), (1, 60, 100), (1, 60, 60)] {
             lab.rtt = Duration::from_ms(rtt_ms);
             let ack = lab.ack(segments);
+            vegas.on_ack(&ack, &mut lab.control);
+            assert_eq!(vegas.round.base_us / 1_000, base_ms);
+        }
+    }
+
+    #[test]
+    fn freebsd_reads_its_clock_and_not_the_span() {
+        // A tick began in between or not, whatever the span: 1 ms or 11.
+        for (read_ms, base_ms) in [(0, 0), (10, 10)] {
+            let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
+            let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
+            let ack = Ack { rtt_read: Some(Duration::from_ms(read_ms)), ..lab.ack(2) };
             vegas.on_ack(&ack, &mut lab.control);
             assert_eq!(vegas.round.base_us / 1_000, base_ms);
         }

@@ -466,6 +466,7 @@ impl Sender {
                 false => 0,
             },
             rtt: sample,
+            rtt_read: self.read_rtt(sample, &delivery, now),
             rtt_min: self.rtt.min(),
             srtt: self.rtt.srtt(),
             in_flight: self.in_flight(),
@@ -518,6 +519,18 @@ impl Sender {
             true => delivery.rtt_last.or(delivery.rtt_sack),
             false => estimate.map(|sample| self.rtt.quantise(sample)),
         }
+    }
+
+    /// What the host's clock says between sending and now: with ticks, how many of them began in between.
+    fn read_rtt(&self, sample: Option<Duration>, delivery: &Delivery, now: Time) -> Option<Duration> {
+        let tick = self.stack.clock_tick;
+        if tick.is_zero() {
+            return sample;
+        }
+        let span = delivery.rtt_last.or(delivery.rtt_sack)?;
+        let reading = |at: u64| at / tick.as_ps();
+        let ticks = reading(now.as_ps()) - reading(now.as_ps().saturating_sub(span.as_ps()));
+        Some(tick * ticks)
     }
 
     fn note(&self, kind: NoteKind, now: Time, cwnd_before: Bytes, notes: &mut Vec<Note>) {

@@ -28,8 +28,12 @@ impl Default for RoundRtt {
 impl RoundRtt {
     /// Take this ACK's sample, if it has one. The kernels add a microsecond so that zero cannot occur.
     pub fn sample(&mut self, ack: &Ack) {
-        let Some(rtt) = ack.rtt else { return };
-        let rtt_us = span_us(rtt) + 1;
+        if let Some(rtt) = ack.rtt {
+            self.take(span_us(rtt) + 1);
+        }
+    }
+    /// Take a sample in microseconds, which is not zero.
+    pub fn take(&mut self, rtt_us: u32) {
         self.base_us = self.base_us.min(rtt_us);
         self.min_us = self.min_us.min(rtt_us);
         self.samples += 1;
