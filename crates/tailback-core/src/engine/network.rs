@@ -11,7 +11,7 @@ mod shared;
 mod small_queue;
 mod tunnelled;
 
-use small_queue::Departure;
+use small_queue::Chores;
 
 use super::arena::Arena;
 use super::build::Parts;
@@ -155,9 +155,8 @@ pub struct Network<P> {
     memory: BTreeMap<memory::Pair, Metrics>,
     /// Addresses of ends that are done, to see off after the event.
     leaving: Vec<u32>,
-    /// What left a host's own link, to tell its sender after the event.
-    departed: Vec<Departure>,
-    has_chores: bool,
+    /// What waits for the end of the event.
+    chores: Chores,
     pub arena: Arena,
     fate: Fate,
     inbox: Vec<Packet>,
@@ -178,8 +177,7 @@ struct Lent<'a, P> {
     arena: &'a mut Arena,
     probe: &'a mut P,
     inbox: &'a mut Vec<Packet>,
-    departed: &'a mut Vec<Departure>,
-    has_chores: &'a mut bool,
+    chores: &'a mut Chores,
 }
 
 impl<P: Probe> Lent<'_, P> {
@@ -253,8 +251,7 @@ impl<P: Probe> Network<P> {
             seats: Seats::default(),
             memory: BTreeMap::new(),
             leaving: Vec::new(),
-            departed: Vec::new(),
-            has_chores: false,
+            chores: Chores::default(),
             arena: Arena::new(P::WANTS),
             fate: Fate::default(),
             inbox: Vec::new(),
@@ -308,7 +305,7 @@ impl<P: Probe> Network<P> {
             } else {
                 self.poll();
             }
-            if self.has_chores {
+            if self.chores.are_due {
                 self.do_chores();
             }
         }
@@ -327,8 +324,7 @@ impl<P: Probe> Network<P> {
                 arena: &mut self.arena,
                 probe: &mut self.probe,
                 inbox: &mut self.inbox,
-                departed: &mut self.departed,
-                has_chores: &mut self.has_chores,
+                chores: &mut self.chores,
             };
             let it = &mut self.links[link as usize];
             it.advance(self.now, &mut self.fate, &mut host);
@@ -368,8 +364,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         let it = &mut self.links[link as usize];
         it.push(packet, self.now, &mut self.fate, &mut host);
@@ -528,7 +523,7 @@ impl<P: Probe> Network<P> {
         }
         if is_done {
             self.leaving.push(address);
-            self.has_chores = true;
+            self.chores.are_due = true;
             if !has_failed {
                 self.remember(seat);
                 if side == Side::Client {
@@ -653,7 +648,7 @@ impl<P: Probe> Network<P> {
 
     #[cold]
     fn do_chores(&mut self) {
-        self.has_chores = false;
+        self.chores.are_due = false;
         self.tell_departures();
         self.see_off();
     }
@@ -910,8 +905,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         self.links[link as usize].settle(self.now, &mut self.fate, &mut host);
         let next = self.links[link as usize].next_wake();

@@ -743,6 +743,7 @@ impl Sender {
         Some(self.compose(range, true, now))
     }
 
+    #[inline]
     fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         let length = (range.end - range.start) as u32;
         self.count.segments_sent += 1;
@@ -754,7 +755,9 @@ impl Sender {
         // A burst was charged as a whole when it began.
         let charged = self.bursts.charged.min(u64::from(length));
         self.bursts.charged -= charged;
-        self.charge_pacing(u64::from(length) - charged, now);
+        if self.control.pacing.is_some() || self.stack.pacing {
+            self.charge_pacing(u64::from(length) - charged, now);
+        }
         self.unsettled = true;
         self.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };

@@ -50,8 +50,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         match deed {
             Deed::Push(link, packet) => channel.push(links, link, packet, *now, fate, &mut host),

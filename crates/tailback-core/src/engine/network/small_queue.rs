@@ -16,14 +16,27 @@ pub(super) struct Departure {
     bytes: u32,
 }
 
+/// What is to be done when an event is over.
+#[derive(Debug, Default)]
+pub(super) struct Chores {
+    /// There are some: of these, or ends to see off.
+    pub are_due: bool,
+    /// What left a host's own link, to tell its sender.
+    departed: Vec<Departure>,
+}
+
 impl<P: Probe> Lent<'_, P> {
     #[cold]
     pub(super) fn note_departure(&mut self, packet: &Packet) {
         let segment = self.arena.at(packet.slot);
         if packet.hop == 0 && segment.len > 0 {
             // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
-            self.departed.push(Departure { flow: packet.flow.0, from: segment.to ^ 1, bytes: packet.bytes });
-            *self.has_chores = true;
+            self.chores.departed.push(Departure {
+                flow: packet.flow.0,
+                from: segment.to ^ 1,
+                bytes: packet.bytes,
+            });
+            self.chores.are_due = true;
         }
     }
 }
@@ -38,13 +51,17 @@ impl<P: Probe> Network<P> {
         let looks = |plan: &[Blueprint; 2]| plan.iter().any(|end| end.stack.small_queue.is_some());
         let segment = self.arena.at(packet.slot);
         if packet.hop == 0 && segment.len > 0 && plan.as_deref().is_some_and(looks) {
-            self.departed.push(Departure { flow: packet.flow.0, from: segment.to ^ 1, bytes: packet.bytes });
-            self.has_chores = true;
+            self.chores.departed.push(Departure {
+                flow: packet.flow.0,
+                from: segment.to ^ 1,
+                bytes: packet.bytes,
+            });
+            self.chores.are_due = true;
         }
     }
 
     pub(super) fn tell_departures(&mut self) {
-        let mut departed = std::mem::take(&mut self.departed);
+        let mut departed = std::mem::take(&mut self.chores.departed);
         for Departure { flow, from, bytes } in departed.drain(..) {
             if self.flows[flow as usize].plan.is_none() {
                 continue; // Datagrams come from nobody who waits.
@@ -55,7 +72,7 @@ impl<P: Probe> Network<P> {
                 self.after(seat_of(from));
             }
         }
-        departed.append(&mut self.departed);
-        self.departed = departed;
+        departed.append(&mut self.chores.departed);
+        self.chores.departed = departed;
     }
 }

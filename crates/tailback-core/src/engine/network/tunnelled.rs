@@ -48,8 +48,7 @@ impl<P: Probe> Network<P> {
                 arena: &mut self.arena,
                 probe: &mut self.probe,
                 inbox: &mut self.inbox,
-                departed: &mut self.departed,
-                has_chores: &mut self.has_chores,
+                chores: &mut self.chores,
             };
             it.read_tunnel(delivered, *now, fate, &mut host);
             schedule.arm(link, it.next_arrival());
@@ -73,8 +72,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
         sender.write(written);
@@ -90,8 +88,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         links[link as usize].push_tunnel(packet, *now, fate, &mut host);
         self.settle_fate();
@@ -111,8 +108,7 @@ impl<P: Probe> Network<P> {
             arena: &mut self.arena,
             probe: &mut self.probe,
             inbox: &mut self.inbox,
-            departed: &mut self.departed,
-            has_chores: &mut self.has_chores,
+            chores: &mut self.chores,
         };
         it.turn_to(*now);
         it.hand_over(*now, &mut host);

@@ -52,6 +52,7 @@ impl Sender {
 
     /// When the next one may leave, now that `bytes` of payload do. Linux `tcp_update_skb_after_send`: up to half
     /// of their own time is forgiven to what leaves late.
+    #[inline(never)]
     pub(super) fn charge_pacing(&mut self, bytes: Bytes, now: Time) {
         let rate = match self.control.pacing {
             None if self.stack.pacing => self.stack_pacing(),
