@@ -1,10 +1,12 @@
 //! What a live run needs, asked before anything is made: of the scenario, and of the machine.
 
+mod programs;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailback_core::engine::switches;
-use tailback_core::params::{Checked, DefaultValue};
+use tailback_core::params::DefaultValue;
 use tailback_core::rng::Stream;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
@@ -16,8 +18,8 @@ use crate::bpf;
 use crate::doctor;
 use crate::emulator::{MOST_FLOWS, addresses};
 use crate::error::LiveError;
-use crate::host::{PeerRoute, Settings};
-use crate::programs::{self, ProgramPlan, words};
+use crate::host::Settings;
+use crate::programs::ProgramPlan;
 use crate::sys;
 use crate::twins::{self, Source};
 
@@ -37,8 +39,6 @@ const SYSCTLS: [(&str, &str); 7] = [
 const SMALLEST_MTU: u32 = 128;
 /// Smallest payload of a segment it sends, beside the timestamps option.
 const SMALLEST_SEGMENT: u32 = 76;
-/// `{port}` of a flow is this and its number, unless it says otherwise.
-const OWN_PORTS: u16 = 5001;
 /// Smallest echo request: headers, and the number it is known by.
 const SMALLEST_ECHO: u32 = 36;
 
@@ -119,7 +119,7 @@ pub fn plan(scenario: &Scenario, here: &Path) -> Result<Plan, LiveError> {
     let mut largest = 1500;
     for (number, flow) in scenario.flows.iter().enumerate() {
         largest = largest.max(match flow.app.kind.as_str() {
-            exec::NAME => plan_programs(&mut plan, scenario, number, flow, here)?,
+            exec::NAME => programs::plan(&mut plan, scenario, number, flow, here)?,
             _ => plan_flow(&mut plan, scenario, number, flow)?,
         });
     }
@@ -203,137 +203,6 @@ fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpe
         },
     }));
     Ok(largest)
-}
-
-/// Plan a flow of programs; returns its largest packet.
-fn plan_programs(
-    plan: &mut Plan,
-    scenario: &Scenario,
-    number: usize,
-    flow: &FlowSpec,
-    here: &Path,
-) -> Result<u32, LiveError> {
-    let path = format!("flows[{number}]");
-    let params_path = format!("{path}.app.params");
-    let given = exec::checked(&flow.app.params, &params_path)?;
-    let spec = flow.tcp.as_ref().expect("a stand-in over TCP was checked");
-    let own_port =
-        OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
-    let port = Some(given.whole("port") as u16).filter(|port| *port > 0).or(own_port).ok_or_else(|| {
-        LiveError::from(given.refuse(
-            "port",
-            "there are no ports left for so many flows",
-            "Give the flow a port",
-        ))
-    })?;
-    let times = switches(flow, scenario, &path)?;
-    let seconds = |name: &str| std::time::Duration::from_secs_f64(given.number(name));
-    let [client, server] = ["client", "server"].map(|which| words::cut(given.text(which)).ok_or(which));
-    let open = |which: &str| {
-        LiveError::from(given.refuse(
-            which,
-            "a quotation mark is open at the end",
-            "Close it, or put \\ before it",
-        ))
-    };
-    let ends = ends(plan, number, flow);
-    settings(plan, ends, spec, &path)?;
-    let controls = turns(plan, spec, &path)?;
-    let programs = ProgramPlan {
-        number: number as u32,
-        name: flow.name.clone(),
-        client: client.map_err(open)?,
-        server: server.map_err(open)?,
-        start: times[0],
-        stop: times.get(1).copied().unwrap_or(plan.end).min(plan.end),
-        tcp: TcpPlan {
-            turns: vec![spec.cc.clone()],
-            send_buffer: spec.send_buffer,
-            receive_buffer: spec.receive_buffer,
-            mtu: spec.mtu,
-            segment: None,
-            window: None,
-        },
-        port,
-        seed: scenario.seed,
-        here: here.to_owned(),
-        ready: seconds("ready"),
-        grace: seconds("grace"),
-    };
-    installed(&given, &programs)?;
-    buffers(plan, ends, spec, &path)?;
-    let [near, far] = addresses(number as u32);
-    let there = [(near, far), (far, near)];
-    for (end, (source, destination)) in ends.into_iter().zip(there) {
-        plan.hosts[end].1.routes.push(PeerRoute {
-            destination,
-            source,
-            mtu: spec.mtu,
-            congestion: spec.cc.clone(),
-        });
-    }
-    plan.controls_of.push(controls);
-    plan.crowds.push(false);
-    plan.flows.push(Work::Programs(programs));
-    Ok(spec.mtu)
-}
-
-/// Refuse programs that are not there, and placeholders that stand for nothing.
-fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
-    let values = programs::values(plan, "");
-    let known: Vec<String> = values.iter().map(|(name, _)| format!("{{{name}}}")).collect();
-    for (which, line) in [("client", &plan.client), ("server", &plan.server)] {
-        for word in line {
-            words::fill(word, &values).map_err(|name| {
-                let problem = format!("there is no placeholder {{{name}}}");
-                let fix = format!(
-                    "There are {}. Braces that are none are written {{{{{name}}}}}",
-                    known.join(", ")
-                );
-                given.refuse(which, &problem, &fix)
-            })?;
-        }
-        let program = line.first().map(|word| words::fill(word, &values).expect("just filled"));
-        if let Some(program) = program.filter(|program| words::find(program).is_none()) {
-            return Err(absent(given, which, &program));
-        }
-    }
-    for program in given.text("needs").split_whitespace() {
-        if words::find(program).is_none() {
-            return Err(absent(given, "needs", program));
-        }
-    }
-    Ok(())
-}
-
-fn absent(given: &Checked<'_>, which: &str, program: &str) -> LiveError {
-    let fix = format!("Install {program}, or give the path of another program");
-    given.refuse(which, &format!("the program {program} is not installed here"), &fix).into()
-}
-
-/// Programs take the buffers of their hosts: a buffer of the flow's is its two hosts'.
-fn buffers(plan: &mut Plan, ends: [usize; 2], spec: &TcpSpec, path: &str) -> Result<(), LiveError> {
-    let both = [
-        ("send_buffer", spec.send_buffer, "net/ipv4/tcp_wmem"),
-        ("receive_buffer", spec.receive_buffer, "net/ipv4/tcp_rmem"),
-    ];
-    for (field, bytes, sysctl) in both {
-        let Some(bytes) = bytes else { continue };
-        let value = format!("4096\t{bytes}\t{bytes}");
-        for end in ends {
-            let (name, host) = &mut plan.hosts[end];
-            let before = host.sysctls.insert(sysctl.into(), value.clone());
-            if before.is_some_and(|before| before != value) {
-                return Err(LiveError::refuse(
-                    format!("{path}.tcp.{field}"),
-                    bytes,
-                    format!("other programs of host {name} want another, and a host's programs share it"),
-                    "Give the flows different hosts, or the same buffers.",
-                ));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The flow's two hosts, with its addresses.

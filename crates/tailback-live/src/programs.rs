@@ -1,6 +1,7 @@
 //! Real programs in the place of applications: one thread a flow, which starts its server and its client and sees
 //! both to their ends.
 
+pub mod rows;
 pub mod words;
 
 use std::fs::{self, File};
@@ -12,9 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration as Wait, Instant};
 
-use tailback_core::probe::{Column, Table};
 use tailback_core::time::Time;
 
+use self::rows::{Ended, Fate, Report, Role, last_lines, told};
 use self::words::Values;
 use crate::applications::TcpPlan;
 use crate::applications::ledger::{Ledger, Recording, Tally};
@@ -31,38 +32,8 @@ const NAP: Wait = Wait::from_millis(20);
 const LOOK: Wait = Wait::from_millis(5);
 /// Of an output so much is kept.
 const MOST_OUTPUT: u64 = 16 << 20;
-/// Of what a program complained of, so many lines are told.
-const LAST_LINES: usize = 5;
 /// The tables in which the kernel lists sockets by address, and the state of one that waits for others.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
-
-/// Which program of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Role {
-    /// At the flow's `to`.
-    Server = 0,
-    /// At its `from`.
-    Client = 1,
-}
-
-impl Role {
-    fn name(self) -> &'static str {
-        ["server", "client"][self as usize]
-    }
-}
-
-/// How it ended, by code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Fate {
-    /// By itself.
-    Exited = 0,
-    /// When asked, at its stop.
-    Stopped = 1,
-    /// By force, because it did not when asked.
-    Killed = 2,
-}
 
 /// The programs of a flow, planned.
 #[derive(Clone, Debug)]
@@ -91,32 +62,6 @@ pub struct ProgramPlan {
     pub ready: Wait,
     /// From asking to killing.
     pub grace: Wait,
-}
-
-/// What became of one program.
-#[derive(Clone, Debug)]
-pub struct Ended {
-    /// Which.
-    pub role: Role,
-    started: Time,
-    ended: Time,
-    ending: Ending,
-    fate: Fate,
-    /// Its standard output and its standard error.
-    pub outputs: [Vec<u8>; 2],
-}
-
-/// What a flow's programs did.
-#[derive(Debug)]
-pub struct Report {
-    /// Number of the flow.
-    pub flow: u32,
-    /// Its name.
-    pub name: String,
-    /// Server, if there was one, and client.
-    pub programs: Vec<Ended>,
-    /// What people should know.
-    pub notes: Vec<String>,
 }
 
 /// A flow's programs, with a folder to run in.
@@ -392,59 +337,6 @@ fn is_listening(process: u32, port: u16) -> bool {
             matches!(fields[..], [_, local, _, state] if local.ends_with(&wanted) && state == *waiting)
         })
     })
-}
-
-fn told(ending: Ending) -> String {
-    match ending {
-        Ending::Exit(status) => format!("ended with status {status}"),
-        Ending::Signal(signal) => format!("was ended by signal {signal}"),
-    }
-}
-
-fn last_lines(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
-    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
-    if last.is_empty() { String::new() } else { format!(": {}", last.join(" | ")) }
-}
-
-/// The programs table of all flows.
-pub fn table(reports: &[Report]) -> Table {
-    let rows: Vec<(u32, &Ended)> =
-        reports.iter().flat_map(|report| report.programs.iter().map(|ended| (report.flow, ended))).collect();
-    let status = |ended: &Ended| match ended.ending {
-        Ending::Exit(status) => f64::from(status),
-        Ending::Signal(_) => f64::NAN,
-    };
-    let signal = |ended: &Ended| match ended.ending {
-        Ending::Exit(_) => 0,
-        Ending::Signal(signal) => signal as u8,
-    };
-    Table {
-        name: "programs",
-        columns: vec![
-            ("flow", Column::U32(rows.iter().map(|(flow, _)| *flow).collect())),
-            ("role", Column::U8(rows.iter().map(|(_, ended)| ended.role as u8).collect())),
-            ("started_s", Column::F64(rows.iter().map(|(_, ended)| ended.started.as_secs_f64()).collect())),
-            ("ended_s", Column::F64(rows.iter().map(|(_, ended)| ended.ended.as_secs_f64()).collect())),
-            ("fate", Column::U8(rows.iter().map(|(_, ended)| ended.fate as u8).collect())),
-            ("status", Column::F64(rows.iter().map(|(_, ended)| status(ended)).collect())),
-            ("signal", Column::U8(rows.iter().map(|(_, ended)| signal(ended)).collect())),
-        ],
-    }
-}
-
-/// What the programs wrote, by names such as `download/client.out`.
-pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
-    let mut files = Vec::new();
-    for report in reports {
-        for ended in report.programs {
-            for (kind, text) in ["out", "err"].into_iter().zip(ended.outputs) {
-                files.push((format!("{}/{}.{kind}", report.name, ended.role.name()), text));
-            }
-        }
-    }
-    files
 }
 
 /// A wait for servers that can be ended: `visit` is called meanwhile.

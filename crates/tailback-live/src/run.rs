@@ -20,7 +20,8 @@ use crate::host::Host;
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
 use crate::places::Places;
-use crate::programs::{self, Report};
+use crate::programs;
+use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing};
 use crate::stamps::Stamps;
 use crate::sys;
@@ -342,7 +343,7 @@ fn collect(
     let (emulator, wrong, is_fit) = punctuality::judge(&mut seen.emulated.punctuality, limits, missing);
     notes.extend(wrong);
     notes.extend(seen.reports.iter_mut().flat_map(|report| std::mem::take(&mut report.notes)));
-    let programs = (!seen.reports.is_empty()).then(|| programs::table(&seen.reports));
+    let programs = (!seen.reports.is_empty()).then(|| rows::table(&seen.reports));
     Ok(Outcome {
         tables: programs
             .into_iter()
@@ -361,7 +362,7 @@ fn collect(
                 echoes,
             ])
             .collect(),
-        files: programs::outputs(seen.reports),
+        files: rows::outputs(seen.reports),
         notes,
         is_fit,
     })

@@ -221,6 +221,24 @@ fn the_state_log_sees_recoveries_that_halve_renos_window() {
 }
 
 #[test]
+fn programs_run_in_their_hosts_and_their_ends_are_told() {
+    if !can_run() {
+        return;
+    }
+    let mut flow = bulk("reno");
+    let line = "sh -c 'echo {client_addr} {cc} {port}; exit 3'";
+    flow["app"] = json!({ "kind": "exec", "params": { "client": line } });
+    let outcome = live(&scenario(500, json!({}), vec![flow]));
+    let programs = table(&outcome, "programs");
+    assert_eq!(numbers(programs["status"]), [3.0]);
+    assert_eq!(numbers(programs["role"]), [1.0]);
+    let written: Vec<&str> = outcome.files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(written, ["bulk/client.out", "bulk/client.err"]);
+    assert_eq!(outcome.files[0].1, b"10.0.0.1 reno 5001\n");
+    assert!(outcome.notes.iter().any(|note| note.contains("status 3")), "{:?}", outcome.notes);
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_before_anything_is_made() {
     let refused = |scenario: Scenario| match run::run::<LiveError>(&scenario, |_| Ok(())) {
         Err(LiveError::Refused(error)) => error,

@@ -60,11 +60,11 @@ pub struct Sent {
 /// A flow's totals.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
-    /// Connections opened, failed, and not yet over at the end.
+    /// Connections opened.
     pub connections: u64,
-    /// Given up, or never let in.
+    /// Of them given up, or never let in.
     pub failed: u64,
-    /// Alive.
+    /// Of them not over at the end.
     pub open: u64,
     /// Payload of the client that was acknowledged.
     pub bytes_acked: Bytes,

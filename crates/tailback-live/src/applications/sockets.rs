@@ -1,0 +1,133 @@
+//! A flow's sockets: made inside its hosts, and set as its TCP settings say.
+
+use std::io;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use tailback_core::time::Bytes;
+
+use crate::emulator::addresses;
+use crate::sys;
+
+/// Every flow has addresses of its own, so one port serves all.
+pub const PORT: u16 = 5000;
+/// The kernel is given this much more than it has sent, so that stopping does not leave a buffer to drain.
+const AHEAD: i32 = 256 * 1024;
+/// IPv4 and TCP headers without options.
+const TCP_HEADERS: u32 = 40;
+/// The timestamps option, padded.
+const TIMESTAMPS: u32 = 12;
+/// What TCP_MAXSEG takes.
+const SEGMENTS: std::ops::RangeInclusive<u32> = 88..=32_767;
+const SO_SNDBUFFORCE: i32 = 32;
+const SO_RCVBUFFORCE: i32 = 33;
+const TCP_WINDOW_CLAMP: i32 = 10;
+const TCP_NOTSENT_LOWAT: i32 = 25;
+const IP_BIND_ADDRESS_NO_PORT: i32 = 24;
+
+/// TCP settings of a flow.
+#[derive(Clone, Debug)]
+pub struct TcpPlan {
+    /// Congestion controls by the kernel's names, used in turn.
+    pub turns: Vec<String>,
+    /// Send buffer; `None`: the kernel's own sizing.
+    pub send_buffer: Option<u64>,
+    /// Receive buffer; `None`: the kernel's own sizing.
+    pub receive_buffer: Option<u64>,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// Payload of a full segment, if the application limits it.
+    pub segment: Option<u32>,
+    /// Bytes that may be unacknowledged, if the application limits them.
+    pub window: Option<Bytes>,
+}
+
+impl TcpPlan {
+    /// TCP_MAXSEG, which counts the options in.
+    pub fn largest_segment(&self) -> u32 {
+        let most = self.mtu - TCP_HEADERS;
+        self.segment.map_or(most, |bytes| most.min(bytes + TIMESTAMPS))
+    }
+}
+
+/// What a flow is reached by.
+#[derive(Debug)]
+pub enum Sockets {
+    /// The server's.
+    Listener(OwnedFd),
+    /// The client's and the server's.
+    Datagrams([OwnedFd; 2]),
+}
+
+/// Make a flow's sockets in its two hosts; the calling thread stays in one of them.
+pub fn make(
+    flow: u32,
+    tcp: Option<&TcpPlan>,
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+) -> io::Result<Sockets> {
+    let [near, far] = addresses(flow).map(|address| SocketAddrV4::new(address, PORT));
+    sys::enter_network(to)?;
+    if let Some(tcp) = tcp {
+        let listener = sys::socket(libc::SOCK_STREAM)?;
+        configure(listener.as_fd(), tcp, 0)?;
+        sys::bind(listener.as_fd(), far)?;
+        sys::listen(listener.as_fd())?;
+        return Ok(Sockets::Listener(listener));
+    }
+    let server = sys::socket(libc::SOCK_DGRAM)?;
+    sys::bind(server.as_fd(), far)?;
+    sys::connect(server.as_fd(), near)?;
+    sys::enter_network(from)?;
+    let client = sys::socket(libc::SOCK_DGRAM)?;
+    sys::bind(client.as_fd(), near)?;
+    sys::connect(client.as_fd(), far)?;
+    for socket in [&server, &client] {
+        // Room for a second of any call, in case this thread is late.
+        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)?;
+    }
+    Ok(Sockets::Datagrams([client, server]))
+}
+
+fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()> {
+    // The kernel doubles what it is told, and counts its own bookkeeping in: this is the figure `ss` shows.
+    let halved = |bytes: u64| i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
+    // A window an application wants open fits whole, bookkeeping and all.
+    let send = tcp.send_buffer.or(tcp.window.map(|window| 2 * window));
+    if let Some(bytes) = send {
+        sys::set_option(socket, libc::SOL_SOCKET, SO_SNDBUFFORCE, halved(bytes))?;
+    }
+    if let Some(bytes) = tcp.receive_buffer.or(tcp.window.map(|window| 4 * window)) {
+        sys::set_option(socket, libc::SOL_SOCKET, SO_RCVBUFFORCE, halved(bytes))?;
+    }
+    if let Some(window) = tcp.window {
+        // The limit is the receiver's, which offers no more: the kernel's send buffer does not count payload alone.
+        let clamp = i32::try_from(window).unwrap_or(i32::MAX);
+        sys::set_option(socket, libc::IPPROTO_TCP, TCP_WINDOW_CLAMP, clamp)?;
+    }
+    sys::set_option(socket, libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT, AHEAD)?;
+    if SEGMENTS.contains(&tcp.largest_segment()) {
+        sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, tcp.largest_segment() as i32)?;
+    }
+    choose(socket, tcp, turn)
+}
+
+/// A client's socket on its way to the server, and its port; in the calling thread's host.
+pub fn open(flow: u32, tcp: &TcpPlan, turn: u32) -> io::Result<(OwnedFd, u16)> {
+    let [near, far] = addresses(flow);
+    let socket = sys::socket(libc::SOCK_STREAM)?;
+    configure(socket.as_fd(), tcp, turn)?;
+    // The port is chosen when it is known where to: then one is taken only for the same peer.
+    sys::set_option(socket.as_fd(), libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)?;
+    sys::bind(socket.as_fd(), SocketAddrV4::new(near, 0))?;
+    sys::connect(socket.as_fd(), SocketAddrV4::new(far, PORT))?;
+    let port = sys::own_port(socket.as_fd())?;
+    Ok((socket, port))
+}
+
+/// Give a socket the congestion control of its turn.
+pub fn choose(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()> {
+    let cc = &tcp.turns[turn as usize % tcp.turns.len()];
+    sys::set_congestion(socket, cc)
+        .map_err(|error| io::Error::new(error.kind(), format!("choosing congestion control {cc}: {error}")))
+}

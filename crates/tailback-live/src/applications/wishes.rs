@@ -1,0 +1,148 @@
+//! What an application wants, done.
+
+use std::cmp::Reverse;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use tailback_core::time::Time;
+use tailback_core::traffic::{Application, Connection, Cue, Opening, Report, Side, Wish};
+
+use super::connections::{End, Pair, Token, index};
+use super::sockets::{self, Sockets};
+use super::{DATAGRAM_HEADERS, Flow, NUMBER_BYTES};
+use crate::sys;
+
+impl Flow<'_> {
+    /// Tell the application, and grant its wishes.
+    pub(super) fn cue(&mut self, side: Side, cue: Cue, now: Time) -> io::Result<()> {
+        let mut say = std::mem::take(&mut self.say);
+        self.plan.app.step(side, cue, now, &mut say);
+        for wish in say.wishes.drain(..) {
+            self.grant(side, wish, now)?;
+        }
+        self.say = say;
+        Ok(())
+    }
+
+    /// Wishes for a connection that is over come to nothing.
+    fn grant(&mut self, side: Side, wish: Wish, now: Time) -> io::Result<()> {
+        match wish {
+            Wish::WakeAt(time) => self.wake = time,
+            Wish::Datagram { bytes, stream } => {
+                let number = self.datagrams;
+                self.datagrams += 1;
+                if self.send(side, number, bytes)? && side == Side::Client {
+                    self.ledger.streams.push(stream);
+                }
+            }
+            Wish::Reply { number, bytes } => {
+                self.send(side, number, bytes)?;
+            }
+            Wish::Report(report) => self.report(report),
+            Wish::TurnAway => {
+                self.ledger.tally.connections += 1;
+                self.ledger.tally.failed += 1;
+            }
+            Wish::Connect(opening) => {
+                self.ledger.tally.connections += 1;
+                if let Err(error) = self.open(opening) {
+                    if !is_limit(&error) {
+                        return Err(error);
+                    }
+                    self.ledger.tally.failed += 1;
+                    self.cue(Side::Client, Cue::Failed(opening.connection), now)?;
+                    self.cue(Side::Client, Cue::Released(opening.connection), now)?;
+                }
+            }
+            Wish::Write(connection, bytes) => self.at(connection, side, |end| {
+                end.unsent = end.unsent.map(|unsent| unsent + bytes);
+            }),
+            Wish::WriteForever(connection) => self.at(connection, side, |end| end.unsent = None),
+            Wish::Close { connection, discard } => self.at(connection, side, |end| {
+                end.closes = true;
+                if discard {
+                    end.unsent = Some(0);
+                }
+            }),
+            Wish::TellReceived(connection, bytes) => self.at(connection, side, |end| end.mark = bytes),
+            Wish::TellDrained(connection) => self.at(connection, side, |end| end.wants_drained = true),
+            Wish::Carry(_) => unreachable!("tunnels were refused"),
+            Wish::CallAt(connection, time) => {
+                let mut token = None;
+                if let Some(pair) = self.pair(connection) {
+                    pair.ends[index(side)].call_at = time;
+                    token = Some(Token::new(pair.serial, connection, side));
+                }
+                self.calls.extend(token.map(|token| Reverse((time, token))));
+            }
+        }
+        Ok(())
+    }
+
+    fn at(&mut self, connection: Connection, side: Side, change: impl FnOnce(&mut End)) {
+        let Some(pair) = self.pair(connection) else { return };
+        change(&mut pair.ends[index(side)]);
+        let token = Token::new(pair.serial, connection, side);
+        self.touched.push_back(token);
+    }
+
+    fn open(&mut self, opening: Opening) -> io::Result<()> {
+        let tcp = self.plan.tcp.as_ref().expect("an application over datagrams opens no connection");
+        let (socket, port) = sockets::open(self.plan.number, tcp, opening.turn)?;
+        self.serial += 1;
+        let token = Token::new(self.serial, opening.connection, Side::Client);
+        self.events.add(socket.as_fd(), token.0)?;
+        let place = opening.connection as usize;
+        if self.pairs.len() <= place {
+            self.pairs.resize_with(place + 1, || None);
+        }
+        assert!(self.pairs[place].is_none(), "flow {}: connection {place} is in use", self.plan.name);
+        self.pairs[place] = Some(Pair::new(self.serial, opening.turn, port, Arc::new(socket)));
+        self.by_port.insert(port, opening.connection);
+        self.ledger.tally.finished = Time::NEVER;
+        Ok(())
+    }
+
+    /// Send a datagram; false if the kernel had no room: a full device drops it, as a full host would.
+    fn send(&mut self, side: Side, number: u64, bytes: u32) -> io::Result<bool> {
+        let Sockets::Datagrams(both) = &self.sockets else { return Ok(false) };
+        let mut payload = [0; 65_536];
+        payload[..NUMBER_BYTES].copy_from_slice(&number.to_le_bytes());
+        let payload = &payload[..bytes.saturating_sub(DATAGRAM_HEADERS) as usize];
+        match sys::send(both[index(side)].as_fd(), payload) {
+            Ok(sent) => Ok(sent.is_some()),
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
+            // The path told of an earlier loss.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        // Measured when it happens, not when it was due.
+        let now = self.clock.now();
+        match report {
+            Report::Asked { connection, kind, bytes, turn } => {
+                let turns = self.plan.tcp.as_ref().map_or(1, |tcp| tcp.turns.len() as u32);
+                let Some(pair) = self.pairs.get_mut(connection as usize).and_then(Option::as_mut) else {
+                    return;
+                };
+                pair.row = self.ledger.asked(now, kind, bytes, (turn % turns) as u16);
+            }
+            Report::Answered(connection) => {
+                let row = self.pair(connection).and_then(|pair| pair.row.take());
+                self.ledger.answered(now, row);
+            }
+            Report::Pinged(number) => self.ledger.pinged(now, number),
+            Report::Ponged(number) => self.ledger.ponged(now, number),
+        }
+    }
+}
+
+/// Out of descriptors, ports or memory: the machine's limit, met as the simulator meets its own.
+fn is_limit(error: &io::Error) -> bool {
+    const LIMITS: [i32; 6] =
+        [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM, libc::EADDRNOTAVAIL, libc::EAGAIN];
+    error.raw_os_error().is_some_and(|code| LIMITS.contains(&code))
+}

@@ -1,0 +1,150 @@
+//! What a flow of programs needs: that they are installed, that their placeholders stand for something, and the routes
+//! and buffers of their hosts.
+
+use std::path::Path;
+
+use tailback_core::engine::switches;
+use tailback_core::params::Checked;
+use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec};
+use tailback_core::traffic::exec;
+
+use super::{Plan, Work, ends, settings, turns};
+use crate::applications::TcpPlan;
+use crate::emulator::addresses;
+use crate::error::LiveError;
+use crate::host::PeerRoute;
+use crate::programs::{self, ProgramPlan, words};
+
+/// `{port}` of a flow is this and its number, unless it says otherwise.
+const OWN_PORTS: u16 = 5001;
+
+/// Plan a flow of programs; returns its largest packet.
+pub fn plan(
+    plan: &mut Plan,
+    scenario: &Scenario,
+    number: usize,
+    flow: &FlowSpec,
+    here: &Path,
+) -> Result<u32, LiveError> {
+    let path = format!("flows[{number}]");
+    let params_path = format!("{path}.app.params");
+    let given = exec::checked(&flow.app.params, &params_path)?;
+    let spec = flow.tcp.as_ref().expect("a stand-in over TCP was checked");
+    let own_port =
+        OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
+    let port = Some(given.whole("port") as u16).filter(|port| *port > 0).or(own_port).ok_or_else(|| {
+        LiveError::from(given.refuse(
+            "port",
+            "there are no ports left for so many flows",
+            "Give the flow a port",
+        ))
+    })?;
+    let times = switches(flow, scenario, &path)?;
+    let seconds = |name: &str| std::time::Duration::from_secs_f64(given.number(name));
+    let [client, server] = ["client", "server"].map(|which| words::cut(given.text(which)).ok_or(which));
+    let open = |which: &str| {
+        LiveError::from(given.refuse(
+            which,
+            "a quotation mark is open at the end",
+            "Close it, or put \\ before it",
+        ))
+    };
+    let ends = ends(plan, number, flow);
+    settings(plan, ends, spec, &path)?;
+    let controls = turns(plan, spec, &path)?;
+    let programs = ProgramPlan {
+        number: number as u32,
+        name: flow.name.clone(),
+        client: client.map_err(open)?,
+        server: server.map_err(open)?,
+        start: times[0],
+        stop: times.get(1).copied().unwrap_or(plan.end).min(plan.end),
+        tcp: TcpPlan {
+            turns: vec![spec.cc.clone()],
+            send_buffer: spec.send_buffer,
+            receive_buffer: spec.receive_buffer,
+            mtu: spec.mtu,
+            segment: None,
+            window: None,
+        },
+        port,
+        seed: scenario.seed,
+        here: here.to_owned(),
+        ready: seconds("ready"),
+        grace: seconds("grace"),
+    };
+    installed(&given, &programs)?;
+    buffers(plan, ends, spec, &path)?;
+    let [near, far] = addresses(number as u32);
+    let there = [(near, far), (far, near)];
+    for (end, (source, destination)) in ends.into_iter().zip(there) {
+        plan.hosts[end].1.routes.push(PeerRoute {
+            destination,
+            source,
+            mtu: spec.mtu,
+            congestion: spec.cc.clone(),
+        });
+    }
+    plan.controls_of.push(controls);
+    plan.crowds.push(false);
+    plan.flows.push(Work::Programs(programs));
+    Ok(spec.mtu)
+}
+
+/// Refuse programs that are not there, and placeholders that stand for nothing.
+fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
+    let values = programs::values(plan, "");
+    let known: Vec<String> = values.iter().map(|(name, _)| format!("{{{name}}}")).collect();
+    for (which, line) in [("client", &plan.client), ("server", &plan.server)] {
+        for word in line {
+            words::fill(word, &values).map_err(|name| {
+                let problem = format!("there is no placeholder {{{name}}}");
+                let fix = format!(
+                    "There are {}. Braces that are none are written {{{{{name}}}}}",
+                    known.join(", ")
+                );
+                given.refuse(which, &problem, &fix)
+            })?;
+        }
+        let program = line.first().map(|word| words::fill(word, &values).expect("just filled"));
+        if let Some(program) = program.filter(|program| words::find(program).is_none()) {
+            return Err(absent(given, which, &program));
+        }
+    }
+    for program in given.text("needs").split_whitespace() {
+        if words::find(program).is_none() {
+            return Err(absent(given, "needs", program));
+        }
+    }
+    Ok(())
+}
+
+fn absent(given: &Checked<'_>, which: &str, program: &str) -> LiveError {
+    let fix = format!("Install {program}, or give the path of another program");
+    given.refuse(which, &format!("the program {program} is not installed here"), &fix).into()
+}
+
+/// Programs take the buffers of their hosts: a buffer of the flow's is its two hosts'.
+fn buffers(plan: &mut Plan, ends: [usize; 2], spec: &TcpSpec, path: &str) -> Result<(), LiveError> {
+    let both = [
+        ("send_buffer", spec.send_buffer, "net/ipv4/tcp_wmem"),
+        ("receive_buffer", spec.receive_buffer, "net/ipv4/tcp_rmem"),
+    ];
+    for (field, bytes, sysctl) in both {
+        let Some(bytes) = bytes else { continue };
+        let value = format!("4096\t{bytes}\t{bytes}");
+        for end in ends {
+            let (name, host) = &mut plan.hosts[end];
+            let before = host.sysctls.insert(sysctl.into(), value.clone());
+            if before.is_some_and(|before| before != value) {
+                return Err(LiveError::refuse(
+                    format!("{path}.tcp.{field}"),
+                    bytes,
+                    format!("other programs of host {name} want another, and a host's programs share it"),
+                    "Give the flows different hosts, or the same buffers.",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
