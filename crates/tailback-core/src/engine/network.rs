@@ -546,9 +546,8 @@ impl<P: Probe> Network<P> {
             let bytes = ip_bytes(&segment, stack.timestamps);
             let is_capable = stack.ecn && segment.len > 0 && !segment.is_repeated;
             let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
-            let is_seen = stack.small_queue.is_some() && segment.len > 0;
-            if is_seen && self.links[first as usize].reports_departures() {
-                it.end.sender.on_queued(u64::from(bytes));
+            if stack.small_queue.is_some() {
+                self.note_queued(seat, first, segment.len, bytes);
             }
             self.transmit(flow, is_server, first, 0, &mut segment, bytes, ecn);
             it = self.seats.at(seat);

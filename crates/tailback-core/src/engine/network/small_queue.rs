@@ -42,6 +42,15 @@ impl<P: Probe> Lent<'_, P> {
 }
 
 impl<P: Probe> Network<P> {
+    /// A packet goes to its first link; its sender looks at that link's queue.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_queued(&mut self, seat: usize, first: u32, payload: u32, bytes: u32) {
+        if payload > 0 && self.links[first as usize].reports_departures() {
+            self.seats.at(seat).end.sender.on_queued(Bytes::from(bytes));
+        }
+    }
+
     /// A packet was dropped; from its first link's queue that is a departure too. On the wire it had departed.
     pub(super) fn note_drop(&mut self, packet: &Packet, reason: DropReason) {
         if reason == DropReason::Wire {
