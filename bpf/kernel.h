@@ -62,8 +62,11 @@ struct net_device {
 	possible_net_t nd_net;
 };
 
+struct sock;
+
 struct sk_buff {
 	struct net_device *dev;
+	struct sock *sk;
 	u32 len;
 	unsigned char *data;
 };

@@ -150,6 +150,8 @@ ALWAYS_INLINE s32 gradient(struct cdg *cdg)
 /* 1 - e^(-g/G) against the dice. */
 ALWAYS_INLINE bool backs_off(u32 sum)
 {
+	u32 dice = tailback_random();
+
 	if (sum > 5 * SCALE_US)
 		return true;
 	u64 left = ((u64)1 << 32) - ((u64)sum << 16) / SCALE_US;
@@ -158,7 +160,7 @@ ALWAYS_INLINE bool backs_off(u32 sum)
 		return false;
 	for (int i = 0; i < 16; i++)
 		left = left * left >> 32;
-	return tailback_random() >= left;
+	return dice >= left;
 }
 
 ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The TCP state log: a row for every segment an established connection receives, taken before the segment is looked
- * at, and a row for every change of the congestion state.
+ * at, a row for every segment that leaves, taken as it passes the device, and a row for every change of the congestion
+ * state.
  *
- * Source of the places: the kernel's tracepoints tcp:tcp_probe and tcp:tcp_cong_state_set.
+ * Source of the places: the kernel's tracepoints tcp:tcp_probe, net:net_dev_start_xmit and tcp:tcp_cong_state_set.
  * Only sockets of the run's own namespaces are logged (HOSTS: their numbers, a list).
  */
 
-enum { RECEIVED = 0, STATE = 1 };
+enum { RECEIVED = 0, STATE = 1, SENT = 2 };
+
+#define ESTABLISHED 1
 
 /* As src/tcp_log.rs reads it. */
 struct row {
@@ -37,6 +40,11 @@ struct row {
 	u32 snd_buf_used;
 	u32 rcv_buf;
 	u32 jiffies;
+	/* Of the segment, from its own header. */
+	u32 seq;
+	u32 ack;
+	u32 flags;
+	u32 spare;
 	u8 kind;
 	u8 state;
 	u8 phase;
@@ -65,6 +73,7 @@ static u64 (*const ktime_get_ns)(void) = (void *)5;
 static struct tcp_sock *(*const skc_to_tcp_sock)(void *sk) = (void *)137;
 static u64 (*const jiffies64)(void) = (void *)118;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
+static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
 static const u32 ours[] = { HOSTS };
 
@@ -87,7 +96,33 @@ ALWAYS_INLINE bool is_client(u32 local)
 /* A bulk of rows a wake-up: the reader looks often anyway. */
 #define NO_WAKEUP 1
 
-ALWAYS_INLINE void log(struct sock *sk, u8 kind, u8 new_phase, u32 length)
+/* What a TCP header says, and the length of what follows it. */
+struct header {
+	u32 seq;
+	u32 ack;
+	u32 flags;
+	u32 length;
+};
+
+/* `packet` points to a TCP header of a segment of `length` bytes, the header included. */
+ALWAYS_INLINE struct header header_of(const unsigned char *packet, u32 length)
+{
+	u32 words[4] = {};
+	struct header header = {};
+
+	if (probe_read_kernel(words, sizeof(words), packet))
+		return header;
+	u32 fourth = __builtin_bswap32(words[3]);
+	u32 own = (fourth >> 28) * 4;
+
+	header.seq = __builtin_bswap32(words[1]);
+	header.ack = __builtin_bswap32(words[2]);
+	header.flags = fourth >> 16 & 0xff;
+	header.length = length > own ? length - own : 0;
+	return header;
+}
+
+ALWAYS_INLINE void log(struct sock *sk, u8 kind, u8 new_phase, struct header header)
 {
 	if (!is_ours(sk))
 		return;
@@ -126,7 +161,11 @@ ALWAYS_INLINE void log(struct sock *sk, u8 kind, u8 new_phase, u32 length)
 	row->retrans_out = tp->retrans_out;
 	row->total_retrans = tp->total_retrans;
 	row->prior_cwnd = tp->prior_cwnd;
-	row->length = length;
+	row->length = header.length;
+	row->seq = header.seq;
+	row->ack = header.ack;
+	row->flags = header.flags;
+	row->spare = 0;
 	row->snd_buf = sk->sk_sndbuf;
 	row->snd_buf_used = sk->sk_wmem_queued;
 	row->rcv_buf = sk->sk_rcvbuf;
@@ -145,12 +184,33 @@ SEC("tp_btf/tcp_probe") int on_received(u64 *context)
 {
 	struct sk_buff *skb = (void *)context[1];
 
-	log((void *)context[0], RECEIVED, 0, skb->len);
+	log((void *)context[0], RECEIVED, 0, header_of(skb->data, skb->len));
+	return 0;
+}
+
+#define IP_HEADER 20
+#define TCP 6
+
+/* Attached only if somebody wants rows of what leaves. */
+SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
+{
+	struct sk_buff *skb = (void *)context[0];
+	struct sock *sk = skb->sk;
+	unsigned char ip[IP_HEADER] = {};
+
+	if (!sk || sk->__sk_common.skc_state != ESTABLISHED)
+		return 0;
+	/* Our hosts send no IP options. */
+	if (probe_read_kernel(ip, sizeof(ip), skb->data) || ip[0] != 0x45 || ip[9] != TCP)
+		return 0;
+	log(sk, SENT, 0, header_of(skb->data + IP_HEADER, skb->len - IP_HEADER));
 	return 0;
 }
 
 SEC("tp_btf/tcp_cong_state_set") int on_state(u64 *context)
 {
-	log((void *)context[0], STATE, context[1], 0);
+	struct header none = {};
+
+	log((void *)context[0], STATE, context[1], none);
 	return 0;
 }

@@ -164,6 +164,44 @@ def test_a_live_result_is_a_result_like_any_other(tmp_path: Path) -> None:
 
 
 @needs_twins
+def test_a_live_log_can_be_written_as_siftrs(tmp_path: Path) -> None:
+    logged = scenario("cubic", "3s").with_(instruments={"segments": ["bulk"]})
+    result = live.run(logged)
+    path = result.to_siftr(tmp_path / "bulk.siftr.log", "bulk")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    rows = [line.split(",") for line in lines if line[:2] in ("i,", "o,")]
+    table = result.where_flow("segments", "bulk")
+    assert len(rows) == int((~table["at_receiver"]).sum()) > 1000
+    # As many rows out as the sender sent, and windows that move.
+    assert sum(row[0] == "o" for row in rows) == int((table["outgoing"] & ~table["at_receiver"]).sum())
+    assert len({row[8] for row in rows}) > 5
+
+
+@needs_live
+def test_without_bpf_the_state_comes_from_polls(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.toml"
+    logged = scenario("cubic", "3s").with_(instruments={"polls": ["bulk"], "segments": ["bulk"], "packets": ["call"]})
+    path.write_text(logged.to_toml())
+    out = tmp_path / "out"
+    # No compiler to be found: no BPF.
+    nowhere = {**os.environ, "PATH": str(tmp_path)}
+    done = subprocess.run(
+        command("run", path, "--engine", "live", "--out", out),
+        env=nowhere, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    result = tb.open_result(out)
+    notes = " ".join(result.meta["notes"])
+    assert "polling instead" in notes
+    assert "sent when they are read" in notes
+    rows = result.where_flow("segments", "bulk")
+    assert len(rows["cwnd"]) > 500
+    assert (rows["cwnd"] > 0).all()
+    assert result.to_siftr(tmp_path / "polled.log", "bulk").stat().st_size > 10_000
+    assert result.column("emulator", "unstamped_packets")[0] > 1000
+
+
+@needs_twins
 def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "long.toml"
     path.write_text(scenario("htcp", "120s").to_toml())

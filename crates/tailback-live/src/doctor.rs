@@ -194,7 +194,7 @@ fn trials() -> (Outcome, Outcome, Outcome) {
     let host = Host::make("trial", lease.mark(), &settings).map(drop);
     let name = twins::kernel_name(lease.mark(), 0, "trial");
     let twin = twins::register("reno", &[], &name).map(drop);
-    let log = TcpLog::attach(&[0]).map(drop);
+    let log = TcpLog::attach(&[0], true).map(drop);
     let told = |outcome: Result<(), crate::LiveError>| outcome.map_err(|error| error.to_string());
     (told(host), told(twin), told(log))
 }

@@ -74,7 +74,7 @@ pub fn run_beside<E: From<LiveError>>(
     }
     let mut notes = Vec::new();
     let numbers = numbers(&hosts)?;
-    let log = TcpLog::attach(&numbers)
+    let log = TcpLog::attach(&numbers, !scenario.instruments.segments.is_empty())
         .map_err(|error| notes.push(format!("no state log, polling instead: {error}")))
         .ok();
     let stamps = Stamps::attach(&numbers)
@@ -298,7 +298,7 @@ fn collect(
     let lost_rows = seen.log.as_ref().map_or(0, |(_, lost)| *lost);
     let rows = seen.log.take().map(|(rows, _)| owned(rows, flows));
     let (congestion, events) = match &rows {
-        Some(rows) => tables::congestion(rows, &plan.crowds, seen.clock),
+        Some(rows) => tables::congestion(rows, &plan.crowds, &unseen(plan), seen.clock),
         None => tables::congestion_from_polls(&seen.looks, &plan.crowds),
     };
     let wanted = &scenario.instruments;
@@ -366,6 +366,15 @@ fn collect(
         notes,
         is_fit,
     })
+}
+
+/// The flows whose congestion control takes the window down without the kernel's knowing.
+fn unseen(plan: &Plan) -> Vec<bool> {
+    let is_unseen = |control: &usize| {
+        let control = &plan.controls[*control];
+        matches!(control.source, Source::Twin(_)) && twins::reduces_unseen(&control.cc)
+    };
+    plan.controls_of.iter().map(|controls| controls.iter().any(is_unseen)).collect()
 }
 
 /// Each row with its flow, and whether it is of the receiver's end.

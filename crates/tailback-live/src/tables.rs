@@ -66,7 +66,7 @@ columns! {
 }
 
 columns! {
-    /// SIFTR's fields, one row for each segment received.
+    /// SIFTR's fields, one row for each segment received or sent.
     Segments as "segments" {
         t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
         length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
@@ -311,17 +311,17 @@ pub fn add_from_log(
 pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Option<f64>) -> Segments {
     let mut segments = Segments::default();
     for (flow, at_receiver, row) in rows {
-        if row.kind != Kind::Received || !chosen[*flow as usize] {
+        if matches!(row.kind, Kind::State(_)) || !chosen[*flow as usize] {
             continue;
         }
         segments.push(
             clock.at(row.ns).as_secs_f64(),
             *flow,
-            false,
+            row.kind == Kind::Sent,
             *at_receiver,
-            u64::from(row.snd_nxt),
+            u64::from(row.seq),
             row.length,
-            u64::from(row.snd_una),
+            u64::from(row.ack),
             u64::from(row.cwnd) * u64::from(row.mss),
             ssthresh(row.ssthresh, row.mss),
             u64::from(row.snd_wnd),
@@ -332,7 +332,7 @@ pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Op
             row.mss,
             micro(row.srtt_us_8 / 8),
             true,
-            0,
+            row.flags,
             hz.map_or(f64::NAN, |hz| f64::from(row.rto) / hz),
             u64::from(row.snd_buf),
             u64::from(row.snd_buf_used),
@@ -484,12 +484,29 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
 }
 
 /// Congestion events from the state log: every change, when it happened.
-pub fn congestion(rows: &[(u32, bool, Row)], crowds: &[bool], clock: Clock) -> (Congestion, Vec<Events>) {
+///
+/// Of the flows in `unseen` also the reductions the kernel does not know: ssthresh falls below the window with no change
+/// of state, and the window follows.
+pub fn congestion(
+    rows: &[(u32, bool, Row)],
+    crowds: &[bool],
+    unseen: &[bool],
+    clock: Clock,
+) -> (Congestion, Vec<Events>) {
+    let mut rests = std::collections::BTreeMap::new();
     let states = rows.iter().filter_map(|(flow, at_receiver, row)| {
-        let Kind::State(phase) = row.kind else { return None };
+        let phase = match row.kind {
+            Kind::State(phase) => phase,
+            _ if unseen[*flow as usize] && !at_receiver => rests
+                .entry((*flow, row.port))
+                .or_insert_with(Rest::default)
+                .follow(row.cwnd, row.ssthresh, row.phase)?,
+            _ => return None,
+        };
         let mss = u64::from(row.mss);
         // The kernel tells of an entry before it moves the window, and keeps what it was.
-        let before = if phase >= CWR { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
+        let is_entry = phase >= CWR && row.kind == Kind::State(phase);
+        let before = if is_entry { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
         Some(State {
             at: clock.at(row.ns),
             flow: *flow,
@@ -503,6 +520,37 @@ pub fn congestion(rows: &[(u32, bool, Row)], crowds: &[bool], clock: Clock) -> (
         })
     });
     events(states, crowds)
+}
+
+/// A reduction the kernel does not know of.
+#[derive(Debug)]
+struct Rest {
+    ssthresh: u32,
+    is_under_way: bool,
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Rest { ssthresh: KERNEL_UNLIMITED, is_under_way: false }
+    }
+}
+
+impl Rest {
+    /// The state these windows would be a change to, if the kernel knew.
+    fn follow(&mut self, cwnd: u32, ssthresh: u32, phase: u8) -> Option<u8> {
+        let has_fallen = ssthresh < self.ssthresh && cwnd > ssthresh;
+        self.ssthresh = ssthresh;
+        if !matches!(phase, OPEN | DISORDER) {
+            self.is_under_way = false;
+        } else if self.is_under_way && cwnd <= ssthresh {
+            self.is_under_way = false;
+            return Some(OPEN);
+        } else if !self.is_under_way && has_fallen {
+            self.is_under_way = true;
+            return Some(CWR);
+        }
+        None
+    }
 }
 
 /// Congestion events from polls: changes shorter than the interval are missed, and so is all but the latest
@@ -624,6 +672,19 @@ mod tests {
         let (table, counts) = events([one, other].into_iter(), &[true]);
         assert!(table.kind.is_empty());
         assert_eq!(counts[0].recoveries, 2);
+    }
+
+    #[test]
+    fn a_reduction_the_kernel_does_not_know_is_seen_in_ssthresh() {
+        let mut rest = Rest::default();
+        let mut see = |cwnd, ssthresh, phase| rest.follow(cwnd, ssthresh, phase);
+        assert_eq!(see(20, KERNEL_UNLIMITED, OPEN), None);
+        assert_eq!(see(20, 20, OPEN), None, "slow start ended, no reduction");
+        assert_eq!(see(20, 14, OPEN), Some(CWR));
+        assert_eq!(see(17, 14, OPEN), None);
+        assert_eq!(see(14, 14, OPEN), Some(OPEN));
+        assert_eq!(see(15, 14, OPEN), None, "growth");
+        assert_eq!(see(15, 7, RECOVERY), None, "the kernel tells of that itself");
     }
 
     #[test]

@@ -15,6 +15,8 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 pub enum Kind {
     /// A segment arrived; the state is that before it was looked at.
     Received,
+    /// A segment left; the state is that after.
+    Sent,
     /// The congestion state is about to change to this.
     State(u8),
 }
@@ -49,6 +51,9 @@ pub struct Row {
     pub snd_buf_used: u32,
     pub rcv_buf: u32,
     pub jiffies: u32,
+    pub seq: u32,
+    pub ack: u32,
+    pub flags: u32,
     pub state: u8,
     pub phase: u8,
     pub snd_scale: u8,
@@ -65,7 +70,7 @@ impl Row {
     }
 
     fn read(bytes: &[u8]) -> Option<Row> {
-        const WORDS: usize = 24;
+        const WORDS: usize = 28;
         const LENGTH: usize = 16 + 4 * WORDS + 8;
         if bytes.len() < LENGTH {
             return None;
@@ -78,7 +83,11 @@ impl Row {
         let last = &bytes[16 + 4 * WORDS..];
         Some(Row {
             ns: long(0),
-            kind: if last[0] == 0 { Kind::Received } else { Kind::State(last[3]) },
+            kind: match last[0] {
+                0 => Kind::Received,
+                1 => Kind::State(last[3]),
+                _ => Kind::Sent,
+            },
             bytes_acked: long(8),
             local: std::net::Ipv4Addr::from(word(0).to_ne_bytes()),
             cwnd: word(2),
@@ -103,6 +112,9 @@ impl Row {
             snd_buf_used: word(21),
             rcv_buf: word(22),
             jiffies: word(23),
+            seq: word(24),
+            ack: word(25),
+            flags: word(26),
             state: last[1],
             phase: last[2],
             snd_scale: last[4],
@@ -129,14 +141,17 @@ pub struct TcpLog {
 }
 
 impl TcpLog {
-    /// Log the connections of the hosts with these namespace numbers.
-    pub fn attach(hosts: &[u64]) -> Result<Self, LiveError> {
+    /// Log the connections of the hosts with these namespace numbers, and what they send if it is wanted.
+    pub fn attach(hosts: &[u64], with_sent: bool) -> Result<Self, LiveError> {
         let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
         let object = compile("tcp log", SOURCE, &[("HOSTS", list.join(","))])?;
         let mut loaded = Loaded::load("tcp log", &object)?;
         let ring = loaded.ring("rows")?;
         loaded.attach("on_received")?;
         loaded.attach("on_state")?;
+        if with_sent {
+            loaded.attach("on_sent")?;
+        }
         Ok(TcpLog { loaded, ring })
     }
 

@@ -51,6 +51,11 @@ pub fn source(name: &str) -> Option<&'static str> {
     TWINS.iter().find(|twin| twin.name == name).map(|twin| twin.source)
 }
 
+/// Does this twin bring the window down on its own, because a BPF program cannot enter the kernel's CWR state?
+pub fn reduces_unseen(name: &str) -> bool {
+    name == "cdg"
+}
+
 /// What the kernel has now.
 pub fn in_kernel() -> Vec<String> {
     let text = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").unwrap_or_default();

@@ -10,10 +10,24 @@ u64 tailback_now_us(void)
 	return clock_us;
 }
 
-/* The dice never say back off: the Rust twin's cannot be loaded. */
+/* The next throws of the dice, given by the test; it counts how many were taken. */
+static u32 dice[4];
+static u32 thrown;
+
 u32 tailback_random(void)
 {
-	return 0;
+	return dice[thrown++ & 3];
+}
+
+void test_dice(u32 next)
+{
+	thrown = 0;
+	dice[0] = next;
+}
+
+u32 test_thrown(void)
+{
+	return thrown;
 }
 
 void *storage_of(struct sock *sk, u32 size)
@@ -52,6 +66,8 @@ void test_ack(u64 now_us, s32 rtt_us, u32 covered, u32 delivered, u32 snd_una, u
 	tp->snd_nxt = snd_nxt;
 	tp->delivered += delivered;
 	tp->is_cwnd_limited = limited;
+	/* What is under way, for the twins that ask the stack. */
+	tp->packets_out = (snd_nxt - snd_una) / (tp->mss_cache ? tp->mss_cache : 1);
 	if (rtt_us >= 0)
 		tp->srtt_us = rtt_us * 8;
 	if (covered > 0 && twin.pkts_acked)

@@ -239,6 +239,37 @@ fn programs_run_in_their_hosts_and_their_ends_are_told() {
 }
 
 #[test]
+fn the_log_has_every_segment_sent_and_received_at_both_ends() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let outcome = live(&scenario(2_000, json!({}), vec![bulk("cubic")]));
+    let segments = table(&outcome, "segments");
+    let column = |name: &str| numbers(segments[name]);
+    let (outgoing, at_receiver, length) = (column("outgoing"), column("at_receiver"), column("length"));
+    let (seq, ack, flags) = (column("seq"), column("ack"), column("flags"));
+    let rows = |sent: f64, receiver: f64| -> Vec<usize> {
+        (0..outgoing.len()).filter(|&row| outgoing[row] == sent && at_receiver[row] == receiver).collect()
+    };
+    let payload = |rows: &[usize]| rows.iter().map(|&row| length[row]).sum::<f64>();
+    let (sent, received) = (rows(1.0, 0.0), rows(0.0, 1.0));
+    // What the sender sent, as its device saw it: counted by the path as well.
+    let packets = numbers(table(&outcome, "flows")["packets_sent"])[0];
+    assert!((packets - sent.len() as f64).abs() < 10.0, "{packets} packets, {} rows", sent.len());
+    assert!(
+        sent.iter().all(|&row| length[row] <= 1448.0),
+        "segments as on the wire, not as the kernel bundles them"
+    );
+    assert!(payload(&received) <= payload(&sent) && payload(&received) > 0.5 * payload(&sent));
+    // Each way's acknowledgements: bits of an ACK, no payload, and numbers from the sender's own sequence.
+    let (acks_out, acks_in) = (rows(1.0, 1.0), rows(0.0, 0.0));
+    assert!(acks_in.len() <= acks_out.len() && !acks_in.is_empty());
+    assert!(acks_out.iter().all(|&row| flags[row] as u32 & 0x10 != 0 && length[row] == 0.0));
+    let first = seq[sent[0]];
+    assert!(acks_in.iter().all(|&row| (ack[row] - first).rem_euclid(4_294_967_296.0) < 10e6));
+}
+
+#[test]
 fn what_cannot_be_done_is_refused_before_anything_is_made() {
     let refused = |scenario: Scenario| match run::run::<LiveError>(&scenario, |_| Ok(())) {
         Err(LiveError::Refused(error)) => error,
