@@ -75,6 +75,8 @@ static u64 (*const jiffies64)(void) = (void *)118;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
+extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __attribute__((section(".ksyms")));
+
 static const u32 ours[] = { HOSTS };
 
 ALWAYS_INLINE bool is_ours(struct sock *sk)
@@ -122,12 +124,9 @@ ALWAYS_INLINE struct header header_of(const unsigned char *packet, u32 length)
 	return header;
 }
 
-ALWAYS_INLINE void log(struct sock *sk, u8 kind, u8 new_phase, struct header header)
+ALWAYS_INLINE void log(struct sock *sk, struct tcp_sock *tp, u8 kind, u8 new_phase, struct header header)
 {
-	if (!is_ours(sk))
-		return;
-	struct tcp_sock *tp = skc_to_tcp_sock(sk);
-	if (!tp)
+	if (!tp || !is_ours(sk))
 		return;
 	struct row *row = ringbuf_reserve(&rows, sizeof(*row), 0);
 
@@ -184,7 +183,9 @@ SEC("tp_btf/tcp_probe") int on_received(u64 *context)
 {
 	struct sk_buff *skb = (void *)context[1];
 
-	log((void *)context[0], RECEIVED, 0, header_of(skb->data, skb->len));
+	struct sock *sk = (void *)context[0];
+
+	log(sk, skc_to_tcp_sock(sk), RECEIVED, 0, header_of(skb->data, skb->len));
 	return 0;
 }
 
@@ -203,7 +204,11 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 	/* Our hosts send no IP options. */
 	if (probe_read_kernel(ip, sizeof(ip), skb->data) || ip[0] != 0x45 || ip[9] != TCP)
 		return 0;
-	log(sk, SENT, 0, header_of(skb->data + IP_HEADER, skb->len - IP_HEADER));
+	/* A packet's socket is no argument of the tracepoint, so the kernel's own check of its type does not take it; that it
+	 * is TCP's and established was seen above. */
+	struct tcp_sock *tp = bpf_rdonly_cast(sk, __builtin_btf_type_id(*(struct tcp_sock *)0, 1));
+
+	log(sk, tp, SENT, 0, header_of(skb->data + IP_HEADER, skb->len - IP_HEADER));
 	return 0;
 }
 
@@ -211,6 +216,8 @@ SEC("tp_btf/tcp_cong_state_set") int on_state(u64 *context)
 {
 	struct header none = {};
 
-	log((void *)context[0], STATE, context[1], none);
+	struct sock *sk = (void *)context[0];
+
+	log(sk, skc_to_tcp_sock(sk), STATE, context[1], none);
 	return 0;
 }

@@ -47,6 +47,7 @@ struct Library {
     find_map: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Map,
     find_program: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Program,
     map_fd: unsafe extern "C" fn(*const Map) -> c_int,
+    set_autoload: unsafe extern "C" fn(*mut Program, bool) -> c_int,
     set_map_flags: unsafe extern "C" fn(*mut Map, u32) -> c_int,
     attach_struct_ops: unsafe extern "C" fn(*const Map) -> *mut Link,
     attach: unsafe extern "C" fn(*const Program) -> *mut Link,
@@ -90,6 +91,7 @@ fn open_library() -> Result<Library, String> {
             find_map: function!(c"bpf_object__find_map_by_name"),
             find_program: function!(c"bpf_object__find_program_by_name"),
             map_fd: function!(c"bpf_map__fd"),
+            set_autoload: function!(c"bpf_program__set_autoload"),
             set_map_flags: function!(c"bpf_map__set_map_flags"),
             attach_struct_ops: function!(c"bpf_map__attach_struct_ops"),
             attach: function!(c"bpf_program__attach"),
@@ -169,6 +171,11 @@ unsafe impl Send for Loaded {}
 impl Loaded {
     /// Load a compiled program. A map called `twin` is prepared to be held by a link.
     pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
+        Self::load_without(name, object, None)
+    }
+
+    /// [`Loaded::load`], but for one of its programs.
+    pub fn load_without(name: &str, object: &[u8], left_out: Option<&CStr>) -> Result<Self, LiveError> {
         let library = library()?;
         let fail = |what: &str| {
             let why = io::Error::last_os_error();
@@ -185,6 +192,9 @@ impl Loaded {
             let twin = (library.find_map)(opened, c"twin".as_ptr());
             if !twin.is_null() && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
                 return Err(fail("preparing"));
+            }
+            if let Some(program) = left_out {
+                (library.set_autoload)((library.find_program)(opened, program.as_ptr()), false);
             }
             if (library.load)(opened) != 0 {
                 return Err(fail("loading"));

@@ -74,7 +74,13 @@ pub fn run_beside<E: From<LiveError>>(
     }
     let mut notes = Vec::new();
     let numbers = numbers(&hosts)?;
-    let log = TcpLog::attach(&numbers, !scenario.instruments.segments.is_empty())
+    let with_sent = !scenario.instruments.segments.is_empty();
+    let log = TcpLog::attach(&numbers, with_sent)
+        .or_else(|error| {
+            // Kernels before 6.2 cannot tell the state behind a packet that leaves.
+            let without = if with_sent { TcpLog::attach(&numbers, false) } else { Err(error) };
+            without.inspect(|_| notes.push("the state log has no rows for segments sent".into()))
+        })
         .map_err(|error| notes.push(format!("no state log, polling instead: {error}")))
         .ok();
     let stamps = Stamps::attach(&numbers)

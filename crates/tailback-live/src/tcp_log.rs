@@ -145,7 +145,8 @@ impl TcpLog {
     pub fn attach(hosts: &[u64], with_sent: bool) -> Result<Self, LiveError> {
         let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
         let object = compile("tcp log", SOURCE, &[("HOSTS", list.join(","))])?;
-        let mut loaded = Loaded::load("tcp log", &object)?;
+        let left_out = (!with_sent).then_some(c"on_sent");
+        let mut loaded = Loaded::load_without("tcp log", &object, left_out)?;
         let ring = loaded.ring("rows")?;
         loaded.attach("on_received")?;
         loaded.attach("on_state")?;

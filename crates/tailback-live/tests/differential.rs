@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 
 use tailback_core::cc::registry::{self, Algorithm};
 use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Signal};
+use tailback_core::rng::Stream;
 use tailback_core::scenario::Params;
 use tailback_core::time::{Duration, Time};
 use tailback_live::twins;
@@ -40,6 +41,8 @@ struct Native {
     set_cwnd: Set,
     cwnd: Get,
     ssthresh: Get,
+    set_dice: Set,
+    thrown: Get,
 }
 
 impl Native {
@@ -91,6 +94,8 @@ impl Native {
                 set_cwnd: transmute::<*mut libc::c_void, Set>(find(c"test_set_cwnd")),
                 cwnd: transmute::<*mut libc::c_void, Get>(find(c"test_cwnd")),
                 ssthresh: transmute::<*mut libc::c_void, Get>(find(c"test_ssthresh")),
+                set_dice: transmute::<*mut libc::c_void, Set>(find(c"test_dice")),
+                thrown: transmute::<*mut libc::c_void, Get>(find(c"test_thrown")),
             }
         };
         std::fs::remove_file(&path).expect("it was made");
@@ -108,14 +113,22 @@ struct Pair {
     snd_una: u64,
     delivered: u64,
     phase: Phase,
+    /// The Rust twin's dice, a copy.
+    dice: Stream,
+    /// The Rust twin is in a reduction it asked for, until this is acknowledged.
+    reduces_until: Option<u64>,
+    reductions: u32,
 }
+
+/// The seed of the Rust twin.
+const SEED: u64 = 1;
 
 impl Pair {
     fn new(cc: &str) -> Option<Pair> {
         let native = Native::build(cc)?;
         let control =
             Control { cwnd: 10 * u64::from(MSS), ssthresh: Control::UNLIMITED, pacing: None, mss: MSS };
-        let rust = registry::build(cc, &Params::new(), "test", 1).expect("built with defaults");
+        let rust = registry::build(cc, &Params::new(), "test", SEED).expect("built with defaults");
         let mut pair = Pair {
             rust,
             control,
@@ -125,6 +138,9 @@ impl Pair {
             snd_una: 0,
             delivered: 0,
             phase: Phase::Open,
+            dice: Stream::named(SEED, cc),
+            reduces_until: None,
+            reductions: 0,
         };
         // SAFETY: as the harness declares it.
         unsafe { (pair.native.begin)(pair.now.as_us(), 10, MSS, BASE.as_us() as u32) };
@@ -187,6 +203,10 @@ impl Pair {
             snd_nxt,
         };
         assert!(window > 0);
+        // Both twins throw the same dice: where Rust backs off below a probability, C does from one minus it up.
+        let throw = ((1.0 - self.dice.clone().uniform()) * f64::from(u32::MAX)) as u32;
+        // SAFETY: as the harness declares it.
+        unsafe { (self.native.set_dice)(throw) };
         self.rust.on_ack(&ack, &mut self.control);
         let rtt_us = rtt.map_or(-1, |rtt| rtt.as_us() as i32);
         // SAFETY: as the harness declares it. Sequence numbers wrap at 32 bits there as in the kernel.
@@ -199,12 +219,38 @@ impl Pair {
                 self.snd_una as u32,
                 snd_nxt as u32,
                 1,
-                u32::from(grows),
+                // The kernel does not know of a reduction the twin makes by itself.
+                u32::from(grows || self.reduces_until.is_some()),
             );
+            for _ in 0..(self.native.thrown)() {
+                self.dice.uniform();
+            }
+        }
+        if self.rust.wants_reduction() && self.phase == Phase::Open {
+            self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
+            self.reduces_until = Some(snd_nxt);
+            self.reductions += 1;
+            self.change_rust(Phase::Cwr);
+        }
+    }
+
+    /// The Rust twin's reduction is over when what was under way has been acknowledged; the other's is by itself.
+    fn end_reduction(&mut self, covered: u32) {
+        let acked = self.snd_una + u64::from(covered) * u64::from(MSS);
+        if self.reduces_until.is_some_and(|until| acked > until) {
+            self.reduces_until = None;
+            self.control.cwnd = self.control.ssthresh;
+            self.change_rust(Phase::Open);
         }
     }
 
     fn change(&mut self, to: Phase) {
+        self.change_rust(to);
+        // SAFETY: as the harness declares it.
+        unsafe { (self.native.state)(self.now.as_us(), to as u32) };
+    }
+
+    fn change_rust(&mut self, to: Phase) {
         let change = PhaseChange {
             now: self.now,
             from: self.phase,
@@ -215,17 +261,12 @@ impl Pair {
         };
         self.phase = to;
         self.rust.on_phase(&change, &mut self.control);
-        // SAFETY: as the harness declares it.
-        unsafe { (self.native.state)(self.now.as_us(), to as u32) };
     }
 
-    /// A loss, and a recovery of one round trip that ends with the window at ssthresh.
-    fn lose(&mut self) {
-        let window = self.control.cwnd_segments();
-        let gap = self.rtt() / window;
-        let congestion = Congestion {
+    fn congestion(&self, signal: Signal) -> Congestion {
+        Congestion {
             now: self.now,
-            signal: Signal::Loss,
+            signal,
             mss: MSS,
             in_flight: self.control.cwnd,
             send_window: u64::MAX / 8,
@@ -233,8 +274,14 @@ impl Pair {
             rtt_min: self.rtt_min,
             snd_una: self.snd_una,
             snd_nxt: self.snd_una + self.control.cwnd,
-        };
-        self.rust.on_congestion(&congestion, &mut self.control);
+        }
+    }
+
+    /// A loss, and a recovery of one round trip that ends with the window at ssthresh.
+    fn lose(&mut self) {
+        let window = self.control.cwnd_segments();
+        let gap = self.rtt() / window;
+        self.rust.on_congestion(&self.congestion(Signal::Loss), &mut self.control);
         // SAFETY: as the harness declares it.
         unsafe { (self.native.congestion)(self.now.as_us()) };
         self.change(Phase::Recovery);
@@ -258,8 +305,12 @@ impl Pair {
             self.now += gap * 2;
             // Delayed ACKs, with one of a single segment among them.
             let covered = if number % 7 == 0 { 1 } else { 2 };
+            self.end_reduction(covered);
             self.ack(covered, covered);
-            compare(self);
+            // During its own reduction a twin in BPF brings the window down as the stack does for the other.
+            if self.reduces_until.is_none() {
+                compare(self);
+            }
         }
     }
 }
@@ -328,6 +379,24 @@ fn veno() {
 #[test]
 fn highspeed() {
     agree("highspeed", 0);
+}
+
+/// It hardly ever meets a loss: what is compared are the windows after a hundred delay backoffs.
+#[test]
+fn cdg() {
+    let Some(mut pair) = Pair::new("cdg") else { return };
+    for round in 0..3_000 {
+        pair.round(|pair| {
+            let ((rust, native), (one, other)) = (pair.windows(), pair.ssthreshes());
+            let at = pair.reductions;
+            assert_eq!(rust, native, "windows after {round} round trips and {at} backoffs");
+            assert!(one == other || one > 1 << 30 && other > 1 << 30, "{one} {other} after {at} backoffs");
+        });
+        if round % 700 == 699 && pair.reduces_until.is_none() {
+            pair.lose();
+        }
+    }
+    assert!(pair.reductions > 100, "{} backoffs are no test", pair.reductions);
 }
 
 /// Its delay window is a real number in Rust and in 1/65536 of a segment in the kernel.

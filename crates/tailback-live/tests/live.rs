@@ -209,6 +209,7 @@ fn the_state_log_sees_recoveries_that_halve_renos_window() {
         return;
     }
     let outcome = live(&scenario(4_000, json!({}), vec![bulk("reno")]));
+    assert!(!outcome.notes.iter().any(|note| note.contains("log")), "{:?}", outcome.notes);
     let events = table(&outcome, "congestion");
     let (kind, before, ssthresh) =
         (numbers(events["kind"]), numbers(events["cwnd_before"]), numbers(events["ssthresh"]));
@@ -244,6 +245,7 @@ fn the_log_has_every_segment_sent_and_received_at_both_ends() {
         return;
     }
     let outcome = live(&scenario(2_000, json!({}), vec![bulk("cubic")]));
+    assert!(!outcome.notes.iter().any(|note| note.contains("log")), "{:?}", outcome.notes);
     let segments = table(&outcome, "segments");
     let column = |name: &str| numbers(segments[name]);
     let (outgoing, at_receiver, length) = (column("outgoing"), column("at_receiver"), column("length"));

@@ -47,6 +47,9 @@ def study(
             help="Run nothing: write one page of all studies' claims, what failed first, from the folders in --out.",
         ),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="`sim`, or `live`: the cells this machine's kernel can run, in real time; needs root.")
+    ] = "sim",
     as_json: AsJson = False,
 ) -> None:
     """Repeat a published study: its grid, its figures, and each of its claims with a verdict.
@@ -58,6 +61,8 @@ def study(
     - `tailback study voip-latency --quick`
 
     - `tailback study voip-latency --seeds 5 --out results/voip-latency --json`
+
+    - `sudo tailback study voip-latency --quick --engine live --out results/voip-latency-live`
     """
     studies = import_module("tailback.studies")
     names: list[str] = studies.names()
@@ -76,9 +81,25 @@ def study(
         return
     if name not in names:
         raise BadInput(unknown("study", name, names))
-    folder = out or Path("results") / name
-    finished = studies.get(name).run(
-        folder, seeds=seeds, quick=scale is True, full=scale is False, progress=not as_json, workers=workers
+    if engine not in ("sim", "live"):
+        raise BadInput(unknown("engine", engine, ["sim", "live"]))
+    chosen = studies.get(name)
+    if engine == "live" and chosen.live_grid is None:
+        able = ", ".join(entry for entry in names if studies.get(entry).live_grid is not None)
+        raise BadInput(
+            f"--engine live: no cell of {name} is of a Linux of today. These studies run live in part: {able}."
+        )
+    if engine == "live" and scale is False:
+        raise BadInput("--full --engine live: a live study has no full scale. Leave out --full.")
+    folder = out or Path("results") / (name if engine == "sim" else f"{name}-live")
+    finished = chosen.run(
+        folder,
+        seeds=1 if engine == "live" and seeds is None else seeds,
+        quick=scale is True,
+        full=scale is False,
+        engine=engine,
+        progress=not as_json,
+        workers=workers,
     )
     if as_json:
         emit(finished.to_json())

@@ -272,6 +272,10 @@ class Study:
     """Seeds a cell unless told otherwise."""
     full_grid: Callable[[], list[Cell]] | None = None
     """The paper's own scale, if `grid` is smaller because that takes hours."""
+    live_grid: Callable[[bool], list[Cell]] | None = None
+    """What a Linux of today can run live, under the keys of the cells these stand for; `None`: there are none."""
+    live_notes: Sequence[str] = ()
+    """In what the live cells differ from those they stand for."""
 
     def run(
         self,
@@ -280,6 +284,7 @@ class Study:
         seeds: int | None = None,
         quick: bool = False,
         full: bool = False,
+        engine: str = "sim",
         progress: bool = True,
         cancel: Any = None,
         workers: int | None = None,
@@ -296,6 +301,8 @@ class Study:
             Only the cells that most figures need, with one seed; claims without data say so.
         full
             The paper's own scale, where the study's usual one is smaller.
+        engine
+            "sim", or "live": on this machine's kernel, one cell after the other and in real time, the cells that can.
         progress
             Show a progress bar (on a terminal).
         cancel
@@ -308,14 +315,17 @@ class Study:
             raise ValueError(f"a study needs at least one seed, not {seeds}")
         if quick and full:
             raise ValueError("a study runs either quick or full, not both")
+        is_live = engine == "live"
+        made = self._live_cells(quick, full) if is_live else None
         began = time.perf_counter()
         out = Path(out)
         # Before the first run, not after the last: can anything be written there?
         write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
-        made = self.full_grid() if full and self.full_grid else self.grid(quick)
+        if made is None:
+            made = self.full_grid() if full and self.full_grid else self.grid(quick)
         cells = {cell.key: cell for cell in made}
         numbers = tuple(range(1, (1 if quick else seeds) + 1))
-        store = Store(out / "cells", f"{self.name}/{self.revision}")
+        store = Store(out / "cells", f"{self.name}/{self.revision}{'/live' if is_live else ''}")
         summaries: dict[tuple[str, int], Summary] = {}
         missing: list[tuple[Cell, int, Scenario, str]] = []
         for cell in cells.values():
@@ -330,10 +340,27 @@ class Study:
                     missing.append((cell, seed, scenario, key))
         missing.sort(key=lambda item: -item[0].cost)
         reused = len(summaries)
-        grid_wall = self._run_missing(out, missing, numbers[0], store, summaries, progress, cancel, workers)
+        each = _live_each(cancel) if is_live else _sim_each(workers, cancel)
+        grid_wall = self._run_missing(out, missing, numbers[0], store, summaries, progress, each)
         data = Data(cells, summaries, numbers, out)
         mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
+        mode += " --engine live" if is_live else ""
         return self._finish(data, began, grid_wall, len(missing), reused, mode, progress)
+
+    def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
+        """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
+        from tailback import live
+
+        if self.live_grid is None:
+            raise ValueError(
+                f"no cell of the study {self.name} runs live: none is of a Linux of today. Run it simulated"
+            )
+        if full:
+            raise ValueError("a live study has no full scale: it takes as long as what it shows")
+        cells = self.live_grid(quick)
+        for cell in cells:
+            live.check(cell.scenario)
+        return cells
 
     def _run_missing(
         self,
@@ -343,11 +370,8 @@ class Study:
         store: Store,
         summaries: dict[tuple[str, int], Summary],
         progress: bool,
-        cancel: Any,
-        workers: int | None,
+        run_each: Callable[[list[Scenario], Callable[[Result], Any]], Iterator[Any]],
     ) -> float:
-        from tailback.run import run_each
-
         if not missing:
             return 0.0
         by_identity = {(cell.key, seed): (cell, key) for cell, seed, _, key in missing}
@@ -364,9 +388,8 @@ class Study:
 
         began = time.perf_counter()
         with _bar(self.title, [cell.cost for cell, *_ in missing], progress) as advance:
-            runs = run_each([scenario for *_, scenario, _ in missing], workers=workers, cancel=cancel, then=keep)
             try:
-                for _, (identity, summary) in runs:
+                for identity, summary in run_each([scenario for *_, scenario, _ in missing], keep):
                     store.save(by_identity[identity][1], summary)
                     summaries[identity] = summary
                     advance(by_identity[identity][0].cost)
@@ -400,7 +423,7 @@ class Study:
                 "python": platform.python_version(),
                 "platform": platform.platform(),
                 "cores": os.cpu_count(),
-                "notes": self.notes(data),
+                "notes": [*(self.live_notes if "--engine live" in mode else ()), *self.notes(data)],
                 "command": f"tailback study {self.name}{mode}",
             },
             wall_s=0.0,
@@ -413,6 +436,30 @@ class Study:
         write_text(data.folder / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
         write_text(data.folder / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
         return result
+
+
+def _sim_each(workers: int | None, cancel: Any) -> Callable[[list[Scenario], Callable[[Result], Any]], Iterator[Any]]:
+    """Simulate scenarios in parallel, in the order they finish."""
+
+    def each(scenarios: list[Scenario], then: Callable[[Result], Any]) -> Iterator[Any]:
+        from tailback.run import run_each
+
+        for _, kept in run_each(scenarios, workers=workers, cancel=cancel, then=then):
+            yield kept
+
+    return each
+
+
+def _live_each(cancel: Any) -> Callable[[list[Scenario], Callable[[Result], Any]], Iterator[Any]]:
+    """Run scenarios live, one after the other: runs at once would wait for the processor."""
+
+    def each(scenarios: list[Scenario], then: Callable[[Result], Any]) -> Iterator[Any]:
+        from tailback import live
+
+        for scenario in scenarios:
+            yield then(live.run(scenario, cancel=cancel))
+
+    return each
 
 
 def judge(claim: Claim, data: Data) -> ClaimResult:
