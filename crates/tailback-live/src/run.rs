@@ -74,6 +74,9 @@ pub fn run_beside<E: From<LiveError>>(
     }
     let mut notes = Vec::new();
     let numbers = numbers(&hosts)?;
+    if scenario.instruments.internals {
+        notes.push("no internals: the kernel's algorithms keep their memory to themselves".into());
+    }
     let with_sent = !scenario.instruments.segments.is_empty();
     let log = TcpLog::attach(&numbers, with_sent)
         .or_else(|error| {

@@ -485,8 +485,8 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
 
 /// Congestion events from the state log: every change, when it happened.
 ///
-/// Of the flows in `unseen` also the reductions the kernel does not know: ssthresh falls below the window with no change
-/// of state, and the window follows.
+/// Of the flows in `unseen` also the reductions the kernel does not know: the window falls to ssthresh with no change of
+/// state.
 pub fn congestion(
     rows: &[(u32, bool, Row)],
     crowds: &[bool],
@@ -523,23 +523,18 @@ pub fn congestion(
 }
 
 /// A reduction the kernel does not know of.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Rest {
-    ssthresh: u32,
+    cwnd: u32,
     is_under_way: bool,
-}
-
-impl Default for Rest {
-    fn default() -> Self {
-        Rest { ssthresh: KERNEL_UNLIMITED, is_under_way: false }
-    }
 }
 
 impl Rest {
     /// The state these windows would be a change to, if the kernel knew.
     fn follow(&mut self, cwnd: u32, ssthresh: u32, phase: u8) -> Option<u8> {
-        let has_fallen = ssthresh < self.ssthresh && cwnd > ssthresh;
-        self.ssthresh = ssthresh;
+        // While the kernel knows of nothing, such a window falls for no other reason.
+        let has_fallen = cwnd < self.cwnd;
+        self.cwnd = cwnd;
         if !matches!(phase, OPEN | DISORDER) {
             self.is_under_way = false;
         } else if self.is_under_way && cwnd <= ssthresh {
@@ -675,16 +670,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reduction_the_kernel_does_not_know_is_seen_in_ssthresh() {
+    fn a_reduction_the_kernel_does_not_know_is_seen_in_the_window() {
         let mut rest = Rest::default();
         let mut see = |cwnd, ssthresh, phase| rest.follow(cwnd, ssthresh, phase);
         assert_eq!(see(20, KERNEL_UNLIMITED, OPEN), None);
         assert_eq!(see(20, 20, OPEN), None, "slow start ended, no reduction");
-        assert_eq!(see(20, 14, OPEN), Some(CWR));
+        assert_eq!(see(19, 14, OPEN), Some(CWR));
         assert_eq!(see(17, 14, OPEN), None);
         assert_eq!(see(14, 14, OPEN), Some(OPEN));
-        assert_eq!(see(15, 14, OPEN), None, "growth");
-        assert_eq!(see(15, 7, RECOVERY), None, "the kernel tells of that itself");
+        assert_eq!(see(20, 14, OPEN), None, "growth");
+        assert_eq!(see(19, 14, OPEN), Some(CWR), "to the same ssthresh again");
+        assert_eq!(see(14, 14, OPEN), Some(OPEN));
+        assert_eq!(see(12, 7, RECOVERY), None, "the kernel tells of that itself");
     }
 
     #[test]
