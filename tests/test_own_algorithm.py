@@ -13,6 +13,7 @@ import pytest
 import tailback as tb
 from tailback.algorithms import load
 from tailback.examples.newreno import NewReno
+from tailback.result import PHASES
 
 FLOWS = {"duration": "20s", "seed": 3}
 
@@ -100,7 +101,9 @@ def test_the_same_seed_gives_the_same_run_on_any_number_of_threads():
 def test_a_window_that_never_grows_is_a_window_that_never_grows():
     result = tb.run(dumbbell("still"), algorithms={"still": Still})
     polls = result.where_flow("polls", "bulk")
-    assert set(polls["cwnd"][polls["t_s"] > 1.0]) == {10 * 1448}
+    # In recovery the stack may keep it a segment short for a while (PRR).
+    is_open = polls["phase"] == PHASES.index("open")
+    assert set(polls["cwnd"][(polls["t_s"] > 1.0) & is_open]) == {10 * 1448}
     # Ten segments a round trip of 40 ms and its queueing.
     rate = result.column("flows", "bytes_acked")[0] * 8 / 20
     assert 0.5e6 < rate < 10 * 1448 * 8 / 0.04
