@@ -178,11 +178,11 @@ def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list
         first, second = results.values()
         write_comparison(first, second, page, (chosen[0], chosen[1]))
     if as_json:
-        described = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
+        told = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
-            emit(described[chosen[0]])
+            emit(told[chosen[0]])
         else:
-            emit({"engines": described, "differences": [row.as_dict() for row in rows], "report": page})
+            emit({"engines": told, "differences": [row.as_dict() for row in rows], "report": page})
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
