@@ -14,7 +14,8 @@
 //! Sequence numbers are packetdrill's: the SYN is 0, the first byte 1. Differs from packetdrill: `win` is in
 //! bytes and already scaled; timestamps are milliseconds since the start; the push flag is compared only with
 //! `--push=true`; every segment the endpoint sends must be expected, and at the end of a script nothing may be left
-//! over.
+//! over. `[noecn]`, `[ect0]` or `[ect1]` before the flags of a segment it sends also compares its packet's codepoint;
+//! `[ce]` marks one it receives.
 //! `--recall_ssthresh=20`, `--recall_cwnd`, `--recall_srtt_ms`, `--recall_deviation_ms` and `--recall_reordering` say
 //! what an earlier connection to the same host has left; `saved_ssthresh` and so on what this one would leave.
 //! `--opened` plays the handshake first, with one round trip of `--rtt_ms`, and the script starts there.
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use tailback_core::cc::registry::build_preferring;
 use tailback_core::cc::{Control, Phase};
+use tailback_core::packet::Ecn;
 use tailback_core::scenario::{Params, Value};
 use tailback_core::tcp::endpoint::{Endpoint, Setup, State};
 use tailback_core::tcp::metrics::Metrics;
@@ -65,6 +67,7 @@ struct Spoken {
     scale: Option<u8>,
     stamp: Option<(u64, u64)>,
     is_marked: bool,
+    codepoint: Option<Ecn>,
 }
 
 /// The options at the top of a script.
@@ -234,6 +237,11 @@ fn parse_segment(text: &str) -> Result<Spoken, String> {
     let mut words = head.split_whitespace().peekable();
     if words.next_if_eq(&"[ce]").is_some() {
         spoken.is_marked = true;
+    }
+    for (word, codepoint) in [("[noecn]", Ecn::NotEct), ("[ect0]", Ecn::Ect0), ("[ect1]", Ecn::Ect1)] {
+        if words.next_if_eq(&word).is_some() {
+            spoken.codepoint = Some(codepoint);
+        }
     }
     for letter in words.next().ok_or("a segment has flags")?.chars() {
         spoken.flags = spoken.flags.with(match letter {
@@ -459,6 +467,10 @@ impl Talk {
             && spoken.stamp.is_none_or(|(val, ecr)| {
                 segment.ts_val == Time::from_ms(val) && segment.ts_ecr == Time::from_ms(ecr)
             });
+        let codepoint = self.end.stack().codepoint(&segment);
+        if let Some(named) = spoken.codepoint.filter(|named| *named != codepoint) {
+            return Err(format!("sent {found} as {codepoint:?}, expected {named:?}"));
+        }
         if same { Ok(()) } else { Err(format!("sent {found}, expected {wanted}")) }
     }
 

@@ -1,8 +1,9 @@
-//! What a stack's switches do to a whole run: the host's own queue, and what connections leave for the next.
+//! What a stack's switches do to a whole run: the host's own queue, what connections leave for the next, and L4S.
 
 mod common;
 
 use common::{MS, SECOND, bulk, column, dumbbell, flow, link, run, tcp};
+use tailback_core::engine::Simulation;
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, StepSpec, Value};
 
 fn set(flow: &mut FlowSpec, name: &str, value: Value) {
@@ -224,4 +225,112 @@ fn the_adaptive_degree_of_reordering_ends_needless_recoveries() {
     let adaptive = recoveries_under_reordering(Value::Number(127.0));
     assert!(fixed > 150.0, "{fixed} recoveries with a fixed threshold");
     assert!(adaptive < 10.0, "{adaptive} with an adaptive one");
+}
+
+/// A DCTCP flow with this kind of ECN beside a `cc` without, at a DualPI2 link of 40 Mbit/s and 20 ms.
+fn beside_classic(cc: &str, ecn: Value, seed: u64) -> Scenario {
+    let mut low = bulk("dctcp", "linux");
+    let mut classic = bulk(cc, "linux");
+    (low.name, classic.name) = ("low".into(), "classic".into());
+    set(&mut low, "ecn", ecn);
+    set(&mut low, "accurate_echo", Value::Flag(true));
+    // No bursts: one would wait for itself, and be marked for that.
+    for sender in [&mut low, &mut classic] {
+        set(sender, "pacing", Value::Flag(true));
+        set(sender, "burst_segments", Value::Number(1.0));
+    }
+    let mut scenario = dumbbell(40_000_000, 20 * MS, None, 60, vec![low, classic]);
+    scenario.seed = seed;
+    scenario.links[0].queue.discipline = "dualpi2".into();
+    scenario.instruments = Instruments {
+        packets: vec!["low".into(), "classic".into()],
+        from_ps: 10 * SECOND,
+        ..Instruments::default()
+    };
+    scenario
+}
+
+/// What a flow's packets met.
+struct Share {
+    /// Queueing delay in milliseconds.
+    mean: f64,
+    /// 99th percentile of it.
+    late: f64,
+    /// IP bit/s.
+    rate: f64,
+}
+
+fn shares(scenario: &Scenario) -> [Share; 2] {
+    let tables = run(scenario);
+    let [flow, bytes, sent, received] =
+        ["flow", "bytes", "sent_s", "received_s"].map(|name| column(&tables, "packets", name));
+    [0.0, 1.0].map(|number| {
+        let arrived: Vec<usize> =
+            (0..flow.len()).filter(|row| flow[*row] == number && received[*row].is_finite()).collect();
+        let mut waits: Vec<f64> = arrived
+            .iter()
+            .map(|&row| (received[row] - sent[row] - 0.010 - bytes[row] * 8.0 / 40e6) * 1e3)
+            .collect();
+        waits.sort_by(f64::total_cmp);
+        Share {
+            mean: waits.iter().sum::<f64>() / waits.len() as f64,
+            late: waits[waits.len() * 99 / 100],
+            rate: arrived.iter().map(|&row| bytes[row] * 8.0).sum::<f64>() / 50.0,
+        }
+    })
+}
+
+#[test]
+fn l4s_waits_less_than_a_millisecond_and_shares_evenly_with_classic_traffic() {
+    // RFC 9332 section 2.1: p_C = p'^2 and p_L = k p', k = 2. DCTCP's window is 2/p_L = 1/p', NewReno's 1.22/p',
+    // CUBIC's in its Reno-friendly region up to 1.68/p'. So the rates are as 1/1.22 to 1/1.68, times the classic RTT
+    // over the other, 35 ms over 20 ms at the target: 1.04 to 1.43, less for a shorter queue. Single flows swing
+    // about their steady state, and of that we grant a factor of 2 from even shares.
+    for (cc, seed) in [("reno", 1), ("reno", 2), ("cubic", 1), ("cubic", 2)] {
+        let [low, classic] = shares(&beside_classic(cc, Value::Name("l4s".into()), seed));
+        // RFC 9331's abstract: sub-millisecond on average. Above `step`, 1 ms, every packet is marked.
+        assert!(low.mean < 1.0 && low.late < 1.0, "{cc}: mean {} ms, 99 % {} ms", low.mean, low.late);
+        // The mean of q - target over N updates is at most p'/(alpha N), as p' is their integral: 1 ms in 50 s for
+        // p' below 1/k. And a sawtooth from the target down to an empty queue has a mean of half the target.
+        assert!(classic.mean > 7.5 && classic.mean < 16.0, "{cc}: {} ms in the classic queue", classic.mean);
+        let ratio = low.rate / classic.rate;
+        assert!(ratio > 0.5 && ratio < 2.0, "{cc}: {} and {} bit/s", low.rate, classic.rate);
+        assert!(low.rate + classic.rate > 0.9 * 40e6, "{cc}: the link is used");
+    }
+}
+
+#[test]
+fn dctcp_with_classic_marks_waits_and_starves_newreno_in_the_same_queue() {
+    // ECT(0) goes to the classic queue: both meet p. DCTCP's window is 2/p, NewReno's sqrt(1.5/p); together they
+    // fill 40 Mbit/s times 35 ms, or 117 packets. So p = 0.019, and the ratio is 12.
+    let [dctcp, reno] = shares(&beside_classic("reno", Value::Flag(true), 1));
+    let ratio = dctcp.rate / reno.rate;
+    assert!(ratio > 6.0 && ratio < 24.0, "{} and {} bit/s", dctcp.rate, reno.rate);
+    assert!((dctcp.mean - reno.mean).abs() < 1.0, "{} and {} ms in one queue", dctcp.mean, reno.mean);
+}
+
+#[test]
+fn l4s_is_refused_to_senders_that_do_not_scale_their_response() {
+    let complaint = |flow: FlowSpec| {
+        Simulation::build(&dumbbell(10_000_000, 20 * MS, None, 1, vec![flow]))
+            .err()
+            .expect("refused")
+            .to_string()
+    };
+    for cc in ["reno", "cubic", "bbr"] {
+        let mut sender = bulk(cc, "linux");
+        set(&mut sender, "ecn", Value::Name("l4s".into()));
+        let said = complaint(sender);
+        let tells = ["flows[0].tcp.cc", cc, "ecn = \"l4s\"", "RFC 9331 section 4.3", "dctcp"];
+        assert!(tells.iter().all(|part| said.contains(part)), "{said}");
+    }
+    let mut deaf = bulk("dctcp", "linux");
+    set(&mut deaf, "ecn", Value::Name("l4s".into()));
+    set(&mut deaf, "accurate_echo", Value::Flag(false));
+    let said = complaint(deaf);
+    assert!(said.contains("stack_params.accurate_echo") && said.contains("RFC 9331 section 4.2"), "{said}");
+    let mut misspelt = bulk("dctcp", "linux");
+    set(&mut misspelt, "ecn", Value::Name("ect1".into()));
+    let said = complaint(misspelt);
+    assert!(said.contains("stack_params.ecn") && said.contains("\"l4s\""), "{said}");
 }

@@ -47,6 +47,8 @@ impl Registered for Dctcp {
         ],
     };
 
+    const SCALABLE_RESPONSE: bool = true;
+
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Dctcp {
             shift: given.whole("shift_g") as u32,

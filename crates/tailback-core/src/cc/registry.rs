@@ -15,6 +15,8 @@ pub trait Registered: CongestionControl + Sized {
     const CARD: Card;
     /// Why an ACK costs more than three times NewReno's, if it does.
     const COST: &'static str = "";
+    /// Does it reduce in proportion to the share of marks, as RFC 9331 section 4.3 demands of L4S senders?
+    const SCALABLE_RESPONSE: bool = false;
     /// A fresh state. `seed` belongs to this flow alone.
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError>;
 }
@@ -44,6 +46,8 @@ macro_rules! algorithms {
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
         static COSTS: &[&str] = &[$(<super::$module::$Name as Registered>::COST),+];
+
+        static SCALABLE_RESPONSES: &[bool] = &[$(<super::$module::$Name as Registered>::SCALABLE_RESPONSE),+];
 
         fn construct(row: usize, given: &Checked<'_>, seed: u64) -> Result<Algorithm, ScenarioError> {
             type New = fn(&Checked<'_>, u64) -> Result<Algorithm, ScenarioError>;
@@ -135,6 +139,11 @@ pub fn cards() -> &'static [Card] {
 /// Why an ACK costs more than three times NewReno's, in the order of [`cards`]; empty where it does not.
 pub fn costs() -> &'static [&'static str] {
     COSTS
+}
+
+/// The names of the algorithms whose reduction is in proportion to the share of marks (RFC 9331 section 4.3).
+pub fn scalable_responses() -> impl Iterator<Item = &'static str> {
+    CARDS.iter().zip(SCALABLE_RESPONSES).filter(|(_, scales)| **scales).map(|(card, _)| card.name)
 }
 
 /// The algorithm called `name`, for the TCP settings at `field_path` (such as `flows[0].tcp`); its parameters

@@ -8,15 +8,15 @@ use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
 use super::tunnels;
 use crate::cc::external::Makers;
-use crate::cc::registry::cards;
+use crate::cc::registry::{cards, scalable_responses};
 use crate::link::Link;
 use crate::medium::channel::{self, Channel};
 use crate::medium::tunnel::APPLICATION;
 use crate::params::unknown_name;
 use crate::rng::Stream;
-use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, WireSpec};
+use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec};
 use crate::tcp::segment::{HEADERS, TIMESTAMP_OPTION};
-use crate::tcp::stack::Stack;
+use crate::tcp::stack::{EcnMode, Stack};
 use crate::time::{Duration, Time};
 use crate::traffic::registry as apps;
 use crate::traffic::{Application, Needs, Transport};
@@ -330,8 +330,11 @@ fn connection(
         stacks.iter().all(|stack| stack.sack),
         stacks.iter().all(|stack| stack.timestamps),
         stacks.iter().all(|stack| stack.window_scaling),
-        stacks.iter().all(|stack| stack.ecn),
+        stacks.iter().map(|stack| stack.ecn).min().expect("two ends"),
     );
+    if ecn == EcnMode::L4s {
+        check_l4s(tcp, makers, path)?;
+    }
     let mss = tcp.mtu - HEADERS - if timestamps { TIMESTAMP_OPTION } else { 0 };
     let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
     let mut make = |which: usize| -> Result<Blueprint, ScenarioError> {
@@ -362,6 +365,35 @@ fn connection(
         })
     };
     Ok([make(0)?, make(1)?])
+}
+
+/// Who marks data ECT(1) must respond to the share of marks, and so be told each. An algorithm from outside is its
+/// maker's to judge.
+fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: &str) -> Result<(), ScenarioError> {
+    if tcp.stack_params.get("accurate_echo") == Some(&Value::Flag(false)) {
+        return Err(refuse(
+            format!("{path}.tcp.stack_params.accurate_echo"),
+            false,
+            "with ecn = \"l4s\" each mark is echoed (RFC 9331 section 4.2)",
+            "Leave accurate_echo away, or set the stack's ecn = true.",
+        ));
+    }
+    let scalable: Vec<&str> = scalable_responses().collect();
+    let turns = tcp.cc_turns.iter().enumerate().map(|(turn, it)| (format!("cc_turns[{turn}].cc"), &it.cc));
+    for (field, cc) in std::iter::once(("cc".to_string(), &tcp.cc)).chain(turns) {
+        let is_ours =
+            !makers.contains_key(cc.as_str()) && cards().iter().any(|card| card.name == cc.as_str());
+        if is_ours && !scalable.contains(&cc.as_str()) {
+            return Err(refuse(
+                format!("{path}.tcp.{field}"),
+                format!("{cc:?}"),
+                "with the stack's ecn = \"l4s\" a sender must reduce in proportion to the share of marks (RFC 9331 \
+                 section 4.3), and this algorithm does not",
+                format!("Choose one of: {}; or set the stack's ecn = true.", scalable.join(", ")),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// One copy of equal stacks for all flows: it then stays in the cache, however many they are.

@@ -544,8 +544,7 @@ impl<P: Probe> Network<P> {
             }
             let stack = it.end.stack();
             let bytes = ip_bytes(&segment, stack.timestamps);
-            let is_capable = stack.ecn && segment.len > 0 && !segment.is_repeated;
-            let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+            let ecn = stack.codepoint(&segment);
             if stack.small_queue.is_some() {
                 self.note_queued(seat, first, segment.len, bytes);
             }

@@ -184,7 +184,7 @@ impl Receiver {
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
             return if is_old { AckWhen::Now } else { AckWhen::Never };
         }
-        let mark_changed = stack.ecn && self.take_mark(segment, stack);
+        let mark_changed = stack.speaks_ecn() && self.take_mark(segment, stack);
         match self.place(segment, length, now, srtt, stack) {
             // RFC 8257 section 3.2: a change of the mark is reported at once.
             AckWhen::Later if mark_changed => AckWhen::Now,
@@ -195,7 +195,7 @@ impl Receiver {
     /// Note the ECN mark of a segment. Returns true if it must be reported at once.
     #[cold]
     fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
-        if !stack.accurate_echo {
+        if !stack.echoes_each_mark() {
             // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
             if segment.flags.has(Flags::CWR) {
                 self.echo_congestion = false;

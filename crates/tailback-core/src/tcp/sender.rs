@@ -435,7 +435,7 @@ impl Sender {
         if self.probe_end != 0 {
             self.settle_probe(segment, newly_acked, now, notes);
         }
-        let is_marked = self.stack.ecn && segment.flags.has(Flags::ECE);
+        let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
         if is_marked {
             self.on_echo(now, notes);
         }

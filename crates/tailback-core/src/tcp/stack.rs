@@ -10,9 +10,11 @@ mod linux;
 mod others;
 
 use crate::cc::Counting;
+use crate::packet::Ecn;
 use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
+use crate::tcp::segment::Segment;
 use crate::time::{Bytes, Duration};
 
 /// How losses are found.
@@ -130,6 +132,17 @@ pub enum GrowthGate {
     BelowSendWindow,
 }
 
+/// Which kind of ECN a connection speaks. In order: of two ends the lesser is in force.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum EcnMode {
+    /// None.
+    Off,
+    /// New data is ECT(0) (RFC 3168).
+    Classic,
+    /// New data is ECT(1), each mark is echoed, and the sender responds to their share (RFC 9331 section 4).
+    L4s,
+}
+
 /// An operating system's TCP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stack {
@@ -225,8 +238,8 @@ pub struct Stack {
     pub initial_receive_window: Option<Bytes>,
     /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
     pub sack_compression: Option<Duration>,
-    /// Speak ECN (RFC 3168).
-    pub ecn: bool,
+    /// Which ECN to speak.
+    pub ecn: EcnMode,
     /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
     pub accurate_echo: bool,
     /// What a connection leaves for the next one to the same host.
@@ -275,6 +288,30 @@ const fn ms(ms: u64) -> Duration {
 }
 
 impl Stack {
+    /// The ECN codepoint of a packet with this segment. Only data is ECN capable: no SYN, no pure ACK, and no
+    /// retransmission (RFC 3168 section 6.1.5), in either mode.
+    #[inline]
+    pub fn codepoint(&self, segment: &Segment) -> Ecn {
+        if segment.len == 0 || segment.is_repeated {
+            return Ecn::NotEct;
+        }
+        match self.ecn {
+            EcnMode::Off => Ecn::NotEct,
+            EcnMode::Classic => Ecn::Ect0,
+            EcnMode::L4s => Ecn::Ect1,
+        }
+    }
+
+    /// Does it speak ECN at all?
+    pub const fn speaks_ecn(&self) -> bool {
+        !matches!(self.ecn, EcnMode::Off)
+    }
+
+    /// Is each change of the mark echoed? L4S needs at least that (RFC 9331 section 4.2).
+    pub const fn echoes_each_mark(&self) -> bool {
+        self.accurate_echo || matches!(self.ecn, EcnMode::L4s)
+    }
+
     /// The profile called `name`.
     pub fn named(name: &str, field: &str) -> Result<Stack, ScenarioError> {
         PROFILES.iter().find(|profile| profile.name == name).map(|profile| profile.stack.clone()).ok_or_else(

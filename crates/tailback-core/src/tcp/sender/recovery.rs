@@ -94,7 +94,7 @@ impl Sender {
         // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
         self.pipe = i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason.
-        self.owes_cwr = self.stack.ecn;
+        self.owes_cwr = self.stack.speaks_ecn();
         self.prior_cwnd = self.control.cwnd;
         self.prr_delivered = 0;
         self.prr_out = 0;

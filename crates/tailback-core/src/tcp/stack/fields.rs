@@ -1,7 +1,8 @@
 //! The fields of a stack by name: what they are, and how a scenario sets one.
 
 use super::{
-    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction, Stack, Undo,
+    AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction,
+    Stack, Undo,
 };
 use crate::cc::Counting;
 use crate::scenario::{ScenarioError, Value};
@@ -85,6 +86,11 @@ impl Stack {
             RtoRule::Linux => "linux",
             RtoRule::FreeBsd => "freebsd",
         };
+        let ecn = match self.ecn {
+            EcnMode::Off => "false",
+            EcnMode::Classic => "true",
+            EcnMode::L4s => "l4s",
+        };
         let or_none = |limit: Option<u32>| limit.map_or("none".into(), |limit| limit.to_string());
         let bytes_or_all = |bytes: Option<Bytes>| bytes.map_or("all".into(), |bytes| bytes.to_string());
         vec![
@@ -132,7 +138,7 @@ impl Stack {
             ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
             ("sack_compression", self.sack_compression.map_or("off".into(), milliseconds)),
-            ("ecn", self.ecn.to_string()),
+            ("ecn", ecn.into()),
             ("accurate_echo", self.accurate_echo.to_string()),
             ("metrics_cache", cache.into()),
             ("reassembly_limit", or_none(self.reassembly_limit)),
@@ -345,7 +351,14 @@ impl Stack {
                     _ => Some(number(1.0, 1e12)? as u64),
                 };
             }
-            "ecn" => self.ecn = flag()?,
+            "ecn" => {
+                self.ecn = match value {
+                    Value::Flag(false) => EcnMode::Off,
+                    Value::Flag(true) => EcnMode::Classic,
+                    Value::Name(text) if text == "l4s" => EcnMode::L4s,
+                    _ => return Err(complain("not a kind of ECN", "Write true, false or \"l4s\".".into())),
+                };
+            }
             "accurate_echo" => self.accurate_echo = flag()?,
             "reassembly_limit" => {
                 self.reassembly_limit = match value {

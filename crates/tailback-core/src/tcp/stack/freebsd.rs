@@ -3,8 +3,8 @@
 //! Sources: the releases 7.3 and 9.3, file by file below.
 
 use super::{
-    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
-    Stack, Undo, ms,
+    AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound,
+    Reduction, Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -59,7 +59,7 @@ pub const FREEBSD_7: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: None,
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
@@ -174,7 +174,7 @@ pub const FREEBSD_9: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: None,
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,

@@ -3,8 +3,8 @@
 //! Sources: the kernel's functions and sysctls by name.
 
 use super::{
-    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
-    Stack, Undo, ms,
+    AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound,
+    Reduction, Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -60,7 +60,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         quick_acks_after_gap: true,
         initial_receive_window: Some(5_840),
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
@@ -181,7 +181,7 @@ pub const LINUX_3_2: Profile = Profile {
         quick_acks_after_gap: true,
         initial_receive_window: Some(14_600),
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
@@ -302,7 +302,7 @@ pub const LINUX: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: Some(65_535),
         sack_compression: Some(ms(1)),
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,

@@ -1,8 +1,8 @@
 //! The simulators ns-2 and ns-3, and Windows Vista as far as sources reach.
 
 use super::{
-    AckOnPush, Detection, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound, Reduction,
-    Stack, Undo, ms,
+    AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, Profile, PrrBound,
+    Reduction, Stack, Undo, ms,
 };
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
@@ -57,7 +57,7 @@ pub const NS2_SACK: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: None,
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
@@ -172,7 +172,7 @@ pub const NS3: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: None,
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
@@ -290,7 +290,7 @@ pub const WINDOWS_VISTA: Profile = Profile {
         quick_acks_after_gap: false,
         initial_receive_window: None,
         sack_compression: None,
-        ecn: false,
+        ecn: EcnMode::Off,
         accurate_echo: false,
         metrics_cache: MetricsCache::Off,
         reassembly_limit: None,
