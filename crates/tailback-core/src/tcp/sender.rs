@@ -448,7 +448,7 @@ impl Sender {
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let lost = self.detect(now, newly_acked > 0);
-        self.step_state(segment, newly_acked, lost, now, notes);
+        let is_undone = self.step_state(segment, newly_acked, lost, now, notes);
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
         let grows_first = self.stack.counting == Counting::PerAck;
@@ -488,7 +488,7 @@ impl Sender {
         if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
             self.enter_reduction(now, notes);
         }
-        if is_reducing && !self.algorithm.owns_window() {
+        if is_reducing && !is_undone && !self.algorithm.owns_window() {
             self.reduce(&delivery, newly_acked, lost, is_duplicate);
         }
         self.keep_floor();

@@ -169,6 +169,8 @@ impl Scoreboard {
             self.sacked_segments = 0;
             self.known.clear();
             self.highest_sacked = None;
+            // What is SACKed from now on judges the holes afresh.
+            self.frontier = self.base;
             self.sacked_above_frontier = 0;
         }
         let mut marked = 0;

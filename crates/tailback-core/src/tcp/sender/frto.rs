@@ -96,7 +96,7 @@ impl Sender {
     fn on_spurious(&mut self, now: Time, notes: &mut Vec<Note>) {
         self.frto = Step::Idle;
         match self.stack.frto_response {
-            FrtoResponse::Undo => self.restore(now, notes),
+            FrtoResponse::Undo => self.restore(Phase::Open, now, notes),
             FrtoResponse::Halve => self.halve_after_all(now, notes),
         }
     }

@@ -11,6 +11,7 @@ use crate::tcp::stack::{FrtoResponse, PrrBound, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
+    /// Returns true if a reduction was undone.
     pub(super) fn step_state(
         &mut self,
         segment: &Segment,
@@ -18,14 +19,14 @@ impl Sender {
         lost: u32,
         now: Time,
         notes: &mut Vec<Note>,
-    ) {
+    ) -> bool {
         // Linux up to 3.9 asks nothing else while F-RTO is at work.
         let is_left_to_frto = self.is_in_frto() && self.stack.frto_response == FrtoResponse::Halve;
         if !is_left_to_frto
             && self.may_undo(segment.is_dsack)
             && self.try_undo(segment, newly_acked, now, notes)
         {
-            return;
+            return true;
         }
         match self.phase {
             Phase::Recovery if self.snd_una >= self.recover && newly_acked > 0 => {
@@ -54,6 +55,7 @@ impl Sender {
                 }
             }
         }
+        false
     }
 
     pub(super) fn set_phase(&mut self, to: Phase, now: Time) {

@@ -25,6 +25,9 @@ pub(super) struct UndoState {
     end: u64,
     /// BSD: until then an ACK proves the timeout spurious.
     pub bad_until: Time,
+    // BSD: the phase that the timeout struck in, and where that was to end.
+    phase: Phase,
+    recover: u64,
 }
 
 impl Default for UndoState {
@@ -38,6 +41,8 @@ impl Default for UndoState {
             start: 0,
             end: 0,
             bad_until: Time::ZERO,
+            phase: Phase::Open,
+            recover: 0,
         }
     }
 }
@@ -51,6 +56,8 @@ impl Sender {
             ssthresh: self.control.ssthresh,
             start: self.snd_una,
             end: self.snd_nxt,
+            phase: self.phase,
+            recover: self.recover,
             ..UndoState::default()
         };
     }
@@ -77,7 +84,7 @@ impl Sender {
 
     /// Eifel: the ACK echoes a timestamp older than the first retransmission, so the original arrived.
     /// D-SACK: every retransmission was reported as a duplicate. BSD: the ACK of a first timeout came within
-    /// half a smoothed RTT. Returns true if recovery ended here.
+    /// half a smoothed RTT. Returns true if the window is as before.
     pub(super) fn try_undo(
         &mut self,
         segment: &Segment,
@@ -104,7 +111,7 @@ impl Sender {
         if by_timestamp {
             self.note_lateness(newly_acked);
         }
-        self.restore(now, notes);
+        self.restore(Phase::Open, now, notes);
         true
     }
 
@@ -125,13 +132,31 @@ impl Sender {
         }
         // Only the first ACK after the timeout can tell.
         let bad_until = std::mem::replace(&mut self.undo.bad_until, Time::ZERO);
-        if now < bad_until {
-            self.restore(now, notes);
+        if now >= bad_until {
+            return false;
         }
-        now < bad_until
+        self.return_to_reduction(now, notes);
+        true
     }
 
-    pub(super) fn restore(&mut self, now: Time, notes: &mut Vec<Note>) {
+    /// FreeBSD `snd_recover_prev`, `TF_WASFRECOVERY`, `TF_WASCRECOVERY`: the timeout was for nothing, but what was
+    /// lost before it still is. An ACK that covers that recovery ends it at once, and leaves the window.
+    fn return_to_reduction(&mut self, now: Time, notes: &mut Vec<Note>) {
+        self.recover = self.undo.recover;
+        let to = match self.undo.phase {
+            Phase::Recovery if self.snd_una < self.recover => Phase::Recovery,
+            Phase::Cwr => Phase::Cwr,
+            _ => Phase::Open,
+        };
+        self.restore(to, now, notes);
+        if to == Phase::Recovery {
+            // The timeout made the sender forget the holes; this ACK's SACK tells of them.
+            self.detect(now, false);
+        }
+    }
+
+    /// Nothing is taken for lost, and the window is as before the reduction.
+    pub(super) fn restore(&mut self, to: Phase, now: Time, notes: &mut Vec<Note>) {
         let before = self.control.cwnd;
         self.board.unmark();
         self.control.cwnd = self.control.cwnd.max(self.undo.cwnd);
@@ -140,8 +165,8 @@ impl Sender {
         self.undo.is_armed = false;
         self.count.undos += 1;
         self.departed = 0;
-        if self.phase != Phase::Open {
-            self.set_phase(Phase::Open, now);
+        if self.phase != to {
+            self.set_phase(to, now);
         }
         self.note(NoteKind::Undo, now, before, notes);
     }
