@@ -341,11 +341,11 @@ ABLATIONS = {
         "a queue of 400 kB towards the home: RTT", "capture", ("adsl",), {"options": {"buffer": "400kB"}}
     ),
     "window-3g": Reading(
-        "3G that never drops, and a window of 64 KiB", "single", ("3g",),
+        "3G that never drops, and a receive buffer of 128 KiB", "single", ("3g",),
         {"window": "128KiB", "options": {"buffer": "2MB"}},
     ),
     "window-3g-rtt": Reading(
-        "3G that never drops, and a window of 64 KiB: RTT", "capture", ("3g",),
+        "3G that never drops, and a receive buffer of 128 KiB: RTT", "capture", ("3g",),
         {"window": "128KiB", "options": {"buffer": "2MB"}},
     ),
 }  # fmt: skip
