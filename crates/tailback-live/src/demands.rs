@@ -33,7 +33,7 @@ const SYSCTLS: [(&str, &str); 7] = [
     ("window_scaling", "net/ipv4/tcp_window_scaling"),
     ("idle_restart", "net/ipv4/tcp_slow_start_after_idle"),
     ("ecn", "net/ipv4/tcp_ecn"),
-    ("undo", "net/ipv4/tcp_frto"),
+    ("frto", "net/ipv4/tcp_frto"),
 ];
 /// Smallest packet whose segments Linux still sends (an MSS of 88).
 const SMALLEST_MTU: u32 = 128;
@@ -296,8 +296,11 @@ fn settings(plan: &mut Plan, ends: [usize; 2], spec: &TcpSpec, path: &str) -> Re
         let known = SYSCTLS.iter().find(|(field, _)| field == name);
         match (known, name.as_str(), value) {
             (Some((_, sysctl)), _, Value::Flag(on)) => {
-                let on_value = if *sysctl == "net/ipv4/tcp_frto" { "2" } else { "1" };
-                wanted.insert(sysctl, if *on { on_value.into() } else { "0".into() });
+                wanted.insert(sysctl, if *on { "1".into() } else { "0".into() });
+            }
+            // Since 3.10 the kernel takes SACK into account wherever both ends have it.
+            (Some((_, sysctl)), "frto", Value::Name(form)) if form == "off" || form == "sack" => {
+                wanted.insert(sysctl, if form == "sack" { "2".into() } else { "0".into() });
             }
             (_, "initial_window", Value::Number(segments)) => initial_window = Some(*segments as u32),
             _ => {

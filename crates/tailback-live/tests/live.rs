@@ -288,6 +288,11 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     flow["tcp"]["stack_params"] = json!({ "ack_every": 1 });
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.field, "flows[0].tcp.stack_params.ack_every");
+    // The kernel's F-RTO is off or RFC 5682's with SACK; it has no other forms.
+    let mut flow = bulk("cubic");
+    flow["tcp"]["stack_params"] = json!({ "frto": "basic" });
+    let error = refused(scenario(1_000, json!({}), vec![flow]));
+    assert_eq!(error.field, "flows[0].tcp.stack_params.frto");
 }
 
 #[test]
