@@ -26,6 +26,32 @@ def _feels(one: Outcome) -> str:
     )
 
 
+def _equals(best: Outcome, ranked: list[Outcome]) -> list[str]:
+    """Pairs whose harm is within two points, or within the seeds' spread, of the best's."""
+    limit = best.harm.estimate + 0.02
+    if best.harm.high == best.harm.high:  # several seeds
+        limit = max(limit, best.harm.high)
+    return [one.label for one in ranked if one is not best and one.harm.estimate <= limit]
+
+
+def answer_rows(data: Data) -> list[list[str]]:
+    """The answers as rows: path, pair, its harm and throughput, CUBIC × FIFO's, and how many pairs do as well."""
+    rows = []
+    for path in PATHS.values():
+        found = outcomes(data, path)
+        ranked = eligible(found)
+        if ranked:
+            best, top = ranked[0], best_mbps(found)
+            standard = next((one for one in found if (one.algorithm, one.queue) == STANDARD), None)
+            share = [
+                f"{_harm(one)} at {100 * one.throughput.estimate / top:.0f} %" if one else "–"
+                for one in (best, standard)
+            ]
+            close = _equals(best, ranked)
+            rows.append([path.title, best.label, *share, f"{len(close)}: {', '.join(close[:3])}" if close else "none"])
+    return rows
+
+
 def answers(data: Data) -> list[str]:
     """One sentence a path, in plain words."""
     out = []
@@ -35,11 +61,7 @@ def answers(data: Data) -> list[str]:
         if not ranked:
             continue
         best = ranked[0]
-        close = [
-            one.label for one in ranked[1:]
-            if one.harm.estimate <= max(best.harm.estimate + 0.02, 0.0 if best.harm.high != best.harm.high
-                                        else best.harm.high)
-        ]  # fmt: skip
+        close = _equals(best, ranked)
         standard = next((one for one in found if (one.algorithm, one.queue) == STANDARD), None)
         words = f"{path.title}: {best.label} harms least, {_harm(best)} of 100 ({_feels(best)})"
         if close:
@@ -89,6 +111,14 @@ def all_tables(data: Data) -> list[TableOut]:
         if (first := data.first(f"{path.name}-alone")) is not None
     ]
     return [
+        TableOut(
+            "answers",
+            "The answer for each path",
+            "The pair that harms least with at least nine tenths of the best throughput, beside CUBIC × FIFO: harm in "
+            "points of 100, and throughput as a share of the best on the path.",
+            ["path", "harms least", "its harm", "CUBIC × FIFO's harm", "pairs that do as well"],
+            answer_rows(data),
+        ),
         TableOut(
             "ranking",
             "Every pair over all paths",
