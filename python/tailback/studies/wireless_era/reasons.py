@@ -25,8 +25,8 @@ _TIE = (
 )
 _STANDING = (
     "Westwood+'s window after a loss is rate times smallest RTT: it empties the queue, whatever its depth (ablation "
-    "deep-adsl-rtt: 400 kB give it the lowest RTT of the four). A standing queue asks for an overestimated smallest "
-    "RTT, as after a timeout in a full queue, when Linux measures it anew; on this line no timeout happens."
+    "deep-adsl-rtt: 400 kB give it the lowest RTT of the four in 20 MB). A standing queue asks for an overestimated "
+    "smallest RTT, as after a timeout in a full queue, when Linux measures it anew; on this line no timeout happens."
 )
 _HYSTART = (
     "CUBIC's HyStart leaves slow start when ACKs have come for half an RTT in a row, near half the line's BDP, and 1 "
@@ -44,8 +44,8 @@ _SPLIT = (
 )
 _THREE_G = (
     "At 130 ms Hybla multiplies its window by 36 an ACK in slow start and overruns a queue of 128 kB at once; "
-    "recovering costs it more than the start gained. With a queue that never drops and a window of 64 KiB (ablation "
-    "window-3g) nobody loses anything and all four are within 3 %: on a link that is the limit 1 MB takes as long as "
+    "recovering costs it more than the start gained. With a queue that never drops and a buffer of 128 KiB (ablation "
+    "window-3g) nobody loses anything and all four are within 1 %: on a link that is the limit 1 MB takes as long as "
     "it takes. The paper's order needs losses that hit Veno and Westwood and spare Hybla."
 )
 _KEPT = (
