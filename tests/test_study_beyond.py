@@ -11,7 +11,7 @@ import tailback as tb
 from synthetic import scenario
 from tailback import registry, studies
 from tailback.metrics import Rows
-from tailback.studies.beyond import grid, harm
+from tailback.studies.beyond import claims, grid, harm
 from tailback.studies.beyond.extract import page_s, summarise
 from tailback.studies.framework import Data
 
@@ -62,14 +62,20 @@ def test_only_pairs_with_nine_tenths_of_the_best_are_eligible_least_harm_first()
     assert [one.queue for one in harm.eligible(found)] == ["codel", "pie", "fifo"]
 
 
-def test_variance_is_explained_by_the_factor_that_makes_it():
-    found = [
-        outcome(algorithm, queue, 1.0, (0.1 if queue == "pie" else 0.7,))
-        for algorithm in ("reno", "cubic")
-        for queue in ("pie", "fifo")
-    ]
-    assert harm.explained_by(found, "queue") == pytest.approx(1.0)
-    assert harm.explained_by(found, "algorithm") == pytest.approx(0.0)
+def test_variance_is_between_the_levels_of_the_factor_that_makes_it():
+    values = [0.1, 0.7, 0.1, 0.7]
+    # Four values 0.3 from their mean; nothing of it lies between the algorithms.
+    assert harm.variance_between(values, ["pie", "fifo", "pie", "fifo"]) == pytest.approx(4 * 0.3**2)
+    assert harm.variance_between(values, ["reno", "reno", "cubic", "cubic"]) == pytest.approx(0.0)
+
+
+def test_the_queues_variance_is_set_over_the_algorithms():
+    table = {
+        ("reno", "fifo"): (0.9, 1.0), ("reno", "pie"): (0.3, 1.0),
+        ("cubic", "fifo"): (0.7, 1.0), ("cubic", "pie"): (0.1, 1.0),
+    }  # fmt: skip
+    # Means 0.8 and 0.2 by queue, 0.6 and 0.4 by algorithm: 0.3² over 0.1².
+    assert claims.queue_over_algorithm(table) == pytest.approx(9.0)
 
 
 def test_an_object_still_awaited_counts_with_the_time_it_has_taken():

@@ -10,10 +10,11 @@ import pytest
 
 import tailback as tb
 from tailback import metrics, studies
+from tailback.metrics.rates import rate_in_bins
 from tailback.studies.framework import Data, judge
 from tailback.studies.home_links import claims as home
 from tailback.studies.home_links import grid
-from tailback.studies.home_links.extract import QUANTILES, summarise, tcpstat
+from tailback.studies.home_links.extract import QUANTILES, summarise
 from tailback.studies.home_links.figures import FIGURES
 from tailback.studies.home_links.tables import all_tables
 
@@ -100,8 +101,10 @@ def test_tcpstat_counts_everything_in_whole_intervals():
     received = np.array([0.9, 1.1, 1.9, 2.5, 3.99, 4.2])
     size = np.array([99.0, 1500.0, 1500.0, 500.0, 250.0, 1e9])
     # From 1 to 4.5 s: three whole seconds, and a half that would read low.
-    assert tcpstat(received, size, 1.0, 4.5, 1.0).tolist() == pytest.approx([0.024, 0.004, 0.002])
-    assert tcpstat(received, size, 1.0, 1.5, 1.0).tolist() == []
+    starts, rate = rate_in_bins(received, size, 1.0, 1.0, 4.5)
+    assert starts.tolist() == [1.0, 2.0, 3.0]
+    assert rate.tolist() == pytest.approx([24_000, 4_000, 2_000])
+    assert len(rate_in_bins(received, size, 1.0, 1.0, 1.5)[1]) == 0
 
 
 # --- The grid ---------------------------------------------------------------------------------------------------

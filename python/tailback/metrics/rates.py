@@ -131,12 +131,17 @@ def tcpstat_series(
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
     end = rows.duration_s if end_s is None else end_s
-    edges = np.arange(start_s, end + 1e-9, bin_s)
+    received = floats(packets["received_s"])
+    arrived = ~np.isnan(received)
+    return rate_in_bins(received[arrived], floats(packets["bytes"])[arrived], bin_s, start_s, end)
+
+
+def rate_in_bins(received_s: Floats, size: Floats, bin_s: float, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+    """Starts of the whole bins of `bin_s` seconds in an interval, and the rate in bit/s of the packets in each."""
+    edges = np.arange(start_s, end_s + 1e-9, bin_s)
     if len(edges) < 2:
         return np.zeros(0), np.zeros(0)
-    arrived = ~np.isnan(floats(packets["received_s"]))
-    times, sizes = floats(packets["received_s"])[arrived], floats(packets["bytes"])[arrived]
     # The last edge belongs to the bin after it, as every other one does; `histogram` would close it.
-    inside = times < edges[-1]
-    total, _ = np.histogram(times[inside], bins=edges, weights=sizes[inside])
+    inside = received_s < edges[-1]
+    total, _ = np.histogram(received_s[inside], bins=edges, weights=size[inside])
     return edges[:-1], 8.0 * total.astype(np.float64) / bin_s

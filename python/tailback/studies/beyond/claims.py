@@ -9,7 +9,7 @@ import numpy as np
 from ..framework import Claim, Data, Measured, Summary
 from ..verdicts import AtLeast, AtMost, Rule
 from .grid import PATHS, QUEUES, STANDARD, Path, algorithms, alone_key, key_of
-from .harm import ENOUGH, call_harm, page_harm
+from .harm import ENOUGH, call_harm, page_harm, variance_between
 
 DELAY_BASED = ("vegas", "cdg", "ledbat")
 LOSS_BASED = ("reno", "cubic", "htcp", "highspeed", "scalable", "bic", "hybla", "westwood")
@@ -64,19 +64,9 @@ def _mean(table: dict[tuple[str, str], tuple[float, float]], names: tuple[str, .
 
 def queue_over_algorithm(table: dict[tuple[str, str], tuple[float, float]]) -> float:
     """Variance of harm the queue explains over what the algorithm explains."""
-    values = np.array([harm for harm, _ in table.values()])
-
-    def explained(which: int) -> float:
-        levels = np.array([key[which] for key in table])
-        return float(
-            sum(
-                np.sum(levels == level) * (values[levels == level].mean() - values.mean()) ** 2
-                for level in np.unique(levels)
-            )
-        )
-
-    by_algorithm = explained(0)
-    return explained(1) / by_algorithm if by_algorithm > 0.0 else float("nan")
+    values = [harm for harm, _ in table.values()]
+    by_algorithm, by_queue = (variance_between(values, levels) for levels in zip(*table, strict=True))
+    return by_queue / by_algorithm if by_algorithm > 0.0 else float("nan")
 
 
 def delay_based_gain(table: dict[tuple[str, str], tuple[float, float]]) -> float:

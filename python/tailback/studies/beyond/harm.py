@@ -7,7 +7,7 @@ alone. (alone − with)/alone where more is better, (with − alone)/with where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -169,16 +169,7 @@ def standings(data: Data) -> list[Standing]:
     return sorted(out, key=lambda one: one.harm)
 
 
-def explained_by(found: Iterable[Outcome], factor: str) -> float:
-    """Share of the variance of harm among a path's pairs that a factor's means explain (η² of a one-way ANOVA)."""
-    each = list(found)
-    values = np.array([one.harm.estimate for one in each])
-    total = float(np.sum((values - values.mean()) ** 2))
-    if total == 0.0:
-        return float("nan")
-    levels = np.array([getattr(one, factor) for one in each])
-    between = sum(
-        int(np.sum(levels == level)) * (values[levels == level].mean() - values.mean()) ** 2
-        for level in np.unique(levels)
-    )
-    return float(between / total)
+def variance_between(values: Sequence[float], levels: Sequence[str]) -> float:
+    """Sum of squares between the levels of a factor (one-way ANOVA): what the factor's means explain of the values."""
+    x, of = np.asarray(values, dtype=np.float64), np.asarray(levels)
+    return float(sum(np.sum(of == level) * (x[of == level].mean() - x.mean()) ** 2 for level in np.unique(of)))

@@ -8,6 +8,7 @@ import numpy as np
 
 from tailback import metrics
 from tailback.metrics import Rows
+from tailback.metrics.rates import rate_in_bins
 from tailback.metrics.rows import RECEIVED, Floats, floats
 from tailback.result import Result
 
@@ -20,13 +21,6 @@ BIN_S, LONG_BIN_S = 1.0, 5.0
 """tcpstat's interval: the paper does not state it; its default is 5 s."""
 
 _ANSWERED = 0
-
-
-def tcpstat(received_s: Floats, size: Floats, start_s: float, end_s: float, bin_s: float) -> Floats:
-    """8·ΣL/T in Mbit/s for each whole interval of a transfer; every packet received counts, repeated or not."""
-    edges = np.arange(start_s, end_s + 1e-9, bin_s)
-    total, _ = np.histogram(received_s, bins=edges, weights=size)
-    return 8e-6 * total.astype(np.float64) / bin_s
 
 
 def summarise(cell: Cell, result: Result) -> Summary:
@@ -51,8 +45,8 @@ def summarise(cell: Cell, result: Result) -> Summary:
             within = (asked_s >= start) & (asked_s < end)
             loaded |= (asked_s >= start - 1.0) & (asked_s < end + 1.0)
             pings.append(ping_ms[within])
-            short.append(tcpstat(received_s, size, start, end, BIN_S))
-            long.append(tcpstat(received_s, size, start, end, LONG_BIN_S))
+            short.append(1e-6 * rate_in_bins(received_s, size, BIN_S, start, end)[1])
+            long.append(1e-6 * rate_in_bins(received_s, size, LONG_BIN_S, start, end)[1])
             if rows.has("segments"):
                 spp.append(1e3 * metrics.synthetic_packet_pairs(rows, FLOW, start, end)[1])
         of_algorithm[algorithm] = {
