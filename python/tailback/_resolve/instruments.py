@@ -1,0 +1,61 @@
+"""What a run records, in the engine's form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .graph import Graph
+from .ledger import application, choices, sends_datagrams
+
+
+def instruments(graph: Graph) -> dict[str, Any]:
+    """Which flows and links are recorded, when, and how often."""
+    ledger = graph.ledger
+    given = ledger.scenario.instruments
+    named = list(zip(graph.names, ledger.scenario.flows, strict=True))
+    over_tcp = [name for name, flow in named if not sends_datagrams(flow.app)]
+    exchanges, echoes = (
+        [name for name, flow in named if (app := application(flow.app)) and app.rows == rows]
+        for rows in ("requests", "echoes")
+    )
+    queues = [hop.name for hop in graph.hops if hop.queues]
+    out: dict[str, Any] = {}
+    for key, everything, known, what in (
+        ("segments", over_tcp, graph.names, "flow"),
+        ("polls", over_tcp, graph.names, "flow"),
+        ("packets", graph.names, graph.names, "flow"),
+        ("requests", exchanges, graph.names, "flow"),
+        ("echoes", echoes, graph.names, "flow"),
+        ("queue_polls", queues, [hop.name for hop in graph.hops], "link"),
+        ("queues", queues, [hop.name for hop in graph.hops], "link"),
+        ("drops", queues, [hop.name for hop in graph.hops], "link"),
+    ):
+        place = f"instruments.{key}"
+        ledger.places[place] = place
+        names = getattr(given, key)
+        if names == "all":
+            out[key] = list(everything)
+            continue
+        for index, name in enumerate(names):
+            if name not in known:
+                ledger.problem(f"{place}[{index}]", f"there is no {what} {name}", choices(name, known), value=name)
+            elif name not in everything:
+                reason = {
+                    "requests": "makes no requests",
+                    "echoes": "sends no echo requests",
+                    "segments": "runs over UDP and has no TCP state",
+                    "polls": "runs over UDP and has no TCP state",
+                }.get(key, "has no rate and so no queue")
+                ledger.problem(f"{place}[{index}]", f"{what} {name} {reason}", "Remove it", value=name)
+        out[key] = list(names)
+    ledger.places |= {
+        "instruments.poll_interval_ps": "instruments.poll_interval",
+        "instruments.from_ps": "instruments.from",
+        "instruments.until_ps": "instruments.until",
+    }
+    return out | {
+        "internals": given.internals,
+        "poll_interval_ps": int(given.poll_interval),
+        "from_ps": int(given.from_),
+        "until_ps": None if given.until is None else int(given.until),
+    }
