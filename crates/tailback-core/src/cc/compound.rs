@@ -9,7 +9,8 @@
 //! - ζ is 1; the paper gives no number.
 //! - The sum is what the stack reduces, so after recovery dwnd is what of it still fits under cwnd.
 //! - `gamma_tuning`: γ ← (1 − λ)γ + λ·¾Δ at loss, within [5, 30]; λ 0.8 (ports differ).
-//! - `ns2`: the increase is ⌊⌊win³⌋^¼⌋/8 in whole segments, without the low-window threshold.
+//! - `ns2`: the increase is ⌊⌊win³⌋^¼⌋/8 in whole segments, without the low-window threshold; on loss the loss window
+//!   takes all that is left and the delay window begins at 0. Its delay window moves in slow start too; ours does not.
 
 use super::parts::decrease::{half, landing};
 use super::parts::growth::{Fraction, Growth, credit};
@@ -56,7 +57,7 @@ impl Registered for Compound {
         differs: &[
             "zeta is 1; the paper gives no number",
             "dwnd is cut to what fits under the window the stack leaves after recovery",
-            "ns2: whole segments and no low-window threshold",
+            "ns2: whole segments, no low-window threshold, and dwnd begins at 0 after a loss",
         ],
         live_twin: None,
         params: &[
@@ -138,7 +139,8 @@ impl CongestionControl for Compound {
         let win = control.cwnd as f64 / f64::from(control.mss);
         let kept = win * (1.0 - f64::from(self.beta));
         let loss_window = win - self.dwnd.min(win);
-        self.dwnd = (kept - loss_window / 2.0).max(0.0);
+        // One of the two windows exceeds half their sum, and then ns-2's module gives the sum to the loss window.
+        self.dwnd = if self.is_ns2 { 0.0 } else { (kept - loss_window / 2.0).max(0.0) };
         control.ssthresh = landing(kept as u64, control.mss);
     }
 
@@ -218,6 +220,15 @@ mod tests {
         let mut lab = Lab::avoiding(200, Counting::PerSegment);
         compound.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
         assert_eq!((lab.control.ssthresh_segments(), compound.dwnd), (100, 70.0));
+    }
+
+    #[test]
+    fn the_loss_window_of_ns2_takes_all_that_a_loss_leaves() {
+        let mut compound = build::<Compound>(&[("variant", named("ns2"))]);
+        compound.dwnd = 140.0;
+        let mut lab = Lab::avoiding(200, Counting::PerSegment);
+        compound.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+        assert_eq!((lab.control.ssthresh_segments(), compound.dwnd), (100, 0.0));
     }
 
     #[test]
