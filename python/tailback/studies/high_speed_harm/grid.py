@@ -24,12 +24,26 @@ CC: dict[str, dict[str, Any]] = {
     "reno": {"name": "reno"},
     # Limited slow start, which the paper names as HS-TCP's.
     "highspeed": {"name": "highspeed", "variant": "linux", "max_ssthresh": 100},
-    # The modules of NS2-TCP-Linux are those of Linux of 2007; its clock has 1000 ticks a second.
-    "htcp": {"name": "htcp", "variant": "linux-2.6.25", "hz": 1000},
+    # The modules of NS2-TCP-Linux are those of Linux 2.6.22; its clock has 1000 ticks a second.
+    "htcp": {"name": "htcp", "variant": "linux-2.6.22", "hz": 1000},
     "cubic": {"name": "cubic", "variant": "linux-2.6.25", "hz": 1000},
     "compound": {"name": "compound", "variant": "ns2"},
 }
 STACK = "ns2-sack"
+"""Of the users and the web."""
+FAST_STACK: dict[str, Any] = {
+    "name": STACK,
+    "counting": "per-ack",
+    "detection": "fack",
+    "pipe": "scoreboard",
+    "slow_start_at_equality": True,
+    "reduction": "rate-halving",
+    "max_burst": 3,
+    "clock_tick": "1ms",
+    "rto_maximum": "120s",
+}
+"""Of the flows compared: NS2-TCP-Linux, which finds losses and reduces as Linux 2.6 did. Its sink answers each packet;
+its time stamps take no bytes, so the RTT is taken from send times here."""
 
 PACKET_BYTES, HEADER_BYTES = 1000, 40
 WEB_WINDOW = 20
@@ -227,12 +241,13 @@ def scenario(
     in_bytes: bool = False,
     web_mtu: str = MTU,
     web_window: int | None = WEB_WINDOW,
+    stack: str | dict[str, Any] = FAST_STACK,
 ) -> tb.Scenario:
     """One run of the paper."""
     fast = [
         tb.flow(
             "hftp", name=f"hs-{number + 1}", from_=network.start, to="right", cc=CC[algorithm] | (cc or {}),
-            stack=STACK, access_delay=_ms(access), start=_s(join_s(number, flows, scale.seconds(DURATION_S))),
+            stack=stack, access_delay=_ms(access), start=_s(join_s(number, flows, scale.seconds(DURATION_S))),
         )
         for number, access in enumerate(access_ms(network, flows))
     ]  # fmt: skip
@@ -282,6 +297,10 @@ ABLATIONS = {
     "no-scaling": Reading(
         "H-TCP's α not scaled by the RTT", (("wan", "htcp", 0.1), ("wan", "htcp", 1.0), ("lan", "htcp", 0.2)),
         {"cc": {"rtt_scaling": False}},
+    ),
+    "sack1": Reading(
+        "the flows on ns-2's own SACK agent", (("wan", "reno", 0.1), ("wan", "reno", 1.0), ("wan", "htcp", 1.0)),
+        {"stack": STACK},
     ),
     "paper-compound": Reading(
         "Compound in real numbers, with its threshold of 41 segments",
