@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 import tailback as tb
 from synthetic import sawtooth
 from tailback import plots
+from tailback.files import whole_file
 from tailback.metrics import Rows
-from tailback.plots.files import whole_file
 
 
 @pytest.mark.parametrize("name", plots.names())

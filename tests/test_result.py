@@ -20,8 +20,8 @@ import pytest
 from rich.console import Console
 
 import tailback as tb
-from tailback import result as module
-from tailback.result import EVENTS, Result
+from tailback import files as whole
+from tailback.result import EVENTS, Result, demand_writable, siftr
 
 
 @functools.cache
@@ -235,19 +235,19 @@ def test_saving_replaces_an_earlier_result_only(saved: Path, tmp_path: Path) -> 
 def test_saving_works_where_folders_cannot_be_exchanged(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(whole, "_exchange", lambda one, other: False)
     made(2).save(saved)
     assert tb.open_result(saved).seed == 2
     assert names(tmp_path) == ["kept"]
 
 
 def _fails(after: int, error: BaseException) -> Callable[..., Any]:
-    """`_sync` that fails at a call, with bytes already written."""
+    """`_sync` that fails at a call, with all bytes already written."""
     calls = iter(range(after))
-    genuine = module._sync
+    genuine = whole._sync
 
-    def sync(file: Any) -> None:
-        genuine(file)
+    def sync(path: Path) -> None:
+        genuine(path)
         if next(calls, None) is None:
             raise error
 
@@ -270,7 +270,7 @@ def test_a_failure_half_way_leaves_the_earlier_result_and_nothing_else(
     after: int, error: BaseException, raised: type[BaseException], says: str,
 ) -> None:  # fmt: skip
     before = files(saved)
-    monkeypatch.setattr(module, "_sync", _fails(after, error))
+    monkeypatch.setattr(whole, "_sync", _fails(after, error))
     with pytest.raises(raised, match=says):
         made(2).save(saved)
     with pytest.raises(raised):
@@ -318,10 +318,10 @@ def test_a_folder_that_is_not_writable(result: Result, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_writable_is_known_before_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module.demand_writable(tmp_path / "deep" / "down")
+    demand_writable(tmp_path / "deep" / "down")
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(tb.ResultError, match="not writable"):
-        module.demand_writable(tmp_path / "deep" / "down")
+        demand_writable(tmp_path / "deep" / "down")
     assert not list(tmp_path.iterdir())
 
 
@@ -452,7 +452,7 @@ def test_siftr_scales_a_known_rtt() -> None:
     columns = {key: column[:1].copy() for key, column in one.numpy("segments").items()}
     columns["srtt_s"][0], columns["rto_s"][0] = 0.16, 0.5
     crafted = Result(resolved=one.resolved, toml=one.toml, tables={"segments": columns})
-    fields = module._siftr(crafted, 0, False, 1000)[1].split(",")
+    fields = siftr.lines(crafted, 0, False, 1000)[1].split(",")
     assert (fields[16], fields[19]) == ("5120", "500")
 
 

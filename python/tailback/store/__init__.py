@@ -21,10 +21,11 @@ import polars as pl
 
 from tailback import _core
 from tailback.errors import TailbackError
+from tailback.files import replaced
 from tailback.result import Result, open_result
 from tailback.store import index
-from tailback.store.files import StoreError, locked, write_whole
 from tailback.store.index import Follower, Writer
+from tailback.store.locks import StoreError, locked
 
 __all__ = ["Collected", "Follower", "Store", "StoreError", "Writer", "engine_fingerprint", "open_store", "run_key"]
 
@@ -100,7 +101,8 @@ class Store:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             (self.folder / "lock").touch()
             # Last, as it makes the folder a store.
-            write_whole(self.folder / _MARK, lambda partial: partial.write_text(_stamp(), encoding="utf-8"))
+            with replaced(self.folder / _MARK) as partial:
+                partial.write_text(_stamp(), encoding="utf-8")
         except OSError as error:
             raise StoreError(f"{self.folder} cannot be made: {error.strerror or error}.") from None
 

@@ -20,7 +20,8 @@ from typing import Any
 
 import polars as pl
 
-from tailback.store.files import StoreError, try_lock, write_whole
+from tailback.files import replaced
+from tailback.store.locks import StoreError, try_lock
 
 __all__ = ["Follower", "Writer", "as_frame", "latest", "read_journal"]
 
@@ -123,7 +124,8 @@ def _stem() -> str:
 def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
     """Put a Parquet file into the index."""
     path = folder / "index" / f"{stem}.parquet"
-    write_whole(path, lambda partial: frame.write_parquet(partial, compression="zstd"))
+    with replaced(path) as partial:
+        frame.write_parquet(partial, compression="zstd")
     return path
 
 

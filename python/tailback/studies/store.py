@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from tailback.plots.files import whole_file
+from tailback.files import whole_file
 from tailback.store import run_key
 
 

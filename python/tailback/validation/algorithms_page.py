@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from tailback import registry
-from tailback.plots.files import whole_file
+from tailback.files import whole_file
 from tailback.registry import Card, Param
 from tailback.validation.fairness import FROM_S, LONG_MS, RATE, SHORT_MS, UNTIL_S, measure
 

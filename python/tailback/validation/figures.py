@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
+from tailback.files import whole_file
 from tailback.plots import style
-from tailback.plots.files import whole_file
 from tailback.validation import truth
 from tailback.validation.compare import Case
 from tailback.validation.measures import MSS

@@ -18,7 +18,7 @@ import numpy as np
 
 import tailback as tb
 from tailback import metrics
-from tailback.plots.files import whole_file
+from tailback.files import whole_file
 
 __all__ = ["ALGORITHMS", "TARGETS", "Agreement", "anew", "keep", "known", "scenario", "section"]
 

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import tailback as tb
-from tailback.plots.files import whole_file
+from tailback.files import whole_file
 from tailback.validation import figures, live, truth
 from tailback.validation.compare import TARGETS, Case, Judgement
 

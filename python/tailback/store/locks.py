@@ -1,37 +1,20 @@
-"""Files that are whole or not there, and locks that die with their owner."""
+"""Locks that die with their owner."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 
 from tailback.errors import ResultError
 
-__all__ = ["StoreError", "locked", "try_lock", "write_whole"]
+__all__ = ["StoreError", "locked", "try_lock"]
 
 
 class StoreError(ResultError):
     """A store that cannot be read, written or understood."""
-
-
-def write_whole(path: Path, fill: Callable[[Path], object]) -> None:
-    """Let `fill` write a file beside `path`, then put it in place in one step; a failure leaves nothing behind."""
-    partial = path.parent / f".{path.name}.{secrets.token_hex(4)}.partial"
-    try:
-        fill(partial)
-        handle = os.open(partial, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-        partial.replace(path)
-    except BaseException:
-        partial.unlink(missing_ok=True)
-        raise
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:

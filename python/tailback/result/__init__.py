@@ -1,0 +1,429 @@
+"""What a run measured: labelled tables, the scenario they belong to, and what is needed to run it again.
+
+In a folder a result is one Parquet file a table beside `scenario.toml` (as written), `resolved.json` (as run)
+and `meta.json` (by what). A folder appears complete or not at all, and replaces an earlier one only when complete.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from tailback import _core
+from tailback.errors import ResultError, nearest
+from tailback.files import whole_file, whole_folder
+from tailback.scenario import Scenario
+
+from . import layout, siftr, summaries
+from .layout import FORMAT, demand_writable
+from .words import ANSWERS, EVENTS, EXCHANGES, FATES, INSTRUMENTS, KINDS, NONE, PHASES, REASONS, WORDS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+__all__ = [
+    "ANSWERS",
+    "EVENTS",
+    "EXCHANGES",
+    "FATES",
+    "KINDS",
+    "PHASES",
+    "REASONS",
+    "Result",
+    "demand_writable",
+    "open_result",
+]
+
+Array = npt.NDArray[Any]
+Columns = Mapping[str, Array]
+
+
+class Result:
+    """The tables of one run. Times are seconds since its start, sizes IP bytes unless a column says otherwise.
+
+    >>> import tailback as tb
+    >>> result = tb.run(tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.voip()], duration="2s"))
+    >>> int(result.numpy("flows")["packets_sent"][0])
+    100
+    """
+
+    def __init__(
+        self,
+        *,
+        resolved: Mapping[str, Any],
+        toml: str,
+        tables: Mapping[str, Columns],
+        meta: Mapping[str, Any] | None = None,
+        files: Mapping[str, bytes] | None = None,
+    ) -> None:
+        #: The scenario in the engine's form: exact units, nothing left open.
+        self.resolved = dict(resolved)
+        #: The scenario as it was written.
+        self.toml = toml
+        names = tables.get("_names", {})
+        self._tables: dict[str, Columns] = {}
+        for name, columns in tables.items():
+            # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
+            if name != "_names" and (_length(columns) or self._recorded(name)):
+                self._tables[name] = {key: _read_only(column) for key, column in columns.items()}
+        self._folder: Path | None = None
+        self._files = dict(files or {})
+        self._rows = {name: _length(columns) for name, columns in self._tables.items()}
+        #: Version, engine, seed and the like: by what and how this was made.
+        self.meta: dict[str, Any] = dict(meta or _meta(self.resolved))
+        #: What the run allowed although it was probably not meant, such as load above capacity.
+        self.meta["warnings"] = [str(warning) for warning in names.get("warnings", self.meta.get("warnings", []))]
+        self.meta["internals_names"] = [str(name) for name in names.get("internals_names", [])]
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Result:
+        """The same as `open_result`."""
+        return open_result(folder)
+
+    # -- what was run
+
+    @property
+    def scenario(self) -> Scenario:
+        """The scenario as it was written."""
+        return Scenario.parse_toml(self.toml)
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return str(self.resolved.get("name", ""))
+
+    @property
+    def seed(self) -> int:
+        """The scenario's seed."""
+        return int(self.resolved["seed"])
+
+    @property
+    def duration_s(self) -> float:
+        """Simulated seconds."""
+        return float(self.resolved["duration_ps"] / 10**12)
+
+    @property
+    def flow_names(self) -> list[str]:
+        """The flows' names; the column `flow` counts in this list."""
+        return [row["name"] for row in self.resolved["flows"]]
+
+    @property
+    def link_names(self) -> list[str]:
+        """The links' names; the column `link` counts in this list."""
+        return [row["name"] for row in self.resolved["links"]]
+
+    @property
+    def internals_names(self) -> list[str]:
+        """The words that the column `name` of table `internals` counts in."""
+        return list(self.meta.get("internals_names", []))
+
+    def flow_index(self, flow: str | int) -> int:
+        """The number of a flow given by name or number; `ResultError` if there is none."""
+        return _index(flow, self.flow_names, "flow")
+
+    def link_index(self, link: str | int) -> int:
+        """The number of a link given by name or number; `ResultError` if there is none."""
+        return _index(link, self.link_names, "link")
+
+    def flow_spec(self, flow: str | int) -> dict[str, Any]:
+        """What the resolved scenario says of a flow."""
+        return dict(self.resolved["flows"][self.flow_index(flow)])
+
+    def link_spec(self, link: str | int) -> dict[str, Any]:
+        """What the resolved scenario says of a link: `rate_bps`, `delay_ps`, `queue`, …."""
+        return dict(self.resolved["links"][self.link_index(link)])
+
+    @property
+    def bottleneck(self) -> str:
+        """The link that dropped most; if none dropped anything, the slowest, and the first listed on ties."""
+        drops = self.numpy("links")["dropped"]
+        rates = [row.get("rate_bps") or math.inf for row in self.resolved["links"]]
+        best = max(range(len(rates)), key=lambda link: (int(drops[link]), -rates[link], -link))
+        return self.link_names[best]
+
+    def base_owd_s(self, flow: str | int) -> float:
+        """Propagation delay from a flow's sender to its receiver in seconds, without serialisation."""
+        return self._delay_s(flow, "route")
+
+    def base_rtt_s(self, flow: str | int) -> float:
+        """Propagation delay there and back in seconds, without serialisation."""
+        return self._delay_s(flow, "route") + self._delay_s(flow, "back_route")
+
+    def _delay_s(self, flow: str | int, key: str) -> float:
+        route = self.flow_spec(flow).get(key)
+        if route is None:
+            # The algorithm may be one that only the run knew, and is nothing to a route.
+            here = self.flow_index(flow)
+            rows = [row | ({"tcp": row["tcp"] | {"cc": "reno", "cc_params": {}}} if row.get("tcp") else {})
+                    for row in self.resolved["flows"]]  # fmt: skip
+            route = Scenario.from_resolved(self.resolved | {"flows": rows}).resolve()["flows"][here][key]
+        return float(sum(self.link_spec(link)["delay_ps"] for link in route) / 10**12)
+
+    # -- tables
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables there are: totals always, the rest by the scenario's instruments."""
+        return tuple(self._rows)
+
+    def __contains__(self, table: object) -> bool:
+        return table in self._rows
+
+    def rows(self, table: str) -> int:
+        """How many rows a table has."""
+        self._demand(table)
+        return self._rows[table]
+
+    def numpy(self, table: str) -> Columns:
+        """A table's columns as arrays, by name; read-only and not copied. `ResultError` if there is no such table."""
+        self._demand(table)
+        if table not in self._tables:
+            assert self._folder is not None, "a table in no folder is in memory"
+            self._tables[table] = {key: _read_only(column) for key, column in layout.table(self._folder, table).items()}
+        return self._tables[table]
+
+    #: The same as `numpy`.
+    table = numpy
+
+    def column(self, table: str, column: str) -> Array:
+        """One column; `ResultError` proposes the nearest name if there is none."""
+        columns = self.numpy(table)
+        if column not in columns:
+            raise ResultError(f"table {table} has no column {column}. {_choices(column, list(columns))}")
+        return columns[column]
+
+    def arrow(self, table: str, *, labels: bool = False) -> Any:
+        """A `pyarrow.Table` over the same memory (flags are copied, Arrow packs them).
+
+        With `labels`, flows and links become dictionary columns of names, and codes become words.
+        """
+        columns = self.numpy(table)
+        arrays = {name: pa.array(column) for name, column in columns.items()}
+        if labels:
+            for name, column in columns.items():
+                words = self._words(table, name)
+                if words is not None:
+                    # Only a one-byte code has a "none".
+                    mask = column == NONE if column.dtype == np.uint8 else None
+                    codes = pa.array(column, mask=mask) if mask is not None and mask.any() else arrays[name]
+                    arrays[name] = pa.DictionaryArray.from_arrays(codes, pa.array(words, type=pa.string()))
+        return pa.table(arrays)
+
+    def polars(self, table: str, *, labels: bool = False) -> pl.DataFrame:
+        """A Polars frame over the same memory; `labels` as in `arrow`."""
+        frame = pl.from_arrow(self.arrow(table, labels=labels))
+        assert isinstance(frame, pl.DataFrame)
+        return frame
+
+    def pandas(self, table: str, *, labels: bool = False) -> pd.DataFrame:
+        """A pandas frame, copied only where pandas insists; `labels` as in `arrow`. pandas is an optional extra."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ResultError("pandas is not installed. Install it with: pip install 'tailback[pandas]'") from None
+        if labels:
+            return self.arrow(table, labels=True).to_pandas()
+        return pd.DataFrame(dict(self.numpy(table)), copy=False)
+
+    def where_flow(self, table: str, flow: str | int) -> dict[str, Array]:
+        """The rows of one flow."""
+        return self._where(table, "flow", self.flow_index(flow))
+
+    def where_link(self, table: str, link: str | int) -> dict[str, Array]:
+        """The rows of one link."""
+        return self._where(table, "link", self.link_index(link))
+
+    def _where(self, table: str, key: str, index: int) -> dict[str, Array]:
+        mask = self.column(table, key) == index
+        return {name: column[mask] for name, column in self.numpy(table).items()}
+
+    def _words(self, table: str, column: str) -> list[str] | None:
+        if column == "flow":
+            return self.flow_names
+        if column == "link":
+            return self.link_names
+        if (table, column) == ("internals", "name"):
+            return self.internals_names
+        if (table, column) == ("program_metrics", "name"):
+            return list(self.meta.get("program_metrics", []))
+        words = WORDS.get((table, column))
+        return None if words is None else list(words)
+
+    def _recorded(self, table: str) -> bool:
+        instruments = self.resolved.get("instruments") or {}
+        return table not in INSTRUMENTS or any(instruments.get(key) for key in INSTRUMENTS[table])
+
+    def _demand(self, table: str) -> None:
+        if table in self._rows:
+            return
+        if table in INSTRUMENTS:
+            raise ResultError(
+                f"{table} was not recorded. "
+                f"Switch it on in the scenario, [instruments] {' or '.join(INSTRUMENTS[table])}, and run again."
+            )
+        raise ResultError(f"there is no table {table}. {_choices(table, self.tables)}")
+
+    # -- looking at it
+
+    def flow_summary(self) -> list[dict[str, Any]]:
+        """One row a flow: what it is and the totals people ask for first.
+
+        Goodput counts payload delivered at either end (for UDP, IP bytes) over the time the flow was active.
+        """
+        return summaries.flows(self)
+
+    def link_summary(self) -> list[dict[str, Any]]:
+        """One row a link that has a rate."""
+        return summaries.links(self)
+
+    def program_summary(self) -> list[dict[str, Any]]:
+        """One row a program that ran (`exec`): how it ended, and when. `status` is None if a signal ended it."""
+        return summaries.programs(self)
+
+    def program_metrics(self) -> list[dict[str, Any]]:
+        """What programs measured themselves, one row a figure; its unit ends its name."""
+        return summaries.program_figures(self)
+
+    def felt_summary(self) -> list[dict[str, Any]]:
+        """One row for each call, reader, waiting file or ping that was recorded: see `tailback.felt.felt`."""
+        from tailback.felt import felt
+
+        return felt(self)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """What the programs of a live run wrote, by names such as "download/client.out"."""
+        if not self._files and self._folder is not None:
+            self._files = layout.programs(self._folder)
+        return dict(self._files)
+
+    @property
+    def title(self) -> str:
+        """Name, simulated time and seed in one line."""
+        return f"{self.name or 'result'}: {self.duration_s:g} s simulated, seed {self.seed}"
+
+    def __repr__(self) -> str:
+        return f"<tailback.Result {self.title}; tables {', '.join(self.tables)}>"
+
+    def __rich__(self) -> RenderableType:
+        return summaries.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return summaries.as_html(self)
+
+    # -- writing it down
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
+        """Write the result to `folder`, which appears complete or not at all, and return its path.
+
+        An earlier result there is replaced in one step (`overwrite`), anything else is left alone. Raises
+        `ResultError` if it cannot be written; whatever was there is then untouched.
+        """
+        target = Path(folder).absolute()
+        demand_writable(target, overwrite=overwrite)
+        with whole_folder(target) as partial:
+            layout.write(self, partial)
+        return target
+
+    def to_csv(self, folder: str | os.PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
+        """Write each table (all unless `tables` names some) to `folder/<table>.csv`, names and words spelt out."""
+        wanted = list(self.tables if tables is None else tables)
+        for name in wanted:
+            self._demand(name)
+        out = []
+        for name in wanted:
+            plain = self.arrow(name, labels=True)
+            for index, field in enumerate(plain.schema):
+                if pa.types.is_dictionary(field.type):
+                    plain = plain.set_column(index, field.name, plain[field.name].cast(pa.string()))
+            path = Path(folder) / f"{name}.csv"
+            with whole_file(path) as partial:
+                pa_csv.write_csv(plain, partial)
+            out.append(path)
+        return out
+
+    def to_siftr(self, path: str | os.PathLike[str], flow: str | int, *, side: str = "sender", hz: int = 1000) -> Path:
+        """Write a flow's TCP state as the log of FreeBSD's siftr(4), 9.x layout.
+
+        `side` is "sender" or "receiver"; `hz` is the kern.hz that scales smoothed RTT (by 32 · hz) and timeout.
+        Needs the instrument `segments`. Raises `ResultError`.
+        """
+        if side not in ("sender", "receiver"):
+            raise ResultError(f'there is no side "{side}". Give "sender" or "receiver".')
+        target = Path(path)
+        lines = siftr.lines(self, self.flow_index(flow), side == "receiver", hz)
+        with whole_file(target) as partial:
+            partial.write_text("".join(lines), encoding="utf-8")
+        return target
+
+
+def open_result(folder: str | os.PathLike[str]) -> Result:
+    """Open a result that `Result.save` wrote. Tables are read when they are asked for.
+
+    Raises `ResultError` if the folder is missing, no result, damaged, or from another version of the layout.
+    """
+    path = Path(folder)
+    kept = layout.read(path)
+    try:
+        result = Result(resolved=kept.resolved, toml=kept.toml, tables={}, meta=kept.meta)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise layout.damaged(path, error) from None
+    result.meta["internals_names"] = kept.internals_names
+    result._rows = kept.rows
+    result._folder = path.absolute()
+    return result
+
+
+# --- Helpers --------------------------------------------------------------------------------------------------
+
+
+def _meta(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    # No host, user, path or date: a result says how to make it again, and the same run writes the same bytes.
+    return {
+        "format": FORMAT,
+        "version": _core.version(),
+        "engine": f"sim {_core.version()}",
+        "name": resolved.get("name", ""),
+        "seed": resolved["seed"],
+        "command": "tailback.run",
+        "python": ".".join(map(str, sys.version_info[:2])),
+        "platform": f"{platform.system()} {platform.machine()}".lower(),
+    }
+
+
+def _read_only(column: Array) -> Array:
+    view = np.asarray(column).view()
+    view.flags.writeable = False
+    return view
+
+
+def _length(columns: Columns) -> int:
+    return len(next(iter(columns.values()))) if columns else 0
+
+
+def _index(which: str | int, names: list[str], what: str) -> int:
+    if isinstance(which, str):
+        if which in names:
+            return names.index(which)
+        raise ResultError(f"there is no {what} {which}. {_choices(which, names)}")
+    if not 0 <= which < len(names):
+        raise ResultError(f"there is no {what} number {which}. There are {len(names)}, counted from 0.")
+    return int(which)
+
+
+def _choices(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    close = nearest(name, known)
+    return (f'Did you mean "{close}"? ' if close else "") + f"There are: {', '.join(known)}."

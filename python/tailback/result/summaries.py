@@ -1,0 +1,153 @@
+"""A result's first look: the totals people ask for, as rows, as text for a terminal and as HTML for a notebook."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING, Any
+
+from .words import ENDS, ROLES
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from tailback.result import Result
+
+_WORDS = ("flow", "link", "app", "cc", "stack", "feels", "program", "end", "measured")
+
+
+def flows(result: Result) -> list[dict[str, Any]]:
+    """One row a flow: what it is and the totals people ask for first. Goodput counts payload delivered at either
+    end (for UDP, IP bytes) over the time the flow was active."""  # noqa: D205, D209
+    totals = result.numpy("flows")
+    out = []
+    for index, spec in enumerate(result.resolved["flows"]):
+        tcp = spec.get("tcp") or {}
+
+        def total(key: str, index: int = index) -> float:
+            return float(totals[key][index])
+
+        end = min(spec.get("stop_ps") or math.inf, result.resolved["duration_ps"]) / 10**12
+        finished = total("finished_s")
+        active = (end if math.isnan(finished) else finished) - total("started_s")
+        sent = total("packets_sent")
+        payload = total("bytes_received") + (total("bytes_returned") if "bytes_returned" in totals else 0.0)
+        out.append(
+            {
+                "flow": spec["name"],
+                "app": spec["app"]["kind"],
+                "cc": tcp.get("cc"),
+                "stack": tcp.get("stack"),
+                "goodput_mbps": payload * 8e-6 / active if active > 0 else None,
+                "packets_sent": int(sent),
+                "loss": total("packets_dropped") / sent if sent else None,
+                "retransmitted": int(total("segments_retransmitted")) if tcp else None,
+                "timeouts": int(total("timeouts")) if tcp else None,
+                "rtt_min_ms": _milli(total("rtt_min_s")),
+                "srtt_ms": _milli(total("srtt_s")),
+            }
+        )
+    return out
+
+
+def links(result: Result) -> list[dict[str, Any]]:
+    """One row a link that has a rate."""
+    totals = result.numpy("links")
+    return [
+        {
+            "link": spec["name"],
+            "rate_mbps": spec["rate_bps"] / 1e6,
+            "utilisation": float(totals["busy_s"][index]) / result.duration_s,
+            "delivered": int(totals["delivered"][index]),
+            "dropped": int(totals["dropped"][index]),
+            "marked": int(totals["marked"][index]),
+            "backlog_mean_bytes": float(totals["backlog_bytes_mean"][index]),
+            "backlog_max_bytes": int(totals["backlog_bytes_max"][index]),
+        }
+        for index, spec in enumerate(result.resolved["links"])
+        if spec.get("rate_bps") is not None
+    ]
+
+
+def programs(result: Result) -> list[dict[str, Any]]:
+    """One row a program that ran (`exec`): how it ended, and when. `status` is None if a signal ended it."""
+    if "programs" not in result:
+        return []
+    rows = result.numpy("programs")
+    return [
+        {
+            "flow": result.flow_names[int(rows["flow"][row])],
+            "program": ROLES[int(rows["role"][row])],
+            "end": ENDS[int(rows["fate"][row])],
+            "status": None if math.isnan(rows["status"][row]) else int(rows["status"][row]),
+            "started_s": float(rows["started_s"][row]),
+            "ended_s": float(rows["ended_s"][row]),
+        }
+        for row in range(result.rows("programs"))
+    ]
+
+
+def program_figures(result: Result) -> list[dict[str, Any]]:
+    """What programs measured themselves, one row a figure; its unit ends its name."""
+    if "program_metrics" not in result:
+        return []
+    rows, names = result.numpy("program_metrics"), result.meta.get("program_metrics", [])
+    return [
+        {
+            "flow": result.flow_names[int(rows["flow"][row])],
+            "measured": str(names[int(rows["name"][row])]),
+            "value": float(rows["value"][row]),
+        }
+        for row in range(result.rows("program_metrics"))
+    ]
+
+
+def tables(result: Result) -> list[list[dict[str, Any]]]:
+    """All of them that have rows, in the order in which they are shown."""
+    rows = [result.flow_summary(), result.felt_summary(), result.program_summary(), result.program_metrics()]
+    return [table for table in [*rows, result.link_summary()] if table]
+
+
+def as_text(result: Result) -> RenderableType:
+    """Title, tables and what was recorded, for a terminal."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    parts: list[RenderableType] = [Text(result.title, style="bold")]
+    for rows in tables(result):
+        shown = Table(box=None, pad_edge=False)
+        for head in rows[0]:
+            words = head in _WORDS
+            shown.add_column(head.replace("_", " "), justify="left" if words else "right")
+        for row in rows:
+            shown.add_row(*(_cell(value) for value in row.values()))
+        parts += [Text(""), shown]
+    recorded = ", ".join(f"{name} ({result.rows(name):,})" for name in result.tables)
+    return Group(*parts, Text(""), Text(f"tables: {recorded}"))
+
+
+def as_html(result: Result) -> str:
+    """The same for a notebook."""
+    out = [f"<p><strong>{html.escape(result.title)}</strong></p>"]
+    for rows in tables(result):
+        head = "".join(f"<th>{html.escape(key.replace('_', ' '))}</th>" for key in rows[0])
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
+            for row in rows
+        )
+        out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+    recorded = ", ".join(f"<code>{html.escape(name)}</code> ({result.rows(name):,})" for name in result.tables)
+    return "".join(out) + f"<p>tables: {recorded}</p>"
+
+
+def _milli(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else seconds * 1e3
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
