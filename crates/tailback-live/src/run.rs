@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as Wait;
 
+use tailback_core::probe::rows::{Packets, links};
 use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
@@ -340,7 +341,7 @@ fn collect(
     for host in hosts {
         device_drops += host.device_drops().doing("counting a device's drops")?;
     }
-    let links = tables::links(&seen.emulated);
+    let links = links(seen.emulated.path.links());
     let captures = tables::captures(&seen.emulated);
     let flow_table = flow_table(scenario, &seen, &events);
     let requests = ledger::requests(seen.ledgers.iter());
@@ -401,7 +402,7 @@ fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
 }
 
 /// Datagrams reach the path in the order they were sent, so a packet's place among its flow's tells its stream.
-fn name_streams(packets: &mut tables::Packets, ledgers: &[Ledger]) {
+fn name_streams(packets: &mut Packets, ledgers: &[Ledger]) {
     for row in 0..packets.flow.len() {
         let streams = &ledgers[packets.flow[row] as usize].streams;
         packets.stream[row] = streams.get(packets.index[row] as usize).copied().unwrap_or(0);

@@ -1,6 +1,10 @@
 //! The simulator's tables from what was seen live, so that everything after the rows is written once.
 
-use tailback_core::probe::{Column, QueueEvent, QueueRow, Table};
+use tailback_core::columns;
+use tailback_core::probe::rows::{
+    Congestion, DROPPED, IN_TRANSIT, Packets, Polls, Queue, QueuePolls, RECEIVED, Segments,
+};
+use tailback_core::probe::{QueueEvent, QueueRow};
 use tailback_core::queue::Backlog;
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
@@ -16,75 +20,6 @@ const UNLIMITED: u64 = 1 << 62;
 /// The kernel's own word for it.
 const KERNEL_UNLIMITED: u32 = 0x7fff_ffff;
 
-macro_rules! columns {
-    ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, Default)]
-        pub struct $Name { $(#[doc = "A column."] pub $field: Vec<$type>),+ }
-
-        impl $Name {
-            #[allow(clippy::too_many_arguments, reason = "one argument a column, in the table's order")]
-            fn push(&mut self, $($field: $type),+) {
-                $(self.$field.push($field);)+
-            }
-            /// As a table.
-            pub fn into_table(self) -> Table {
-                Table { name: $table, columns: vec![$((stringify!($field), Column::$variant(self.$field))),+] }
-            }
-        }
-    };
-}
-
-columns! {
-    /// Every event of the chosen queues.
-    Queue as "queue" {
-        t_s: F64(f64), link: U32(u32), event: U8(u8), flow: U32(u32), packet: U64(u64), bytes: U32(u32),
-        backlog_bytes: U64(u64), backlog_packets: U32(u32), reason: U8(u8),
-    }
-}
-
-columns! {
-    /// Backlogs at equal intervals.
-    QueuePolls as "queue_polls" { t_s: F64(f64), link: U32(u32), backlog_bytes: U64(u64), backlog_packets: U32(u32) }
-}
-
-columns! {
-    /// One-way delays: from the capture on entering the path to the hand-over to the receiver.
-    Packets as "packets" {
-        flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
-        stream: U16(u16),
-    }
-}
-
-columns! {
-    /// Web100's way: state at equal intervals.
-    Polls as "polls" {
-        t_s: F64(f64), flow: U32(u32), cwnd: U64(u64), ssthresh: U64(u64), srtt_s: F64(f64), rtt_s: F64(f64),
-        rtt_min_s: F64(f64), rto_s: F64(f64), in_flight: U64(u64), phase: U8(u8), bytes_acked: U64(u64),
-        bytes_received: U64(u64), segments_retransmitted: U64(u64), dup_acks_in: U64(u64), snd_wnd: U64(u64),
-    }
-}
-
-columns! {
-    /// SIFTR's fields, one row for each segment received or sent.
-    Segments as "segments" {
-        t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
-        length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
-        rcv_wnd: U64(u64), snd_scale: U8(u8), rcv_scale: U8(u8), state: U8(u8), mss: U32(u32),
-        srtt_s: F64(f64), sack_enabled: Bool(bool), flags: U32(u32), rto_s: F64(f64), snd_buf: U64(u64),
-        snd_buf_used: U64(u64), rcv_buf: U64(u64), rcv_buf_used: U64(u64), in_flight: U64(u64),
-        reassembly: U32(u32), phase: U8(u8),
-    }
-}
-
-columns! {
-    /// Congestion events.
-    Congestion as "congestion" {
-        t_s: F64(f64), flow: U32(u32), kind: U8(u8), cwnd_before: U64(u64), cwnd_after: U64(u64),
-        ssthresh: U64(u64), in_flight: U64(u64),
-    }
-}
-
 columns! {
     /// Every packet at both ends of the path, as a capture card at each would have seen it.
     Captures as "captures" {
@@ -93,9 +28,6 @@ columns! {
     }
 }
 
-const RECEIVED: u8 = 0;
-const DROPPED: u8 = 1;
-const IN_TRANSIT: u8 = 2;
 /// No such thing, in a column of codes or numbers.
 const NONE: u8 = 255;
 const NO_LINK: u32 = u32::MAX;
@@ -594,29 +526,6 @@ pub fn captures(emulated: &Emulated) -> Captures {
         );
     }
     table
-}
-
-/// The links' totals.
-pub fn links(emulated: &Emulated) -> Table {
-    let all = emulated.path.links();
-    Table {
-        name: "links",
-        columns: vec![
-            ("link", Column::U32((0..all.len() as u32).collect())),
-            ("arrived", Column::U64(all.iter().map(|link| link.count().arrived).collect())),
-            ("delivered", Column::U64(all.iter().map(|link| link.count().delivered).collect())),
-            ("dropped", Column::U64(all.iter().map(|link| link.count().dropped).collect())),
-            ("marked", Column::U64(all.iter().map(|link| link.count().marked).collect())),
-            ("duplicated", Column::U64(all.iter().map(|link| link.count().duplicated).collect())),
-            ("resident", Column::U64(all.iter().map(|link| u64::from(link.resident().packets)).collect())),
-            ("arrived_bytes", Column::U64(all.iter().map(|link| link.count().arrived_bytes).collect())),
-            ("delivered_bytes", Column::U64(all.iter().map(|link| link.count().delivered_bytes).collect())),
-            ("dropped_bytes", Column::U64(all.iter().map(|link| link.count().dropped_bytes).collect())),
-            ("busy_s", Column::F64(all.iter().map(|link| link.busy().as_secs_f64()).collect())),
-            ("backlog_bytes_mean", Column::F64(all.iter().map(|link| link.backlog_mean()).collect())),
-            ("backlog_bytes_max", Column::U64(all.iter().map(|link| link.backlog_max()).collect())),
-        ],
-    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::network::Network;
 use super::seats::Tally;
+use crate::probe::rows::{self, Congestion};
 use crate::probe::{Column, Probe, Table, Tables};
 use crate::time::{Duration, Time};
 
@@ -18,7 +19,12 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
         network.settle_link(link);
     }
     let mut tables = Tables {
-        tables: vec![flows(&network), links(&network), congestion(&network), engine(&network)],
+        tables: vec![
+            flows(&network),
+            rows::links(&network.links[..network.named_links]),
+            congestion(&network),
+            engine(&network),
+        ],
         internals_names: Vec::new(),
         warnings: std::mem::take(&mut network.warnings),
     };
@@ -74,42 +80,13 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
     }
 }
 
-fn links<P: Probe>(network: &Network<P>) -> Table {
-    let all = &network.links[..network.named_links];
-    Table {
-        name: "links",
-        columns: vec![
-            ("link", Column::U32((0..all.len() as u32).collect())),
-            ("arrived", Column::U64(all.iter().map(|link| link.count().arrived).collect())),
-            ("delivered", Column::U64(all.iter().map(|link| link.count().delivered).collect())),
-            ("dropped", Column::U64(all.iter().map(|link| link.count().dropped).collect())),
-            ("marked", Column::U64(all.iter().map(|link| link.count().marked).collect())),
-            ("duplicated", Column::U64(all.iter().map(|link| link.count().duplicated).collect())),
-            ("resident", Column::U64(all.iter().map(|link| u64::from(link.resident().packets)).collect())),
-            ("arrived_bytes", Column::U64(all.iter().map(|link| link.count().arrived_bytes).collect())),
-            ("delivered_bytes", Column::U64(all.iter().map(|link| link.count().delivered_bytes).collect())),
-            ("dropped_bytes", Column::U64(all.iter().map(|link| link.count().dropped_bytes).collect())),
-            ("busy_s", Column::F64(all.iter().map(|link| link.busy().as_secs_f64()).collect())),
-            ("backlog_bytes_mean", Column::F64(all.iter().map(|link| link.backlog_mean()).collect())),
-            ("backlog_bytes_max", Column::U64(all.iter().map(|link| link.backlog_max()).collect())),
-        ],
-    }
-}
-
 fn congestion<P: Probe>(network: &Network<P>) -> Table {
-    let rows = &network.congestion;
-    Table {
-        name: "congestion",
-        columns: vec![
-            ("t_s", Column::F64(rows.iter().map(|(_, note)| note.now.as_secs_f64()).collect())),
-            ("flow", Column::U32(rows.iter().map(|(flow, _)| *flow).collect())),
-            ("kind", Column::U8(rows.iter().map(|(_, note)| note.kind as u8).collect())),
-            ("cwnd_before", Column::U64(rows.iter().map(|(_, note)| note.cwnd_before).collect())),
-            ("cwnd_after", Column::U64(rows.iter().map(|(_, note)| note.cwnd_after).collect())),
-            ("ssthresh", Column::U64(rows.iter().map(|(_, note)| note.ssthresh).collect())),
-            ("in_flight", Column::U64(rows.iter().map(|(_, note)| note.in_flight).collect())),
-        ],
+    let mut rows = Congestion::default();
+    for (flow, note) in &network.congestion {
+        let (at, kind) = (note.now.as_secs_f64(), note.kind as u8);
+        rows.push(at, *flow, kind, note.cwnd_before, note.cwnd_after, note.ssthresh, note.in_flight);
     }
+    rows.into_table()
 }
 
 fn engine<P: Probe>(network: &Network<P>) -> Table {

@@ -4,6 +4,7 @@
 //! without instruments compiles to a run without instruments.
 
 pub mod recorder;
+pub mod rows;
 
 use crate::link::Watch;
 use crate::packet::{FlowId, Packet};

@@ -2,7 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Column, Probe, QueueEvent, QueueRow, Table, Tables};
+use super::rows::{
+    ABANDONED, ANSWERED, DROPPED, Echoes, IN_TRANSIT, Internals, Packets, Polls, Queue, QueuePolls, RECEIVED,
+    Requests, Segments, WAITING,
+};
+use super::{Probe, QueueEvent, QueueRow, Tables};
 use crate::cc::CongestionControl;
 use crate::packet::FlowId;
 use crate::queue::Backlog;
@@ -10,93 +14,6 @@ use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::Exchange;
-
-macro_rules! columns {
-    ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, Default)]
-        struct $Name { $($field: Vec<$type>),+ }
-
-        impl $Name {
-            #[allow(clippy::too_many_arguments, reason = "one argument a column, in the table's order")]
-            fn push(&mut self, $($field: $type),+) {
-                $(self.$field.push($field);)+
-            }
-            fn into_table(self) -> Table {
-                Table { name: $table, columns: vec![$((stringify!($field), Column::$variant(self.$field))),+] }
-            }
-        }
-    };
-}
-
-columns! {
-    /// SIFTR's fields, one row a segment.
-    Segments as "segments" {
-        t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
-        length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
-        rcv_wnd: U64(u64), snd_scale: U8(u8), rcv_scale: U8(u8), state: U8(u8), mss: U32(u32),
-        srtt_s: F64(f64), sack_enabled: Bool(bool), flags: U32(u32), rto_s: F64(f64), snd_buf: U64(u64),
-        snd_buf_used: U64(u64), rcv_buf: U64(u64), rcv_buf_used: U64(u64), in_flight: U64(u64),
-        reassembly: U32(u32), phase: U8(u8),
-    }
-}
-
-columns! {
-    /// Web100's way: state at equal intervals.
-    Polls as "polls" {
-        t_s: F64(f64), flow: U32(u32), cwnd: U64(u64), ssthresh: U64(u64), srtt_s: F64(f64), rtt_s: F64(f64),
-        rtt_min_s: F64(f64), rto_s: F64(f64), in_flight: U64(u64), phase: U8(u8), bytes_acked: U64(u64),
-        bytes_received: U64(u64), segments_retransmitted: U64(u64), dup_acks_in: U64(u64), snd_wnd: U64(u64),
-    }
-}
-
-columns! {
-    /// The algorithm's own quantities at the polls.
-    Internals as "internals" { t_s: F64(f64), flow: U32(u32), name: U16(u16), value: F64(f64) }
-}
-
-columns! {
-    /// Every event of the chosen queues.
-    Queue as "queue" {
-        t_s: F64(f64), link: U32(u32), event: U8(u8), flow: U32(u32), packet: U64(u64), bytes: U32(u32),
-        backlog_bytes: U64(u64), backlog_packets: U32(u32), reason: U8(u8),
-    }
-}
-
-columns! {
-    /// Backlogs at equal intervals.
-    QueuePolls as "queue_polls" { t_s: F64(f64), link: U32(u32), backlog_bytes: U64(u64), backlog_packets: U32(u32) }
-}
-
-columns! {
-    /// One-way delays.
-    Packets as "packets" {
-        flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
-        stream: U16(u16),
-    }
-}
-
-columns! {
-    /// Exchanges: what an application's user waits for.
-    Requests as "requests" {
-        t_s: F64(f64), flow: U32(u32), connection: U64(u64), kind: U8(u8), turn: U16(u16), bytes: U64(u64),
-        response_time_s: F64(f64), fate: U8(u8),
-    }
-}
-
-columns! {
-    /// Echo requests and the round trip of each.
-    Echoes as "echoes" { t_s: F64(f64), flow: U32(u32), number: U64(u64), rtt_s: F64(f64) }
-}
-
-const RECEIVED: u8 = 0;
-const DROPPED: u8 = 1;
-const IN_TRANSIT: u8 = 2;
-
-/// Fates of a request.
-const ANSWERED: u8 = 0;
-const ABANDONED: u8 = 1;
-const WAITING: u8 = 2;
 
 /// What a flow or link has recorded of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

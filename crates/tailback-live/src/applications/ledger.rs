@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tailback_core::probe::{Column, Table};
+use tailback_core::probe::Table;
+use tailback_core::probe::rows::{ABANDONED, ANSWERED, Echoes, Requests, WAITING};
 use tailback_core::time::{Bytes, Time};
 use tailback_core::traffic::Exchange;
 
 use crate::sys::TcpInfo;
-
-/// Fates of a request, as the simulator codes them.
-const ANSWERED: u8 = 0;
-const ABANDONED: u8 = 1;
-const WAITING: u8 = 2;
 
 /// What is recorded of a flow, and when.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,32 +210,21 @@ fn span(from: Time, until: Time) -> f64 {
 pub fn requests<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
     let mut rows: Vec<&Request> = ledgers.flat_map(|ledger| &ledger.requests).collect();
     rows.sort_by_key(|row| row.at);
-    Table {
-        name: "requests",
-        columns: vec![
-            ("t_s", Column::F64(rows.iter().map(|row| row.at.as_secs_f64()).collect())),
-            ("flow", Column::U32(rows.iter().map(|row| row.flow).collect())),
-            ("connection", Column::U64(rows.iter().map(|row| row.connection).collect())),
-            ("kind", Column::U8(rows.iter().map(|row| row.kind as u8).collect())),
-            ("turn", Column::U16(rows.iter().map(|row| row.turn).collect())),
-            ("bytes", Column::U64(rows.iter().map(|row| row.bytes).collect())),
-            ("response_time_s", Column::F64(rows.iter().map(|row| span(row.at, row.answered)).collect())),
-            ("fate", Column::U8(rows.iter().map(|row| row.fate).collect())),
-        ],
+    let mut table = Requests::default();
+    for row in rows {
+        let (at, waited) = (row.at.as_secs_f64(), span(row.at, row.answered));
+        table.push(at, row.flow, row.connection, row.kind as u8, row.turn, row.bytes, waited, row.fate);
     }
+    table.into_table()
 }
 
 /// The echoes table of all flows, in order of time.
 pub fn echoes<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
     let mut rows: Vec<&Echo> = ledgers.flat_map(|ledger| &ledger.echoes).collect();
     rows.sort_by_key(|row| row.at);
-    Table {
-        name: "echoes",
-        columns: vec![
-            ("t_s", Column::F64(rows.iter().map(|row| row.at.as_secs_f64()).collect())),
-            ("flow", Column::U32(rows.iter().map(|row| row.flow).collect())),
-            ("number", Column::U64(rows.iter().map(|row| row.number).collect())),
-            ("rtt_s", Column::F64(rows.iter().map(|row| span(row.at, row.answered)).collect())),
-        ],
+    let mut table = Echoes::default();
+    for row in rows {
+        table.push(row.at.as_secs_f64(), row.flow, row.number, span(row.at, row.answered));
     }
+    table.into_table()
 }
