@@ -13,10 +13,12 @@ import pytest
 import tailback as tb
 from tailback import studies
 from tailback.studies import framework, verdicts
-from tailback.studies.framework import Cell, Claim, Data, Measured, Plot, Study, TableOut
+from tailback.studies.framework import Cell, Claim, Data, Measured, Plot, Study
+from tailback.studies.outcome import TableOut
 from tailback.studies.store import Store
 from tailback.studies.voip_latency import claims as voip
 from tailback.studies.voip_latency import grid as voip_grid
+from tailback.studies.voip_latency import measures as voip_measures
 from tailback.studies.voip_latency.extract import QUANTILES, quantile_distance, quantile_shift
 from tailback.studies.voip_latency.figures import FIGURES
 
@@ -287,13 +289,13 @@ def test_every_claim_of_the_paper_is_there_with_a_figure():
 EPOCH = {"freebsd-reno": 8.7, "freebsd-htcp": 2.3, "linux-reno": 16.1, "linux-htcp": 2.62, "linux-cubic": 5.0}
 
 
-def summary(path: voip.Path, sender: str, *, good: bool) -> dict[str, Any]:
+def summary(path: voip_measures.Path, sender: str, *, good: bool) -> dict[str, Any]:
     """A cell of a world in which the paper is right (or, with good=False, in which nothing distinguishes senders)."""
     rate, rtt, queue = path
     limit = voip_grid.limit_bytes(*path)
     full_ms = 8e3 * limit / (rate * 1e6)
     u = np.asarray(QUANTILES)
-    if good and voip.window_segments(*path) >= 25:
+    if good and voip_measures.window_segments(*path) >= 25:
         shape = {"reno": u, "htcp": u**3, "ubic": np.minimum(1.0, 0.6 + 0.7 * u)}[sender[-4:]]
     else:
         shape = np.full_like(u, 0.5)
@@ -336,7 +338,7 @@ def summary(path: voip.Path, sender: str, *, good: bool) -> dict[str, Any]:
 def world(*, good: bool) -> Data:
     summaries = {
         (voip_grid.key_of(*path, sender.key), seed): summary(path, sender.key, good=good)
-        for path in voip.PATHS
+        for path in voip_measures.PATHS
         for sender in voip_grid.SENDERS
         for seed in (1, 2)
     }
@@ -364,8 +366,8 @@ def test_without_data_a_claim_is_not_measured(claim):
 
 def test_cubics_cycle_is_told_from_a_plain_one():
     path = (10, 80, "1bdp")
-    alternating = voip.two_part(summary(path, "linux-cubic", good=True))
-    plain = voip.two_part(summary(path, "linux-reno", good=True))
+    alternating = voip_measures.two_part(summary(path, "linux-cubic", good=True))
+    plain = voip_measures.two_part(summary(path, "linux-reno", good=True))
     assert alternating is not None
     assert plain is not None
     assert alternating[0]

@@ -20,7 +20,7 @@ from tailback import studies
 from tailback.errors import ResultError
 from tailback.plots import style
 from tailback.studies import overview
-from tailback.studies.framework import ClaimResult, StudyResult
+from tailback.studies.outcome import ClaimResult, StudyResult
 
 COMMAND = [str(Path(sys.executable).with_name("tailback"))]
 

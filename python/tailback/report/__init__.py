@@ -31,7 +31,8 @@ from ..plots.style import BLACK, INK, house_style
 from . import interactive
 
 if TYPE_CHECKING:
-    from ..studies.framework import ClaimResult, Data, Study, StudyResult
+    from ..studies.framework import Data, Study
+    from ..studies.outcome import ClaimResult, StudyResult
 
 __all__ = ["claims_html", "single", "write", "write_study"]
 
@@ -87,7 +88,7 @@ def write(what: Any, path: str | Path) -> Path:
 
     The file appears whole or not at all.
     """
-    from ..studies.framework import StudyResult
+    from ..studies.outcome import StudyResult
     from ..studies.store import write_text
 
     target = Path(path)

@@ -11,7 +11,8 @@ import difflib
 from importlib import import_module
 from typing import cast
 
-from .framework import Cell, Claim, ClaimResult, Data, Measured, Plot, Study, StudyResult, TableOut, is_study, load
+from .framework import Cell, Claim, Data, Measured, Plot, Study
+from .outcome import ClaimResult, StudyResult, TableOut, is_study, load
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 
 # Imported when asked for: a study brings its figures along.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tailback.errors import ResultError
 
-from .framework import ClaimResult, StudyResult, load
+from .outcome import ClaimResult, StudyResult, load
 from .store import write_text
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Data, TableOut
+from ..framework import Data
+from ..outcome import TableOut
 from .claims import mean_jain
 from .grid import ABLATIONS, ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, QUEUES, TITLES, ablation_key, fair_key, key_of
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..framework import Data, TableOut
+from ..framework import Data
+from ..outcome import TableOut
 from .grid import PATHS, STANDARD
 from .harm import ENOUGH, Outcome, best_mbps, eligible, frontier, outcomes, standings
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Data, Summary, TableOut
+from ..framework import Data, Summary
+from ..outcome import TableOut
 from .grid import ABLATIONS, ALGORITHMS, FEW, LAN, MANY, NETWORKS, TITLES, WAN, Network, ablation_key, key_of
 
 _COLUMNS: tuple[tuple[str, str, float, int], ...] = (

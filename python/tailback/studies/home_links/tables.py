@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Data, Summary, TableOut
+from ..framework import Data, Summary
+from ..outcome import TableOut
 from .extract import QUANTILES
 from .grid import ABLATIONS, ALGORITHMS, FITTED, PATHS, TITLES, ablation_key
 

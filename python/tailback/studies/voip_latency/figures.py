@@ -17,7 +17,6 @@ from tailback.plots.style import FULL_WIDTH, INK, SKY, SOFT, colour_of, halo, ho
 from tailback.report import interactive
 
 from ..framework import Data, Plot
-from .claims import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, Path, distinguishability, figure_path, median_delay
 from .extract import QUANTILES
 from .grid import (
     CDF_PATHS,
@@ -31,6 +30,7 @@ from .grid import (
     path_title,
     window_segments,
 )
+from .measures import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, Path, distinguishability, figure_path, median_delay
 
 
 def _tables(data: Data, senders: tuple[str, ...]) -> dict[str, Rows]:

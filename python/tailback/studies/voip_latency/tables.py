@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import ABLATION, Data, Summary, TableOut
-from .claims import NAN, PATHS, median_delay, median_epoch
+from ..framework import ABLATION, Data, Summary
+from ..outcome import TableOut
 from .grid import SENDERS, key_of, path_title
+from .measures import NAN, PATHS, median_delay, median_epoch
 
 
 def _over_seeds(summaries: list[Summary], value: str | Callable[[Summary], Any], digits: int = 2) -> str:

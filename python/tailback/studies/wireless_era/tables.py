@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..framework import Data, TableOut
+from ..framework import Data
+from ..outcome import TableOut
 from .claims import PRINTED
 from .grid import (
     ABLATIONS,
