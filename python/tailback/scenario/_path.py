@@ -104,17 +104,23 @@ class Named(Part):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, value: Any) -> Any:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            return {"name": value}
-        if not isinstance(value, Mapping):
-            raise UnitError("this is neither a name nor a table", 'Write "cubic" or { name = "cubic", … }')
-        return _gathered(value, ("name",))
+        return _by_name(cls, value, ("name",), "cubic")
 
     def plain(self) -> Any:
         """The name alone, or a table if there are parameters."""
         return {"name": self.name} | self.params if self.params else self.name
+
+
+def _by_name(part: type[Part], value: Any, own: Sequence[str], example: str) -> Any:
+    """A part that a text names alone, under the first of its `own` keys; a table gives parameters as well."""
+    if isinstance(value, part):
+        return value
+    key = own[0]
+    if isinstance(value, str):
+        return {key: value}
+    if not isinstance(value, Mapping):
+        raise UnitError("this is neither a name nor a table", f'Write "{example}" or {{ {key} = "{example}", … }}')
+    return _gathered(value, own)
 
 
 def _gathered(value: Mapping[str, Any], own: Sequence[str]) -> dict[str, Any]:
@@ -179,13 +185,7 @@ class Medium(Part):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, value: Any) -> Any:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            return {"name": value}
-        if not isinstance(value, Mapping):
-            raise UnitError("this is neither a name nor a table", 'Write "wifi" or { name = "wifi", … }')
-        return _gathered(value, ("name", "channel", "flow"))
+        return _by_name(cls, value, ("name", "channel", "flow"), "wifi")
 
     def plain(self) -> Any:
         """The name alone, or a table."""
@@ -223,13 +223,7 @@ class Preset(Part):
     @model_validator(mode="before")
     @classmethod
     def _gather(cls, value: Any) -> Any:
-        if isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            return {"preset": value}
-        if not isinstance(value, Mapping):
-            raise UnitError("this is neither a name nor a table", 'Write "adsl1" or { preset = "adsl1", … }')
-        return _gathered(value, ("preset",))
+        return _by_name(cls, value, ("preset",), "adsl1")
 
     def plain(self) -> Any:
         """The name alone, or a table if there are options."""
