@@ -1,0 +1,88 @@
+//! How long bytes take: at a rate, or on a timer.
+
+use crate::time::{Bytes, Duration, Rate, Time};
+
+const PS_PER_SECOND: u64 = 1_000_000_000_000;
+
+/// How long bytes take at a rate.
+#[derive(Clone, Debug)]
+pub(super) struct Serialiser {
+    pub rate: Rate,
+    /// Picoseconds a byte where that is a whole number, as at all common rates; else 0.
+    per_byte: u64,
+}
+
+impl Serialiser {
+    pub fn new(rate: Rate) -> Self {
+        let byte = 8 * PS_PER_SECOND;
+        let per_byte = if byte % rate.as_bps() == 0 { byte / rate.as_bps() } else { 0 };
+        Serialiser { rate, per_byte }
+    }
+
+    #[inline]
+    pub fn time_for(&self, bytes: u32) -> Duration {
+        if self.per_byte > 0 {
+            Duration::from_ps(u64::from(bytes) * self.per_byte)
+        } else {
+            self.rate.time_for(Bytes::from(bytes))
+        }
+    }
+}
+
+/// dummynet's clock and credit.
+#[derive(Clone, Debug)]
+pub(super) struct Ticks {
+    hz: u64,
+    delay: u64,
+    /// Unspent credit in bits·hz, as dummynet counts it so that nothing is rounded.
+    credit: u64,
+    /// The tick of the last departure or arrival, and when it was.
+    tick: u64,
+    at: Time,
+}
+
+impl Ticks {
+    pub fn new(hz: u32, delay: Duration) -> Self {
+        let hz = u64::from(hz);
+        Ticks { hz, delay: tick_of(delay.as_ps(), hz), credit: 0, tick: 0, at: Time::ZERO }
+    }
+
+    /// An infinitely fast pipe takes a packet at `now`.
+    pub fn arrive(&mut self, now: Time) {
+        self.tick = tick_of(now.as_ps(), self.hz);
+    }
+
+    /// When a packet of `bytes` leaves whose turn comes at `start`.
+    pub fn depart_at(&mut self, start: Time, bytes: u32, bandwidth: Rate) -> Time {
+        if start != self.at {
+            let tick = tick_of(start.as_ps(), self.hz);
+            if tick > self.tick {
+                // Idle since an earlier tick: no credit accumulates.
+                (self.tick, self.credit) = (tick, 0);
+            }
+        }
+        let bandwidth = bandwidth.as_bps();
+        let need = 8 * u64::from(bytes) * self.hz;
+        let wait = need.saturating_sub(self.credit).div_ceil(bandwidth);
+        self.credit = self.credit + wait * bandwidth - need;
+        self.tick += wait;
+        // Leftover credit may cover it at once, in the middle of a tick.
+        self.at = start.max(self.time_of(self.tick));
+        self.at
+    }
+
+    /// When a packet that left at `at`, in the current tick, arrives.
+    pub fn due(&self, at: Time) -> Time {
+        at.max(self.time_of(self.tick + self.delay))
+    }
+
+    /// The first picosecond of a tick.
+    fn time_of(&self, tick: u64) -> Time {
+        Time::from_ps((u128::from(tick) * u128::from(PS_PER_SECOND)).div_ceil(u128::from(self.hz)) as u64)
+    }
+}
+
+/// The tick in which an instant lies.
+fn tick_of(ps: u64, hz: u64) -> u64 {
+    (u128::from(ps) * u128::from(hz) / u128::from(PS_PER_SECOND)) as u64
+}
