@@ -19,9 +19,10 @@
 //! (`medium/tunnel.rs`).
 //!
 //! This file keeps the state and is called by the host; its rooms are `build`, `serve` (what happens at a due time),
-//! `pace` (how long bytes take) and `ledger` (counts, and conservation).
+//! `foreseen` (the same where it can be told beforehand), `pace` (how long bytes take) and `ledger` (counts, and conservation).
 
 mod build;
+mod foreseen;
 mod ledger;
 mod pace;
 mod serve;
@@ -32,6 +33,7 @@ use crate::capacity::Pacer;
 use crate::medium::channel::Outlet;
 use crate::medium::tunnel::Tunnel;
 use crate::packet::Packet;
+use crate::queue::fifo::TailDrop;
 use crate::queue::registry::Queue;
 use crate::queue::{Backlog, DropReason, Fate};
 use crate::time::{Bytes, Duration, Time};
@@ -118,14 +120,18 @@ pub struct Link {
     serialiser: Option<Serialiser>,
     clock: Clock,
     pub(crate) queue: Queue,
+    /// What it takes, if the time of each departure is known on arrival; `queue` then stays empty.
+    foreseen: Option<TailDrop>,
     /// What the queue said it holds when it was last touched.
     queued: Backlog,
     /// The packet being transmitted.
     pub(crate) serving: Option<Packet>,
     /// When the serialiser next does something: finishes, or may find a shaping queue ready.
     step: Time,
+    /// Foreseen: when all that is held now has been sent.
+    free_at: Time,
     delay: Duration,
-    /// Packets under way by due time.
+    /// Packets under way by due time; foreseen, those that wait and the one being sent stand behind them.
     pipe: VecDeque<(Time, Packet)>,
     pipe_bytes: Bytes,
     wire: Option<Box<Wire>>,
@@ -156,7 +162,9 @@ impl Link {
         self.count.arrived += 1;
         self.count.arrived_bytes += Bytes::from(packet.bytes);
         packet.enqueued = now;
-        if self.serialiser.is_none() {
+        if self.foreseen.is_some() {
+            self.join(packet, now, fate, watch);
+        } else if self.serialiser.is_none() {
             // Infinitely fast: no queue can form.
             if let Clock::Ticks(ticks) = &mut self.clock {
                 ticks.arrive(now);
@@ -227,6 +235,7 @@ impl Link {
     /// (Linux `tun_net_xmit` orphans it), so no sender can see what waits there.
     pub(crate) fn report_departures(&mut self) {
         self.reports = self.tunnel.is_none();
+        self.foresee();
     }
     /// Does it report departures?
     pub(crate) fn reports_departures(&self) -> bool {

@@ -76,14 +76,16 @@ impl Link {
             (None, Some(hz)) => Clock::Ticks(Ticks::new(hz, Duration::from_ps(spec.delay_ps))),
             (None, None) => Clock::Exact,
         };
-        Ok(Link {
+        let mut link = Link {
             name: spec.name.clone(),
             serialiser: rate.map(Serialiser::new),
             clock,
             queue: registry::build(&spec.queue.discipline, &spec.queue.params, &queue_path, &place)?,
+            foreseen: None,
             queued: Backlog::default(),
             serving: None,
             step: Time::NEVER,
+            free_at: Time::ZERO,
             delay: Duration::from_ps(spec.delay_ps),
             pipe: VecDeque::new(),
             pipe_bytes: 0,
@@ -99,7 +101,9 @@ impl Link {
             held_since: Time::ZERO,
             held_integral: 0,
             held_max: 0,
-        })
+        };
+        link.foresee();
+        Ok(link)
     }
 
     /// An error if a packet of `bytes` could never cross the link, number `index`, built from `spec`.

@@ -24,6 +24,7 @@ impl Link {
     /// Bytes of the packet being transmitted, all of it until its last bit has left; 0 if idle.
     pub fn in_service(&self) -> u32 {
         match &self.outlet {
+            None if self.foreseen.is_some() => self.sending(),
             None => self.serving.map_or(0, |packet| packet.bytes),
             Some(outlet) => outlet.in_air().bytes as u32,
         }
@@ -31,6 +32,9 @@ impl Link {
 
     /// What is in the queue, being transmitted, or under way.
     pub fn resident(&self) -> Backlog {
+        if self.foreseen.is_some() {
+            return Backlog { packets: self.pipe.len() as u32, bytes: self.pipe_bytes };
+        }
         let queued = self.queued;
         let mut sent = Backlog {
             packets: u32::from(self.serving.is_some()),
@@ -62,6 +66,9 @@ impl Link {
     pub fn busy(&self) -> Duration {
         if let Some(tunnel) = &self.tunnel {
             return self.blocked(tunnel);
+        }
+        if self.foreseen.is_some() && self.step != Time::NEVER {
+            return self.busy.saturating_sub(self.step.since(self.now));
         }
         match (self.serving, &self.serialiser) {
             (Some(_), _) if self.is_paced() => self.busy + self.now.since(self.began()),

@@ -16,6 +16,9 @@ impl Link {
             self.name,
             self.now
         );
+        if self.foreseen.is_some() {
+            self.turn_out(now, watch);
+        }
         while self.step <= now {
             let at = self.step;
             if let Some(packet) = self.serving.take() {

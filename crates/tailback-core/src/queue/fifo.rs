@@ -28,16 +28,38 @@ enum Accept {
     Ns2,
 }
 
-/// A FIFO.
-#[derive(Clone, Debug)]
-pub struct Fifo {
-    line: Line,
+/// What a FIFO takes at its tail.
+#[derive(Clone, Copy, Debug)]
+pub struct TailDrop {
     limit_packets: u32,
     limit_bytes: Bytes,
     accept: Accept,
     counts_service: bool,
+}
+
+impl TailDrop {
+    /// Is there room for `arrival` bytes where `held` waits and `in_service` bytes are being transmitted?
+    #[inline]
+    pub(crate) fn accepts(&self, held: Backlog, in_service: u32, arrival: u32) -> bool {
+        let in_service = if self.counts_service { in_service } else { 0 };
+        let n = held.packets + u32::from(in_service > 0);
+        let b = held.bytes + Bytes::from(in_service);
+        let arrival = Bytes::from(arrival);
+        match self.accept {
+            Accept::Fits => n < self.limit_packets && b + arrival <= self.limit_bytes,
+            Accept::Below => n < self.limit_packets && b <= self.limit_bytes,
+            Accept::Ns2 => n + 1 < self.limit_packets && b + arrival < self.limit_bytes,
+        }
+    }
+}
+
+/// A FIFO.
+#[derive(Clone, Debug)]
+pub struct Fifo {
+    line: Line,
+    limit: TailDrop,
     drops_head: bool,
-    /// Bytes being transmitted, if they count; 0 otherwise.
+    /// Bytes being transmitted.
     in_service: u32,
 }
 
@@ -72,8 +94,7 @@ impl Registered for Fifo {
     };
 
     fn new(given: &Checked<'_>, _place: &Place) -> Result<Self, ScenarioError> {
-        Ok(Fifo {
-            line: Line::default(),
+        let limit = TailDrop {
             limit_packets: given.given_whole("limit_packets").map_or(u32::MAX, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(Bytes::MAX / 2),
             accept: match given.choice("accept") {
@@ -82,9 +103,8 @@ impl Registered for Fifo {
                 _ => Accept::Fits,
             },
             counts_service: given.choice("in_service") == "counted",
-            drops_head: given.choice("drop") == "head",
-            in_service: 0,
-        })
+        };
+        Ok(Fifo { line: Line::default(), limit, drops_head: given.choice("drop") == "head", in_service: 0 })
     }
 }
 
@@ -111,23 +131,19 @@ impl QueueDiscipline for Fifo {
 
     #[inline]
     fn on_service(&mut self, bytes: u32) {
-        if self.counts_service {
-            self.in_service = bytes;
-        }
+        self.in_service = bytes;
     }
 }
 
 impl Fifo {
+    /// Its rule, if it only ever drops at the tail: then it need not be asked what leaves.
+    pub(crate) fn tail_drop(&self) -> Option<TailDrop> {
+        (!self.drops_head).then_some(self.limit)
+    }
+
     #[inline]
     fn accepts(&self, arrival: u32) -> bool {
-        let n = self.line.len() + u32::from(self.in_service > 0);
-        let b = self.line.bytes() + Bytes::from(self.in_service);
-        let arrival = Bytes::from(arrival);
-        match self.accept {
-            Accept::Fits => n < self.limit_packets && b + arrival <= self.limit_bytes,
-            Accept::Below => n < self.limit_packets && b <= self.limit_bytes,
-            Accept::Ns2 => n + 1 < self.limit_packets && b + arrival < self.limit_bytes,
-        }
+        self.limit.accepts(self.line.backlog(), self.in_service, arrival)
     }
 
     /// Drop from the head until `arrival` is acceptable; false if even an empty queue would not take it, and
