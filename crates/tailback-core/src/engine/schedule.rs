@@ -91,29 +91,41 @@ impl Schedule {
         if let Some(wake) = self.row.wakes.get(element as usize) {
             return (*wake != Wake::NEVER).then(|| Time::from_ps(wake.time));
         }
-        match self.heap.position.get((element - self.heap.first) as usize) {
-            None | Some(&UNARMED) => None,
-            Some(&at) => Some(Time::from_ps(self.heap.wakes[at as usize].time)),
-        }
+        self.heap.armed_at(element)
     }
 
     /// Wake `element` at `time`, instead of whenever it was armed for. [`Time::NEVER`] disarms. Armed again at
     /// the same time it keeps its place among equals; at another time it joins them last.
     #[inline]
     pub fn arm(&mut self, element: u32, time: Time) {
+        match self.row.wakes.get(element as usize) {
+            // A link seldom moves its wake when a packet joins it.
+            Some(wake) if wake.time == time.as_ps() => (),
+            Some(_) if time == Time::NEVER => self.row.put(element as usize, Wake::NEVER),
+            Some(_) => {
+                let wake = self.number(time, element);
+                self.row.put(element as usize, wake);
+            }
+            None => self.arm_timer(element, time),
+        }
+    }
+
+    fn arm_timer(&mut self, element: u32, time: Time) {
         if time == Time::NEVER {
-            return self.disarm(element);
+            return self.heap.disarm(element);
         }
-        let number = self.armed + 1;
-        let wake = Wake::new(time, number, element);
-        let is_new = match (element as usize) < self.row.wakes.len() {
-            true => self.row.arm(wake),
-            false => self.heap.arm(wake),
-        };
-        if is_new {
-            assert!(number >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
-            self.armed = number;
+        if self.heap.armed_at(element) != Some(time) {
+            let wake = self.number(time, element);
+            self.heap.arm(wake);
         }
+    }
+
+    /// A wake that comes after all armed for the same time before.
+    #[inline]
+    fn number(&mut self, time: Time, element: u32) -> Wake {
+        self.armed += 1;
+        assert!(self.armed >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
+        Wake::new(time, self.armed, element)
     }
 
     /// Forget `element`'s wake, if any.
@@ -150,21 +162,17 @@ impl Row {
         Row { wakes: vec![Wake::NEVER; elements], least: Wake::NEVER }
     }
 
-    /// As [`Heap::arm`].
-    #[inline]
-    fn arm(&mut self, wake: Wake) -> bool {
-        let place = wake.element() as usize;
-        if self.wakes[place].time == wake.time {
-            return false;
-        }
-        self.put(place, wake);
-        true
-    }
-
     #[inline]
     fn put(&mut self, place: usize, wake: Wake) {
+        let was_least = self.wakes[place] == self.least;
         self.wakes[place] = wake;
-        self.least = Wake::NEVER;
+        if !was_least {
+            if wake.key() < self.least.key() {
+                self.least = wake;
+            }
+            return;
+        }
+        self.least = wake;
         for other in &self.wakes {
             if other.key() < self.least.key() {
                 self.least = *other;
@@ -188,9 +196,17 @@ impl Heap {
         Heap { wakes: Vec::with_capacity(elements), first, position: vec![UNARMED; elements] }
     }
 
-    /// Put a wake in the place of its element's present one. False if that is at the same time, and then stays.
     #[inline]
-    fn arm(&mut self, wake: Wake) -> bool {
+    fn armed_at(&self, element: u32) -> Option<Time> {
+        match self.position.get((element - self.first) as usize) {
+            None | Some(&UNARMED) => None,
+            Some(&at) => Some(Time::from_ps(self.wakes[at as usize].time)),
+        }
+    }
+
+    /// Put a wake in the place of its element's present one.
+    #[inline]
+    fn arm(&mut self, wake: Wake) {
         let place = (wake.element() - self.first) as usize;
         let at = match self.position.get(place) {
             Some(&at) => at,
@@ -199,19 +215,14 @@ impl Heap {
         if at == UNARMED {
             self.wakes.push(wake);
             self.sift_up(self.wakes.len() - 1, wake);
-            return true;
+            return;
         }
         let at = at as usize;
-        let old = self.wakes[at].time;
-        if wake.time == old {
-            return false;
-        }
-        if wake.time > old {
+        if wake.time > self.wakes[at].time {
             self.sift_down(at, wake);
         } else {
             self.sift_up(at, wake);
         }
-        true
     }
 
     fn disarm(&mut self, element: u32) {
