@@ -1,101 +1,16 @@
 //! Where the segments in flight live: a slab with a free list.
 //!
-//! A slot is one cache line and holds what every segment has. SACK blocks, as long again and seldom there, lie in a
-//! slab of their own, which a segment without any never touches.
+//! Segments are written and read in their slots. A slot is two cache lines, of which the second holds SACK blocks; a
+//! segment without any never touches it.
 
 use prefetch_index::prefetch_index;
 
-use crate::tcp::segment::{Flags, Range, Segment};
-use crate::time::{Bytes, Time};
-
-/// A [`Segment`] but for its SACK blocks.
-#[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
-struct Line {
-    to: u32,
-    row: u32,
-    seq: u64,
-    ack: u64,
-    window: Bytes,
-    ts_val: Time,
-    ts_ecr: Time,
-    len: u32,
-    flags: Flags,
-    is_repeated: bool,
-    ce: bool,
-    window_scale: u8,
-    sack_count: u8,
-    is_dsack: bool,
-}
-
-const _: () = assert!(size_of::<Line>() == 64, "a slot is one cache line");
-
-impl Line {
-    #[inline]
-    fn of(segment: &Segment) -> Self {
-        // Every field by name, so that a new one cannot be forgotten.
-        let Segment {
-            to,
-            row,
-            seq,
-            len,
-            flags,
-            is_repeated,
-            ce,
-            window_scale,
-            sack_count,
-            is_dsack,
-            ack,
-            window,
-            ts_val,
-            ts_ecr,
-            sack: _,
-        } = *segment;
-        Line {
-            to,
-            row,
-            seq,
-            ack,
-            window,
-            ts_val,
-            ts_ecr,
-            len,
-            flags,
-            is_repeated,
-            ce,
-            window_scale,
-            sack_count,
-            is_dsack,
-        }
-    }
-
-    #[inline]
-    fn with(&self, sack: [Range; 4]) -> Segment {
-        Segment {
-            to: self.to,
-            row: self.row,
-            seq: self.seq,
-            len: self.len,
-            flags: self.flags,
-            is_repeated: self.is_repeated,
-            ce: self.ce,
-            window_scale: self.window_scale,
-            sack_count: self.sack_count,
-            is_dsack: self.is_dsack,
-            ack: self.ack,
-            window: self.window,
-            ts_val: self.ts_val,
-            ts_ecr: self.ts_ecr,
-            sack,
-        }
-    }
-}
+use crate::tcp::segment::Segment;
 
 /// Segments by slot. If asked to, it gives each a number unique in the run.
 #[derive(Debug, Default)]
 pub struct Arena {
-    lines: Vec<Line>,
-    sacks: Vec<[Range; 4]>,
+    slots: Vec<Segment>,
     numbers: Vec<u64>,
     is_numbered: bool,
     free: Vec<u32>,
@@ -108,17 +23,26 @@ impl Arena {
         Arena { is_numbered, ..Arena::default() }
     }
 
-    /// Keep a segment; returns its slot.
     #[inline]
-    pub fn keep(&mut self, segment: &Segment) -> u32 {
-        let slot = match self.free.pop() {
-            Some(slot) => slot,
+    fn next(&mut self) -> u32 {
+        match self.free.last() {
+            Some(slot) => *slot,
             None => self.grow(),
-        };
-        self.lines[slot as usize] = Line::of(segment);
-        if segment.sack_count > 0 {
-            self.sacks[slot as usize] = segment.sack;
         }
+    }
+
+    /// The slot that [`Self::take`] will give next: a segment may be written there before it is known to be one.
+    #[inline]
+    pub fn next_mut(&mut self) -> &mut Segment {
+        let slot = self.next();
+        self.at_mut(slot)
+    }
+
+    /// The slot of a segment that leaves now.
+    #[inline]
+    pub fn take(&mut self) -> u32 {
+        let slot = self.next();
+        self.free.pop();
         if self.is_numbered {
             self.numbers[slot as usize] = self.ever;
         }
@@ -126,33 +50,38 @@ impl Arena {
         slot
     }
 
+    /// Keep a segment; returns its slot.
+    pub fn keep(&mut self, segment: &Segment) -> u32 {
+        let slot = self.take();
+        self.at_mut(slot).replace_by(segment);
+        slot
+    }
+
     #[cold]
     fn grow(&mut self) -> u32 {
-        let slot = self.lines.len();
-        self.lines.push(Line::of(&Segment::blank()));
-        self.sacks.push([Range::default(); 4]);
+        let slot = self.slots.len() as u32;
+        self.slots.push(Segment::blank());
         if self.is_numbered {
             self.numbers.push(0);
         }
-        slot as u32
+        self.free.push(slot);
+        slot
     }
 
     /// The segment in a slot.
     #[inline]
-    pub fn at(&self, slot: u32) -> Segment {
-        let line = &self.lines[slot as usize];
-        let sack = if line.sack_count > 0 { self.sacks[slot as usize] } else { [Range::default(); 4] };
-        line.with(sack)
+    pub fn at(&self, slot: u32) -> &Segment {
+        &self.slots[slot as usize]
     }
-    /// Have a slot's line in the cache soon.
+    /// The segment in a slot, to write.
+    #[inline]
+    pub fn at_mut(&mut self, slot: u32) -> &mut Segment {
+        &mut self.slots[slot as usize]
+    }
+    /// Have a slot's first line in the cache soon.
     #[inline]
     pub fn fetch(&self, slot: u32) {
-        prefetch_index(&self.lines, slot as usize);
-    }
-    /// The endpoint that will receive the segment in a slot.
-    #[inline]
-    pub fn to(&self, slot: u32) -> u32 {
-        self.lines[slot as usize].to
+        prefetch_index(&self.slots, slot as usize);
     }
     /// The number of the packet in a slot, if they are numbered.
     #[inline]
@@ -173,6 +102,7 @@ impl Arena {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tcp::segment::Range;
 
     #[test]
     fn gives_back_what_it_was_given_whoever_had_the_slot_before() {
@@ -181,11 +111,23 @@ mod tests {
         let full = Segment { to: 9, seq: 1 << 40, ack: 7, sack: blocks, sack_count: 3, ..Segment::blank() };
         let first = arena.keep(&full);
         assert_eq!(arena.at(first).sack_blocks(), &blocks[..3]);
-        assert_eq!((arena.at(first).seq, arena.at(first).ack, arena.to(first)), (1 << 40, 7, 9));
+        assert_eq!((arena.at(first).seq, arena.at(first).ack, arena.at(first).to), (1 << 40, 7, 9));
         arena.release(first);
         let plain = Segment { len: 1448, ce: true, ..Segment::blank() };
         let second = arena.keep(&plain);
         assert_eq!((second, arena.number(second), arena.ever()), (first, 1, 2));
-        assert_eq!(format!("{:?}", arena.at(second)), format!("{plain:?}"));
+        assert!(arena.at(second).sack_blocks().is_empty());
+        let unread = Segment { sack: plain.sack, ..*arena.at(second) };
+        assert_eq!(format!("{unread:?}"), format!("{plain:?}"));
+    }
+
+    #[test]
+    fn a_slot_looked_at_is_not_taken() {
+        let mut arena = Arena::new(false);
+        arena.next_mut().seq = 7;
+        assert_eq!((arena.next_mut().seq, arena.ever()), (7, 0));
+        let first = arena.take();
+        assert_eq!((arena.at(first).seq, arena.ever()), (7, 1));
+        assert_ne!(arena.take(), first);
     }
 }

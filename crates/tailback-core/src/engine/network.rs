@@ -231,7 +231,7 @@ impl<P: Probe> Host for Lent<'_, P> {
         self.inbox.push(packet);
     }
     fn duplicate(&mut self, packet: &Packet) -> Packet {
-        let copy = Segment { row: NO_ROW, ..self.arena.at(packet.slot) };
+        let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
         Packet { slot: self.arena.keep(&copy), ..*packet }
     }
 }
@@ -335,10 +335,10 @@ impl<P: Probe> Network<P> {
             }
             if self.seats.are_many() {
                 if let Some(next) = it.arriving(NEAR) {
-                    self.seats.fetch(self.arena.to(next.slot));
+                    self.seats.fetch(self.arena.at(next.slot).to);
                 }
                 if let Some(next) = it.arriving(0) {
-                    self.seats.fetch_flight(self.arena.to(next.slot));
+                    self.seats.fetch_flight(self.arena.at(next.slot).to);
                 }
             }
             let next = it.next_wake();
@@ -406,8 +406,7 @@ impl<P: Probe> Network<P> {
         }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
         lane.count.packets_received += u64::from(!packet.is_reverse);
-        let mut segment = self.arena.at(packet.slot);
-        self.arena.release(packet.slot);
+        let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
             self.probe.received(self.now, segment.row);
@@ -415,21 +414,27 @@ impl<P: Probe> Network<P> {
         if lane.is_datagrams {
             lane.count.datagram_bytes_received += u64::from(packet.bytes);
             let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
+            self.arena.release(packet.slot);
             if self.flows[number].wants_datagrams {
                 let side = if packet.is_reverse { Side::Client } else { Side::Server };
                 self.cue(number, side, cue);
             }
             return;
         }
-        let seat = seat_of(segment.to);
-        if let Some(to) = self.seats.find(segment.to) {
+        let address = segment.to;
+        // If nobody is there, its connection is over: TIME-WAIT holds no state.
+        let to = self.seats.find(address);
+        let is_heard = to.is_some();
+        if let Some(to) = to {
             if P::WANTS {
-                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, &segment);
+                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
             }
-            to.end.on_segment(&segment, self.now, &mut self.notes);
-            self.after(seat);
+            to.end.on_segment(segment, self.now, &mut self.notes);
         }
-        // Else its connection is over: TIME-WAIT holds no state.
+        self.arena.release(packet.slot);
+        if is_heard {
+            self.after(seat_of(address));
+        }
     }
 
     // ---------------------------------------------------------------- ends of connections
@@ -537,18 +542,22 @@ impl<P: Probe> Network<P> {
     #[inline]
     fn flush(&mut self, seat: usize) {
         let mut it = self.seats.at(seat);
-        while let Some(mut segment) = it.end.next_segment(self.now) {
+        // Written where it will lie; the slot is taken once there is a segment.
+        while it.end.compose_next(self.now, self.arena.next_mut()) {
+            let segment = self.arena.next_mut();
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
             if P::WANTS {
-                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, &segment);
+                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
             }
             let stack = it.end.stack();
-            let bytes = ip_bytes(&segment, stack.timestamps);
-            let ecn = stack.codepoint(&segment);
+            let bytes = ip_bytes(segment, stack.timestamps);
+            let ecn = stack.codepoint(segment);
             if stack.small_queue.is_some() {
-                self.note_queued(seat, first, segment.len, bytes);
+                let payload = segment.len;
+                self.note_queued(seat, first, payload, bytes);
             }
-            self.transmit(flow, is_server, first, 0, &mut segment, bytes, ecn);
+            let slot = self.arena.take();
+            self.transmit(flow, is_server, first, 0, slot, bytes, ecn);
             it = self.seats.at(seat);
         }
         if it.end.state() != it.state {
@@ -564,7 +573,7 @@ impl<P: Probe> Network<P> {
         is_reverse: bool,
         first: u32,
         stream: u16,
-        segment: &mut Segment,
+        slot: u32,
         bytes: u32,
         ecn: Ecn,
     ) {
@@ -572,20 +581,14 @@ impl<P: Probe> Network<P> {
         if !is_reverse {
             if P::WANTS {
                 let index = count.packets_sent;
-                segment.row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
+                let row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
+                self.arena.at_mut(slot).row = row;
             }
             count.packets_sent += 1;
             count.bytes_sent += u64::from(bytes);
         }
-        let packet = Packet {
-            slot: self.arena.keep(segment),
-            flow: FlowId(number),
-            bytes,
-            ecn,
-            hop: 0,
-            is_reverse,
-            enqueued: self.now,
-        };
+        let packet =
+            Packet { slot, flow: FlowId(number), bytes, ecn, hop: 0, is_reverse, enqueued: self.now };
         self.push(first, packet);
     }
 
@@ -764,12 +767,12 @@ impl<P: Probe> Network<P> {
                 let flow = &mut self.flows[number];
                 let segment = Segment { seq: flow.datagrams, ts_val: self.now, ..Segment::blank() };
                 flow.datagrams += 1;
-                self.send_datagram(number, side, segment, bytes, stream);
+                self.send_datagram(number, side, &segment, bytes, stream);
                 None
             }
             Wish::Reply { number: datagram, bytes } => {
                 let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
-                self.send_datagram(number, side, segment, bytes, 0);
+                self.send_datagram(number, side, &segment, bytes, 0);
                 None
             }
             Wish::Report(report) => {
@@ -833,11 +836,12 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    fn send_datagram(&mut self, number: usize, side: Side, mut segment: Segment, bytes: u32, stream: u16) {
+    fn send_datagram(&mut self, number: usize, side: Side, segment: &Segment, bytes: u32, stream: u16) {
         let flow = &self.flows[number];
         let is_reverse = side == Side::Server;
         let first = if is_reverse { flow.back[0] } else { flow.route[0] };
-        self.transmit(number as u32, is_reverse, first, stream, &mut segment, bytes, Ecn::NotEct);
+        let slot = self.arena.keep(segment);
+        self.transmit(number as u32, is_reverse, first, stream, slot, bytes, Ecn::NotEct);
     }
 
     fn report(&mut self, number: usize, report: Report) {

@@ -13,7 +13,7 @@ use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
-use crate::tcp::segment::{Flags, Outgoing, Segment};
+use crate::tcp::segment::{Flags, NO_ROW, Outgoing, Segment};
 use crate::tcp::sender::{Note, Sender};
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Time};
@@ -258,52 +258,62 @@ impl Endpoint {
 
     /// The next segment to put on the wire at `now`, complete.
     pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
+        let mut segment = Segment::blank();
+        self.compose_next(now, &mut segment).then_some(segment)
+    }
+
+    /// As [`Self::next_segment`], into its place; false if there is none, and then nothing was written.
+    #[inline]
+    pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> bool {
         if self.syn_due {
-            return Some(self.compose_syn(now));
+            place.replace_by(&self.compose_syn(now));
+            return true;
         }
         if !self.is_established() {
-            return None;
+            return false;
         }
         if let Some(early) = self.receiver.take_early_ack() {
-            return Some(self.compose_early(early, now));
+            self.compose_early(early, now, place);
+            return true;
         }
         // The handshake's ACK goes alone, before any data.
-        let is_first = self.sender.snd_nxt() == 0 && self.ack_pending && self.receiver.next() == 0;
+        let is_first = self.ack_pending && self.sender.snd_nxt() == 0 && self.receiver.next() == 0;
         if !is_first {
-            if let Some(Outgoing { seq, len, flags, is_repeated }) = self.sender.next_segment(now) {
-                let mut segment = Segment { seq, len, flags, is_repeated, ts_val: now, ..Segment::blank() };
-                self.stamp(&mut segment);
-                if flags.has(Flags::FIN) {
+            if let Some(outgoing) = self.sender.next_segment(now) {
+                self.compose(outgoing, now, place);
+                if outgoing.flags.has(Flags::FIN) {
                     self.step_state();
                 }
-                return Some(segment);
+                return true;
             }
             self.sender.settle(now);
         }
-        if self.ack_pending {
-            let mut segment = Segment { seq: self.sender.snd_nxt(), ts_val: now, ..Segment::blank() };
-            self.stamp(&mut segment);
-            return Some(segment);
+        if !self.ack_pending {
+            return false;
         }
-        None
+        self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+        true
     }
 
-    fn stamp(&mut self, segment: &mut Segment) {
-        segment.to = self.peer;
-        self.receiver.stamp(segment, &self.stack);
+    /// Everything but the SACK blocks is written: those are there if `sack_count` says so.
+    #[inline]
+    fn compose(&mut self, outgoing: Outgoing, now: Time, place: &mut Segment) {
+        let Outgoing { seq, len, flags, is_repeated } = outgoing;
+        (place.seq, place.len, place.flags, place.is_repeated) = (seq, len, flags, is_repeated);
+        (place.ts_val, place.to, place.row) = (now, self.peer, NO_ROW);
+        (place.ce, place.window_scale, place.sack_count, place.is_dsack) = (false, 0, 0, false);
+        self.receiver.stamp(place, &self.stack);
         self.ack_pending = false;
     }
 
     /// The ACK for what came before the ECN mark changed; the current one is still due.
     #[cold]
-    fn compose_early(&mut self, early: EarlyAck, now: Time) -> Segment {
-        let mut segment = Segment { seq: self.sender.snd_nxt(), ts_val: now, ..Segment::blank() };
-        self.stamp(&mut segment);
+    fn compose_early(&mut self, early: EarlyAck, now: Time, place: &mut Segment) {
+        self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
         self.ack_pending = true;
-        segment.window += segment.ack - early.ack;
-        segment.ack = early.ack;
-        segment.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
-        segment
+        place.window += place.ack - early.ack;
+        place.ack = early.ack;
+        place.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
     }
 
     fn compose_syn(&mut self, now: Time) -> Segment {

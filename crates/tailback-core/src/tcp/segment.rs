@@ -48,14 +48,25 @@ impl Flags {
 pub const NO_ROW: u32 = u32::MAX;
 
 /// A segment (or datagram) in flight. Lives in the host's arena; the ticket holds its slot.
+///
+/// In the order of memory: what every segment has is one cache line, SACK blocks, which few have, are the next.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
 pub struct Segment {
+    /// Stream offset of the first payload byte; for datagrams the number of the datagram.
+    pub seq: u64,
+    /// Next offset the sender of this segment expects.
+    pub ack: u64,
+    /// Advertised window in bytes (already scaled).
+    pub window: Bytes,
+    /// Timestamp value: when it was sent.
+    pub ts_val: Time,
+    /// Timestamp echo; [`Time::NEVER`] if there is none.
+    pub ts_ecr: Time,
     /// Endpoint that will receive it.
     pub to: u32,
     /// Row of the packets table that waits for its arrival, or [`NO_ROW`].
     pub row: u32,
-    /// Stream offset of the first payload byte; for datagrams the number of the datagram.
-    pub seq: u64,
     /// Payload bytes.
     pub len: u32,
     /// Header bits. A datagram has none.
@@ -70,17 +81,12 @@ pub struct Segment {
     pub sack_count: u8,
     /// The first SACK block reports a duplicate (RFC 2883).
     pub is_dsack: bool,
-    /// Next offset the sender of this segment expects.
-    pub ack: u64,
-    /// Advertised window in bytes (already scaled).
-    pub window: Bytes,
-    /// Timestamp value: when it was sent.
-    pub ts_val: Time,
-    /// Timestamp echo; [`Time::NEVER`] if there is none.
-    pub ts_ecr: Time,
-    /// SACK blocks, most recent first (RFC 2018 section 4).
+    /// SACK blocks, most recent first (RFC 2018 section 4). Read them through [`Segment::sack_blocks`]: a slot keeps
+    /// those of the segment before.
     pub sack: [Range; 4],
 }
+
+const _: () = assert!(std::mem::offset_of!(Segment, sack) == 64, "what all segments have is one cache line");
 
 /// What a sender lets go: the part of a segment it decides.
 #[derive(Clone, Copy, Debug)]
@@ -95,13 +101,25 @@ pub struct Outgoing {
     pub is_repeated: bool,
 }
 
+impl Outgoing {
+    /// A bare acknowledgement.
+    #[inline]
+    pub const fn nothing(seq: u64) -> Self {
+        Outgoing { seq, len: 0, flags: Flags(0), is_repeated: false }
+    }
+}
+
 impl Segment {
     /// A segment with nothing in it, to fill in.
     pub const fn blank() -> Self {
         Segment {
+            seq: 0,
+            ack: 0,
+            window: 0,
+            ts_val: Time::ZERO,
+            ts_ecr: Time::NEVER,
             to: 0,
             row: NO_ROW,
-            seq: 0,
             len: 0,
             flags: Flags(0),
             is_repeated: false,
@@ -109,11 +127,47 @@ impl Segment {
             window_scale: 0,
             sack_count: 0,
             is_dsack: false,
-            ack: 0,
-            window: 0,
-            ts_val: Time::ZERO,
-            ts_ecr: Time::NEVER,
             sack: [Range { start: 0, end: 0 }; 4],
+        }
+    }
+
+    /// Become `other`, whose SACK blocks are taken over only if it has any.
+    #[inline]
+    pub fn replace_by(&mut self, other: &Segment) {
+        // Every field by name, so that a new one cannot be forgotten.
+        let Segment {
+            seq,
+            ack,
+            window,
+            ts_val,
+            ts_ecr,
+            to,
+            row,
+            len,
+            flags,
+            is_repeated,
+            ce,
+            window_scale,
+            sack_count,
+            is_dsack,
+            sack,
+        } = other;
+        self.seq = *seq;
+        self.ack = *ack;
+        self.window = *window;
+        self.ts_val = *ts_val;
+        self.ts_ecr = *ts_ecr;
+        self.to = *to;
+        self.row = *row;
+        self.len = *len;
+        self.flags = *flags;
+        self.is_repeated = *is_repeated;
+        self.ce = *ce;
+        self.window_scale = *window_scale;
+        self.sack_count = *sack_count;
+        self.is_dsack = *is_dsack;
+        if *sack_count > 0 {
+            self.sack = *sack;
         }
     }
 
