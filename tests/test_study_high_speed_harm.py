@@ -123,6 +123,16 @@ def test_what_was_not_run_is_not_judged(claim, tmp_path):
     assert judge(claim, Data({}, {}, (1,), tmp_path)).verdict == "not measured"
 
 
+def test_a_claim_waits_for_every_cell_it_needs(tmp_path):
+    whole = _data(tmp_path, good=True)
+    left = {key: one for key, one in whole.summaries.items() if key != (grid.key_of("wan", "htcp", 0.5), 1)}
+    data = Data({cell.key: cell for cell in grid.full_cells()}, left, (1,), tmp_path)
+    verdicts = {claim.id: judge(claim, data).verdict for claim in CLAIMS}
+    # H-TCP's rank needs it, what Compound does with 1 BDP does not.
+    assert verdicts["002-L3a"] == "not measured"
+    assert verdicts["002-L8c"] == "reproduced"
+
+
 # --- The grid ---------------------------------------------------------------------------------------------------
 
 

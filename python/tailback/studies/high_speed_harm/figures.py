@@ -62,7 +62,10 @@ def _against_queue(axes: Any, data: Data, panel: Panel, network: Network, flows:
     queues = network.queues
     for algorithm in ALGORITHMS:
         each = np.array(
-            [unit(See(data, seed).at(what, (algorithm,), queues, network.name, flows)[0]) for seed in data.seeds]
+            [
+                unit(See(data, seed, strict=False).at(what, (algorithm,), queues, network.name, flows)[0])
+                for seed in data.seeds
+            ]
         )
         there = ~np.isnan(each).all(axis=0)
         if not there.any():

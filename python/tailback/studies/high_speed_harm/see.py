@@ -21,17 +21,26 @@ TIE = 0.05
 """Values this close are no order: the largest is within 5 % of any other."""
 
 
+class NotRun(LookupError):
+    """A cell of the grid without a result: what is said of the others would be of another grid."""
+
+
 @dataclass(frozen=True)
 class See:
     """The cells of one seed."""
 
     data: Data
     seed: int
+    strict: bool = True
+    """Refuse what is not complete; figures show what there is."""
 
     def at(
         self, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan", flows: int = FEW
     ) -> Floats:
-        """A quantity, shape (algorithms, queues); NaN where a cell was not run or has none."""
+        """A quantity, shape (algorithms, queues); NaN where a cell has none or is not in this scale's grid.
+
+        Raises `NotRun` for a cell that is in the grid and not yet run, unless not strict.
+        """
         return np.array(
             [[self._one(key_of(network, one, queue, flows), what) for queue in queues] for one in algorithms]
         )
@@ -44,6 +53,8 @@ class See:
 
     def _one(self, key: str, what: str) -> float:
         value: Any = self.data.get(key, self.seed)
+        if value is None and self.strict and key in self.data.cells:
+            raise NotRun(key)
         for part in what.split("/"):
             value = value.get(part) if isinstance(value, Mapping) else None
         return float("nan") if value is None else float(value)
@@ -58,11 +69,14 @@ def queues_of(network: str) -> tuple[float, ...]:
 
 
 def measure(look: Look) -> Callable[[Data, int], Measured | None]:
-    """A claim's measure from a look at one seed."""
+    """A claim's measure from a look at one seed; `None` while a cell it needs is missing."""
 
     def measured(data: Data, seed: int) -> Measured | None:
-        with np.errstate(all="ignore"):
-            return look(See(data, seed))
+        try:
+            with np.errstate(all="ignore"):
+                return look(See(data, seed))
+        except NotRun:
+            return None
 
     return measured
 
