@@ -58,7 +58,7 @@ def summarise(cell: Cell, result: Result) -> Summary:
         "fast_mbps": 8e-6 * sum(received[name] for name in fast) / length,
         "fast_timeouts": int(sum(timeouts[name] for name in fast)),
         "ftp_mbps": 8e-6 * received["ftp"] / (length - start),
-        "hftp_mbps": 8e-6 * received["hftp"] / (length - start),
+        "hftp_mbps": 8e-6 * received["hftp"] / (length - start) if "hftp" in received else None,
         "queue_ms": 1e3 * float(np.mean(floats(queue["backlog_bytes"])[late])) * 8 / float(spec["rate_bps"]),
         "above_half": float(np.mean(backlog[late] > limit / 2)),
         "limit_packets": limit,

@@ -211,7 +211,7 @@ def _background(network: Network, scale: Scale, smooth: bool, mtu: str, window: 
     return flows
 
 
-def _users(network: Network, scale: Scale) -> list[tb.Flow]:
+def _users(network: Network, scale: Scale, hftp: bool) -> list[tb.Flow]:
     tcp: dict[str, Any] = {"cc": "reno", "stack": STACK, "access_delay": _ms(network.user_ms)}
     start = scale.seconds(WARM_UP_S)
     probes = [
@@ -219,12 +219,12 @@ def _users(network: Network, scale: Scale) -> list[tb.Flow]:
                 receive_buffer=f"{WEB_WINDOW * PACKET_BYTES}B", start=_s(start + 0.4 * number), **tcp)
         for number in range(scale.users)
     ]  # fmt: skip
+    transfers = ("ftp", "hftp") if hftp else ("ftp",)
     return [
         *probes,
         tb.flow("voip-onoff", name="voip", from_="left", to="right", access_delay=tcp["access_delay"],
                 start=_s(start), params={"calls": scale.users}),
-        tb.flow("ftp", name="ftp", from_="left", to="right", start=_s(start), **tcp),
-        tb.flow("hftp", name="hftp", from_="left", to="right", start=_s(start), **tcp),
+        *(tb.flow(kind, name=kind, from_="left", to="right", start=_s(start), **tcp) for kind in transfers),
     ]  # fmt: skip
 
 
@@ -243,6 +243,7 @@ def scenario(
     web_mtu: str = MTU,
     web_window: int | None = WEB_WINDOW,
     stack: str | dict[str, Any] = FAST_STACK,
+    hftp: bool = True,
 ) -> tb.Scenario:
     """One run of the paper."""
     fast = [
@@ -252,7 +253,7 @@ def scenario(
         )
         for number, access in enumerate(access_ms(network, flows))
     ]  # fmt: skip
-    users = _users(network, scale)
+    users = _users(network, scale, hftp)
     return tb.Scenario(
         name=key,
         duration=_s(scale.seconds(DURATION_S)),
@@ -294,13 +295,19 @@ ABLATIONS = {
         "SACK with limited slow start", (("wan", "reno", 0.5), ("wan", "reno", 1.0)),
         {"cc": {"max_ssthresh": 100}}, judged=True,
     ),
-    "no-errors": Reading("no packet errors", tuple(("wan", "reno", queue) for queue in _ENDS), {"errors": False}),
+    "no-errors": Reading(
+        "no packet errors", (("wan", "reno", 0.1), ("wan", "reno", 1.0), ("wan", "compound", 1.0)), {"errors": False}
+    ),
+    "no-hftp": Reading(
+        "nobody takes an unlimited transfer over the leased line",
+        tuple(("lan", one, 0.1) for one in ALGORITHMS), {"hftp": False},
+    ),
     "no-scaling": Reading(
         "H-TCP's α not scaled by the RTT", (("wan", "htcp", 0.1), ("wan", "htcp", 1.0), ("lan", "htcp", 0.2)),
         {"cc": {"rtt_scaling": False}},
     ),
     "sack1": Reading(
-        "the flows on ns-2's own SACK agent", (("wan", "reno", 0.1), ("wan", "reno", 1.0), ("wan", "htcp", 1.0)),
+        "the flows on ns-2's own SACK agent", tuple(("wan", one, queue) for one in ("reno", "htcp") for queue in _ENDS),
         {"stack": STACK},
     ),
     "paper-compound": Reading(

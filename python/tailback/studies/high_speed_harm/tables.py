@@ -33,6 +33,8 @@ _CAUSES: tuple[tuple[str, str, float, int], ...] = (
     ("loss_unseen", "Compound: losses unseen (%)", 100.0, 0),
     ("dwnd_empty", "Compound: dwnd empty (%)", 100.0, 0),
 )
+_CHANGED = (*_COLUMNS, _CAUSES[-1])
+"""Of the other readings: Compound's delay window too."""
 
 
 def _value(one: Summary, what: str) -> float | None:
@@ -91,7 +93,7 @@ def _ablations(data: Data) -> list[list[str]]:
             base = data.over_seeds(key_of(where, algorithm, queue))
             if found and base:
                 # The same seeds on both sides.
-                pairs = zip(_shown(base[: len(found)], _COLUMNS), _shown(found, _COLUMNS), strict=True)
+                pairs = zip(_shown(base[: len(found)], _CHANGED), _shown(found, _CHANGED), strict=True)
                 rows.append(
                     [reading.title, TITLES[where], TITLES[algorithm], f"{queue:g}", *(f"{a} → {b}" for a, b in pairs)]
                 )
@@ -120,7 +122,7 @@ def all_tables(data: Data) -> list[TableOut]:
                 names = [*heads, *(column[1] for column in columns)]
                 tables.append(TableOut(f"{network.name}-{flows}-{name}", f"{title}: {name}", caption, names, rows))
     if others := _ablations(data):
-        names = ["change", "network", *heads, *(column[1] for column in _COLUMNS)]
+        names = ["change", "network", *heads, *(column[1] for column in _CHANGED)]
         tables.append(
             TableOut(
                 "other-readings", "Other readings, and tests of causes",
