@@ -310,6 +310,10 @@ ABLATIONS = {
         "the flows on ns-2's own SACK agent", tuple(("wan", one, queue) for one in ("reno", "htcp") for queue in _ENDS),
         {"stack": STACK},
     ),
+    "gamma": Reading(
+        "Compound's γ divided by 4, as the usual scale divides the rate",
+        tuple(("wan", "compound", queue) for queue in (0.2, 0.5)), {"cc": {"gamma": 7.5}},
+    ),
     "paper-compound": Reading(
         "Compound in real numbers, with its threshold of 41 segments",
         (("wan", "compound", 0.1), ("wan", "compound", 1.0), ("lan", "compound", 0.2)), {"cc": {"variant": "paper"}},

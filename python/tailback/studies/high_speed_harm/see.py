@@ -45,19 +45,29 @@ class See:
             [[self._one(key_of(network, one, queue, flows), what) for queue in queues] for one in algorithms]
         )
 
-    def without_slowest(self, size: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
-        """Mean response times over the ocean link without the slowest twentieth, from the quantiles that are kept.
+    def quantile(self, size: str, share: float, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
+        """A quantile of response times over the ocean link in seconds, shape (algorithms, queues)."""
+        return self._of_quantiles(size, algorithms, queues, lambda each: each[round(share * (len(each) - 1))])
 
-        In seconds, shape (algorithms, queues). A transaction that waits for a retransmission timer takes several
-        times as long as the others, and a few of them decide a mean of some hundred.
+    def without_slowest(self, size: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
+        """Mean response times over the ocean link without the slowest twentieth, in seconds.
+
+        A transaction that waits for a retransmission timer takes several times as long as the others, and a few of
+        them decide a mean of some hundred.
         """
+        return self._of_quantiles(
+            size, algorithms, queues, lambda each: float(np.mean(each[: 1 + round(0.95 * (len(each) - 1))]))
+        )
+
+    def _of_quantiles(
+        self, size: str, algorithms: Sequence[str], queues: Sequence[float], what: Callable[[list[float]], float]
+    ) -> Floats:
         found = np.full((len(algorithms), len(queues)), np.nan)
         for row, one in enumerate(algorithms):
             for column, queue in enumerate(queues):
                 summary = self.data.get(key_of("wan", one, queue), self.seed) or {}
-                quantiles = summary.get("www", {}).get(size, {}).get("quantiles")
-                if quantiles:
-                    found[row, column] = np.mean(quantiles[: 1 + round(0.95 * (len(quantiles) - 1))])
+                if quantiles := summary.get("www", {}).get(size, {}).get("quantiles"):
+                    found[row, column] = what(quantiles)
         return found
 
     def ablation(self, name: str, what: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
