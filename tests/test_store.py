@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -303,9 +304,28 @@ def test_the_files_can_be_asked_in_place(tmp_path: Path) -> None:
         store.query("SELECT nothing FROM runs")
 
 
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("SELECT valu FROM runs", 'did you mean "value"'),
+        ("SELECT flow.a.cc FROM runs", 'needs double quotes, such as "flow.a.cc"'),
+        ("SELECT value FROM results", "the only table is runs"),
+        ("SELECT zzzzzz FROM runs", 'columns with numbers are .*"value".*SELECT \\* FROM runs'),
+        ("DELETE FROM runs", "begins with SELECT"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_is_told_how(tmp_path: Path, sql: str, says: str) -> None:
+    store = Store(tmp_path / "store")
+    with store.writer() as writer:
+        writer.add(row("k1", value=1) | {"flow.a.cc": "reno"})
+    with pytest.raises(tb.TailbackError, match=says) as told:
+        store.query(sql)
+    assert "\n" not in str(told.value)
+    assert store.columns().filter(pl.col("column") == "flow.a.cc").row(0) == ("flow.a.cc", "String", "reno")
+
+
 def test_duckdb_asks_the_files_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The very questions of docs/sweeps.md, to files that a sweep has written and to some that it is writing."""
-    duckdb = pytest.importorskip("duckdb")
     page = (Path(__file__).parents[1] / "docs" / "sweeps.md").read_text(encoding="utf-8")
     summary, newest = page.split("```sql\n")[1].split("```")[0].split(";")[:2]
     monkeypatch.chdir(tmp_path)

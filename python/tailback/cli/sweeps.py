@@ -120,7 +120,9 @@ def results_show(
 
 @results.command("query")
 def results_query(
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="The runs are the table `runs`.")],
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="The runs are the table `runs`; without SQL, its columns are told.")
+    ] = "",
     store: _StoreFolder = Path("results/store"),
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
@@ -132,7 +134,8 @@ def results_query(
     from tailback.store import QueryError, open_store
 
     try:
-        frame = open_store(store).query(sql)
+        opened = open_store(store)
+        frame = opened.query(sql) if sql else opened.columns()
     except QueryError as error:
         raise BadInput(str(error)) from None
     if as_json:

@@ -20,14 +20,24 @@ from typing import Any
 import polars as pl
 
 from tailback import _core
-from tailback.errors import TailbackError
 from tailback.files import replaced
 from tailback.result import Result, open_result
 from tailback.store import index
+from tailback.store.asking import QueryError, answer
 from tailback.store.index import Follower, Writer
 from tailback.store.locks import StoreError, locked
 
-__all__ = ["Collected", "Follower", "Store", "StoreError", "Writer", "engine_fingerprint", "open_store", "run_key"]
+__all__ = [
+    "Collected",
+    "Follower",
+    "QueryError",
+    "Store",
+    "StoreError",
+    "Writer",
+    "engine_fingerprint",
+    "open_store",
+    "run_key",
+]
 
 #: Version of the store's layout.
 FORMAT = 1
@@ -154,10 +164,14 @@ class Store:
 
     def query(self, sql: str) -> pl.DataFrame:
         """Ask in SQL (Polars' dialect); the runs are the table `runs`, a column with a dot needs double quotes."""
-        try:
-            return pl.SQLContext(runs=self.frame(), eager=True).execute(sql)
-        except pl.exceptions.PolarsError as error:
-            raise QueryError(f"this query cannot be answered: {error}") from None
+        return answer(self.frame(), sql)
+
+    def columns(self) -> pl.DataFrame:
+        """The columns a question may name: `column`, `type`, and an `example` from the newest run that has one."""
+        frame = self.frame()
+        newest = [frame[name].drop_nulls().tail(1).to_list() for name in frame.columns]
+        examples = [str(values[0]).splitlines()[0][:60] if values and str(values[0]) else "" for values in newest]
+        return pl.DataFrame({"column": frame.columns, "type": list(map(str, frame.dtypes)), "example": examples})
 
     def find(self, start: str) -> dict[str, Any]:
         """The row of the run whose key begins with `start`; `StoreError` if there is not exactly one."""
@@ -226,10 +240,6 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<tailback.Store {self.folder}>"
-
-
-class QueryError(TailbackError):
-    """SQL that cannot be understood, or names what is not there."""
 
 
 def open_store(folder: str | os.PathLike[str]) -> Store:
