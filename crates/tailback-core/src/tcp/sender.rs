@@ -489,7 +489,7 @@ impl Sender {
             self.enter_reduction(now, notes);
         }
         if is_reducing && !is_undone && !self.algorithm.owns_window() {
-            self.reduce(&delivery, newly_acked, lost, is_duplicate);
+            self.reduce(&delivery, newly_acked, lost, is_duplicate, !was_reducing);
         }
         self.keep_floor();
         self.unsettled = true;

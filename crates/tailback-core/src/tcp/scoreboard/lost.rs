@@ -40,6 +40,13 @@ impl Scoreboard {
         self.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
     }
 
+    /// The same, whether retransmitted or not.
+    #[cold]
+    pub fn mark_holes_again(&mut self) -> u32 {
+        let until = self.highest_sacked.unwrap_or(self.base);
+        (self.base..until).map(|number| u32::from(self.mark_lost(number))).sum()
+    }
+
     fn mark_fresh_below(&mut self, until: u64) -> u32 {
         let mut marked = 0;
         while self.frontier < until {

@@ -153,15 +153,19 @@ impl Sender {
             && !self.may_send(u64::from(self.control.mss))
     }
 
-    /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK.
+    /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK. With SACK its `tcp_input.c` asks
+    /// only whether recovery is under way already; `recover` guards recovery without SACK (RFC 6582).
     fn detect_holes(&mut self) -> u32 {
-        let triggered = self.duplicate_acks >= self.stack.duplicate_threshold
-            && self.phase < Phase::Recovery
-            && self.snd_una >= self.recover;
+        let triggered =
+            self.duplicate_acks >= self.stack.duplicate_threshold && self.phase != Phase::Recovery;
         if self.phase != Phase::Recovery && !triggered {
             return 0;
         }
-        let marked = self.board.mark_holes();
+        let marked = match self.phase {
+            // The holes are known anew since the timeout: what it has sent again in them is sent once more.
+            Phase::Loss => self.board.mark_holes_again(),
+            _ => self.board.mark_holes(),
+        };
         // Duplicate ACKs without SACK news still mean the head.
         if marked == 0 && triggered { self.board.mark_head() } else { marked }
     }

@@ -7,7 +7,7 @@ use super::{Note, NoteKind, Sender, frto};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::{FrtoResponse, PrrBound, Reduction};
+use crate::tcp::stack::{Detection, FrtoResponse, PrrBound, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
@@ -41,7 +41,9 @@ impl Sender {
             }
             _ => {}
         }
-        if self.phase < Phase::Recovery {
+        // FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp.
+        let finds_after_timeout = self.stack.sack && self.stack.detection == Detection::DuplicateAcks;
+        if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds_after_timeout && lost > 0 {
             if lost > 0 {
                 self.enter_recovery(now, notes);
             } else if self.phase != Phase::Cwr {
@@ -197,11 +199,19 @@ impl Sender {
         }
     }
 
-    /// One ACK's step of the descent during Recovery and CWR.
-    pub(super) fn reduce(&mut self, delivery: &Delivery, newly_acked: Bytes, lost: u32, is_duplicate: bool) {
+    /// One ACK's step of the descent during Recovery and CWR; `is_first`: this ACK began it.
+    pub(super) fn reduce(
+        &mut self,
+        delivery: &Delivery,
+        newly_acked: Bytes,
+        lost: u32,
+        is_duplicate: bool,
+        is_first: bool,
+    ) {
         match self.reduction() {
             Reduction::Immediate => {}
-            Reduction::FreeBsd if self.phase == Phase::Cwr => {}
+            // The ACK that begins FreeBSD's ramp leaves it at one segment.
+            Reduction::FreeBsd if self.phase == Phase::Cwr || is_first => {}
             Reduction::FreeBsd => self.reduce_freebsd(newly_acked, is_duplicate),
             Reduction::RateHalving => {
                 if newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate {
