@@ -216,8 +216,12 @@ impl Scoreboard {
         self.segments.iter().rposition(unsacked).map(|index| self.base + index as u64)
     }
 
-    /// A reduction was undone: what is marked lost but not retransmitted is in flight after all.
+    /// A reduction was undone: what is marked lost but not retransmitted is in flight after all. Holes are judged
+    /// afresh (Linux `tcp_clear_all_retrans_hints`), or those that are real would wait for a timeout; RACK's
+    /// log goes on, as a segment that Linux has marked returns to its list only when it is sent again.
     pub fn unmark(&mut self) {
+        self.frontier = self.base;
+        self.sacked_above_frontier = self.sacked_segments;
         for segment in &mut self.segments {
             if segment.flags & LOST != 0 {
                 segment.flags &= !LOST;

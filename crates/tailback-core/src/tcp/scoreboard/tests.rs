@@ -14,6 +14,7 @@ enum Deed {
     Repair(u8),
     Head,
     Holes,
+    HolesAgain,
     Fack,
     SackedAbove,
     Rack,
@@ -32,6 +33,7 @@ fn deed() -> impl Strategy<Value = Deed> {
         6 => (1u8..4).prop_map(Deed::Repair),
         1 => Just(Deed::Head),
         1 => Just(Deed::Holes),
+        1 => Just(Deed::HolesAgain),
         2 => Just(Deed::Fack),
         2 => Just(Deed::SackedAbove),
         3 => Just(Deed::Rack),
@@ -122,6 +124,7 @@ proptest! {
                 },
                 Deed::Head => drop(board.mark_head()),
                 Deed::Holes => drop(board.mark_holes()),
+                Deed::HolesAgain => drop(board.mark_holes_again()),
                 Deed::Fack => drop(board.mark_by_fack(3, MSS as u32)),
                 Deed::SackedAbove => drop(board.mark_by_sacked_above(3)),
                 Deed::Rack => {
@@ -168,4 +171,21 @@ fn pipe_is_that_of_rfc6675_by_hand() {
     assert_eq!(board.in_flight(), 6 * MSS);
     board.on_repaired(now, 10 * MSS);
     assert_eq!(board.in_flight(), 7 * MSS);
+}
+
+#[test]
+fn what_was_unmarked_can_be_lost_again() {
+    let mut board = Scoreboard::new(false);
+    for number in 1..=10 {
+        board.push(number * MSS, MSS as u32, false, Time::ZERO);
+    }
+    let now = Time::from_ms(100);
+    board.on_ack(0, &[Range { start: 2 * MSS, end: 5 * MSS }], now, Duration::MAX);
+    assert_eq!(board.mark_by_sacked_above(3), 2);
+    board.unmark();
+    // The first arrived after all; the second did not.
+    board.on_ack(MSS, &[Range { start: 2 * MSS, end: 7 * MSS }], now, Duration::MAX);
+    assert_eq!(board.mark_by_sacked_above(5), 1);
+    assert_eq!(board.next_repair().unwrap().0, Range { start: MSS, end: 2 * MSS });
+    board.assert_consistent();
 }
