@@ -8,8 +8,8 @@
 //! Differs from the source:
 //! - `linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss
 //!   tolerance unless asked for, HyStart, shadow window reduced to half before it is used.
-//! - `freebsd`: the exponential itself where the module has a table; smallest and largest sample of the
-//!   round trip where it has a helper's marked packets; the increase is per round trip.
+//! - `freebsd`: RTTs of its helper (`parts/ertt.rs`), so gradients and G count its clock's units; the exponential
+//!   itself where the module has a table; never below two segments, as in the patch of 2011.
 //!
 //! Live twin: Linux `cdg`.
 
@@ -18,6 +18,7 @@ mod tests;
 
 use super::parts::clock::{span_us, us32};
 use super::parts::decrease::{freebsd_half, landing};
+use super::parts::ertt::{Ertt, UNIT};
 use super::parts::growth::Growth;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
@@ -48,7 +49,7 @@ enum Queue {
     Backoff,
 }
 
-/// Smallest and largest RTT of a round trip, or their changes; microseconds, zero for none.
+/// Smallest and largest RTT of a round trip, or their changes; microseconds, or FreeBSD's units; zero for none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct MinMax {
     min: i32,
@@ -72,8 +73,6 @@ struct State {
     is_reduced: bool,
     /// The gradient window has been filled once.
     filled: bool,
-    /// FreeBSD: the next gradient follows a backoff and says nothing.
-    skip: bool,
     queue: Queue,
     tail: u8,
     doubted: u8,
@@ -90,6 +89,9 @@ struct State {
     loss_beta: f64,
     /// G, in ms a round trip.
     scale_ms: f64,
+    /// FreeBSD's RTTs, and where the round trip of its last delay backoff ends.
+    ertt: Ertt,
+    backoff_end: u64,
     /// Shadow window in segments.
     shadow: u64,
     end: u64,
@@ -112,7 +114,7 @@ impl Registered for Cdg {
         source: "Hayes and Armitage, IFIP Networking 2011; FreeBSD cc_cdg 0.1; Linux tcp_cdg",
         differs: &[
             "linux: sums of 8 gradients, backoff through CWR, HyStart, loss tolerance off",
-            "freebsd: exact exponential, every sample of the round trip instead of marked packets",
+            "freebsd: exact exponential, and at least two segments of window",
         ],
         live_twin: Some("linux:cdg"),
         params: &[
@@ -127,7 +129,8 @@ impl Registered for Cdg {
                 (0.05, 1_000.0),
                 "G: gradient of 63 % backoff probability.",
             )
-            .depends("linux 1000/(42*8) = 2.976, freebsd 3"),
+            .depends("linux 1000/(42*8) = 2.976, freebsd 3 ticks"),
+            UNIT,
             ParamSpec::flag("shadow", true, "Loss uses the shadow window."),
             ParamSpec::flag("tolerance", true, "Ignore loss unless the queue is judged full.")
                 .depends("linux off, freebsd on"),
@@ -147,7 +150,8 @@ impl Registered for Cdg {
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let is_freebsd = given.choice("variant") == "freebsd";
-        let scale = if is_freebsd { 3.0 } else { 1_000.0 / (42.0 * WINDOW as f64) };
+        let ertt = Ertt::new(given.number(UNIT.name));
+        let scale = if is_freebsd { 3.0 * ertt.unit_ms() } else { 1_000.0 / (42.0 * WINDOW as f64) };
         let beta = if is_freebsd { 0.7 } else { 724.0 / 1024.0 };
         let state = State {
             is_freebsd,
@@ -157,7 +161,6 @@ impl Registered for Cdg {
             wants: false,
             is_reduced: false,
             filled: false,
-            skip: false,
             queue: Queue::Unknown,
             tail: 0,
             doubted: 0,
@@ -171,6 +174,8 @@ impl Registered for Cdg {
             backoff_beta: given.given_number("backoff_beta").unwrap_or(beta),
             loss_beta: given.number("loss_beta"),
             scale_ms: given.given_number("scale").unwrap_or(scale),
+            ertt,
+            backoff_end: 0,
             shadow: 0,
             end: 0,
             round: MinMax::default(),
@@ -195,8 +200,8 @@ impl CongestionControl for Cdg {
             if let Some(rtt_us) = srtt.map(|rtt| span_us(rtt) as i32) {
                 self.state.round = MinMax { min: rtt_us, max: rtt_us };
             }
-            self.state.shadow = control.cwnd_segments();
         }
+        self.state.shadow = control.cwnd_segments();
     }
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
@@ -244,6 +249,9 @@ impl CongestionControl for Cdg {
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, control: &mut Control) {
         let state = &mut *self.state;
+        if state.is_freebsd {
+            return;
+        }
         state.ring = [MinMax::default(); WINDOW];
         state.sum = MinMax::default();
         state.round = MinMax::default();
@@ -255,8 +263,9 @@ impl CongestionControl for Cdg {
     }
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
-        out.push(("gradient_min_ms", f64::from(self.state.sum.min) / (1e3 * WINDOW as f64)));
-        out.push(("gradient_max_ms", f64::from(self.state.sum.max) / (1e3 * WINDOW as f64)));
+        let per_ms = WINDOW as f64 / self.state.unit_ms();
+        out.push(("gradient_min_ms", f64::from(self.state.sum.min) / per_ms));
+        out.push(("gradient_max_ms", f64::from(self.state.sum.max) / per_ms));
         out.push(("shadow", self.state.shadow as f64));
         out.push(("ineffectual", f64::from(self.state.ineffectual)));
     }
@@ -264,21 +273,34 @@ impl CongestionControl for Cdg {
 
 impl State {
     fn sample(&mut self, ack: &Ack) {
-        let Some(rtt) = ack.rtt else { return };
-        let rtt_us = span_us(rtt) as i32;
-        if !self.is_freebsd {
-            // An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower.
-            if ack.newly_acked_segments == 1 && self.doubted > 0 {
-                self.round.min = self.round.min.min(rtt_us);
-                self.doubted -= 1;
-                return;
-            }
-            if ack.newly_acked_segments > 1 && self.doubted < DELACKS {
-                self.doubted += 1;
-            }
+        let rtt = match self.is_freebsd {
+            true => self.sample_freebsd(ack),
+            false => self.sample_linux(ack),
+        };
+        if let Some(rtt) = rtt {
+            self.round.min = if self.round.min == 0 { rtt } else { self.round.min.min(rtt) };
+            self.round.max = self.round.max.max(rtt);
         }
-        self.round.min = if self.round.min == 0 { rtt_us } else { self.round.min.min(rtt_us) };
-        self.round.max = self.round.max.max(rtt_us);
+    }
+
+    fn sample_linux(&mut self, ack: &Ack) -> Option<i32> {
+        let rtt_us = span_us(ack.rtt?) as i32;
+        // An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower.
+        if ack.newly_acked_segments == 1 && self.doubted > 0 {
+            self.round.min = self.round.min.min(rtt_us);
+            self.doubted -= 1;
+            return None;
+        }
+        if ack.newly_acked_segments > 1 && self.doubted < DELACKS {
+            self.doubted += 1;
+        }
+        Some(rtt_us)
+    }
+
+    /// The module looks at the helper's latest sample on every ACK, new or not.
+    fn sample_freebsd(&mut self, ack: &Ack) -> Option<i32> {
+        self.ertt.sample(ack);
+        (self.ertt.latest > 0).then_some(self.ertt.latest as i32)
     }
 
     /// Enter this round trip's change into the window; returns it and keeps the sums.
@@ -291,9 +313,14 @@ impl State {
         change
     }
 
-    /// 1 − e^(−g/G), g in µs a round trip.
-    fn backs_off(&mut self, gradient_us: f64) -> bool {
-        self.stream.uniform() < backoff_probability(gradient_us / 1_000.0, self.scale_ms)
+    /// 1 − e^(−g/G), g in µs (FreeBSD: units) a round trip.
+    fn backs_off(&mut self, gradient: f64) -> bool {
+        self.stream.uniform() < backoff_probability(gradient * self.unit_ms(), self.scale_ms)
+    }
+
+    /// Milliseconds of what RTTs are counted in.
+    fn unit_ms(&self) -> f64 {
+        if self.is_freebsd { self.ertt.unit_ms() } else { 1e-3 }
     }
 
     fn linux(&mut self, ack: &Ack, control: &mut Control) {
@@ -408,38 +435,38 @@ impl State {
     }
 
     fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
-        let mss = u64::from(control.mss);
-        let mut grows_by = 0;
-        if ack.snd_una > self.end {
-            let judged = self.before.max > 0 && self.round.max > 0;
-            if judged && self.freebsd_round(ack.in_slow_start) {
-                self.freebsd_back_off(control);
-            } else {
-                grows_by = self.freebsd_increment();
-            }
+        let is_measured = self.ertt.marked(ack).is_some();
+        let mut is_congested = false;
+        if is_measured {
+            is_congested = self.before.max > 0 && self.freebsd_round(ack.in_slow_start);
             self.before = std::mem::take(&mut self.round);
-            self.end = ack.snd_nxt;
+        }
+        if is_congested {
+            self.freebsd_answer(ack, control);
+            return;
         }
         if !ack.may_grow {
             return;
         }
-        let before = control.cwnd;
-        if ack.in_slow_start && control.cwnd < control.ssthresh {
-            self.growth.slow_start(ack, control);
-        } else {
-            control.cwnd += u64::from(grows_by) * mss;
+        // A segment an ACK up to ssthresh, however ACKs are counted.
+        let in_slow_start = control.cwnd <= control.ssthresh;
+        if in_slow_start {
+            self.reset_increment();
         }
+        let (segments, reno) = match (in_slow_start, is_measured) {
+            (true, _) => (1, 1),
+            (false, true) => (self.freebsd_increment(), 1),
+            (false, false) => (0, 0),
+        };
+        control.cwnd += u64::from(segments) * u64::from(control.mss);
         if self.shadow > 0 {
-            self.shadow += (control.cwnd - before) / mss;
+            self.shadow += reno;
         }
     }
 
-    /// Judge a round trip; true if the window backs off.
+    /// Judge a round trip; true if it shows congestion.
     fn freebsd_round(&mut self, in_slow_start: bool) -> bool {
         let change = self.gradient();
-        if std::mem::take(&mut self.skip) {
-            return false;
-        }
         let MinMax { min, max } = self.sum;
         self.queue = match (min.signum(), max.signum()) {
             (1, -1 | 0) => Queue::Full,
@@ -465,25 +492,34 @@ impl State {
         } else {
             return false;
         };
-        if !self.backs_off(gradient) {
-            return false;
-        }
+        self.backs_off(gradient)
+    }
+
+    /// Congestion: back off, unless too often in vain; then neither back off nor grow.
+    fn freebsd_answer(&mut self, ack: &Ack, control: &mut Control) {
         self.ineffectual += 1;
-        if self.consecutive_limit > 0 && self.ineffectual > self.consecutive_limit {
-            if self.ineffectual >= self.consecutive_limit + self.hold {
-                self.ineffectual = 0;
-            }
-            return false;
+        if ack.snd_una < self.backoff_end {
+            return;
         }
-        true
+        if self.consecutive_limit == 0 || self.ineffectual <= self.consecutive_limit {
+            self.freebsd_back_off(control);
+            self.backoff_end = ack.snd_nxt;
+        } else if self.ineffectual >= self.consecutive_limit + self.hold {
+            self.ineffectual = 0;
+        }
+        // Its effect shows in the round trip after the next: no gradient until then.
+        self.before = MinMax::default();
+        self.shadow = self.shadow.max(control.cwnd_segments());
     }
 
     fn freebsd_back_off(&mut self, control: &mut Control) {
-        let window = control.cwnd_segments();
-        self.skip = true;
-        self.shadow = self.shadow.max(window);
-        control.cwnd = landing((window as f64 * self.backoff_beta) as u64, control.mss).min(control.cwnd);
+        let kept = (control.cwnd as f64 * self.backoff_beta) as u64;
+        control.cwnd = kept.max(landing(0, control.mss)).min(control.cwnd);
         control.ssthresh = control.cwnd.max(landing(0, control.mss));
+        self.reset_increment();
+    }
+
+    fn reset_increment(&mut self) {
         self.increment = 1;
         self.rounds = 0;
     }
@@ -503,13 +539,14 @@ impl State {
             return freebsd_half(congestion, control);
         }
         let window = control.cwnd_segments();
-        let tolerates = self.use_tolerance && self.queue == Queue::NotFull;
-        if tolerates {
+        let is_answered = congestion.snd_una < self.backoff_end;
+        if self.use_tolerance && (is_answered || self.queue == Queue::NotFull) {
             return landing(window, control.mss);
         }
-        self.shadow = (self.shadow as f64 * self.loss_beta) as u64;
+        self.reset_increment();
+        self.shadow /= 2;
         let kept = (window as f64 * self.loss_beta) as u64;
-        landing(if self.use_shadow { kept.max(self.shadow.min(window)) } else { kept }, control.mss)
+        landing(if self.use_shadow { kept.max(self.shadow) } else { kept }, control.mss)
     }
 }
 

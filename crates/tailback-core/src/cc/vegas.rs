@@ -8,22 +8,20 @@
 //! Differs from the source:
 //! - `linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state and in
 //!   round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the base.
-//! - `freebsd`: one RTT sample a round trip, whole bytes per millisecond, slow start every other round trip; the base
-//!   is not learnt from the SYN, nor from ACKs of one segment while the receiver seems to delay them.
+//! - `freebsd`: RTTs of its helper (`parts/ertt.rs`), whole bytes per unit of its clock, slow start every other
+//!   round trip.
 //!
 //! Live twin: Linux `vegas`.
 
 use super::parts::decrease::{freebsd_half, half, landing};
+use super::parts::ertt::{Ertt, UNIT};
 use super::parts::growth::Growth;
 use super::parts::round::RoundRtt;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
-
-/// ACKs of several segments that make FreeBSD sure of delayed ACKs (DLYACK_SMOOTH).
-const DELACKS: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
@@ -46,8 +44,8 @@ pub struct Vegas {
     round: RoundRtt,
     /// Window in bytes when the round trip began.
     old_window: Bytes,
-    /// FreeBSD: how sure it is that the receiver delays ACKs, 0 to [`DELACKS`].
-    delayed: u8,
+    /// FreeBSD's RTTs.
+    ertt: Ertt,
     growth: Growth,
 }
 
@@ -60,7 +58,7 @@ impl Registered for Vegas {
         differs: &[
             "linux: slow start every round trip; Reno outside Open and with few samples",
             "linux-2.6.25: diff relative to the current RTT, with the window a round trip ago",
-            "freebsd: one segment timed a round trip, bytes per millisecond in whole numbers; no base from delayed ACKs",
+            "freebsd: one segment timed a round trip, bytes per tick in whole numbers; no base from delayed ACKs",
         ],
         live_twin: Some("linux:vegas"),
         params: &[
@@ -70,6 +68,7 @@ impl Registered for Vegas {
             ParamSpec::whole("beta", "segments", 4, (1, 1_000), "Shrink above this many in the queue.")
                 .depends("linux, linux-2.6.25 4; freebsd 3"),
             ParamSpec::whole("gamma", "segments", 1, (1, 1_000), "Leave slow start above this many."),
+            UNIT,
         ],
     };
 
@@ -93,7 +92,7 @@ impl Registered for Vegas {
             diff: 0,
             round: RoundRtt::default(),
             old_window: 0,
-            delayed: 0,
+            ertt: Ertt::new(given.number(UNIT.name)),
             growth: Growth::default(),
         })
     }
@@ -102,7 +101,7 @@ impl Registered for Vegas {
 impl CongestionControl for Vegas {
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if self.variant == Variant::FreeBsd {
-            self.sample_freebsd(ack);
+            self.ertt.sample(ack);
             if ack.advances() {
                 self.freebsd(ack, control);
             }
@@ -134,7 +133,13 @@ impl CongestionControl for Vegas {
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         self.growth.clear();
         control.ssthresh = match self.variant {
-            Variant::FreeBsd => freebsd_half(congestion, control),
+            Variant::FreeBsd => {
+                let half = freebsd_half(congestion, control);
+                if congestion.signal == Signal::Loss {
+                    self.active = control.cwnd < half;
+                }
+                half
+            }
             _ if congestion.is_repeated_timeout() => control.ssthresh,
             _ => half(control),
         };
@@ -161,7 +166,11 @@ impl CongestionControl for Vegas {
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
         out.push(("diff", f64::from(self.diff)));
-        out.push(("base_rtt_s", f64::from(self.round.base_us) / 1e6));
+        let base_s = match self.variant {
+            Variant::FreeBsd => f64::from(self.ertt.least) * self.ertt.unit_ms() / 1e3,
+            _ => f64::from(self.round.base_us) / 1e6,
+        };
+        out.push(("base_rtt_s", base_s));
     }
 }
 
@@ -214,38 +223,19 @@ impl Vegas {
         }
     }
 
-    /// FreeBSD `h_ertt`: an ACK of one segment may have been delayed, if ACKs of several were seen lately.
-    fn sample_freebsd(&mut self, ack: &Ack) {
-        let mss = u64::from(ack.mss);
-        let is_sack = ack.delivered_segments > ack.newly_acked_segments;
-        let is_several = ack.newly_acked > mss;
-        if is_several && !is_sack {
-            self.delayed = (self.delayed + 1).min(DELACKS);
-        } else if ack.newly_acked == mss && !is_sack {
-            self.delayed = self.delayed.saturating_sub(1);
-        }
-        if let (Some(rtt), true) = (ack.rtt_read, self.delayed == 0 || is_several || is_sack) {
-            self.round.take(rtt.as_us() as u32 + 1);
-        }
-    }
-
-    /// FreeBSD: one segment a round trip is timed, the first sent after the last one's ACK, or the last one that its
-    /// ACK covers; what was sent from that segment on is the rate.
+    /// FreeBSD, once a round trip: what was sent from the marked segment on is the rate.
     fn freebsd(&mut self, ack: &Ack, control: &mut Control) {
         let mss = u64::from(control.mss);
-        if self.round.is_over(ack) {
-            if let Some(rtt) = ack.rtt_read.filter(|_| self.round.has_base()) {
-                // The helper adds a tick of 1 ms.
-                let rtt_ms = rtt.as_ms() + 1;
-                let base_ms = u64::from(self.round.base_us) / 1_000 + 1;
-                let sent = ack.snd_nxt - ack.snd_una + mss.min(ack.newly_acked);
-                self.diff = freebsd_diff(control.cwnd, base_ms, sent, rtt_ms, mss) as u32;
-                self.step_freebsd(ack, control);
-            }
-            self.round.begin(ack.snd_nxt);
+        if let Some(rtt) = self.ertt.marked(ack).filter(|_| self.ertt.least > 0) {
+            let sent = ack.snd_nxt - ack.snd_una + mss.min(ack.newly_acked);
+            let (base, rtt) = (u64::from(self.ertt.least), u64::from(rtt));
+            self.diff = freebsd_diff(control.cwnd, base, sent, rtt, mss) as u32;
+            self.step_freebsd(ack, control);
         }
-        if self.active && ack.in_slow_start && ack.may_grow {
-            self.growth.slow_start(ack, control);
+        if self.active && ack.may_grow {
+            // The whole of NewReno: what slow start leaves above ssthresh grows on as in avoidance.
+            let in_slow_start = control.cwnd <= control.ssthresh;
+            self.growth.reno(&Ack { in_slow_start, ..*ack }, control);
         }
     }
 
@@ -268,11 +258,11 @@ impl Vegas {
     }
 }
 
-/// (expected − actual)·base in segments, every division whole; zero if more was sent than expected.
-fn freebsd_diff(window: Bytes, base_ms: u64, sent: Bytes, rtt_ms: u64, mss: u64) -> u64 {
-    let expected = window / base_ms;
-    let actual = sent / rtt_ms;
-    expected.saturating_sub(actual) * base_ms / mss
+/// (expected − actual)·base in segments, every division whole; zero if more was sent than expected. RTTs in whatever unit.
+fn freebsd_diff(window: Bytes, base: u64, sent: Bytes, rtt: u64, mss: u64) -> u64 {
+    let expected = window / base;
+    let actual = sent / rtt;
+    expected.saturating_sub(actual) * base / mss
 }
 
 #[cfg(test)]
@@ -342,27 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn freebsd_learns_no_base_from_acks_that_may_be_delayed() {
-        let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
-        let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
-        // Two pairs at 100 ms; then two single ACKs, of which the second is trusted again.
-        for (segments, rtt_ms, base_ms) in [(2, 100, 100), (2, 100, 100), (1, 60, 100), (1, 60, 60)] {
-            lab.rtt = Duration::from_ms(rtt_ms);
-            let ack = lab.ack(segments);
-            vegas.on_ack(&ack, &mut lab.control);
-            assert_eq!(vegas.round.base_us / 1_000, base_ms);
-        }
-    }
-
-    #[test]
-    fn freebsd_reads_its_clock_and_not_the_span() {
-        // A tick began in between or not, whatever the span: 1 ms or 11.
-        for (read_ms, base_ms) in [(0, 0), (10, 10)] {
-            let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
-            let mut lab = Lab::avoiding(20, Counting::Bytes { limit: 2 });
-            let ack = Ack { rtt_read: Some(Duration::from_ms(read_ms)), ..lab.ack(2) };
-            vegas.on_ack(&ack, &mut lab.control);
-            assert_eq!(vegas.round.base_us / 1_000, base_ms);
+    fn a_coarse_clock_stops_freebsd_only_from_eight_segments_on() {
+        // 5 ms under 10 ms ticks: every second marked segment reads two ticks, and half the window is missing.
+        for (window, diff) in [(6, 3), (7, 3), (8, 4)] {
+            assert_eq!(freebsd_diff(window * 1448, 1, window * 1448, 2, 1448), diff);
         }
     }
 
@@ -372,7 +345,7 @@ mod tests {
         for start in [45, 70] {
             let mut vegas = build::<Vegas>(&[("variant", named("freebsd"))]);
             let mut lab = Lab::avoiding(start, Counting::Bytes { limit: 2 });
-            vegas.round.base_us = 100_001;
+            vegas.ertt.least = 101;
             for _ in 0..60 {
                 lab.rtt = Duration::from_ms(100 + 2 * lab.window().saturating_sub(50));
                 lab.round(&mut vegas);

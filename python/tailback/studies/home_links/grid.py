@@ -32,13 +32,17 @@ CC: tuple[dict[str, Any], ...] = (
     {"name": "vegas", "variant": "freebsd"},
 )
 
+TICK_MS = 10.0
+"""FreeBSD sets kern.hz to 100 when it finds itself in a virtual machine, and RTTs are read off that clock."""
+TICKING = ("cdg", "vegas")
+"""They count RTTs in its ticks: TCP's timestamps, and with them h_ertt, count milliseconds only since February 2012."""
+
 STACK: dict[str, Any] = {
     "name": "freebsd-9",
     # RFC 3390, as in the snapshot of May 2011; 9.2 made it ten.
     "initial_window": 3,
     "restart_window": 3,
-    # FreeBSD sets kern.hz to 100 when it finds itself in a virtual machine, and RTTs are read off that clock.
-    "clock_tick": "10ms",
+    "clock_tick": f"{TICK_MS:g}ms",
 }
 
 
@@ -110,12 +114,14 @@ def scenario(
     *,
     stack: dict[str, Any] | None = None,
     cdg: dict[str, Any] | None = None,
+    tick_ms: float = TICK_MS,
     buffer: str | None = None,
     options: dict[str, Any] | None = None,
     captures: bool = True,
 ) -> tb.Scenario:
     """One evening; `captures` records both hosts' traffic as tcpdump did."""
-    controls = [one | cdg if cdg and one["name"] == "cdg" else one for one in CC]
+    controls = [one | ({"tick": tick_ms} if one["name"] in TICKING else {}) for one in CC]
+    controls = [one | cdg if cdg and one["name"] == "cdg" else one for one in controls]
     count = repeats * len(ALGORITHMS)
     moved: dict[str, bool | int | float | str] = {
         "bytes": f"{path.megabytes}MB", "count": count,
@@ -158,7 +164,13 @@ class Reading:
 
 EVERYWHERE = tuple(PATHS)
 ABLATIONS = {
-    "hz-1000": Reading("guest clock of 1,000 Hz instead of 100", EVERYWHERE, {"stack": {"clock_tick": "1ms"}}),
+    "hz-1000": Reading("guest clock of 1,000 Hz instead of 100", EVERYWHERE,
+                       {"stack": {"clock_tick": "1ms"}, "tick_ms": 1.0}),
+    "ms-timestamps": Reading("RTTs in milliseconds, as since 2012, off that clock", EVERYWHERE, {"tick_ms": 1.0}),
+    "cdg-half": Reading(
+        "CDG that keeps half on a delay backoff", EVERYWHERE, {"cdg": {"backoff_beta": 0.5}},
+    ),
+    "outer-256k": Reading("256 KiB of outer send buffer", ("adsl1",), {"options": {"send_buffer": "256KiB"}}),
     "prompt-ack": Reading("ACKs delayed by 20 ms instead of 100", EVERYWHERE, {"stack": {"delayed_ack": "20ms"}}),
     "cdg-g7": Reading("CDG with G = 7 ms instead of 3, fitted on ADSL1", EVERYWHERE, {"cdg": {"scale": 7.0}}),
     "window-128k": Reading(

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cc::fixture::{Lab, build, named};
 use crate::cc::{Counting, Signal};
+use crate::scenario::Value;
 
 #[test]
 fn the_backoff_probability_has_the_papers_values() {
@@ -30,8 +31,10 @@ fn the_backoff_probability_has_the_papers_values() {
 fn a_delay_backoff_keeps_seven_tenths() {
     let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
     let mut lab = Lab::avoiding(100, Counting::PerSegment);
-    cdg.state.freebsd_back_off(&mut lab.control);
-    assert_eq!((lab.window(), cdg.state.shadow), (70, 100));
+    cdg.state.shadow = 80;
+    let ack = lab.ack(1);
+    cdg.state.freebsd_answer(&ack, &mut lab.control);
+    assert_eq!((lab.window(), cdg.state.shadow), (70, 80));
     let mut cdg = build::<Cdg>(&[]);
     let mut lab = Lab::avoiding(100, Counting::PerSegment);
     cdg.state.queue = Queue::Backoff;
@@ -78,17 +81,46 @@ fn loss_is_tolerated_unless_the_queue_is_full() {
 #[test]
 fn five_backoffs_without_effect_make_it_pause_for_five() {
     let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
-    // Gradients far above 5·G: every decision is positive.
     let answers: Vec<bool> = (0..12)
         .map(|_| {
-            cdg.state.skip = false;
-            cdg.state.before = MinMax { min: 1, max: 1 };
-            cdg.state.round = MinMax { min: 1_000_000, max: 1_000_000 };
-            cdg.state.freebsd_round(false)
+            let mut lab = Lab::avoiding(100, Counting::PerSegment);
+            cdg.state.backoff_end = 0;
+            let ack = lab.ack(1);
+            cdg.state.freebsd_answer(&ack, &mut lab.control);
+            lab.window() == 70
         })
         .collect();
     let expected = [true, true, true, true, true, false, false, false, false, false, true, true];
     assert_eq!(answers, expected);
+}
+
+#[test]
+fn freebsds_gradients_count_ticks() {
+    // From one to two ticks in a round trip of slow start; G is three of them, 1 - exp(-1/3) = 0.2835.
+    for tick in [1.0, 10.0] {
+        let mut cdg = build::<Cdg>(&[("variant", named("freebsd")), ("tick", Value::Number(tick))]);
+        let backoffs = (0..4_000)
+            .filter(|_| {
+                cdg.state.before = MinMax { min: 1, max: 1 };
+                cdg.state.round = MinMax { min: 2, max: 2 };
+                cdg.state.freebsd_round(true)
+            })
+            .count();
+        assert!((1_070..1_200).contains(&backoffs), "{backoffs} of 4000 at {tick} ms");
+    }
+}
+
+#[test]
+fn a_round_trip_after_a_backoff_has_no_gradient() {
+    let mut cdg = build::<Cdg>(&[("variant", named("freebsd"))]);
+    let mut lab = Lab::avoiding(50, Counting::Bytes { limit: 2 });
+    lab.round(&mut cdg);
+    let ack = lab.ack(1);
+    cdg.state.freebsd_answer(&ack, &mut lab.control);
+    let sum = cdg.state.sum;
+    lab.rtt = Duration::from_ms(300);
+    lab.round(&mut cdg);
+    assert_eq!(cdg.state.sum, sum, "a rise of 200 ms was not looked at");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod decrease;
+pub mod ertt;
 pub mod growth;
 pub mod hystart;
 pub mod maximum;

@@ -38,10 +38,6 @@ impl RoundRtt {
         self.min_us = self.min_us.min(rtt_us);
         self.samples += 1;
     }
-    /// Has there been a sample?
-    pub fn has_base(&self) -> bool {
-        self.base_us != NONE
-    }
     /// Has the round trip ended with this ACK?
     pub fn is_over(&self, ack: &Ack) -> bool {
         ack.snd_una > self.end
