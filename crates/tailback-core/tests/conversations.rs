@@ -84,6 +84,7 @@ struct Options {
     tolerance: Duration,
     names_push: bool,
     pacing: Option<Rate>,
+    read_rate: Option<Rate>,
     fields: Vec<(String, Value)>,
     cc_params: Params,
     recalled: Metrics,
@@ -104,6 +105,7 @@ impl Default for Options {
             tolerance: Duration::from_us(10),
             names_push: false,
             pacing: None,
+            read_rate: None,
             fields: Vec::new(),
             cc_params: Params::new(),
             recalled: Metrics::default(),
@@ -143,6 +145,7 @@ impl Options {
             "recall_srtt_ms" => self.recalled.srtt = Duration::from_ms(number()?),
             "recall_deviation_ms" => self.recalled.deviation = Duration::from_ms(number()?),
             "recall_reordering" => self.recalled.reordering = number()? as u32,
+            "read_bps" => self.read_rate = Some(Rate::from_bps(number()?)),
             "pacing_bps" => self.pacing = Some(Rate::from_bps(number()?)),
             _ => match key.strip_prefix("cc.") {
                 Some(name) => drop(self.cc_params.insert(name.into(), value(text))),
@@ -166,6 +169,7 @@ impl Options {
             mss: self.mss,
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            read_rate: self.read_rate,
             peer: 1,
         }))
     }

@@ -334,3 +334,50 @@ fn l4s_is_refused_to_senders_that_do_not_scale_their_response() {
     let said = complaint(misspelt);
     assert!(said.contains("stack_params.ecn") && said.contains("\"l4s\""), "{said}");
 }
+
+/// 10 Mbit/s and 40 ms to a reader of `bps` with a buffer of 64 KiB.
+fn slowly_read(bps: f64, stack: &str, seconds: u64) -> Scenario {
+    let mut sender = bulk("reno", stack);
+    sender.app.params.insert("read_rate".into(), Value::Number(bps));
+    sender.tcp.as_mut().expect("tcp").receive_buffer = Some(65_536);
+    set(&mut sender, "window_share", Value::Number(100.0));
+    let mut scenario = dumbbell(10_000_000, 40 * MS, Some(100_000), seconds, vec![sender]);
+    scenario.instruments = Instruments { packets: vec!["bulk".into()], ..Instruments::default() };
+    scenario
+}
+
+#[test]
+fn a_slow_reader_is_served_at_its_rate_and_nothing_is_lost() {
+    for stack in ["linux", "freebsd-9"] {
+        for mbps in [0.2, 1.0, 4.0] {
+            let seconds = 20;
+            let tables = run(&slowly_read(mbps * 1e6, stack, seconds));
+            // What was read, and a full buffer; the last round trip may be under way.
+            let (got, read) =
+                (column(&tables, "flows", "bytes_received")[0], mbps * 1e6 / 8.0 * seconds as f64);
+            let most = read + 65_536.0;
+            assert!(got <= most && got >= most - 0.05 * read - 4_000.0, "{stack} {mbps}: {got} of {most}");
+            assert_eq!(column(&tables, "flows", "segments_retransmitted")[0], 0.0);
+            assert_eq!(column(&tables, "links", "dropped")[0], 0.0);
+        }
+    }
+}
+
+#[test]
+fn a_reader_faster_than_the_path_changes_nothing() {
+    // At twice the bottleneck's rate what is unread is less than a segment, whenever one arrives.
+    let got = |bps| column(&run(&slowly_read(bps, "linux", 20)), "flows", "bytes_received")[0];
+    assert!((got(20e6) / got(0.0) - 1.0).abs() < 0.001);
+}
+
+#[test]
+fn a_closed_window_is_probed_while_a_segment_is_being_read() {
+    // 4 kbit/s: a segment every 2.9 s, and Linux asks after 0.24 s, 0.5, 1, 2, ...
+    let tables = run(&slowly_read(4_000.0, "linux", 300));
+    let [bytes, sent] = ["bytes", "sent_s"].map(|name| column(&tables, "packets", name));
+    // The sender's own; 65 KB take 131 s to read.
+    let probes = (0..bytes.len()).filter(|&row| bytes[row] < 100.0 && sent[row] > 140.0).count();
+    assert!(probes > 100, "{probes} probes");
+    let got = column(&tables, "flows", "bytes_received")[0];
+    assert!((got - 65_536.0 - 300.0 * 500.0).abs() < 3_000.0, "{got} B");
+}

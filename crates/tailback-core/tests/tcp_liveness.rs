@@ -42,6 +42,7 @@ impl Pair {
                 mss: MSS,
                 send_buffer: 1 << 20,
                 receive_buffer: 1 << 18,
+                read_rate: None,
                 peer,
             })
         };

@@ -152,6 +152,14 @@ fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpe
             "Leave out hosts and give the flow an access_delay, describe several flows, or run it with --engine sim.",
         ));
     }
+    if let Some(rate) = needs.read_rate {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.read_rate"),
+            rate.as_bps(),
+            "live applications read whatever has arrived, at once",
+            "Leave read_rate out, or run it with --engine sim.",
+        ));
+    }
     let packet = packet_bytes(flow);
     if needs.datagrams && packet.is_some_and(|bytes| bytes < SMALLEST_ECHO) {
         return Err(LiveError::refuse(

@@ -360,6 +360,7 @@ fn connection(
             mss,
             send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
             receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
+            read_rate: needs.read_rate,
             algorithms,
             seeds: Stream::named(seed, &stream),
         })

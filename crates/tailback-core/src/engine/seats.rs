@@ -16,7 +16,7 @@ use crate::scenario::{Params, ScenarioError};
 use crate::tcp::endpoint::{Endpoint, Setup, State};
 use crate::tcp::sender::SenderCount;
 use crate::tcp::stack::Stack;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Bytes, Duration, Rate, Time};
 use crate::traffic::{Connection, Side};
 
 /// Bits of an address that hold the seat, as many as the schedule has for elements; the rest is the generation.
@@ -145,6 +145,7 @@ pub struct Blueprint {
     pub mss: u32,
     pub send_buffer: Bytes,
     pub receive_buffer: Bytes,
+    pub read_rate: Option<Rate>,
     /// The flow's congestion controls, in turn.
     pub algorithms: Vec<Recipe>,
     /// Seeds of the connections' algorithms, in order of opening.
@@ -162,6 +163,7 @@ impl Blueprint {
             mss: self.mss,
             send_buffer: self.send_buffer,
             receive_buffer: self.receive_buffer,
+            read_rate: self.read_rate,
             peer,
         })
     }

@@ -16,7 +16,7 @@ use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
 use crate::tcp::segment::{Flags, NO_ROW, Outgoing, Segment};
 use crate::tcp::sender::{Note, Sender};
 use crate::tcp::stack::Stack;
-use crate::time::{Bytes, Time};
+use crate::time::{Bytes, Rate, Time};
 
 /// Connection states, with the numbers BSD and SIFTR use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -79,6 +79,8 @@ pub struct Setup {
     pub send_buffer: Bytes,
     /// Receive buffer in bytes; the window is the stack's share of it.
     pub receive_buffer: Bytes,
+    /// The rate at which the application reads; at once without one.
+    pub read_rate: Option<Rate>,
     /// The endpoint at the other end.
     pub peer: u32,
 }
@@ -94,6 +96,9 @@ impl Endpoint {
         let mut receiver = Receiver::new(&setup.stack, capacity, scale, setup.mss);
         if !setup.stack.window_scaling {
             receiver.without_scaling();
+        }
+        if let Some(rate) = setup.read_rate {
+            receiver.read_at(rate);
         }
         Endpoint {
             sender: Sender::new(setup.stack.clone(), setup.algorithm, setup.mss, setup.send_buffer),

@@ -4,14 +4,17 @@
 //! RFC 1122 section 4.2.3.2 and RFC 5681 section 4.2 (delayed ACKs), RFC 7323 section 4.3 (which timestamp
 //! to echo), Linux quick-ACK mode.
 
+mod reader;
+
 use std::collections::VecDeque;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
+use reader::{Buffer, Reader};
 
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 /// When the acknowledgement of a segment leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +64,8 @@ pub struct Receiver {
     duplicates_sent: u32,
     compressed: u32,
     compressed_until: Time,
+    // An application that does not read at once.
+    reader: Option<Box<Reader>>,
 }
 
 /// An ACK for what came before the latest segment, with the ECN echo of that time.
@@ -107,6 +112,7 @@ impl Receiver {
             duplicates_sent: 0,
             compressed: 0,
             compressed_until: Time::NEVER,
+            reader: None,
         }
         .with_right_edge()
     }
@@ -114,6 +120,11 @@ impl Receiver {
     fn with_right_edge(mut self) -> Self {
         self.right_edge = self.next + self.offered;
         self
+    }
+
+    /// The application reads at this rate, and not at once.
+    pub fn read_at(&mut self, rate: Rate) {
+        self.reader = Some(Box::new(Reader::new(rate)));
     }
 
     /// See [`super::endpoint::Endpoint::fetch`].
@@ -142,9 +153,10 @@ impl Receiver {
     pub fn reassembly_segments(&self) -> u32 {
         self.reassembly_segments
     }
-    /// When the delayed ACK is due, or [`Time::NEVER`].
+    /// When the delayed ACK or the window update is due, or [`Time::NEVER`].
     pub fn ack_deadline(&self) -> Time {
-        self.delayed_until.min(self.compressed_until)
+        let due = self.delayed_until.min(self.compressed_until);
+        self.reader.as_ref().map_or(due, |reader| due.min(reader.update_at))
     }
     /// The window offered last, in bytes.
     pub fn window(&self) -> Bytes {
@@ -246,12 +258,44 @@ impl Receiver {
         // In order, perhaps filling a gap.
         let had_gap = !self.ranges.is_empty();
         self.duplicates_sent = 0;
+        let prior_next = self.next;
         self.advance_to(range.end);
+        if self.reader.is_some() {
+            self.on_unread(prior_next, now);
+        }
         if had_gap || segment.flags.has(Flags::FIN) {
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
         }
         self.decide(length, segment.flags, now, stack)
+    }
+
+    fn buffer(&self) -> Buffer {
+        // RFC 9293 section 3.8.6.2.2, and what the window's scale can tell.
+        let step = u64::from(self.mss).min(self.capacity / 2).max(1 << self.scale);
+        let (next, edge, offered, capacity) = (self.next, self.right_edge, self.offered, self.capacity);
+        Buffer { next, edge, offered, capacity, step }
+    }
+
+    /// More waits for the reader.
+    #[cold]
+    fn on_unread(&mut self, prior_next: u64, now: Time) {
+        let buffer = self.buffer();
+        if let Some(reader) = &mut self.reader {
+            reader.on_arrival(prior_next, now);
+            reader.plan(buffer, now);
+        }
+    }
+
+    /// Move the right edge as far as the reader has made room.
+    #[cold]
+    fn offer_what_was_read(&mut self, now: Time) {
+        let buffer = self.buffer();
+        let Some(reader) = &mut self.reader else { return };
+        let window = reader.edge(buffer, now).saturating_sub(self.next);
+        let window = (window >> self.scale).min(65_535) << self.scale;
+        self.right_edge = self.right_edge.max(self.next + window);
+        reader.plan(Buffer { edge: self.right_edge, ..buffer }, now);
     }
 
     fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
@@ -417,9 +461,13 @@ impl Receiver {
         }
         segment.ack = self.next;
         segment.ts_ecr = self.echo;
-        let offered = (self.offered >> self.scale).min(65_535) << self.scale;
         // RFC 9293 section 3.8.6: never move the right edge back.
-        self.right_edge = self.right_edge.max(self.next + offered);
+        if self.reader.is_some() {
+            self.offer_what_was_read(segment.ts_val);
+        } else {
+            let offered = (self.offered >> self.scale).min(65_535) << self.scale;
+            self.right_edge = self.right_edge.max(self.next + offered);
+        }
         segment.window = self.right_edge - self.next;
         if stack.sack {
             let room = if stack.timestamps { 3 } else { 4 };

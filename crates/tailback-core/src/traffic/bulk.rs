@@ -6,10 +6,10 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Opening, Say, Side, Transport, Wish};
+use super::{Application, Connection, Cue, Needs, Opening, READ_RATE, Say, Side, Transport, Wish, reading};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Time};
+use crate::time::{Bytes, Rate, Time};
 
 /// How much to transfer; zero: until the flow stops.
 pub(super) const BYTES: ParamSpec =
@@ -22,11 +22,12 @@ pub struct Bulk {
     // The last one may still be closing when the next start comes.
     connections: Slots<()>,
     current: Option<Connection>,
+    read_rate: Option<Rate>,
 }
 
 impl Bulk {
     pub(super) fn of(bytes: Bytes) -> Self {
-        Bulk { bytes, connections: Slots::default(), current: None }
+        Bulk { bytes, connections: Slots::default(), current: None, read_rate: None }
     }
 }
 
@@ -38,11 +39,12 @@ impl Registered for Bulk {
         source: "iperf TCP test",
         differs: &[],
         live_twin: Some("tailback socket application"),
-        params: &[BYTES],
+        params: &[BYTES, READ_RATE],
     };
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
-        Ok(Bulk::of(given.whole("bytes")))
+        let read_rate = reading(given.whole(READ_RATE.name));
+        Ok(Bulk { read_rate, ..Bulk::of(given.whole("bytes")) })
     }
 }
 
@@ -80,5 +82,9 @@ impl Application for Bulk {
 
     fn transport(&self) -> Transport {
         Transport::Tcp
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { read_rate: self.read_rate, ..Needs::default() }
     }
 }

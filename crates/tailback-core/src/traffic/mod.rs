@@ -21,7 +21,8 @@ pub mod voip_onoff;
 pub mod web;
 pub mod web_probe;
 
-use crate::time::{Bytes, Duration, Time};
+use crate::params::ParamSpec;
+use crate::time::{Bytes, Duration, Rate, Time};
 
 /// Which end of the flow is spoken to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,6 +206,20 @@ pub enum Rows {
     Echoes,
 }
 
+/// A reader that takes its time, for applications that can have one.
+const READ_RATE: ParamSpec = ParamSpec::whole(
+    "read_rate",
+    "bit/s",
+    0,
+    (0, 1_000_000_000_000),
+    "The receiver reads at this rate, so that its window closes; 0 reads at once.",
+);
+
+/// What [`READ_RATE`] asks of the host.
+fn reading(bps: u64) -> Option<Rate> {
+    (bps > 0).then(|| Rate::from_bps(bps))
+}
+
 /// What an application needs from its host before it starts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Needs {
@@ -214,6 +229,8 @@ pub struct Needs {
     pub segment: Option<u32>,
     /// Bytes that may be unacknowledged, at most, and buffers large enough for them.
     pub window: Option<Bytes>,
+    /// It reads what has arrived at this rate, and not at once.
+    pub read_rate: Option<Rate>,
     /// It wants to see its datagrams, to answer them or to time them.
     pub datagrams: bool,
     /// So many short connections that the congestion table counts them without listing each event.

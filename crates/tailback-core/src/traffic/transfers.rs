@@ -10,11 +10,14 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Exchange, Opening, Report, Rows, Say, Side, Transport, Wish};
+use super::{
+    Application, Connection, Cue, Exchange, Needs, Opening, READ_RATE, Report, Rows, Say, Side, Transport,
+    Wish, reading,
+};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 /// Transfers in sequence.
 #[derive(Clone, Debug)]
@@ -28,6 +31,7 @@ pub struct Transfers {
     turn: u32,
     is_on: bool,
     pauses: Stream,
+    read_rate: Option<Rate>,
 }
 
 impl Registered for Transfers {
@@ -43,6 +47,7 @@ impl Registered for Transfers {
             ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
             ParamSpec::number("idle_low", "s", 5.0, (0.0, 86_400.0), "Shortest pause."),
             ParamSpec::number("idle_high", "s", 7.0, (0.0, 86_400.0), "Longest pause."),
+            READ_RATE,
         ],
     };
 
@@ -60,6 +65,7 @@ impl Registered for Transfers {
             turn: 0,
             is_on: false,
             pauses: Stream::named(seed, "pauses"),
+            read_rate: reading(given.whole(READ_RATE.name)),
         })
     }
 }
@@ -125,5 +131,9 @@ impl Application for Transfers {
 
     fn rows(&self) -> Rows {
         Rows::Requests
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { read_rate: self.read_rate, ..Needs::default() }
     }
 }

@@ -1,0 +1,113 @@
+//! An application that takes its time to read: what it has not read closes the window.
+//!
+//! Law: it reads a steady rate of whatever has arrived in order. Sources: RFC 9293 section 3.8.6.2.2 (the right edge
+//! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an update that nobody asked for
+//! leaves once the window can double).
+//!
+//! Differs from the sources: the reader's calls have no size; one rule for every stack (FreeBSD sends updates of two
+//! segments or a quarter of the buffer).
+
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// The reader of one connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Reader {
+    rate: Rate,
+    // It began to read without a pause then, from this offset.
+    since: Time,
+    from: u64,
+    /// When the window update leaves, if nothing else did before.
+    pub update_at: Time,
+}
+
+impl Reader {
+    pub fn new(rate: Rate) -> Self {
+        Reader { rate, since: Time::ZERO, from: 0, update_at: Time::NEVER }
+    }
+
+    /// What waits to be read of the stream up to `next`.
+    fn unread(&self, next: u64, now: Time) -> Bytes {
+        (next - self.from).saturating_sub(self.rate.bytes_in(now.since(self.since)))
+    }
+
+    /// The stream goes on to `next`. A reader that had nothing to read begins again now.
+    pub fn on_arrival(&mut self, prior_next: u64, now: Time) {
+        if self.unread(prior_next, now) == 0 {
+            (self.since, self.from) = (now, prior_next);
+        }
+    }
+
+    /// The right edge to offer at `now`, given the buffer's.
+    pub fn edge(&self, buffer: Buffer, now: Time) -> u64 {
+        let room = buffer.capacity.saturating_sub(self.unread(buffer.next, now)).min(buffer.offered);
+        let wider = buffer.next + room;
+        if wider >= buffer.edge + buffer.step { wider } else { buffer.edge }
+    }
+
+    /// Look ahead to the update: when the window can double, and grow by a step.
+    pub fn plan(&mut self, buffer: Buffer, now: Time) {
+        let window = buffer.edge.saturating_sub(buffer.next);
+        let wanted = window + window.max(buffer.step);
+        self.update_at = match buffer.offered.min(buffer.capacity) >= wanted {
+            // All but what leaves `wanted` room has to be read by then; rounding up makes sure that it is.
+            true => {
+                let read = (buffer.next + wanted).saturating_sub(buffer.capacity).saturating_sub(self.from);
+                (self.since + self.rate.time_for(read)).max(now) + Duration::from_ps(1)
+            }
+            false => Time::NEVER,
+        };
+    }
+}
+
+/// What the receiver has of a buffer, as far as its window goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Buffer {
+    /// The stream has arrived up to here.
+    pub next: u64,
+    /// The right edge offered.
+    pub edge: u64,
+    /// The largest window that the stack offers now.
+    pub offered: Bytes,
+    /// The largest window that the buffer allows.
+    pub capacity: Bytes,
+    /// The right edge moves by so much, or not at all.
+    pub step: Bytes,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_full_window_opens_when_a_segment_was_read() {
+        // 1 MB/s: a segment of 1000 bytes a millisecond.
+        let mut reader = Reader::new(Rate::from_bps(8_000_000));
+        reader.on_arrival(0, Time::from_ms(5));
+        let buffer = Buffer { next: 10_000, edge: 10_000, offered: 10_000, capacity: 10_000, step: 1000 };
+        let edge = |now_ps| reader.edge(buffer, Time::from_ps(now_ps));
+        assert_eq!(edge(5 * MS), 10_000);
+        assert_eq!(edge(6 * MS - 1), 10_000, "999 bytes are no step");
+        assert_eq!(edge(6 * MS), 11_000);
+        assert_eq!(edge(9 * MS), 14_000);
+        // A closed window is updated after a step, one of 2000 bytes at 4000, and one of 6000 cannot double.
+        for (edge, update_at) in
+            [(10_000, Time::from_ps(6 * MS + 1)), (12_000, Time::from_ps(9 * MS + 1)), (16_000, Time::NEVER)]
+        {
+            let mut reader = reader;
+            reader.plan(Buffer { edge, ..buffer }, Time::from_ms(5));
+            assert_eq!(reader.update_at, update_at);
+        }
+    }
+
+    #[test]
+    fn a_reader_that_waits_saves_nothing_up() {
+        let mut reader = Reader::new(Rate::from_bps(8_000_000));
+        reader.on_arrival(0, Time::ZERO);
+        assert_eq!(reader.unread(3000, Time::from_ms(2)), 1000);
+        reader.on_arrival(3000, Time::from_ms(100));
+        assert_eq!(reader.unread(5000, Time::from_ms(100)), 2000);
+        assert_eq!(reader.unread(5000, Time::from_ms(101)), 1000);
+    }
+}
