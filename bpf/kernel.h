@@ -23,12 +23,15 @@ typedef u8 bool;
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 enum { OPEN = 0, DISORDER = 1, CWR = 2, RECOVERY = 3, LOSS = 4 };
-/* Window events the kernel announces: sending resumes after idleness, a reduction is complete. */
+/* What the kernel announces: sending resumes with nothing in flight, the window was lowered for it, a reduction is
+ * complete, a timeout; data came without or with an ECN mark. */
 enum tcp_ca_event {
 	CA_EVENT_TX_START,
 	CA_EVENT_CWND_RESTART,
 	CA_EVENT_COMPLETE_CWR,
 	CA_EVENT_LOSS,
+	CA_EVENT_ECN_NO_CE,
+	CA_EVENT_ECN_IS_CE,
 };
 
 #ifndef TAILBACK_NATIVE
@@ -87,11 +90,15 @@ struct tcp_congestion_ops;
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	u32 icsk_rto;
+	const struct tcp_congestion_ops *icsk_ca_ops;
 	u8 icsk_ca_state : 5;
 	u8 icsk_ca_initialized : 1;
 	u8 icsk_ca_setsockopt : 1;
 	u8 icsk_ca_dst_locked : 1;
 	u8 icsk_retransmits;
+	struct {
+		u8 pending;
+	} icsk_ack;
 	u64 icsk_ca_priv[13];
 };
 
@@ -115,6 +122,8 @@ struct tcp_sock {
 	u32 retrans_out;
 	u32 snd_ssthresh;
 	u32 segs_out;
+	u32 lsndtime;
+	u8 ecn_flags;
 	u64 tcp_mstamp;
 	u32 rcv_nxt;
 	u32 snd_nxt;
@@ -122,6 +131,7 @@ struct tcp_sock {
 	u32 srtt_us;
 	u32 packets_out;
 	u32 delivered;
+	u32 delivered_ce;
 	u32 rcv_wnd;
 	struct tcp_options_received rx_opt;
 	u32 max_packets_out;
@@ -185,6 +195,7 @@ ALWAYS_INLINE void *memory(struct sock *sk)
 /* The test's own clock and dice. */
 u64 tailback_now_us(void);
 u32 tailback_random(void);
+u32 tailback_jiffies(void);
 #define SEC(name) __attribute__((used))
 #define BITS(of, field) ((of)->field)
 #define LICENSE(text)
@@ -192,6 +203,10 @@ ALWAYS_INLINE u64 now_us(struct tcp_sock *tp)
 {
 	(void)tp;
 	return tailback_now_us();
+}
+ALWAYS_INLINE u32 jiffies(void)
+{
+	return tailback_jiffies();
 }
 #define ENTRY1(result, name, type1, arg1) SEC("") result name(type1 arg1)
 #define ENTRY2(result, name, type1, arg1, type2, arg2) SEC("") result name(type1 arg1, type2 arg2)
@@ -210,6 +225,12 @@ ALWAYS_INLINE u64 now_us(struct tcp_sock *tp)
 {
 	/* CLOCK_MONOTONIC in microseconds, read by the kernel for the packet or timer at hand. */
 	return tp->tcp_mstamp;
+}
+
+static u64 (*const jiffies64)(void) = (void *)118;
+ALWAYS_INLINE u32 jiffies(void)
+{
+	return jiffies64();
 }
 
 /* A bit field's place may differ from kernel to kernel, so it is read by its relocated position. */

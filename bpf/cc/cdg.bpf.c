@@ -66,6 +66,18 @@ static void *(*const storage_get)(void *map, void *sk, void *value, u64 flags) =
 #define CDG(sk, create) ((struct cdg *)storage_get(&memories, sk, NULL, create))
 #endif
 
+INTERNALS
+{
+	const struct cdg *cdg = CDG(sk, 0);
+
+	if (!cdg)
+		return;
+	SHOW(0, cdg->sum.min, 1000 * WINDOW);
+	SHOW(1, cdg->sum.max, 1000 * WINDOW);
+	SHOW(2, cdg->shadow, 1);
+	SHOW(3, cdg->ineffectual, 1);
+}
+
 #define NOW_US(tp) ((u32)now_us(tp))
 
 ALWAYS_INLINE void forget(struct cdg *cdg, u32 window)
@@ -167,7 +179,9 @@ ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)
 {
 	u32 lowest = cdg->round.min;
 
-	cdg->delay_min = cdg->delay_min == 0 ? lowest : least(cdg->delay_min, most(lowest, 1));
+	/* Zero is no sample: a round trip may begin with an ACK that is doubted. */
+	if (lowest > 0)
+		cdg->delay_min = cdg->delay_min == 0 ? lowest : least(cdg->delay_min, lowest);
 	if (cdg->delay_min == 0)
 		return;
 	u32 now = NOW_US(tp);
@@ -178,14 +192,14 @@ ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)
 	} else if (now - cdg->last_ack < TRAIN_GAP_US) {
 		cdg->last_ack = now;
 		if (now - cdg->round_start > most(cdg->delay_min / 2, HYSTART_FLOOR_US)) {
-			tp->snd_ssthresh = tp->snd_cwnd;
+			tp->snd_ssthresh = landing(tp->snd_cwnd);
 			return;
 		}
 	}
 	if (cdg->samples < 8)
 		cdg->samples++;
 	else if (lowest > most(cdg->delay_min + cdg->delay_min / 8, HYSTART_FLOOR_US))
-		tp->snd_ssthresh = tp->snd_cwnd;
+		tp->snd_ssthresh = landing(tp->snd_cwnd);
 }
 
 /* What CWR would do: no growth and no gradient until what was under way has arrived; of what is delivered, as much

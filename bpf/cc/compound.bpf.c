@@ -7,12 +7,12 @@
  * Source: Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III. Rust twin: cc/compound.rs, variant paper.
  *
  * The kernel forces:
- * - Fractions are in 1/65536 of a segment, windows above 32767 segments count as that; win^k only for k = 3/4, as two square roots of win cubed; alpha is 1/8, beta
- *   1/2, zeta 1.
+ * - Fractions are in 2^-24 of a segment, windows above 32767 segments count as that, and RTTs above 16 s; win^k only for
+ *   k = 3/4, as two square roots of win cubed; alpha is 1/8, beta 1/2, zeta 1.
  * - A timeout is known only after ssthresh was asked for: dwnd is cleared on entering the Loss state.
  */
 
-#define ONE 65536
+#define ONE (1ll << 24)
 #ifndef GAMMA
 #define GAMMA 30
 #endif
@@ -22,15 +22,25 @@
 /* Above these, win cubed, and win itself, would not fit beside their fixed points. */
 #define LARGEST_CUBED 8191u
 #define LARGEST 32767u
+#define LONGEST_US ((1u << 24) - 1)
 
 struct compound {
 	struct round round;
 	/* The delay window, and what is kept back until it makes a segment. */
-	s32 dwnd;
-	s32 held;
-	u32 backlog;
+	s64 dwnd;
+	s64 held;
+	u64 backlog;
 };
 FITS(compound);
+
+INTERNALS
+{
+	const struct compound *compound = memory(sk);
+
+	SHOW(0, compound->dwnd, ONE);
+	SHOW(1, compound->backlog, ONE);
+	SHOW(2, GAMMA, 1);
+}
 
 ENTRY1(void, compound_init, struct sock *, sk)
 {
@@ -51,17 +61,17 @@ ENTRY2(void, compound_pkts_acked, struct sock *, sk, const struct ack_sample *, 
 }
 
 /* Move the window by a fraction: whole segments now, the rest later. */
-ALWAYS_INLINE void add(struct compound *compound, struct tcp_sock *tp, s32 fraction, u32 floor)
+ALWAYS_INLINE void add(struct compound *compound, struct tcp_sock *tp, s64 fraction, u32 floor)
 {
-	s32 held = compound->held + fraction;
+	s64 held = compound->held + fraction;
 
 	if (held >= ONE) {
-		u32 steps = (u32)held / ONE;
+		u32 steps = (u64)held / ONE;
 
 		held -= steps * ONE;
 		tp->snd_cwnd = least(tp->snd_cwnd + steps, tp->snd_cwnd_clamp);
 	} else if (held <= -ONE) {
-		u32 steps = (u32)(-held) / ONE;
+		u32 steps = (u64)-held / ONE;
 		u32 window = tp->snd_cwnd;
 
 		held += steps * ONE;
@@ -82,32 +92,32 @@ ALWAYS_INLINE u64 root(u64 of)
 }
 
 /* alpha win^k. */
-ALWAYS_INLINE s32 step(u32 window)
+ALWAYS_INLINE s64 step(u32 window)
 {
 	u64 win = least(window, LARGEST_CUBED);
 
-	/* (win^3 2^24)^(1/4) = 64 win^(3/4); an eighth of win^(3/4) is ONE/512 times that. */
-	return ONE / 512 * (s32)root(root((win * win * win) << 24));
+	/* 2^12 win^(3/2), and of that times 2^32 the root, 2^22 win^(3/4); an eighth of win^(3/4) in 2^-24 is half of it. */
+	return root(root((win * win * win) << 24) << 32) / 2;
 }
 
 /* Once a round trip: grow or retreat the delay window. */
 ALWAYS_INLINE void judge(struct compound *compound, struct tcp_sock *tp, bool may_grow)
 {
 	u32 window = least(tp->snd_cwnd, LARGEST);
-	u32 base = compound->round.base_us, rtt = most(compound->round.min_us, 1);
-	s32 most_of_it = (s32)((window - 1) * ONE);
-	s32 before = compound->dwnd < most_of_it ? compound->dwnd : most_of_it;
-	s32 after = before;
+	u32 rtt = least(most(compound->round.min_us, 1), LONGEST_US), base = least(compound->round.base_us, rtt);
+	s64 most_of_it = (window - 1) * ONE;
+	s64 before = compound->dwnd < most_of_it ? compound->dwnd : most_of_it;
+	s64 after = before;
 
 	if (before < 0)
 		before = after = 0;
 	compound->backlog = (u64)window * ONE * (rtt - base) / rtt;
 	if (compound->backlog >= GAMMA * ONE) {
-		after = before - (s32)compound->backlog;
+		after = before - (s64)compound->backlog;
 		if (after < 0)
 			after = 0;
 	} else if (may_grow && window >= LOW_WINDOW) {
-		s32 growth = step(window) - ONE;
+		s64 growth = step(window) - ONE;
 
 		after = before + (growth > 0 ? growth : 0);
 	}
@@ -127,11 +137,12 @@ ENTRY3(void, compound_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 			slow_start(tp, acked);
 		} else {
 			u32 window = most(least(tp->snd_cwnd, LARGEST), 1);
-			s32 most_of_it = (s32)((window - 1) * ONE);
+			s64 most_of_it = (window - 1) * ONE;
 
 			if (compound->dwnd > most_of_it)
 				compound->dwnd = most_of_it;
-			add(compound, tp, least(acked, LARGEST) * ONE / window, 1);
+			/* To the nearest: what is always cut would be missing in the end. */
+			add(compound, tp, (least(acked, LARGEST) * (u64)ONE + window / 2) / window, 1);
 		}
 	}
 	if (round_is_over(&compound->round, tp)) {
@@ -145,16 +156,16 @@ ENTRY1(u32, compound_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct compound *compound = memory(sk);
-	s32 win = least(tp->snd_cwnd, LARGEST) * ONE;
-	s32 kept = (u32)win / 2;
-	s32 dwnd = compound->dwnd < win ? compound->dwnd : win;
-	s32 loss_window = win - dwnd;
+	s64 win = least(tp->snd_cwnd, LARGEST) * ONE;
+	s64 kept = (u64)win / 2;
+	s64 dwnd = compound->dwnd < win ? compound->dwnd : win;
+	s64 loss_window = win - dwnd;
 
 	tp->snd_cwnd_cnt = 0;
 	compound->held = 0;
-	dwnd = kept - (s32)((u32)loss_window / 2);
+	dwnd = kept - (s64)((u64)loss_window / 2);
 	compound->dwnd = dwnd > 0 ? dwnd : 0;
-	return landing((u32)kept / ONE);
+	return landing((u64)kept / ONE);
 }
 
 ENTRY2(void, compound_set_state, struct sock *, sk, u8, phase)

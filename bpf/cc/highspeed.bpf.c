@@ -36,6 +36,15 @@ struct highspeed {
 };
 FITS(highspeed);
 
+INTERNALS
+{
+	const struct highspeed *highspeed = memory(sk);
+	u32 row = least(highspeed->row, ROWS - 1);
+
+	SHOW(0, row + 1, 1);
+	SHOW(1, TABLE[row].b, 256);
+}
+
 ENTRY1(void, highspeed_init, struct sock *, sk)
 {
 	struct highspeed *highspeed = memory(sk);

@@ -36,6 +36,17 @@ struct htcp {
 };
 FITS(htcp);
 
+INTERNALS
+{
+	const struct htcp *htcp = memory(sk);
+
+	SHOW(0, htcp->alpha, ONE);
+	SHOW(1, htcp->beta, ONE);
+	SHOW(2, htcp->rtt_min, HZ);
+	SHOW(3, htcp->rtt_max, HZ);
+	SHOW_INSTANT(4, htcp->last_congestion, HZ);
+}
+
 ENTRY1(void, htcp_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

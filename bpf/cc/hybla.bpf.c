@@ -24,6 +24,13 @@ struct hybla {
 };
 FITS(hybla);
 
+INTERNALS
+{
+	const struct hybla *hybla = memory(sk);
+
+	SHOW(0, hybla->rho_8, 8);
+}
+
 ALWAYS_INLINE void measure(struct hybla *hybla, u32 srtt_us)
 {
 	hybla->rho_8 = most((u64)srtt_us * 8 / RTT0_US, 8);

@@ -26,6 +26,14 @@ struct vegas {
 };
 FITS(vegas);
 
+INTERNALS
+{
+	const struct vegas *vegas = memory(sk);
+
+	SHOW(0, vegas->diff, 1);
+	SHOW(1, vegas->round.base_us, 1000000);
+}
+
 ENTRY1(void, vegas_init, struct sock *, sk)
 {
 	struct vegas *vegas = memory(sk);

@@ -24,6 +24,14 @@ struct veno {
 };
 FITS(veno);
 
+INTERNALS
+{
+	const struct veno *veno = memory(sk);
+
+	SHOW(0, veno->diff, 2);
+	SHOW(1, veno->round.base_us, 1000000);
+}
+
 ENTRY1(void, veno_init, struct sock *, sk)
 {
 	struct veno *veno = memory(sk);

@@ -27,6 +27,14 @@ struct westwood {
 };
 FITS(westwood);
 
+INTERNALS
+{
+	const struct westwood *westwood = memory(sk);
+
+	SHOW(0, (u64)westwood->twice * 8 * HZ, 1);
+	SHOW(1, westwood->rtt_min, HZ);
+}
+
 ENTRY1(void, westwood_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);

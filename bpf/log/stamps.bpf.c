@@ -5,7 +5,7 @@
  *
  * Source of the places: the kernel's tracepoints net:net_dev_start_xmit (a host sends) and
  * net:netif_receive_skb_entry (a host has received).
- * HOSTS: the numbers of the run's namespaces; ROOM: places in a ring, a power of two; PORTS: how many hosts.
+ * ROOM: places in a ring, a power of two; PORTS: how many hosts.
  */
 
 enum { SENT = 0, RECEIVED = 1 };
@@ -42,8 +42,6 @@ struct {
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
-
-static const u32 ours[PORTS] = { HOSTS };
 
 /* The loopback device is always the first; what passes there is not on the path. */
 #define LOOPBACK 1

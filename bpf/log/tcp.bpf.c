@@ -5,7 +5,7 @@
  * state.
  *
  * Source of the places: the kernel's tracepoints tcp:tcp_probe, net:net_dev_start_xmit and tcp:tcp_cong_state_set.
- * Only sockets of the run's own namespaces are logged (HOSTS: their numbers, a list).
+ * Only sockets of the run's own namespaces are logged.
  */
 
 enum { RECEIVED = 0, STATE = 1, SENT = 2 };
@@ -71,29 +71,10 @@ static void *(*const ringbuf_reserve)(void *map, u64 size, u64 flags) = (void *)
 static void (*const ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static struct tcp_sock *(*const skc_to_tcp_sock)(void *sk) = (void *)137;
-static u64 (*const jiffies64)(void) = (void *)118;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __attribute__((section(".ksyms")));
-
-static const u32 ours[] = { HOSTS };
-
-ALWAYS_INLINE bool is_ours(struct sock *sk)
-{
-	u32 inum = sk->__sk_common.skc_net.net->ns.inum;
-
-	for (u32 i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-		if (ours[i] == inum)
-			return true;
-	return false;
-}
-
-/* A flow's client has an address that ends in 1; the client's port names the connection at both ends. */
-ALWAYS_INLINE bool is_client(u32 local)
-{
-	return local >> 24 == 1;
-}
 
 /* A bulk of rows a wake-up: the reader looks often anyway. */
 #define NO_WAKEUP 1
@@ -168,14 +149,14 @@ ALWAYS_INLINE void log(struct sock *sk, struct tcp_sock *tp, u8 kind, u8 new_pha
 	row->snd_buf = sk->sk_sndbuf;
 	row->snd_buf_used = sk->sk_wmem_queued;
 	row->rcv_buf = sk->sk_rcvbuf;
-	row->jiffies = jiffies64();
+	row->jiffies = jiffies();
 	row->kind = kind;
 	row->state = sk->__sk_common.skc_state;
 	row->phase = BITS(tp, inet_conn.icsk_ca_state);
 	row->new_phase = new_phase;
 	row->snd_scale = BITS(tp, rx_opt.snd_wscale);
 	row->rcv_scale = BITS(tp, rx_opt.rcv_wscale);
-	row->port = is_client(row->local) ? sk->__sk_common.skc_num : __builtin_bswap16(sk->__sk_common.skc_dport);
+	row->port = port_of(sk);
 	ringbuf_submit(row, NO_WAKEUP);
 }
 

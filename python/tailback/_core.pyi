@@ -227,11 +227,18 @@ def run(
 class LiveError(RuntimeError):
     """A live run that failed while it was under way; everything it made is gone."""
 
-def live_check(json: str, here: str = ".") -> None:
-    """Raise `ScenarioError` unless this machine can run the scenario live; its programs find other files `here`."""
+def live_check(json: str, here: str = ".", twins: bool = False) -> None:
+    """Raise `ScenarioError` unless this machine can run the scenario live; its programs find other files `here`.
+
+    `twins`: take BPF twins of congestion controls that the kernel has itself, too.
+    """
 
 def live_run(
-    json: str, cancel: Cancel | None = None, progress: Callable[[float], object] | None = None, here: str = "."
+    json: str,
+    cancel: Cancel | None = None,
+    progress: Callable[[float], object] | None = None,
+    here: str = ".",
+    twins: bool = False,
 ) -> dict[str, dict[str, Any]]:
     """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`.
 

@@ -19,6 +19,8 @@ use crate::error::LiveError;
 
 const KERNEL: &str = include_str!("../../../bpf/kernel.h");
 const PARTS: &str = include_str!("../../../bpf/parts.h");
+const HOSTS: &str = include_str!("../../../bpf/hosts.h");
+const INTERNALS: &str = include_str!("../../../bpf/internals.h");
 /// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
 const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
 
@@ -146,7 +148,7 @@ pub fn compile(name: &str, source: &str, defines: &[(&str, String)]) -> Result<V
     clang.args(["-c", "-", "-o", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
     let mut input = running.stdin.take().expect("piped above");
-    let text = [KERNEL, PARTS, LICENCE, source].concat();
+    let text = [KERNEL, PARTS, HOSTS, INTERNALS, LICENCE, source].concat();
     // Read by clang in full before it writes a byte: the two pipes cannot block each other.
     input.write_all(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
     drop(input);

@@ -29,10 +29,13 @@ impl Clock {
     pub fn at(self, monotonic_ns: u64) -> Time {
         Time::from_ns(monotonic_ns.saturating_sub(self.start_ns))
     }
+    /// The machine's clock at this time.
+    pub fn ns(self, time: Time) -> u64 {
+        self.start_ns.saturating_add(time.as_ns())
+    }
     /// How long to wait until `time`, by now; zero if it is past.
     pub fn until(self, time: Time) -> std::time::Duration {
-        let due = self.start_ns.saturating_add(time.as_ns());
-        std::time::Duration::from_nanos(due.saturating_sub(monotonic_ns()))
+        std::time::Duration::from_nanos(self.ns(time).saturating_sub(monotonic_ns()))
     }
 }
 

@@ -94,8 +94,23 @@ pub struct Plan {
     pub rtt_least: Duration,
 }
 
-/// Plan the run, or say why it cannot be. `here` is the folder that programs may find the scenario's other files in.
-pub fn plan(scenario: &Scenario, here: &Path) -> Result<Plan, LiveError> {
+/// How to run a scenario, beside what it says itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner<'a> {
+    /// The folder that programs may find the scenario's other files in.
+    pub here: &'a Path,
+    /// Take our twins of congestion controls that the kernel has itself, too.
+    pub twins: bool,
+}
+
+impl Default for Manner<'_> {
+    fn default() -> Self {
+        Manner { here: Path::new("."), twins: false }
+    }
+}
+
+/// Plan the run, or say why it cannot be.
+pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError> {
     tailback_core::engine::Simulation::build(&exec::stand_in(scenario)?)?;
     if scenario.flows.len() > MOST_FLOWS {
         return Err(LiveError::refuse(
@@ -119,8 +134,8 @@ pub fn plan(scenario: &Scenario, here: &Path) -> Result<Plan, LiveError> {
     let mut largest = 1500;
     for (number, flow) in scenario.flows.iter().enumerate() {
         largest = largest.max(match flow.app.kind.as_str() {
-            exec::NAME => programs::plan(&mut plan, scenario, number, flow, here)?,
-            _ => plan_flow(&mut plan, scenario, number, flow)?,
+            exec::NAME => programs::plan(&mut plan, scenario, number, flow, manner)?,
+            _ => plan_flow(&mut plan, scenario, number, flow, manner)?,
         });
     }
     for (_, settings) in &mut plan.hosts {
@@ -131,7 +146,13 @@ pub fn plan(scenario: &Scenario, here: &Path) -> Result<Plan, LiveError> {
 }
 
 /// Plan one flow; returns its largest packet.
-fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpec) -> Result<u32, LiveError> {
+fn plan_flow(
+    plan: &mut Plan,
+    scenario: &Scenario,
+    number: usize,
+    flow: &FlowSpec,
+    manner: &Manner<'_>,
+) -> Result<u32, LiveError> {
     let path = format!("flows[{number}]");
     if flow.app.kind == "tunnel" {
         return Err(LiveError::refuse(
@@ -174,7 +195,7 @@ fn plan_flow(plan: &mut Plan, scenario: &Scenario, number: usize, flow: &FlowSpe
     let mut tcp = None;
     if let Some(spec) = &flow.tcp {
         settings(plan, ends, spec, &path)?;
-        controls = turns(plan, spec, &path)?;
+        controls = turns(plan, spec, &path, manner)?;
         if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
             return Err(LiveError::refuse(
                 format!("{path}.app.params.packet_bytes"),
@@ -235,13 +256,13 @@ fn packet_bytes(flow: &FlowSpec) -> Option<u32> {
 }
 
 /// The flow's congestion controls, in turn, by their numbers in the plan.
-fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str) -> Result<Vec<usize>, LiveError> {
+fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Result<Vec<usize>, LiveError> {
     let first = (&spec.cc, &spec.cc_params, format!("{path}.tcp"));
     let others = spec.cc_turns.iter().enumerate();
     let others = others.map(|(turn, cc)| (&cc.cc, &cc.cc_params, format!("{path}.tcp.cc_turns[{turn}]")));
     let mut numbers = Vec::new();
     for (cc, params, place) in std::iter::once(first).chain(others) {
-        let wanted = Control { cc: cc.clone(), source: twins::choose(cc, params, &place)? };
+        let wanted = Control { cc: cc.clone(), source: twins::choose(cc, params, &place, manner.twins)? };
         let known = plan.controls.iter().position(|known| *known == wanted);
         numbers.push(known.unwrap_or_else(|| {
             plan.controls.push(wanted);

@@ -17,6 +17,7 @@ pub mod emulator;
 pub mod epoll;
 pub mod error;
 pub mod host;
+pub mod internals;
 pub mod lease;
 pub mod netlink;
 pub mod path;

@@ -14,10 +14,11 @@ use crate::applications::ledger::{self, Ledger, Tally};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
-use crate::demands::{self, Plan, Work};
+use crate::demands::{self, Manner, Plan, Work};
 use crate::emulator::{Emulated, Emulator, Port, Shared, addresses};
 use crate::error::{Doing, LiveError};
 use crate::host::Host;
+use crate::internals::{self, Reader};
 use crate::lease::Lease;
 use crate::path::{Path, Poll};
 use crate::places::Places;
@@ -43,6 +44,8 @@ const FALLBACK_POLL: Duration = Duration::from_ms(1);
 pub struct Outcome {
     /// The simulator's tables, `emulator` and `captures`, and `programs` if there were any.
     pub tables: Vec<Table>,
+    /// The words that the column `name` of table `internals` counts in.
+    pub internals_names: Vec<&'static str>,
     /// What programs wrote, by names such as `download/client.out`.
     pub files: Vec<(String, Vec<u8>)>,
     /// What people should know of the run.
@@ -56,27 +59,28 @@ pub fn run<E: From<LiveError>>(
     scenario: &Scenario,
     visit: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Outcome, E> {
-    run_beside(scenario, std::path::Path::new("."), visit)
+    run_as(scenario, &Manner::default(), visit)
 }
 
-/// As [`run`]; `here` is the folder that programs may find the scenario's other files in.
-pub fn run_beside<E: From<LiveError>>(
+/// As [`run`], in this manner.
+pub fn run_as<E: From<LiveError>>(
     scenario: &Scenario,
-    here: &std::path::Path,
+    manner: &Manner<'_>,
     mut visit: impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Outcome, E> {
-    let mut plan = demands::plan(scenario, here)?;
+    let mut plan = demands::plan(scenario, manner)?;
     sys::raise_file_limit();
     let lease = Lease::take()?;
-    let twins = register(&mut plan, &lease)?;
+    let mut twins = register(&mut plan, &lease, scenario.instruments.internals)?;
     let mut hosts = Vec::new();
     for (name, settings) in &plan.hosts {
         hosts.push(Host::make(name, lease.mark(), settings)?);
     }
     let mut notes = Vec::new();
     let numbers = numbers(&hosts)?;
+    let mut readers: Vec<Reader> = twins.iter_mut().filter_map(|twin| twin.shows.take()).collect();
     if scenario.instruments.internals {
-        notes.push("no internals: the kernel's algorithms keep their memory to themselves".into());
+        readers.extend(readers_of_kernel(&plan, &numbers, &mut notes));
     }
     let with_sent = !scenario.instruments.segments.is_empty();
     let log = TcpLog::attach(&numbers, with_sent)
@@ -91,7 +95,7 @@ pub fn run_beside<E: From<LiveError>>(
         .map_err(|error| notes.push(format!("packets count as sent when they are read: {error}")))
         .ok();
     let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
-    let seen = in_threads(scenario, &mut plan, &lease, &hosts, &states, (log, stamps), &mut visit)?;
+    let seen = in_threads(scenario, &mut plan, &lease, &hosts, &states, (log, stamps, readers), &mut visit)?;
     let outcome = collect(scenario, &plan, &hosts, seen, notes)?;
     drop(states);
     drop(hosts);
@@ -101,7 +105,7 @@ pub fn run_beside<E: From<LiveError>>(
 }
 
 /// Put the twins the plan needs into the kernel, and their names into the plan.
-fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError> {
+fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registered>, LiveError> {
     let mut twins = Vec::new();
     let mut names = Vec::new();
     for (number, control) in plan.controls.iter().enumerate() {
@@ -109,7 +113,7 @@ fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError
             Source::Kernel => names.push(control.cc.clone()),
             Source::Twin(macros) => {
                 let name = twins::kernel_name(lease.mark(), number, &control.cc);
-                let registered = twins::register(&control.cc, macros, &name)?;
+                let registered = twins::register(&control.cc, macros, &name, shows)?;
                 names.push(registered.name.clone());
                 twins.push(registered);
             }
@@ -130,6 +134,17 @@ fn register(plan: &mut Plan, lease: &Lease) -> Result<Vec<Registered>, LiveError
     Ok(twins)
 }
 
+/// What can be read of the kernel's own congestion controls; a note says of the others why not.
+fn readers_of_kernel(plan: &Plan, hosts: &[u64], notes: &mut Vec<String>) -> Vec<Reader> {
+    let own = plan.controls.iter().filter(|control| control.source == Source::Kernel);
+    let readers = own.filter(|control| internals::has_any(&control.cc)).map(|control| {
+        Reader::of_kernel(&control.cc, hosts)
+            .map_err(|error| notes.push(format!("no internals of {}: {error}", control.cc)))
+            .ok()
+    });
+    readers.flatten().collect()
+}
+
 fn numbers(hosts: &[Host]) -> Result<Vec<u64>, LiveError> {
     let numbers: Result<_, _> = hosts.iter().map(|host| namespace_number(host.namespace())).collect();
     numbers.doing("asking for a host's number")
@@ -144,6 +159,8 @@ struct Seen {
     ledgers: Vec<Ledger>,
     reports: Vec<Report>,
     log: Option<(Vec<Row>, u64)>,
+    /// The congestion controls' own quantities.
+    shown: internals::Followed,
 }
 
 fn in_threads<E: From<LiveError>>(
@@ -152,7 +169,7 @@ fn in_threads<E: From<LiveError>>(
     lease: &Lease,
     hosts: &[Host],
     states: &[FlowState],
-    (log, stamps): (Option<TcpLog>, Option<Stamps>),
+    (log, stamps, readers): (Option<TcpLog>, Option<Stamps>, Vec<Reader>),
     visit: &mut impl FnMut(f64) -> Result<(), E>,
 ) -> Result<Seen, E> {
     let wanted = &scenario.instruments;
@@ -221,6 +238,7 @@ fn in_threads<E: From<LiveError>>(
         }
         let emulating = scope.spawn(move || emulator.run(shared));
         let logging = log.map(|log| scope.spawn(|| log.follow(&log_stop)));
+        let showing = (!readers.is_empty()).then(|| scope.spawn(|| internals::follow(readers, &log_stop)));
         let polling = (!polled.is_empty()).then(|| {
             let polled = &polled;
             scope.spawn(move || {
@@ -252,13 +270,15 @@ fn in_threads<E: From<LiveError>>(
         let looks = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
         log_stop.store(true, Ordering::Relaxed);
         let log = logging.map(|logging| logging.join().map_err(|_| panicked("the state log"))).transpose();
+        let shown = showing.map(|showing| showing.join().map_err(|_| panicked("the internals"))).transpose();
         ended?;
         let mut flows = flows?;
         flows.sort_by_key(|(ledger, _)| ledger.flow());
         let (ledgers, reports): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
         let reports = reports.into_iter().flatten().collect();
         let (emulated, looks, log) = (emulated?, looks?.unwrap_or_default(), log?);
-        Ok(Seen { clock, emulated, looks, ledgers, reports, log })
+        let shown = shown?.unwrap_or_default();
+        Ok(Seen { clock, emulated, looks, ledgers, reports, log, shown })
     })
 }
 
@@ -326,13 +346,14 @@ fn collect(
     let polled = chosen(&wanted.polls);
     seen.looks.retain(|look| polled[look.flow as usize]);
     let mut polls = tables::polls(&seen.looks);
+    let interval = Duration::from_ps(wanted.poll_interval_ps);
+    let until = wanted.until_ps.map_or(plan.end, Time::from_ps).min(plan.end);
+    let grid = (Time::from_ps(wanted.from_ps).ceil_to(interval), until, interval);
+    let (shown, internals_names) = internals::table(&seen.shown, &polled, grid, seen.clock);
     if let Some(rows) = &rows {
         tables::add_rtt(&mut polls, rows, seen.clock);
         // Of programs we hold no socket to ask: what the log said last stands in.
         for report in seen.reports.iter().filter(|report| polled[report.flow as usize]) {
-            let interval = Duration::from_ps(wanted.poll_interval_ps);
-            let until = wanted.until_ps.map_or(plan.end, Time::from_ps).min(plan.end);
-            let grid = (Time::from_ps(wanted.from_ps).ceil_to(interval), until, interval);
             tables::add_from_log(&mut polls, rows, report.flow, grid, seen.clock);
         }
     }
@@ -364,6 +385,7 @@ fn collect(
                 emulator,
                 segments.into_table(),
                 polls.into_table(),
+                shown.into_table(),
                 record.queue.into_table(),
                 record.queue_polls.into_table(),
                 record.packets.into_table(),
@@ -372,6 +394,7 @@ fn collect(
                 echoes,
             ])
             .collect(),
+        internals_names,
         files: rows::outputs(seen.reports),
         notes,
         is_fit,

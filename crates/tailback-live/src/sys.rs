@@ -443,6 +443,14 @@ pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(value)
 }
 
+/// Timer ticks a second the running kernel was built with: its coarse clock steps once a tick.
+pub fn ticks_a_second() -> u64 {
+    let mut step = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock is one of the kernel's own, and the place is ours.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut step) };
+    1_000_000_000 / (step.tv_nsec as u64).max(1)
+}
+
 /// Choose a socket's congestion control by the kernel's name.
 pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: the name is ours and as long as we say.

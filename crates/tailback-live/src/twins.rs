@@ -7,6 +7,8 @@ use tailback_core::scenario::{Params, Value};
 
 use crate::bpf::{Loaded, compile};
 use crate::error::LiveError;
+use crate::internals::{self, Reader};
+use crate::sys;
 
 /// The longest name a congestion control may have in the kernel.
 const LONGEST_NAME: usize = 15;
@@ -32,13 +34,29 @@ macro_rules! twins {
 twins! {
     "reno": [],
     "htcp": [("hz", "HZ", 1.0)],
+    "cubic": [
+        ("beta", "BETA", 1024.0), ("c", "SCALE", 102.4), ("fast_convergence", "FAST_CONVERGENCE", 1.0),
+        ("tcp_friendliness", "FRIENDLINESS", 1.0), ("hz", "HZ", 1.0)
+    ],
+    "bic": [
+        ("beta", "BETA", 1024.0), ("fast_convergence", "FAST_CONVERGENCE", 1.0), ("low_window", "LOW_WINDOW", 1.0),
+        ("max_increment", "MAX_INCREMENT", 1.0), ("smooth_part", "SMOOTH_PART", 1.0), ("hz", "HZ", 1.0)
+    ],
+    "highspeed": [],
+    "scalable": [("interval", "INTERVAL", 1.0)],
     "vegas": [("alpha", "ALPHA", 1.0), ("beta", "BETA", 1.0), ("gamma", "GAMMA", 1.0)],
+    "veno": [("beta", "BETA", 2.0)],
     "westwood": [("hz", "HZ", 1.0)],
     "hybla": [("rtt0", "RTT0_US", 1000.0)],
-    "veno": [("beta", "BETA", 2.0)],
-    "highspeed": [],
-    "cdg": [],
+    "illinois": [("window_threshold", "WINDOW_THRESHOLD", 1.0), ("theta", "THETA", 1.0)],
+    "yeah": [
+        ("alpha", "ALPHA", 1.0), ("gamma", "GAMMA", 1.0), ("delta", "DELTA", 1.0), ("epsilon", "EPSILON", 1.0),
+        ("phi", "PHI", 1.0), ("rho", "RHO", 1.0)
+    ],
+    "dctcp": [("shift_g", "SHIFT", 1.0), ("initial_alpha", "INITIAL_ALPHA", 1024.0)],
+    "ledbat": [("target", "TARGET_US", 1000.0), ("gain", "GAIN", 256.0), ("slow_start", "SLOW_START", 1.0)],
     "compound": [("gamma", "GAMMA", 1.0), ("low_window", "LOW_WINDOW", 1.0)],
+    "cdg": [],
 }
 
 /// The names of the twins.
@@ -71,8 +89,9 @@ pub enum Source {
     Twin(Vec<(&'static str, String)>),
 }
 
-/// Where `cc` comes from, or why it cannot be had.
-pub fn choose(cc: &str, params: &Params, field: &str) -> Result<Source, LiveError> {
+/// Where `cc` comes from, or why it cannot be had. A twin of what the kernel has is taken for its parameters, or because
+/// it is `preferred`.
+pub fn choose(cc: &str, params: &Params, field: &str, preferred: bool) -> Result<Source, LiveError> {
     // Being Linux' variant is what live means.
     let asked: Vec<(&String, &Value)> = params
         .iter()
@@ -80,7 +99,8 @@ pub fn choose(cc: &str, params: &Params, field: &str) -> Result<Source, LiveErro
         .collect();
     let twin = TWINS.iter().find(|twin| twin.name == cc);
     let known = in_kernel();
-    if asked.is_empty() && known.iter().any(|name| name == cc) {
+    let twin_is_wanted = !asked.is_empty() || preferred && twin.is_some();
+    if !twin_is_wanted && known.iter().any(|name| name == cc) {
         return Ok(Source::Kernel);
     }
     let Some(twin) = twin else {
@@ -106,7 +126,12 @@ pub fn choose(cc: &str, params: &Params, field: &str) -> Result<Source, LiveErro
     let mut macros = Vec::new();
     for (name, value) in asked {
         let place = twin.params.iter().find(|(known, ..)| known == name);
-        let (Some((_, macro_name, scale)), Value::Number(number)) = (place, value) else {
+        let number = match value {
+            Value::Number(number) => Some(*number),
+            Value::Flag(on) => Some(f64::from(u8::from(*on))),
+            Value::Name(_) => None,
+        };
+        let (Some((_, macro_name, scale)), Some(number)) = (place, number) else {
             let takes: Vec<&str> = twin.params.iter().map(|(name, ..)| *name).collect();
             let takes = if takes.is_empty() { "none".into() } else { takes.join(", ") };
             return Err(LiveError::refuse(
@@ -116,7 +141,7 @@ pub fn choose(cc: &str, params: &Params, field: &str) -> Result<Source, LiveErro
                 format!("It takes: {takes}. With --engine sim everything works."),
             ));
         };
-        macros.push((*macro_name, format!("{}", (number * scale) as u64)));
+        macros.push((*macro_name, format!("{}", (number * scale).round() as u64)));
     }
     Ok(Source::Twin(macros))
 }
@@ -125,6 +150,8 @@ pub fn choose(cc: &str, params: &Params, field: &str) -> Result<Source, LiveErro
 pub struct Registered {
     /// Its name in the kernel.
     pub name: String,
+    /// Reads its own quantities, if they were wanted; whoever follows them takes it.
+    pub shows: Option<Reader>,
     // Before the object: a congestion control goes before its programs.
     _link: OwnedFd,
     _loaded: Loaded,
@@ -137,15 +164,25 @@ pub fn kernel_name(mark: &str, number: usize, cc: &str) -> String {
     name
 }
 
-/// Compile, load and register a twin.
-pub fn register(cc: &str, macros: &[(&str, String)], name: &str) -> Result<Registered, LiveError> {
+/// Compile, load and register a twin, and read its own quantities if that is wanted and it has some.
+pub fn register(
+    cc: &str,
+    macros: &[(&str, String)],
+    name: &str,
+    shows: bool,
+) -> Result<Registered, LiveError> {
     let source = source(cc).expect("chosen from the list");
-    let mut defines = vec![("NAME", format!("\"{name}\""))];
+    let mut defines = vec![("NAME", format!("\"{name}\"")), ("KERNEL_HZ", sys::ticks_a_second().to_string())];
     defines.extend(macros.iter().map(|(name, value)| (*name, value.clone())));
+    let shows = shows && internals::has_any(cc);
+    if shows {
+        defines.push(("INTERNALS_WANTED", "1".into()));
+    }
     let object = compile(cc, source, &defines)?;
     let mut loaded = Loaded::load(cc, &object)?;
     let link = loaded.register()?;
-    Ok(Registered { name: name.into(), _link: link, _loaded: loaded })
+    let shows = if shows { Some(Reader::of_twin(cc, &mut loaded)?) } else { None };
+    Ok(Registered { name: name.into(), shows, _link: link, _loaded: loaded })
 }
 
 #[cfg(test)]
@@ -170,19 +207,29 @@ mod tests {
             ("variant".into(), Value::Name("linux".into())),
         ]);
         assert_eq!(
-            choose("vegas", &params, "flows[0].tcp").unwrap(),
+            choose("vegas", &params, "flows[0].tcp", false).unwrap(),
             Source::Twin(vec![("ALPHA", "3".into())])
         );
         let params = Params::from([("variant".into(), Value::Name("freebsd".into()))]);
-        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp") else {
+        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp", false) else {
             panic!("accepted")
         };
         assert_eq!(error.field, "flows[0].tcp.cc_params.variant");
     }
 
     #[test]
+    fn the_kernels_own_comes_first_unless_the_twin_is_preferred() {
+        let Some(known) = in_kernel().into_iter().find(|known| names().any(|name| name == known)) else {
+            return;
+        };
+        let of = |preferred| choose(&known, &Params::new(), "flows[0].tcp", preferred).unwrap();
+        assert_eq!(of(false), Source::Kernel);
+        assert_eq!(of(true), Source::Twin(vec![]));
+    }
+
+    #[test]
     fn what_nobody_has_is_refused_with_what_there_is() {
-        let Err(LiveError::Refused(error)) = choose("bic", &Params::new(), "flows[0].tcp") else {
+        let Err(LiveError::Refused(error)) = choose("bbr3", &Params::new(), "flows[0].tcp", false) else {
             panic!("accepted")
         };
         assert!(error.fix.contains("htcp"), "{}", error.fix);

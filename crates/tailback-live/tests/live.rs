@@ -186,21 +186,114 @@ fn replayed_arrivals_meet_identical_fates() {
 }
 
 #[test]
-fn every_twin_carries_data_moves_its_window_and_leaves_the_kernel() {
+fn every_twin_loads_and_leaves_the_kernel() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for (number, cc) in twins::names().enumerate() {
+        let name = twins::kernel_name("tbtest", number, cc);
+        let registered =
+            twins::register(cc, &[], &name, true).unwrap_or_else(|error| panic!("{cc}: {error}"));
+        assert!(twins::in_kernel().contains(&name), "{cc}");
+        drop(registered);
+        assert!(!twins::in_kernel().contains(&name), "{cc} is gone");
+    }
+}
+
+/// All at once, each in a flow of its own.
+#[test]
+fn every_twin_carries_data_and_moves_its_window() {
     if !can_run() || !has_bpf() {
         return;
     }
     let before = twins::in_kernel();
-    for cc in twins::names().filter(|cc| !before.iter().any(|known| known == cc)) {
-        let outcome = live(&scenario(3_000, json!({}), vec![bulk(cc)]));
-        // That it works, not how fast: a busy machine holds a real-time run back.
-        let received = numbers(table(&outcome, "flows")["bytes_received"])[0];
-        assert!(received > 200_000.0, "{cc}: {received}");
-        let cwnd = numbers(table(&outcome, "polls")["cwnd"]);
-        assert!(cwnd.iter().any(|window| *window != cwnd[0]), "{cc} moves its window");
-        assert!(!numbers(table(&outcome, "segments")["cwnd"]).is_empty());
-        assert_eq!(twins::in_kernel(), before, "{cc} is gone");
+    let ours: Vec<&str> = twins::names().filter(|cc| !before.iter().any(|known| known == cc)).collect();
+    let flows = ours.iter().map(|cc| {
+        let mut flow = bulk(cc);
+        flow["name"] = json!(cc);
+        flow
+    });
+    let fast = json!({ "rate_bps": 100_000_000u64, "queue": { "discipline": "fifo", "params": { "limit_bytes": 250_000 } } });
+    let outcome = live(&scenario(3_000, fast, flows.collect()));
+    let received = numbers(table(&outcome, "flows")["bytes_received"]);
+    let polls = table(&outcome, "polls");
+    let (of, cwnd) = (numbers(polls["flow"]), numbers(polls["cwnd"]));
+    let logged = numbers(table(&outcome, "segments")["flow"]);
+    for (number, cc) in ours.iter().enumerate() {
+        let flow = number as f64;
+        // That it works, not how fast: a busy machine holds a real-time run back, and the others leave it little.
+        assert!(received[number] > 50_000.0, "{cc}: {}", received[number]);
+        let windows: Vec<f64> =
+            cwnd.iter().zip(&of).filter(|(_, of)| **of == flow).map(|(window, _)| *window).collect();
+        assert!(windows.iter().any(|window| *window != windows[0]), "{cc} moves its window");
+        assert!(logged.contains(&flow), "{cc} is in the state log");
     }
+    assert_eq!(twins::in_kernel(), before, "all are gone");
+}
+
+/// What a flow's algorithm showed, by name: its values in order of time.
+fn shown(outcome: &run::Outcome, flow: u32) -> BTreeMap<&'static str, Vec<f64>> {
+    let internals = table(outcome, "internals");
+    let (of, name, value) =
+        (numbers(internals["flow"]), numbers(internals["name"]), numbers(internals["value"]));
+    let mut shown: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();
+    for row in (0..of.len()).filter(|&row| of[row] == f64::from(flow)) {
+        shown.entry(outcome.internals_names[name[row] as usize]).or_default().push(value[row]);
+    }
+    shown
+}
+
+#[test]
+fn internals_are_read_from_twins_and_from_the_kernels_own() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let algorithms = ["vegas", "westwood", "cubic", "htcp"];
+    let flows = algorithms.iter().map(|cc| {
+        let mut flow = bulk(cc);
+        flow["name"] = json!(cc);
+        flow
+    });
+    let mut scenario = scenario(4_000, json!({}), flows.collect());
+    scenario.instruments.internals = true;
+    let outcome = live(&scenario);
+    assert!(!outcome.notes.iter().any(|note| note.contains("internals")), "{:?}", outcome.notes);
+    let last = |flow: u32, name: &str| shown(&outcome, flow)[name].last().copied().expect("a row");
+    let within = |value: f64, low: f64, high: f64| assert!((low..high).contains(&value), "{value}");
+    // The path is 20 ms long, and its queue another 20 ms at most; whoever came late never saw it empty.
+    within(last(0, "base_rtt_s"), 0.0195, 0.045);
+    within(last(1, "rtt_min_s"), 0.0195, 0.045);
+    // A quarter of 10 Mbit/s, or what luck has made of it.
+    within(last(1, "bwe_bps"), 1e5, 1e7);
+    // Once it has lost, the kernel's own CUBIC remembers where: among at most 35 segments in all.
+    let w_max = &shown(&outcome, 2)["w_max"];
+    assert!(w_max.iter().any(|window| (2.0..60.0).contains(window)), "{w_max:?}");
+    within(last(3, "beta"), 0.5, 0.81);
+    within(last(3, "last_congestion_s"), -0.1, 4.0);
+    let columns: Vec<&str> = shown(&outcome, 3).keys().copied().collect();
+    assert_eq!(columns, ["alpha", "beta", "last_congestion_s", "rtt_max_s", "rtt_min_s"]);
+}
+
+/// Where the kernel has one of its own, ours is its twin in earnest: on the same path their windows are alike.
+#[test]
+fn a_twin_of_what_the_kernel_has_can_be_preferred() {
+    if !can_run() || !has_bpf() || !twins::in_kernel().iter().any(|name| name == "cubic") {
+        return;
+    }
+    let mut scenario = scenario(4_000, json!({}), vec![bulk("cubic")]);
+    scenario.instruments.internals = true;
+    let mut tops = Vec::new();
+    for twins in [false, true] {
+        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let manner = tailback_live::demands::Manner { twins, ..Default::default() };
+        let outcome = run::run_as::<LiveError>(&scenario, &manner, |_| Ok(())).expect("the run succeeds");
+        let w_max = shown(&outcome, 0)["w_max"].clone();
+        tops.push(w_max.last().copied().expect("rows"));
+    }
+    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments; both lose there.
+    assert!(tops.iter().all(|top| (20.0..50.0).contains(top)), "{tops:?}");
+    assert!((tops[0] - tops[1]).abs() <= 0.25 * tops[0], "{tops:?}");
 }
 
 #[test]
@@ -282,7 +375,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.field, "flows[0].tcp.stack");
     assert!(error.fix.contains("--engine sim"), "{}", error.fix);
-    let error = refused(scenario(1_000, json!({}), vec![bulk("bic")]));
+    let error = refused(scenario(1_000, json!({}), vec![bulk("bbr3")]));
     assert_eq!(error.field, "flows[0].tcp.cc");
     let mut flow = bulk("cubic");
     flow["tcp"]["stack_params"] = json!({ "ack_every": 1 });

@@ -10,7 +10,8 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tailback_core::probe::Tables;
-use tailback_live::{LiveError as Failure, demands, doctor, lease, run};
+use tailback_live::demands::{self, Manner};
+use tailback_live::{LiveError as Failure, doctor, lease, run};
 
 use crate::faults::{Cancelled, caught, scenario_error};
 use crate::run::{Cancel, parse};
@@ -47,26 +48,29 @@ impl From<Ended> for PyErr {
 }
 
 /// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine; its programs find other files in
-/// the folder `here`.
+/// the folder `here`; `twins` are taken of what the kernel has itself, too.
 #[pyfunction]
-#[pyo3(signature = (json, here=".".into()))]
-pub fn live_check(py: Python<'_>, json: &str, here: PathBuf) -> PyResult<()> {
+#[pyo3(signature = (json, here=".".into(), twins=false))]
+pub fn live_check(py: Python<'_>, json: &str, here: PathBuf, twins: bool) -> PyResult<()> {
     py.detach(|| {
         let scenario = parse(json)?;
-        demands::plan(&scenario, &here).map(drop).map_err(|error| Ended::from(error).into())
+        demands::plan(&scenario, &Manner { here: &here, twins })
+            .map(drop)
+            .map_err(|error| Ended::from(error).into())
     })
 }
 
 /// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
-/// wrote is under `_files`, bytes by name.
+/// wrote is under `_files`, bytes by name. `here` and `twins` as for `live_check`.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None, here=".".into()))]
+#[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false))]
 pub fn live_run<'py>(
     py: Python<'py>,
     json: &str,
     cancel: Option<&Bound<'py, Cancel>>,
     progress: Option<Py<PyAny>>,
     here: PathBuf,
+    twins: bool,
 ) -> PyResult<Bound<'py, PyDict>> {
     let is_cancelled: Arc<AtomicBool> = cancel.map(|token| token.get().flag()).unwrap_or_default();
     let visit = |fraction: f64| {
@@ -84,12 +88,13 @@ pub fn live_run<'py>(
     };
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
-        match caught(|| run::run_beside(&scenario, &here, visit)) {
+        match caught(|| run::run_as(&scenario, &Manner { here: &here, twins }, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }
     })?;
-    let recorded = Tables { tables: outcome.tables, internals_names: Vec::new(), warnings: outcome.notes };
+    let recorded =
+        Tables { tables: outcome.tables, internals_names: outcome.internals_names, warnings: outcome.notes };
     let all = to_python(py, recorded)?;
     let files = PyDict::new(py);
     for (name, bytes) in outcome.files {

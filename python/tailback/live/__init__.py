@@ -52,26 +52,31 @@ def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
     return refusal.located(scenario._file, scenario._lines)
 
 
-def check(scenario: Runnable) -> None:
-    """Raise `ScenarioError` unless this machine can run `scenario` live; nothing is made."""
+def check(scenario: Runnable, *, twins: bool = False) -> None:
+    """Raise `ScenarioError` unless this machine can run `scenario` live (`twins` as for `run`); nothing is made."""
     _demand_linux()
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
     try:
-        _core.live_check(json.dumps(resolved), _here(what))
+        _core.live_check(json.dumps(resolved), _here(what), twins)
     except _core.ScenarioError as error:
         raise _refused(what, error) from None
 
 
 def run(
-    scenario: Runnable, *, progress: bool | Callable[[float], object] = False, cancel: Cancel | None = None
+    scenario: Runnable,
+    *,
+    progress: bool | Callable[[float], object] = False,
+    cancel: Cancel | None = None,
+    twins: bool = False,
 ) -> Result:
     """Run `scenario` live, for as long as it says, and return what was measured.
 
     Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
     emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Of programs (`exec`)
     the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
-    (`result.files`). Raises `ScenarioError` before anything is made if the kernel or the machine cannot do it,
+    (`result.files`). With `twins` even a congestion control that the kernel has itself is tailback's BPF twin of it,
+    where there is one. Raises `ScenarioError` before anything is made if the kernel or the machine cannot do it,
     `LiveError` if it fails later.
     """
     _demand_linux()
@@ -79,10 +84,10 @@ def run(
     resolved = what.resolve(live=True)
     name = str(resolved.get("name") or "scenario")
     if callable(progress):
-        tables = _run(name, what, resolved, cancel, progress)
+        tables = _run(name, what, resolved, cancel, progress, twins)
     else:
         with Bar(f"{name} (live)", shown=progress) as bar:
-            tables = _run(name, what, resolved, cancel, bar.update if progress else None)
+            tables = _run(name, what, resolved, cancel, bar.update if progress else None, twins)
     notes = [str(note) for note in tables["_names"].get("warnings", [])]
     files: dict[str, bytes] = tables.pop("_files")
     measured, complaints = programs.measured(resolved, files)
@@ -101,9 +106,10 @@ def _run(
     resolved: dict[str, Any],
     cancel: Cancel | None,
     progress: Callable[[float], object] | None,
+    twins: bool,
 ) -> dict[str, Any]:
     try:
-        return _core.live_run(json.dumps(resolved), cancel, progress, _here(scenario))
+        return _core.live_run(json.dumps(resolved), cancel, progress, _here(scenario), twins)
     except _core.ScenarioError as error:
         raise _refused(scenario, error) from None
     except _core.Cancelled:

@@ -1,14 +1,12 @@
 //! What a flow of programs needs: that they are installed, that their placeholders stand for something, and the routes
 //! and buffers of their hosts.
 
-use std::path::Path;
-
 use tailback_core::engine::switches;
 use tailback_core::params::Checked;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec};
 use tailback_core::traffic::exec;
 
-use super::{Plan, Work, ends, settings, turns};
+use super::{Manner, Plan, Work, ends, settings, turns};
 use crate::applications::TcpPlan;
 use crate::emulator::addresses;
 use crate::error::LiveError;
@@ -24,7 +22,7 @@ pub fn plan(
     scenario: &Scenario,
     number: usize,
     flow: &FlowSpec,
-    here: &Path,
+    manner: &Manner<'_>,
 ) -> Result<u32, LiveError> {
     let path = format!("flows[{number}]");
     let params_path = format!("{path}.app.params");
@@ -51,7 +49,7 @@ pub fn plan(
     };
     let ends = ends(plan, number, flow);
     settings(plan, ends, spec, &path)?;
-    let controls = turns(plan, spec, &path)?;
+    let controls = turns(plan, spec, &path, manner)?;
     let programs = ProgramPlan {
         number: number as u32,
         name: flow.name.clone(),
@@ -69,7 +67,7 @@ pub fn plan(
         },
         port,
         seed: scenario.seed,
-        here: here.to_owned(),
+        here: manner.here.to_owned(),
         ready: seconds("ready"),
         grace: seconds("grace"),
     };

@@ -10,6 +10,11 @@ u64 tailback_now_us(void)
 	return clock_us;
 }
 
+u32 tailback_jiffies(void)
+{
+	return clock_us * KERNEL_HZ / 1000000;
+}
+
 /* The next throws of the dice, given by the test; it counts how many were taken. */
 static u32 dice[4];
 static u32 thrown;
@@ -55,27 +60,63 @@ void test_begin(u64 now_us, u32 cwnd, u32 mss, u32 srtt_us)
 		twin.init(sk());
 }
 
+/* As differential/native.rs has it. */
+struct given {
+	u64 now_us;
+	s32 rtt_us;
+	u32 covered;
+	u32 delivered;
+	u32 marked;
+	u32 snd_una;
+	u32 snd_nxt;
+	u32 limited;
+	u32 grows;
+};
+
 /* An acknowledgement; `rtt_us` negative for none, `grows` if the kernel would call the growth hook. */
-void test_ack(u64 now_us, s32 rtt_us, u32 covered, u32 delivered, u32 snd_una, u32 snd_nxt, u32 limited, u32 grows)
+void test_ack(const struct given *given)
 {
 	struct tcp_sock *tp = &socket_of_test;
-	struct ack_sample sample = { .pkts_acked = covered, .rtt_us = rtt_us };
+	struct ack_sample sample = { .pkts_acked = given->covered, .rtt_us = given->rtt_us };
 
-	clock_us = now_us;
-	tp->snd_una = snd_una;
-	tp->snd_nxt = snd_nxt;
-	tp->delivered += delivered;
-	tp->is_cwnd_limited = limited;
+	clock_us = given->now_us;
+	tp->snd_una = given->snd_una;
+	tp->snd_nxt = given->snd_nxt;
+	tp->delivered += given->delivered;
+	tp->delivered_ce += given->marked;
+	tp->is_cwnd_limited = given->limited;
 	/* What is under way, for the twins that ask the stack. */
-	tp->packets_out = (snd_nxt - snd_una) / (tp->mss_cache ? tp->mss_cache : 1);
-	if (rtt_us >= 0)
-		tp->srtt_us = rtt_us * 8;
-	if (covered > 0 && twin.pkts_acked)
+	tp->packets_out = (tp->snd_nxt - tp->snd_una) / (tp->mss_cache ? tp->mss_cache : 1);
+	if (sample.rtt_us >= 0)
+		tp->srtt_us = sample.rtt_us * 8;
+	if (sample.pkts_acked > 0 && twin.pkts_acked)
 		twin.pkts_acked(sk(), &sample);
 	if (twin.in_ack_event)
 		twin.in_ack_event(sk(), 0);
-	if (grows)
-		twin.cong_avoid(sk(), snd_una, delivered);
+	if (given->grows)
+		twin.cong_avoid(sk(), tp->snd_una, given->delivered);
+}
+
+void test_event(u64 now_us, u32 event)
+{
+	clock_us = now_us;
+	if (twin.cwnd_event)
+		twin.cwnd_event(sk(), event);
+}
+
+/* The last segment left so long ago. */
+void test_idle(u64 now_us, u64 idle_us)
+{
+	clock_us = now_us - idle_us;
+	socket_of_test.lsndtime = tailback_jiffies();
+	clock_us = now_us;
+	socket_of_test.tcp_mstamp = now_us;
+}
+
+void test_internals(struct quantity *out)
+{
+	if (&show)
+		show(sk(), out);
 }
 
 u32 test_congestion(u64 now_us)

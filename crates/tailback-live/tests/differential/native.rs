@@ -1,0 +1,184 @@
+//! A BPF twin compiled natively, behind a socket made for the test.
+
+use std::ffi::{CStr, CString};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use tailback_live::{sys, twins};
+
+type Begin = unsafe extern "C" fn(u64, u32, u32, u32);
+type GiveAck = unsafe extern "C" fn(*const Given);
+type Ask = unsafe extern "C" fn(u64) -> u32;
+type Tell = unsafe extern "C" fn(u64, u32);
+type TellIdle = unsafe extern "C" fn(u64, u64);
+type Set = unsafe extern "C" fn(u32);
+type Get = unsafe extern "C" fn() -> u32;
+type Show = unsafe extern "C" fn(*mut Quantity);
+
+/// The most quantities a twin shows (`bpf/internals.h`).
+const QUANTITIES: usize = 5;
+
+/// What happened at an ACK; `struct given` of the harness. Sequence numbers wrap as in the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Given {
+    pub now_us: u64,
+    /// Negative for none.
+    pub rtt_us: i32,
+    pub covered: u32,
+    pub delivered: u32,
+    pub marked: u32,
+    pub snd_una: u32,
+    pub snd_nxt: u32,
+    pub limited: u32,
+    /// Would the kernel call the growth hook?
+    pub grows: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Quantity {
+    value: i64,
+    per: i64,
+}
+
+/// The kernel's announcements, by its numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Event {
+    Resume = 0,
+    Restart = 1,
+    Loss = 3,
+}
+
+/// The BPF twin, compiled natively.
+pub struct Native {
+    begin: Begin,
+    ack: GiveAck,
+    congestion: Ask,
+    state: Tell,
+    event: Tell,
+    idle: TellIdle,
+    set_cwnd: Set,
+    cwnd: Get,
+    ssthresh: Get,
+    set_dice: Set,
+    thrown: Get,
+    internals: Show,
+}
+
+impl Native {
+    /// `None` without clang.
+    pub fn build(cc: &str) -> Option<Native> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        // Libraries of one twin in several tests: each has its own socket.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("tailback-{cc}-{}-{number}.so", std::process::id()));
+        let source = [
+            include_str!("../../../../bpf/kernel.h"),
+            include_str!("../../../../bpf/parts.h"),
+            include_str!("../../../../bpf/internals.h"),
+            twins::source(cc).expect("a twin"),
+            include_str!("harness.c"),
+        ]
+        .concat();
+        let mut clang = Command::new("clang");
+        clang.args(["-x", "c", "-DTAILBACK_NATIVE", "-DNAME=\"native\"", "-O1", "-shared", "-fPIC"]);
+        clang.arg(format!("-DKERNEL_HZ={}", sys::ticks_a_second()));
+        clang.args(["-Werror", "-Wall", "-Wno-unused-function", "-Wno-pragma-once-outside-header"]);
+        clang.args(["-", "-o"]).arg(&path);
+        let Ok(mut running) = clang.stdin(Stdio::piped()).spawn() else {
+            eprintln!("skipped: clang is not installed");
+            return None;
+        };
+        running.stdin.take().expect("piped").write_all(source.as_bytes()).expect("clang reads");
+        assert!(running.wait().expect("clang ends").success(), "{cc} compiles natively");
+        let name = CString::new(path.to_str().expect("a plain path")).expect("no zero");
+        // SAFETY: the library was made from our own source just now; each symbol has the type harness.c gives it.
+        let native = unsafe {
+            let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
+            assert!(!handle.is_null(), "{cc} is a library");
+            let find = |name: &CStr| {
+                let found = libc::dlsym(handle, name.as_ptr());
+                assert!(!found.is_null());
+                found
+            };
+            use std::mem::transmute;
+            Native {
+                begin: transmute::<*mut libc::c_void, Begin>(find(c"test_begin")),
+                ack: transmute::<*mut libc::c_void, GiveAck>(find(c"test_ack")),
+                congestion: transmute::<*mut libc::c_void, Ask>(find(c"test_congestion")),
+                state: transmute::<*mut libc::c_void, Tell>(find(c"test_state")),
+                event: transmute::<*mut libc::c_void, Tell>(find(c"test_event")),
+                idle: transmute::<*mut libc::c_void, TellIdle>(find(c"test_idle")),
+                set_cwnd: transmute::<*mut libc::c_void, Set>(find(c"test_set_cwnd")),
+                cwnd: transmute::<*mut libc::c_void, Get>(find(c"test_cwnd")),
+                ssthresh: transmute::<*mut libc::c_void, Get>(find(c"test_ssthresh")),
+                set_dice: transmute::<*mut libc::c_void, Set>(find(c"test_dice")),
+                thrown: transmute::<*mut libc::c_void, Get>(find(c"test_thrown")),
+                internals: transmute::<*mut libc::c_void, Show>(find(c"test_internals")),
+            }
+        };
+        std::fs::remove_file(&path).expect("it was made");
+        Some(native)
+    }
+
+    // SAFETY, for all below: each calls a function of the harness with the arguments it declares; a library's state is
+    // its own, and its `Native` is used by one thread.
+
+    pub fn begin(&self, now_us: u64, cwnd: u32, mss: u32, srtt_us: u32) {
+        unsafe { (self.begin)(now_us, cwnd, mss, srtt_us) }
+    }
+
+    pub fn ack(&self, given: &Given) {
+        unsafe { (self.ack)(given) }
+    }
+
+    pub fn congestion(&self, now_us: u64) {
+        unsafe { (self.congestion)(now_us) };
+    }
+
+    pub fn state(&self, now_us: u64, state: u32) {
+        unsafe { (self.state)(now_us, state) }
+    }
+
+    pub fn event(&self, now_us: u64, event: Event) {
+        unsafe { (self.event)(now_us, event as u32) }
+    }
+
+    pub fn idle(&self, now_us: u64, idle_us: u64) {
+        unsafe { (self.idle)(now_us, idle_us) }
+    }
+
+    pub fn set_cwnd(&self, segments: u32) {
+        unsafe { (self.set_cwnd)(segments) }
+    }
+
+    pub fn cwnd(&self) -> u32 {
+        unsafe { (self.cwnd)() }
+    }
+
+    pub fn ssthresh(&self) -> u32 {
+        unsafe { (self.ssthresh)() }
+    }
+
+    /// What the next dice show.
+    pub fn set_dice(&self, next: u32) {
+        unsafe { (self.set_dice)(next) }
+    }
+
+    /// How many were thrown since.
+    pub fn thrown(&self) -> u32 {
+        unsafe { (self.thrown)() }
+    }
+
+    /// The twin's own quantities; NaN for those it has not (yet).
+    pub fn internals(&self) -> [f64; QUANTITIES] {
+        let mut quantities = [Quantity::default(); QUANTITIES];
+        unsafe { (self.internals)(quantities.as_mut_ptr()) }
+        quantities.map(|quantity| match quantity.per {
+            0 => f64::NAN,
+            per => quantity.value as f64 / per.unsigned_abs() as f64,
+        })
+    }
+}

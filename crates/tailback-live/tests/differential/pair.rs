@@ -1,0 +1,309 @@
+//! Both twins, fed the same.
+
+use tailback_core::cc::registry::{self, Algorithm};
+use tailback_core::cc::{
+    Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Resume, Signal,
+};
+use tailback_core::rng::Stream;
+use tailback_core::scenario::Params;
+use tailback_core::time::{Duration, Time};
+
+use crate::native::{Event, Given, Native};
+
+pub const MSS: u32 = 1448;
+/// The path: so many segments fill it, so many more its queue; a segment of queue is 1.2 ms.
+pub const PIPE: u64 = 67;
+pub const ROOM: u64 = 134;
+const BASE: Duration = Duration::from_ms(80);
+const SLOT: Duration = Duration::from_us(1200);
+/// The seed of the Rust twin.
+const SEED: u64 = 1;
+/// After this the kernel takes the window back to what connections begin with.
+const RESTART_AFTER: Duration = Duration::from_ms(1_000);
+const INITIAL: u64 = 10;
+
+/// What a round trip is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Round {
+    /// Of a hundred ACKs, so many tell of a mark.
+    pub marked_percent: u64,
+    /// The application sends less than the window.
+    pub is_starved: bool,
+}
+
+pub struct Pair {
+    pub rust: Algorithm,
+    pub control: Control,
+    pub native: Native,
+    now: Time,
+    rtt_min: Duration,
+    /// What the path takes longer now.
+    pub extra: Duration,
+    snd_una: u64,
+    snd_nxt: u64,
+    delivered: u64,
+    phase: Phase,
+    /// The Rust twin's dice, a copy.
+    dice: Stream,
+    /// The Rust twin is in a reduction it asked for, until this is acknowledged.
+    pub reduces_until: Option<u64>,
+    pub reductions: u32,
+    round: Round,
+    acks: u64,
+}
+
+impl Pair {
+    /// `None` without clang.
+    pub fn new(cc: &str) -> Option<Pair> {
+        let native = Native::build(cc)?;
+        let control =
+            Control { cwnd: INITIAL * u64::from(MSS), ssthresh: Control::UNLIMITED, pacing: None, mss: MSS };
+        let rust = registry::build(cc, &Params::new(), "test", SEED).expect("built with defaults");
+        let mut pair = Pair {
+            rust,
+            control,
+            native,
+            now: Time::from_ms(10_000),
+            rtt_min: Duration::MAX,
+            extra: Duration::ZERO,
+            snd_una: 0,
+            snd_nxt: 0,
+            delivered: 0,
+            phase: Phase::Open,
+            dice: Stream::named(SEED, cc),
+            reduces_until: None,
+            reductions: 0,
+            round: Round::default(),
+            acks: 0,
+        };
+        pair.native.begin(pair.now.as_us(), INITIAL as u32, MSS, BASE.as_us() as u32);
+        pair.rust.on_established(pair.now, Some(BASE), &mut pair.control);
+        Some(pair)
+    }
+
+    pub fn windows(&self) -> (u64, u64) {
+        (self.control.cwnd_segments(), u64::from(self.native.cwnd()))
+    }
+
+    pub fn ssthreshes(&self) -> (u64, u64) {
+        (self.control.ssthresh_segments(), u64::from(self.native.ssthresh()))
+    }
+
+    /// Each of the Rust twin's own quantities beside the other's.
+    pub fn internals(&self) -> Vec<(&'static str, f64, f64)> {
+        let mut ours = Vec::new();
+        self.rust.internals(&mut ours);
+        ours.into_iter().zip(self.native.internals()).map(|((name, one), other)| (name, one, other)).collect()
+    }
+
+    /// What the path answers with now: its empty round trip and the queue this window leaves.
+    fn rtt(&self) -> Duration {
+        BASE + self.extra + SLOT * self.control.cwnd_segments().saturating_sub(PIPE)
+    }
+
+    /// One ACK that covers `covered` segments and newly delivers `delivered`.
+    fn ack(&mut self, covered: u32, delivered: u32) {
+        let rtt = (covered > 0).then(|| self.rtt());
+        self.acks += 1;
+        let marked = if self.acks * 37 % 100 < self.round.marked_percent { delivered } else { 0 };
+        self.snd_una += u64::from(covered) * u64::from(MSS);
+        let prior = self.delivered;
+        self.delivered += u64::from(delivered) * u64::from(MSS);
+        if let Some(rtt) = rtt {
+            self.rtt_min = self.rtt_min.min(rtt);
+        }
+        let is_growing = matches!(self.phase, Phase::Open | Phase::Disorder | Phase::Loss);
+        let grows = covered > 0 && is_growing;
+        let limited = !self.round.is_starved;
+        // What has been sent is not taken back when the window shrinks.
+        self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd);
+        let snd_nxt = self.snd_nxt;
+        let ack = Ack {
+            now: self.now,
+            mss: MSS,
+            newly_acked: u64::from(covered) * u64::from(MSS),
+            newly_acked_segments: covered,
+            delivered_segments: delivered,
+            lost_segments: 0,
+            marked: u64::from(marked) * u64::from(MSS),
+            rtt,
+            rtt_read: rtt,
+            rtt_min: self.rtt_min,
+            srtt: self.rtt(),
+            in_flight: self.control.cwnd,
+            prior_in_flight: self.control.cwnd + u64::from(delivered) * u64::from(MSS),
+            delivery_rate: None,
+            delivered: self.delivered,
+            prior_delivered: prior,
+            app_limited: self.round.is_starved,
+            round_start: false,
+            cwnd_limited: limited,
+            may_grow: grows && limited,
+            phase: self.phase,
+            counting: Counting::PerSegment,
+            in_slow_start: self.control.cwnd < self.control.ssthresh,
+            snd_una: self.snd_una,
+            snd_nxt,
+        };
+        // Both twins throw the same dice: where Rust backs off below a probability, C does from one minus it up.
+        let throw = ((1.0 - self.dice.clone().uniform()) * f64::from(u32::MAX)) as u32;
+        self.native.set_dice(throw);
+        self.rust.on_ack(&ack, &mut self.control);
+        self.native.ack(&Given {
+            now_us: self.now.as_us(),
+            rtt_us: rtt.map_or(-1, |rtt| rtt.as_us() as i32),
+            covered,
+            delivered,
+            marked,
+            snd_una: self.snd_una as u32,
+            snd_nxt: snd_nxt as u32,
+            limited: u32::from(limited),
+            // The kernel does not know of a reduction the twin makes by itself.
+            grows: u32::from(grows || self.reduces_until.is_some()),
+        });
+        for _ in 0..self.native.thrown() {
+            self.dice.uniform();
+        }
+        if self.rust.wants_reduction() && self.phase == Phase::Open {
+            self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
+            self.reduces_until = Some(snd_nxt);
+            self.reductions += 1;
+            self.change_rust(Phase::Cwr);
+        }
+    }
+
+    /// The Rust twin's reduction is over when what was under way has been acknowledged; the other's is by itself.
+    fn end_reduction(&mut self, covered: u32) {
+        let acked = self.snd_una + u64::from(covered) * u64::from(MSS);
+        if self.reduces_until.is_some_and(|until| acked > until) {
+            self.reduces_until = None;
+            self.control.cwnd = self.control.ssthresh;
+            self.change_rust(Phase::Open);
+        }
+    }
+
+    fn change(&mut self, to: Phase) {
+        self.change_rust(to);
+        self.native.state(self.now.as_us(), to as u32);
+    }
+
+    fn change_rust(&mut self, to: Phase) {
+        let change = PhaseChange {
+            now: self.now,
+            from: self.phase,
+            to,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            srtt: self.rtt(),
+        };
+        self.phase = to;
+        self.rust.on_phase(&change, &mut self.control);
+    }
+
+    fn congestion(&self, signal: Signal) -> Congestion {
+        Congestion {
+            now: self.now,
+            signal,
+            mss: MSS,
+            in_flight: self.control.cwnd,
+            send_window: u64::MAX / 8,
+            srtt: self.rtt(),
+            rtt_min: self.rtt_min,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        }
+    }
+
+    fn set_window(&mut self, segments: u64) {
+        self.control.cwnd = segments * u64::from(MSS);
+        self.native.set_cwnd(segments as u32);
+    }
+
+    /// The stack has brought both windows to where their algorithms wanted them.
+    fn land(&mut self) {
+        self.control.cwnd = self.control.ssthresh;
+        self.native.set_cwnd(self.native.ssthresh());
+    }
+
+    /// A loss, and a recovery of one round trip that ends with the window at ssthresh.
+    pub fn lose(&mut self) {
+        let window = self.control.cwnd_segments();
+        let gap = self.rtt() / window;
+        self.rust.on_congestion(&self.congestion(Signal::Loss), &mut self.control);
+        self.native.congestion(self.now.as_us());
+        self.change(Phase::Recovery);
+        for _ in 1..window {
+            self.now += gap;
+            self.ack(0, 1);
+        }
+        self.now += gap;
+        self.ack(window as u32, 1);
+        self.land();
+        self.change(Phase::Open);
+    }
+
+    /// An ECN echo, and a reduction over one round trip.
+    pub fn hear_of_mark(&mut self) {
+        let window = self.control.cwnd_segments();
+        let gap = self.rtt() / window;
+        self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
+        self.native.congestion(self.now.as_us());
+        self.change(Phase::Cwr);
+        for _ in 0..window {
+            self.now += gap;
+            self.ack(1, 1);
+        }
+        self.land();
+        self.change(Phase::Open);
+    }
+
+    /// A timeout: everything is sent again, from a window of one segment.
+    pub fn time_out(&mut self) {
+        let lost = self.control.cwnd_segments();
+        self.now += Duration::from_ms(300);
+        self.rust.on_congestion(&self.congestion(Signal::Timeout { first: true }), &mut self.control);
+        self.native.congestion(self.now.as_us());
+        self.native.event(self.now.as_us(), Event::Loss);
+        self.set_window(1);
+        self.change(Phase::Loss);
+        let gap = self.rtt() / lost;
+        for _ in 0..lost {
+            self.now += gap;
+            self.ack(1, 1);
+        }
+        self.change(Phase::Open);
+    }
+
+    /// Nothing is sent for so long.
+    pub fn rest(&mut self, idle: Duration) {
+        self.now += idle;
+        let now_us = self.now.as_us();
+        self.native.idle(now_us, idle.as_us());
+        if idle > RESTART_AFTER {
+            self.rust.on_idle_restart(self.now, idle, &mut self.control);
+            self.native.event(now_us, Event::Restart);
+            self.set_window(self.control.cwnd_segments().min(INITIAL));
+        }
+        self.rust.on_resume(&Resume { now: self.now, idle, app_limited: true }, &mut self.control);
+        self.native.event(now_us, Event::Resume);
+    }
+
+    /// A window's worth of ACKs.
+    pub fn round(&mut self, round: Round, mut compare: impl FnMut(&Pair)) {
+        self.round = round;
+        let window = self.control.cwnd_segments();
+        let gap = self.rtt() / window;
+        for number in 0..(window / 2).max(1) {
+            self.now += gap * 2;
+            // Delayed ACKs, with one of a single segment among them.
+            let covered = if number % 7 == 0 { 1 } else { 2 };
+            self.end_reduction(covered);
+            self.ack(covered, covered);
+            // During its own reduction a twin in BPF brings the window down as the stack does for the other.
+            if self.reduces_until.is_none() {
+                compare(self);
+            }
+        }
+        self.round = Round::default();
+    }
+}
