@@ -54,6 +54,14 @@ fn crowd(count: usize) -> Scenario {
     scenario
 }
 
+/// The share of each of ten thousand flows, for fewer.
+fn thin(count: usize) -> Scenario {
+    let rate = 100_000 * count as u64;
+    let mut scenario = dumbbell(rate, 100 * MS, Some(rate / 80), 30, crowd(count).flows);
+    scenario.duration_ps = 30 * SECOND * (10_000 / count as u64);
+    scenario
+}
+
 /// Ten flows through CoDel at 20 Mbit/s and 30 ms.
 fn codel() -> Scenario {
     let mut scenario = dumbbell(20_000_000, 30 * MS, None, 600, flows(10, "reno"));
@@ -137,11 +145,14 @@ fn main() {
         |word: &&String| *word == "-1" || word.strip_suffix('s').is_some_and(|n| n.parse::<u64>().is_ok());
     let chosen: Vec<&String> = words.iter().filter(|word| !is_option(word)).collect();
     type Case = (&'static str, fn() -> Scenario);
-    let all: [Case; 7] = [
+    let all: [Case; 10] = [
         ("gigabit", gigabit),
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
         ("crowd-10000", || crowd(10_000)),
+        ("thin-1000", || thin(1_000)),
+        ("thin-100", || thin(100)),
+        ("thin-4", || thin(4)),
         ("codel", codel),
         ("web", web),
         ("zoo", zoo),

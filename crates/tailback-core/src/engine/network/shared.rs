@@ -1,6 +1,7 @@
 //! Links that share a medium (a tunnel's stand in `tunnelled.rs`): their channel stands in the schedule for all of them, at the first one's element.
 
-use super::{Lent, Network};
+use super::Network;
+use super::links::Lent;
 use crate::medium::channel::Channel;
 use crate::packet::Packet;
 use crate::probe::Probe;

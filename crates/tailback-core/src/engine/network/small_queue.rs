@@ -1,7 +1,8 @@
 //! Senders that look at the queue of their host's link: what left it, and who waited for that.
 
-use super::{Lent, Network, seat_of};
-use crate::engine::seats::Blueprint;
+use super::Network;
+use super::links::Lent;
+use crate::engine::seats::{Blueprint, seat_of};
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::DropReason;

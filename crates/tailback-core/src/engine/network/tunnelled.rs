@@ -1,7 +1,9 @@
 //! Links whose packets travel in another flow's connection: what they push goes into its stream, and what arrives
 //! of the stream lets them out.
 
-use super::{Lent, Network};
+use super::Network;
+use super::links::Lent;
+use crate::engine::seats::seat_of;
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::time::Bytes;
@@ -77,7 +79,7 @@ impl<P: Probe> Network<P> {
         let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
         sender.write(written);
         self.settle_fate();
-        (written > 0).then_some(super::seat_of(address))
+        (written > 0).then_some(seat_of(address))
     }
 
     pub(super) fn push_tunnelled(&mut self, link: u32, packet: Packet) {

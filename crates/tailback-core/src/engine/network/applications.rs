@@ -1,0 +1,179 @@
+//! Applications: they are cued, and what they wish is granted.
+
+use super::Network;
+use super::flow::NOBODY;
+use crate::engine::seats::seat_of;
+use crate::packet::{Ecn, FlowId};
+use crate::probe::Probe;
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::time::Time;
+use crate::traffic::{Application, Connection, Cue, Report, Side, Wish};
+
+impl<P: Probe> Network<P> {
+    pub(super) fn arm_flow(&mut self, flow: usize) {
+        let element = self.flow_element(flow);
+        let next = self.flows[flow].next_wake();
+        self.schedule.arm(element, next);
+    }
+
+    pub(super) fn wake_flow(&mut self, number: usize) {
+        let flow = &mut self.flows[number];
+        let cue = if flow.switches.front().is_some_and(|switch| *switch <= self.now) {
+            flow.switches.pop_front();
+            flow.is_on = !flow.is_on;
+            if flow.is_on {
+                Cue::Start
+            } else {
+                flow.wake = Time::NEVER;
+                Cue::Stop
+            }
+        } else {
+            flow.wake = Time::NEVER;
+            Cue::Wake
+        };
+        self.cue(number, Side::Client, cue);
+        self.arm_flow(number);
+    }
+
+    pub(super) fn cue(&mut self, number: usize, side: Side, cue: Cue) {
+        let mut say = std::mem::take(&mut self.say);
+        self.flows[number].app.step(side, cue, self.now, &mut say);
+        // What was asked of one connection takes effect together, before the next one is looked at.
+        let mut touched = None;
+        for wish in say.wishes.drain(..) {
+            if let Some(seat) = self.grant(number, side, wish) {
+                if let Some(before) = touched.replace(seat).filter(|before| *before != seat) {
+                    self.after(before);
+                }
+            }
+        }
+        self.say = say;
+        if let Some(seat) = touched {
+            self.after(seat);
+        }
+    }
+
+    /// The seat at this side of a connection, if it is alive.
+    pub(super) fn seat(&self, number: usize, side: Side, connection: Connection) -> Option<usize> {
+        let address = self.flows[number].connections.get(connection as usize).copied()?;
+        (address != NOBODY).then(|| seat_of(address) + usize::from(side == Side::Server))
+    }
+
+    /// Do what the application wants; the seat, if its end may now have something to send or to tell. Wishes for a
+    /// connection that is over come to nothing.
+    pub(super) fn grant(&mut self, number: usize, side: Side, wish: Wish) -> Option<usize> {
+        match wish {
+            Wish::WakeAt(time) => {
+                self.flows[number].wake = time;
+                self.arm_flow(number);
+                None
+            }
+            Wish::Datagram { bytes, stream } => {
+                let flow = &mut self.flows[number];
+                let segment = Segment { seq: flow.datagrams, ts_val: self.now, ..Segment::blank() };
+                flow.datagrams += 1;
+                self.send_datagram(number, side, &segment, bytes, stream);
+                None
+            }
+            Wish::Reply { number: datagram, bytes } => {
+                let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
+                self.send_datagram(number, side, &segment, bytes, 0);
+                None
+            }
+            Wish::Report(report) => {
+                if P::WANTS {
+                    self.report(number, report);
+                }
+                None
+            }
+            Wish::TurnAway => {
+                let count = &mut self.lanes[number].count;
+                count.connections += 1;
+                count.connections_failed += 1;
+                None
+            }
+            Wish::Connect(opening) => {
+                if self.open(number, opening) {
+                    return self.seat(number, side, opening.connection);
+                }
+                self.cue(number, Side::Client, Cue::Failed(opening.connection));
+                self.cue(number, Side::Client, Cue::Released(opening.connection));
+                None
+            }
+            Wish::Write(connection, bytes) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).end.sender.write(bytes);
+                Some(seat)
+            }
+            Wish::WriteForever(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).end.sender.write_forever();
+                Some(seat)
+            }
+            Wish::Close { connection, discard } => {
+                let seat = self.seat(number, side, connection)?;
+                self.shut_tunnel(number, side);
+                self.seats.at(seat).end.sender.close(discard);
+                Some(seat)
+            }
+            Wish::TellReceived(connection, bytes) => {
+                let seat = self.seat(number, side, connection)?;
+                let it = self.seats.at(seat);
+                (it.receive_mark, it.listens) = (bytes, true);
+                Some(seat)
+            }
+            Wish::TellDrained(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                let it = self.seats.at(seat);
+                (it.wants_drained, it.listens) = (true, true);
+                Some(seat)
+            }
+            Wish::Carry(connection) => {
+                let seat = self.seat(number, side, connection)?;
+                self.open_tunnel(number, side, seat);
+                Some(seat)
+            }
+            Wish::CallAt(connection, time) => {
+                let seat = self.seat(number, side, connection)?;
+                self.seats.at(seat).call_at = time;
+                Some(seat)
+            }
+        }
+    }
+
+    pub(super) fn send_datagram(
+        &mut self,
+        number: usize,
+        side: Side,
+        segment: &Segment,
+        bytes: u32,
+        stream: u16,
+    ) {
+        let flow = &self.flows[number];
+        let is_reverse = side == Side::Server;
+        let first = if is_reverse { flow.back[0] } else { flow.route[0] };
+        let slot = self.arena.keep(segment);
+        self.transmit(number as u32, is_reverse, first, stream, slot, bytes, Ecn::NotEct);
+    }
+
+    pub(super) fn report(&mut self, number: usize, report: Report) {
+        let flow = FlowId(number as u32);
+        match report {
+            Report::Asked { connection, kind, bytes, turn } => {
+                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
+                let flow_count = self.lanes[number].count.connections;
+                let turn =
+                    turn % self.flows[number].plan.as_ref().map_or(1, |plan| plan[0].algorithms.len() as u32);
+                let row = self.probe.asked(self.now, flow, flow_count - 1, kind, bytes, turn as u16);
+                self.seats.at(seat).row = row;
+            }
+            Report::Answered(connection) => {
+                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
+                let row = std::mem::replace(&mut self.seats.at(seat).row, NO_ROW);
+                self.probe.answered(self.now, row);
+            }
+            Report::Pinged(datagram) => self.probe.pinged(self.now, flow, datagram),
+            Report::Ponged(datagram) => self.probe.ponged(self.now, flow, datagram),
+        }
+    }
+}

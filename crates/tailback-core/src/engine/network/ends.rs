@@ -1,0 +1,277 @@
+//! Ends of connections: they hear, send, tell their applications, and come and go.
+
+use super::Network;
+use super::flow::NOBODY;
+use crate::engine::seats::{MOST_PAIRS, Seat, Tally, seat_of};
+use crate::packet::{Ecn, FlowId, Packet};
+use crate::probe::Probe;
+use crate::tcp::endpoint::State;
+use crate::tcp::segment::{NO_ROW, ip_bytes};
+use crate::time::{Bytes, Time};
+use crate::traffic::{Cue, Opening, Side};
+
+impl<P: Probe> Network<P> {
+    pub(super) fn wake_seat(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        if it.call_at <= self.now {
+            it.call_at = Time::NEVER;
+            let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
+            self.cue(flow, side, Cue::Due(connection));
+        }
+        self.seats.at(seat).end.on_timer(self.now, &mut self.notes);
+        self.after(seat);
+        let element = self.seat_element(seat);
+        let next = self.seats.at(seat).next_wake();
+        assert!(next > self.now, "seat {seat} wants to wake at {next:?}, which is not after now");
+        self.schedule.arm(element, next);
+    }
+
+    /// Something happened at an end: tell the application, send what may be sent, see to the timers.
+    #[inline]
+    pub(super) fn after(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        let has_news = it.listens || it.end.state() != it.state;
+        if !self.notes.is_empty() {
+            self.list_notes(seat);
+        }
+        if has_news {
+            self.tell_progress(seat);
+            self.tell_state(seat);
+        }
+        self.flush(seat);
+        let element = self.seat_element(seat);
+        let next = self.seats.at(seat).next_wake();
+        if self.schedule.armed_at(element).is_none_or(|armed| next < armed) {
+            self.schedule.arm(element, next);
+        }
+    }
+
+    #[cold]
+    pub(super) fn list_notes(&mut self, seat: usize) {
+        let flow = self.seats.at(seat).flow;
+        match self.flows[flow as usize].is_crowd {
+            true => self.notes.clear(),
+            false => self.congestion.extend(self.notes.drain(..).map(|note| (flow, note))),
+        }
+    }
+
+    pub(super) fn tell_progress(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        if !it.listens {
+            return;
+        }
+        if it.carries {
+            return self.serve_tunnel(seat);
+        }
+        let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
+        let received = it.end.receiver.delivered();
+        let has_received = received >= it.receive_mark;
+        let has_drained = it.wants_drained && it.end.sender.is_drained();
+        if has_received {
+            it.receive_mark = Bytes::MAX;
+        }
+        it.wants_drained &= !has_drained;
+        it.listens = it.receive_mark != Bytes::MAX || it.wants_drained;
+        if has_received {
+            self.cue(flow, side, Cue::Received(connection, received));
+        }
+        if has_drained {
+            self.cue(flow, side, Cue::Drained(connection));
+        }
+    }
+
+    pub(super) fn tell_state(&mut self, seat: usize) {
+        let it = self.seats.at(seat);
+        let (flow, side, connection, before) = (it.flow as usize, it.side, it.connection, it.state);
+        let state = it.end.state();
+        if state == before {
+            return;
+        }
+        it.state = state;
+        let address = it.address;
+        let (is_done, has_failed) = (it.end.is_done(), it.end.has_failed());
+        let peer_finished = it.end.receiver.is_finished();
+        let peer_had_finished = matches!(before, State::CloseWait | State::LastAck | State::TimeWait);
+        if before < State::Established && state >= State::Established {
+            self.cue(flow, side, Cue::Established(connection));
+        }
+        if peer_finished && !peer_had_finished {
+            self.cue(flow, side, Cue::PeerFinished(connection));
+        }
+        if is_done {
+            self.leaving.push(address);
+            self.chores.are_due = true;
+            if !has_failed {
+                self.remember(seat);
+                if side == Side::Client {
+                    self.flows[flow].finished = self.now;
+                }
+                self.cue(flow, side, Cue::Closed(connection));
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn flush(&mut self, seat: usize) {
+        let mut it = self.seats.at(seat);
+        // Written where it will lie; the slot is taken once there is a segment.
+        while it.end.compose_next(self.now, self.arena.next_mut()) {
+            let segment = self.arena.next_mut();
+            let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
+            if P::WANTS {
+                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
+            }
+            let stack = it.end.stack();
+            let bytes = ip_bytes(segment, stack.timestamps);
+            let ecn = stack.codepoint(segment);
+            if stack.small_queue.is_some() {
+                let payload = segment.len;
+                self.note_queued(seat, first, payload, bytes);
+            }
+            let slot = self.arena.take();
+            self.transmit(flow, is_server, first, 0, slot, bytes, ecn);
+            it = self.seats.at(seat);
+        }
+        if it.end.state() != it.state {
+            self.tell_state(seat);
+        }
+    }
+
+    #[inline]
+    #[allow(clippy::too_many_arguments, reason = "a packet's particulars, each from another owner")]
+    pub(super) fn transmit(
+        &mut self,
+        number: u32,
+        is_reverse: bool,
+        first: u32,
+        stream: u16,
+        slot: u32,
+        bytes: u32,
+        ecn: Ecn,
+    ) {
+        let count = &mut self.lanes[number as usize].count;
+        if !is_reverse {
+            if P::WANTS {
+                let index = count.packets_sent;
+                let row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
+                self.arena.at_mut(slot).row = row;
+            }
+            count.packets_sent += 1;
+            count.bytes_sent += u64::from(bytes);
+        }
+        let packet =
+            Packet { slot, flow: FlowId(number), bytes, ecn, hop: 0, is_reverse, enqueued: self.now };
+        self.push(first, packet);
+    }
+
+    /// Take a pair of seats for a new connection; false if there is none.
+    pub(super) fn open(&mut self, number: usize, opening: Opening) -> bool {
+        let flow = &mut self.flows[number];
+        let count = &mut self.lanes[number].count;
+        count.connections += 1;
+        if self.seats.pairs() >= MOST_PAIRS {
+            count.connections_failed += 1;
+            return false;
+        }
+        let address = self.seats.reserve();
+        let peer = address + 1;
+        let plan =
+            flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
+        let [mut client, mut server] =
+            [(0, peer), (1, address)].map(|(end, peer)| plan[end].endpoint(opening.turn, peer));
+        client.connect();
+        server.listen();
+        let place = opening.connection as usize;
+        if flow.connections.len() <= place {
+            flow.connections.resize(place + 1, NOBODY);
+        }
+        assert_eq!(flow.connections[place], NOBODY, "flow {number}: connection {place} is in use");
+        flow.connections[place] = address;
+        flow.alive += 1;
+        flow.latest = address;
+        flow.finished = Time::NEVER;
+        let firsts = match flow.paths.get(opening.path as usize) {
+            Some(links) => *links,
+            None => [flow.route[0], flow.back[0]],
+        };
+        let sit = |end, address, side, state, first| {
+            Box::new(Seat {
+                end,
+                address,
+                flow: number as u32,
+                connection: opening.connection,
+                side,
+                first,
+                state,
+                listens: false,
+                carries: false,
+                wants_drained: false,
+                receive_mark: Bytes::MAX,
+                call_at: Time::NEVER,
+                row: NO_ROW,
+            })
+        };
+        self.seats.sit(
+            sit(client, address, Side::Client, State::Closed, firsts[0]),
+            sit(server, peer, Side::Server, State::Listen, firsts[1]),
+        );
+        self.remind(seat_of(address));
+        true
+    }
+
+    #[cold]
+    pub(super) fn do_chores(&mut self) {
+        self.chores.are_due = false;
+        self.tell_departures();
+        self.see_off();
+    }
+
+    /// Free the pairs whose two ends are done, or one of whose ends gave up; no reset travels then.
+    pub(super) fn see_off(&mut self) {
+        let mut next = 0;
+        while let Some(&address) = self.leaving.get(next) {
+            next += 1;
+            // The client's seat is the even one of the two.
+            let client = address & !1;
+            let Some(one) = self.seats.find(client) else { continue };
+            let (number, connection, row) = (one.flow as usize, one.connection, one.row);
+            let (is_done, has_failed) = (one.end.is_done(), one.end.has_failed());
+            let other = &self.seats.at(seat_of(client) + 1).end;
+            let has_failed = has_failed || other.has_failed();
+            if !(has_failed || is_done && other.is_done()) {
+                continue;
+            }
+            for seat in [seat_of(client), seat_of(client) + 1] {
+                let element = self.seat_element(seat);
+                self.schedule.disarm(element);
+            }
+            let [one, other] = self.seats.leave(client);
+            let flow = &mut self.flows[number];
+            flow.past.add(&one.end, &other.end);
+            flow.connections[connection as usize] = NOBODY;
+            flow.alive -= 1;
+            self.lanes[number].count.connections_failed += u64::from(has_failed);
+            if P::WANTS {
+                self.probe.abandoned(row);
+            }
+            if has_failed {
+                self.cue(number, Side::Client, Cue::Failed(connection));
+            }
+            self.cue(number, Side::Client, Cue::Released(connection));
+        }
+        self.leaving.clear();
+    }
+
+    /// What a flow's connections have done until now.
+    pub fn tally(&self, number: usize) -> Tally {
+        let flow = &self.flows[number];
+        let mut tally = flow.past;
+        for &address in flow.connections.iter().filter(|address| **address != NOBODY) {
+            let seat = seat_of(address);
+            if let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) {
+                tally.add(&client.end, &server.end);
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,103 @@
+//! What the network knows of a flow.
+
+use std::collections::VecDeque;
+
+use crate::engine::seats::{Blueprint, Tally};
+use crate::time::{Bytes, Time};
+use crate::traffic::registry::App;
+
+/// Not a seat's address: the highest generation of the last seat.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+/// What a flow counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FlowCount {
+    pub packets_sent: u64,
+    pub packets_received: u64,
+    pub packets_dropped: u64,
+    pub bytes_sent: Bytes,
+    pub datagram_bytes_received: Bytes,
+    pub connections: u64,
+    pub connections_failed: u64,
+}
+
+/// What every packet of a flow touches, in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub struct Lane {
+    pub count: FlowCount,
+    /// Links of the route there and of the route back.
+    pub(super) hops: [u8; 2],
+    pub(super) is_datagrams: bool,
+}
+
+/// A flow.
+#[derive(Debug)]
+pub struct Flow {
+    pub route: Vec<u32>,
+    pub back: Vec<u32>,
+    /// Links that take the place of the first on the route there and back, by the connection's path.
+    pub paths: Vec<[u32; 2]>,
+    pub app: App,
+    /// The nodes of its client and its server.
+    pub hosts: [u32; 2],
+    /// How its connections are made, client's end and server's; `None`: datagrams.
+    pub plan: Option<Box<[Blueprint; 2]>>,
+    pub start: Time,
+    /// Starts and stops to come, in turn.
+    pub switches: VecDeque<Time>,
+    pub wants_datagrams: bool,
+    /// Its congestion events are not listed.
+    pub is_crowd: bool,
+    /// Of a tunnel's connection: the links whose packets its client's and its server's stream carry.
+    pub carried: [Option<u32>; 2],
+    pub(super) is_on: bool,
+    pub(super) wake: Time,
+    pub(super) datagrams: u64,
+    /// The client's address of each connection, by the number the application gave it.
+    pub(super) connections: Vec<u32>,
+    pub alive: u32,
+    /// The connection opened last.
+    pub(super) latest: u32,
+    /// What the connections that are over have done.
+    pub past: Tally,
+    pub finished: Time,
+}
+
+impl Flow {
+    pub fn new(app: App, route: Vec<u32>, back: Vec<u32>, switches: VecDeque<Time>) -> Self {
+        Flow {
+            route,
+            back,
+            paths: Vec::new(),
+            app,
+            hosts: [0; 2],
+            plan: None,
+            start: switches[0],
+            switches,
+            wants_datagrams: false,
+            is_crowd: false,
+            carried: [None; 2],
+            is_on: false,
+            wake: Time::NEVER,
+            datagrams: 0,
+            connections: Vec::new(),
+            alive: 0,
+            latest: NOBODY,
+            past: Tally::default(),
+            finished: Time::NEVER,
+        }
+    }
+
+    pub(super) fn next_wake(&self) -> Time {
+        self.switches.front().map_or(self.wake, |switch| self.wake.min(*switch))
+    }
+}
+
+impl Lane {
+    pub(super) fn of(flow: &Flow) -> Self {
+        // A route has at most 250 links, and hidden ones at its beginning.
+        let hops = [&flow.route, &flow.back].map(|route| route.len() as u8);
+        Lane { count: FlowCount::default(), hops, is_datagrams: flow.plan.is_none() }
+    }
+}

@@ -1,0 +1,227 @@
+//! Links at work: what arrives goes to the next one, or to the end it is for.
+
+use super::Network;
+use super::small_queue::Chores;
+use crate::engine::arena::Arena;
+use crate::engine::seats::seat_of;
+use crate::link::{Host, Watch};
+use crate::packet::{Ecn, Packet};
+use crate::probe::{Probe, QueueEvent, QueueRow};
+use crate::queue::{Backlog, DropReason};
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::time::Time;
+use crate::traffic::{Cue, Side};
+
+/// How many arrivals ahead a segment is asked for, and the end it is for.
+const FAR: usize = 5;
+const NEAR: usize = 2;
+
+/// Lends the arena and the probe to a link while it works.
+pub(super) struct Lent<'a, P> {
+    pub link: u32,
+    pub watches: bool,
+    pub arena: &'a mut Arena,
+    pub probe: &'a mut P,
+    pub inbox: &'a mut Vec<Packet>,
+    pub chores: &'a mut Chores,
+}
+
+impl<P: Probe> Lent<'_, P> {
+    #[inline]
+    fn row(
+        &mut self,
+        at: Time,
+        event: QueueEvent,
+        packet: &Packet,
+        backlog: Backlog,
+        reason: Option<DropReason>,
+    ) {
+        if P::WANTS && self.watches {
+            let number = self.arena.number(packet.slot);
+            self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
+        }
+    }
+}
+
+impl<P: Probe> Watch for Lent<'_, P> {
+    fn turn_to(&mut self, link: u32) {
+        self.link = link;
+        self.watches = P::WANTS && self.probe.watches(link);
+    }
+    #[inline]
+    fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
+    }
+    #[inline]
+    fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+    }
+    #[inline]
+    fn on_departure(&mut self, packet: &Packet) {
+        self.note_departure(packet);
+    }
+    #[inline]
+    fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
+        self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
+    }
+    #[inline]
+    fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Mark, packet, backlog, None);
+    }
+}
+
+impl<P: Probe> Host for Lent<'_, P> {
+    #[inline]
+    fn deliver(&mut self, _due: Time, packet: Packet) {
+        // Links wake at every arrival, so due is now.
+        self.inbox.push(packet);
+    }
+    fn duplicate(&mut self, packet: &Packet) -> Packet {
+        let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
+        Packet { slot: self.arena.keep(&copy), ..*packet }
+    }
+}
+
+impl<P: Probe> Network<P> {
+    pub(super) fn wake_link(&mut self, link: u32) {
+        if self.links[link as usize].is_shared() {
+            self.wake_shared(link);
+        } else {
+            let mut host = Lent {
+                link,
+                watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
+                arena: &mut self.arena,
+                probe: &mut self.probe,
+                inbox: &mut self.inbox,
+                chores: &mut self.chores,
+            };
+            let it = &mut self.links[link as usize];
+            it.advance(self.now, &mut self.fate, &mut host);
+            // What the next arrivals need comes from memory while this one is worked on, in the order in which one
+            // leads to the other.
+            if let Some(next) = it.arriving(FAR) {
+                self.arena.fetch(next.slot);
+            }
+            if self.seats.are_many() {
+                if let Some(next) = it.arriving(NEAR) {
+                    self.seats.fetch(self.arena.at(next.slot).to);
+                }
+                if let Some(next) = it.arriving(0) {
+                    self.seats.fetch_flight(self.arena.at(next.slot).to);
+                }
+            }
+            let next = it.next_wake();
+            // Armed before anything is delivered: a delivery may push into this very link.
+            self.schedule.arm(link, next);
+            self.settle_fate();
+        }
+        // Nothing delivered here comes back into the inbox within the event.
+        for index in 0..self.inbox.len() {
+            let packet = self.inbox[index];
+            self.deliver(packet);
+        }
+        self.inbox.clear();
+    }
+
+    pub(super) fn push(&mut self, link: u32, packet: Packet) {
+        if self.links[link as usize].is_shared() {
+            return self.push_shared(link, packet);
+        }
+        let mut host = Lent {
+            link,
+            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+            chores: &mut self.chores,
+        };
+        let it = &mut self.links[link as usize];
+        it.push(packet, self.now, &mut self.fate, &mut host);
+        let next = it.next_wake();
+        self.schedule.arm(link, next);
+        self.settle_fate();
+    }
+
+    #[inline]
+    pub(super) fn settle_fate(&mut self) {
+        if !self.fate.is_empty() {
+            self.bury();
+        }
+    }
+
+    #[cold]
+    pub(super) fn bury(&mut self) {
+        for index in 0..self.fate.drops.len() {
+            let (packet, reason) = self.fate.drops[index];
+            self.lanes[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
+            if P::WANTS {
+                self.probe.lost(self.arena.at(packet.slot).row);
+            }
+            self.note_drop(&packet, reason);
+            self.arena.release(packet.slot);
+        }
+        self.fate.clear();
+    }
+
+    pub(super) fn deliver(&mut self, mut packet: Packet) {
+        let number = packet.flow.0 as usize;
+        let lane = &mut self.lanes[number];
+        packet.hop += 1;
+        if packet.hop < lane.hops[usize::from(packet.is_reverse)] {
+            let flow = &self.flows[number];
+            let route = if packet.is_reverse { &flow.back } else { &flow.route };
+            self.push(route[usize::from(packet.hop)], packet);
+            return;
+        }
+        // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
+        lane.count.packets_received += u64::from(!packet.is_reverse);
+        let segment = self.arena.at_mut(packet.slot);
+        segment.ce = packet.ecn == Ecn::Ce;
+        if P::WANTS {
+            self.probe.received(self.now, segment.row);
+        }
+        if lane.is_datagrams {
+            lane.count.datagram_bytes_received += u64::from(packet.bytes);
+            let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
+            self.arena.release(packet.slot);
+            if self.flows[number].wants_datagrams {
+                let side = if packet.is_reverse { Side::Client } else { Side::Server };
+                self.cue(number, side, cue);
+            }
+            return;
+        }
+        let address = segment.to;
+        // If nobody is there, its connection is over: TIME-WAIT holds no state.
+        let to = self.seats.find(address);
+        let is_heard = to.is_some();
+        if let Some(to) = to {
+            if P::WANTS {
+                self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
+            }
+            to.end.on_segment(segment, self.now, &mut self.notes);
+        }
+        self.arena.release(packet.slot);
+        if is_heard {
+            self.after(seat_of(address));
+        }
+    }
+
+    /// Bring a link's queue to `now`.
+    pub fn settle_link(&mut self, link: u32) {
+        if self.links[link as usize].is_shared() {
+            return self.settle_shared(link);
+        }
+        let mut host = Lent {
+            link,
+            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+            chores: &mut self.chores,
+        };
+        self.links[link as usize].settle(self.now, &mut self.fate, &mut host);
+        let next = self.links[link as usize].next_wake();
+        self.schedule.arm(link, next);
+        self.settle_fate();
+    }
+}

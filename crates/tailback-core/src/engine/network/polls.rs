@@ -1,0 +1,37 @@
+//! What is read at intervals: windows and queues.
+
+use super::Network;
+use crate::engine::seats::seat_of;
+use crate::packet::FlowId;
+use crate::probe::Probe;
+
+impl<P: Probe> Network<P> {
+    pub(super) fn poll(&mut self) {
+        for index in 0..self.polling.flows.len() {
+            let number = self.polling.flows[index];
+            let flow = &self.flows[number as usize];
+            // The connection opened last, while it lasts.
+            let seat = seat_of(flow.latest);
+            let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) else {
+                continue;
+            };
+            if client.address == flow.latest {
+                let received = flow.past.bytes_received + server.end.receiver.delivered();
+                self.probe.poll_flow(self.now, FlowId(number), &client.end, flow.past.bytes_acked, received);
+            }
+        }
+        for index in 0..self.polling.links.len() {
+            let link = self.polling.links[index];
+            self.settle_link(link);
+            let it = &self.links[link as usize];
+            let mut backlog = it.backlog();
+            // What waits or is being sent: what a newcomer of the same instant has before it.
+            backlog.packets += u32::from(it.in_service() > 0);
+            backlog.bytes += u64::from(it.in_service());
+            self.probe.poll_link(self.now, link, backlog);
+        }
+        self.polling.next += self.polling.interval;
+        let poll = self.poll_element();
+        self.schedule.arm(poll, self.polling.next);
+    }
+}
