@@ -136,7 +136,8 @@ fn more_load_than_capacity_is_allowed_and_said() {
         "{:?}",
         tables.warnings
     );
-    assert_eq!(total(&tables, "connections_open"), 300.0);
+    // All places are taken, but that one that has just become free waits a millisecond for the next.
+    assert!((299.0..=300.0).contains(&total(&tables, "connections_open")));
     assert!(total(&tables, "connections_failed") > 1000.0);
     let links = |name: &str| column(&tables, "links", name)[1];
     assert_eq!(links("arrived"), links("delivered") + links("dropped") + links("resident"));

@@ -44,7 +44,7 @@ impl Sender {
         // FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp.
         let finds_after_timeout = self.stack.sack && self.stack.detection == Detection::DuplicateAcks;
         if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds_after_timeout && lost > 0 {
-            if lost > 0 {
+            if lost > 0 || self.is_loss_proven() {
                 self.enter_recovery(now, notes);
             } else if self.phase != Phase::Cwr {
                 let is_disturbed = self.board.sacked_segments() > 0 || self.departed > 0;
@@ -58,6 +58,14 @@ impl Sender {
             }
         }
         false
+    }
+
+    /// Something sent during the last recovery was lost too, which that recovery has found out: another window's
+    /// loss, and another reduction. RFC 6675 section 5 step C; Linux `tcp_time_to_recover`: `lost_out`.
+    fn is_loss_proven(&self) -> bool {
+        let by_scoreboard =
+            matches!(self.stack.detection, Detection::Rfc6675 | Detection::Fack | Detection::Rack);
+        by_scoreboard && self.stack.sack && self.board.lost_segments() > 0
     }
 
     pub(super) fn set_phase(&mut self, to: Phase, now: Time) {
