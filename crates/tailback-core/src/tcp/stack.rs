@@ -39,6 +39,9 @@ pub enum Reduction {
     FreeBsd,
     /// One segment less for every second ACK (Linux up to 3.1).
     RateHalving,
+    /// Not before recovery ends: a segment for each ACK until then (ns-2's Agent/TCP/Linux with `overhead_`, whose
+    /// timer gives back what rate halving has taken).
+    AtEnd,
     /// Proportional rate reduction (RFC 6937, Linux since 3.2).
     Prr,
 }

@@ -37,7 +37,8 @@ FAST_STACK: dict[str, Any] = {
     "detection": "fack",
     "pipe": "scoreboard",
     "slow_start_at_equality": True,
-    "reduction": "rate-halving",
+    # Rate halving, which the timer of overhead_ undoes: a packet for each ACK until recovery ends.
+    "reduction": "at-end",
     "max_burst": 3,
     "clock_tick": "1ms",
     "rto_maximum": "120s",

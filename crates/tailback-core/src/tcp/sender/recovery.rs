@@ -125,7 +125,7 @@ impl Sender {
                 Reduction::Immediate => self.control.cwnd = self.control.ssthresh,
                 // FreeBSD 7.3: one segment, so only the first hole leaves now.
                 Reduction::FreeBsd => self.control.cwnd = u64::from(self.control.mss),
-                Reduction::RateHalving | Reduction::Prr => {}
+                Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {}
             }
         }
         // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
@@ -175,7 +175,9 @@ impl Sender {
                     };
                 }
                 // Linux 2.6.25: never raised here; slow start closes what is missing.
-                Reduction::RateHalving => self.control.cwnd = self.control.cwnd.min(self.control.ssthresh),
+                Reduction::RateHalving | Reduction::AtEnd => {
+                    self.control.cwnd = self.control.cwnd.min(self.control.ssthresh);
+                }
                 Reduction::Prr => self.control.cwnd = self.control.ssthresh,
             }
             self.moderate();
@@ -225,6 +227,9 @@ impl Sender {
                 if newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate {
                     self.halve_rate();
                 }
+            }
+            Reduction::AtEnd => {
+                self.control.cwnd = self.control.cwnd.min(self.in_flight() + u64::from(self.control.mss));
             }
             Reduction::Prr => {
                 // Without SACK a duplicate ACK stands for one segment.

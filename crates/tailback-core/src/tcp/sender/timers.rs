@@ -153,7 +153,7 @@ impl Sender {
     /// within Recovery or CWR for a part of that episode (`tcp_enter_loss`).
     fn is_new_episode(&self) -> bool {
         match self.stack.reduction {
-            Reduction::RateHalving | Reduction::Prr => {
+            Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {
                 self.phase < Phase::Cwr || self.snd_una >= self.recover
             }
             Reduction::Immediate | Reduction::FreeBsd => {

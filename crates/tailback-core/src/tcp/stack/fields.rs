@@ -32,6 +32,7 @@ impl Stack {
             Reduction::Immediate => "immediate",
             Reduction::FreeBsd => "freebsd",
             Reduction::RateHalving => "rate-halving",
+            Reduction::AtEnd => "at-end",
             Reduction::Prr => "prr",
         };
         let gate = match self.growth_gate {
@@ -207,6 +208,7 @@ impl Stack {
                     "immediate" => Reduction::Immediate,
                     "freebsd" => Reduction::FreeBsd,
                     "rate-halving" => Reduction::RateHalving,
+                    "at-end" => Reduction::AtEnd,
                     "prr" => Reduction::Prr,
                 )?;
             }
