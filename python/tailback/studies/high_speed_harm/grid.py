@@ -315,6 +315,10 @@ ABLATIONS = {
         "Compound's γ divided by 4, as the usual scale divides the rate",
         tuple(("wan", "compound", queue) for queue in (0.2, 0.5)), {"cc": {"gamma": 7.5}},
     ),
+    "rate-halving": Reading(
+        "the flows reduce during recovery, as their agent would without overhead_",
+        tuple(("wan", one, 0.1) for one in ALGORITHMS), {"stack": FAST_STACK | {"reduction": "rate-halving"}},
+    ),
     "paper-compound": Reading(
         "Compound in real numbers, with its threshold of 41 segments",
         (("wan", "compound", 0.1), ("wan", "compound", 1.0), ("lan", "compound", 0.2)), {"cc": {"variant": "paper"}},
