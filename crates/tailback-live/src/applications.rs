@@ -95,6 +95,7 @@ impl<'a> Ready<'a> {
     pub fn run(self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<Ledger, LiveError> {
         sys::exact_timers();
         let name = self.plan.name.clone();
+        clock.await_start();
         let ran = sys::enter_network(self.from.as_fd())
             .and_then(|()| Flow::new(self, clock))
             .and_then(|flow| flow.work(end, stop));

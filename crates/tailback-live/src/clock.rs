@@ -33,6 +33,10 @@ impl Clock {
     pub fn ns(self, time: Time) -> u64 {
         self.start_ns.saturating_add(time.as_ns())
     }
+    /// Sleep until time zero. Before it [`Clock::now`] stands at zero: what was done then would be earlier than its stamp.
+    pub fn await_start(self) {
+        std::thread::sleep(self.until(Time::ZERO));
+    }
     /// How long to wait until `time`, by now; zero if it is past.
     pub fn until(self, time: Time) -> std::time::Duration {
         std::time::Duration::from_nanos(self.ns(time).saturating_sub(monotonic_ns()))
@@ -50,5 +54,12 @@ mod tests {
         std::thread::sleep(clock.until(Time::from_ms(1)));
         assert!(clock.now() >= Time::from_ms(1));
         assert!(clock.until(Time::ZERO).is_zero());
+    }
+
+    #[test]
+    fn nothing_waits_for_the_start_in_vain() {
+        let clock = Clock::starting_in(Duration::from_ms(5));
+        clock.await_start();
+        assert!(monotonic_ns() >= clock.ns(Time::ZERO));
     }
 }

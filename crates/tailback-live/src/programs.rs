@@ -115,6 +115,7 @@ impl Ready {
         let _ = is_ready.send(Ok(()));
         // Nobody gives the sign if the run is over before it began.
         let clock = go.recv().map_err(|_| LiveError::Cancelled)?;
+        clock.await_start();
         let name = self.plan.name.clone();
         let ran = self.work(both, clock, end, stop);
         ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))

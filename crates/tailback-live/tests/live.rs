@@ -125,6 +125,23 @@ fn a_call_and_a_transfer_fill_the_tables() {
     assert!(delays.len() > 1000);
 }
 
+/// A SYN that left before time zero would enter the path only then, and the kernel's first RTT would be as much too long:
+/// what learns its base from the handshake, as Hybla does, would be another algorithm for the whole run.
+#[test]
+fn the_first_round_trip_is_the_paths() {
+    if !can_run() || !has_bpf() {
+        return;
+    }
+    let outcome = live(&scenario(500, json!({}), vec![bulk("reno")]));
+    let arrived = numbers(table(&outcome, "captures")["arrived_s"]);
+    assert!(arrived[0] > 0.0, "the SYN enters the path when it is sent, not at time zero");
+    let segments = table(&outcome, "segments");
+    let (srtt, at_receiver) = (numbers(segments["srtt_s"]), numbers(segments["at_receiver"]));
+    let first = (0..srtt.len()).find(|&row| at_receiver[row] == 0.0 && srtt[row] > 0.0).expect("a sample");
+    // 10 ms each way, an empty queue, and what a busy machine takes.
+    assert!((0.020..0.032).contains(&srtt[first]), "{}", srtt[first]);
+}
+
 fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<(f64, f64, f64)>) {
     let captures = table(outcome, "captures");
     let column = |name: &str| numbers(captures[name]);

@@ -10,6 +10,7 @@
 mod native;
 mod pair;
 
+use native::Native;
 use pair::{PIPE, Pair, ROOM, Round};
 use tailback_core::rng::Stream;
 use tailback_core::time::Duration;
@@ -43,18 +44,18 @@ fn for_every_twin(check: impl Fn(&'static str) + Sync) {
 }
 
 /// Windows, thresholds and the algorithm's own quantities are the same.
-fn compare(cc: &str, pair: &Pair, when: &str) {
+fn compare(cc: &str, pair: &Pair, when: impl Fn() -> String) {
     let tolerance = tolerance(cc);
     let ((rust, native), (one, other)) = (pair.windows(), pair.ssthreshes());
-    assert!(rust.abs_diff(native) <= tolerance, "{cc}: windows {rust} and {native} {when}");
+    assert!(rust.abs_diff(native) <= tolerance, "{cc}: windows {rust} and {native} {}", when());
     // Before the first loss both are unlimited, in their own ways.
     let are_unlimited = one > 1 << 30 && other > 1 << 30;
-    assert!(one.abs_diff(other) <= tolerance || are_unlimited, "{cc}: ssthresh {one} and {other} {when}");
+    assert!(one.abs_diff(other) <= tolerance || are_unlimited, "{cc}: ssthresh {one} and {other} {}", when());
     for (name, ours, theirs) in pair.internals() {
         // A hundredth where windows may differ as well; else what the fixed point of a quotient rounds away.
         let near = if tolerance > 0 { 0.01 * ours.abs().max(100.0) } else { 1e-6 * ours.abs().max(1.0) };
         let is_same = (ours - theirs).abs() <= near || ours.is_nan() && theirs.is_nan();
-        assert!(is_same, "{cc}: {name} {ours} and {theirs} {when}");
+        assert!(is_same, "{cc}: {name} {ours} and {theirs} {}", when());
     }
 }
 
@@ -67,7 +68,7 @@ fn windows_agree_from_loss_to_loss() {
         for _ in 0..1500 {
             pair.round(Round::default(), |pair| {
                 acks += 1;
-                compare(cc, pair, &format!("after {acks} ACKs and {losses} losses"));
+                compare(cc, pair, || format!("after {acks} ACKs and {losses} losses"));
             });
             if pair.control.cwnd_segments() > PIPE + ROOM && pair.reduces_until.is_none() {
                 pair.lose();
@@ -86,8 +87,9 @@ fn windows_agree_from_loss_to_loss() {
 #[test]
 fn windows_agree_whatever_happens() {
     for_every_twin(|cc| {
+        let Some(mut native) = Native::build(cc) else { return };
         for seed in 0..4 {
-            let Some(mut pair) = Pair::new(cc) else { return };
+            let mut pair = Pair::of(cc, native);
             let mut fate = Stream::named(seed, "course");
             let mut course = Vec::new();
             for number in 0..600 {
@@ -110,9 +112,10 @@ fn windows_agree_whatever_happens() {
                 }
                 let tail = course.iter().rev().take(6).collect::<Vec<_>>();
                 pair.round(round, |pair| {
-                    compare(cc, pair, &format!("in round {number}, seed {seed}, {tail:?}"))
+                    compare(cc, pair, || format!("in round {number}, seed {seed}, {tail:?}"))
                 });
             }
+            native = pair.native;
         }
     });
 }
@@ -123,7 +126,7 @@ fn cdg_backs_off_by_the_same_dice() {
     let Some(mut pair) = Pair::new("cdg") else { return };
     for round in 0..3_000 {
         pair.round(Round::default(), |pair| {
-            compare("cdg", pair, &format!("after {round} round trips and {} backoffs", pair.reductions));
+            compare("cdg", pair, || format!("after {round} round trips and {} backoffs", pair.reductions));
         });
         if round % 700 == 699 && pair.reduces_until.is_none() {
             pair.lose();
@@ -140,7 +143,7 @@ fn dctcp_follows_the_share_of_marks() {
     for percent in [0, 100, 40, 0] {
         for _ in 0..30 {
             pair.round(Round { marked_percent: percent, ..Round::default() }, |pair| {
-                compare("dctcp", pair, &format!("at {percent} % marks"));
+                compare("dctcp", pair, || format!("at {percent} % marks"));
             });
             if percent > 0 {
                 pair.hear_of_mark();

@@ -55,7 +55,11 @@ pub struct Pair {
 impl Pair {
     /// `None` without clang.
     pub fn new(cc: &str) -> Option<Pair> {
-        let native = Native::build(cc)?;
+        Native::build(cc).map(|native| Pair::of(cc, native))
+    }
+
+    /// Both from the beginning.
+    pub fn of(cc: &str, native: Native) -> Pair {
         let control =
             Control { cwnd: INITIAL * u64::from(MSS), ssthresh: Control::UNLIMITED, pacing: None, mss: MSS };
         let rust = registry::build(cc, &Params::new(), "test", SEED).expect("built with defaults");
@@ -78,7 +82,7 @@ impl Pair {
         };
         pair.native.begin(pair.now.as_us(), INITIAL as u32, MSS, BASE.as_us() as u32);
         pair.rust.on_established(pair.now, Some(BASE), &mut pair.control);
-        Some(pair)
+        pair
     }
 
     pub fn windows(&self) -> (u64, u64) {
