@@ -56,6 +56,24 @@ def test_the_section_tells_every_row_and_explains_misses(place: Path) -> None:
     assert "No mechanism found yet" in "\n".join(live.section({}))
 
 
+def test_optional_rows_have_a_table_of_their_own_after_the_ten() -> None:
+    live.keep([row("cubic:twin"), row("yeah", epoch=1.0), row("reno")])
+    assert [each.algorithm for each in live.known()] == ["reno", "yeah", "cubic:twin"]
+    text = "\n".join(live.section({}))
+    first, second = text.split("The other twins")
+    assert "`reno`" in first
+    assert "`cubic:twin`" in second
+    assert "`yeah`, epoch -50.0 %" in second
+
+
+def test_remarks_end_the_section() -> None:
+    live.keep([row("reno")])
+    assert (
+        live.section({"live": {"remarks": "Hybla once\nlearnt too long a path."}})[-2]
+        == "Hybla once learnt too long a path."
+    )
+
+
 def test_the_path_is_the_one_of_the_page() -> None:
     resolved = live.scenario("cubic").resolve()
     bottleneck = next(link for link in resolved["links"] if link["name"] == "bottleneck")

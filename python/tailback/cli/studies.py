@@ -129,14 +129,23 @@ def validate(
     live: Annotated[
         bool, typer.Option("--live", help="Also run this machine's kernel anew, a minute an algorithm; needs root.")
     ] = False,
+    algorithms: Annotated[
+        str | None, typer.Option(help="With --live: these instead of the usual ten, such as `bic,cubic:twin`.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare with a measured kernel, with ns-2 and with this machine's kernel; write the page that says how close.
 
     For example `tailback validate --out validation.md`
     """
-    algorithms = import_module("tailback.validation.live").ALGORITHMS if live else ()
-    found = import_module("tailback.validation").validate(out, with_ns2=ns2, with_live=algorithms)
+    kernel = import_module("tailback.validation.live")
+    chosen = [name.strip() for name in algorithms.split(",")] if algorithms is not None else list(kernel.ALGORITHMS)
+    if algorithms is not None and not live:
+        raise BadInput("--algorithms says what to run live: add --live.")
+    for name in chosen:
+        if name not in (*kernel.ALGORITHMS, *kernel.OPTIONAL):
+            raise BadInput(unknown("algorithm", name, [*kernel.ALGORITHMS, *kernel.OPTIONAL]))
+    found = import_module("tailback.validation").validate(out, with_ns2=ns2, with_live=chosen if live else ())
     if as_json:
         emit(found)
         return

@@ -20,9 +20,11 @@ import tailback as tb
 from tailback import metrics
 from tailback.files import whole_file
 
-__all__ = ["ALGORITHMS", "TARGETS", "Agreement", "anew", "keep", "known", "scenario", "section"]
+__all__ = ["ALGORITHMS", "OPTIONAL", "TARGETS", "Agreement", "anew", "keep", "known", "scenario", "section"]
 
 ALGORITHMS = ("reno", "cubic", "htcp", "vegas", "westwood", "hybla", "cdg", "veno", "highspeed", "compound")
+OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "reno:twin", "cubic:twin")
+"""What else can be compared on this path; `:twin` is tailback's BPF twin of what the kernel has itself."""
 TARGETS = {"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15}
 """What each measure may differ by."""
 _DIGITS = {"goodput_mbps": 3, "voice_ms": 1, "epoch_s": 2}
@@ -101,12 +103,13 @@ def _mean(runs: Sequence[tuple[float, float, float]]) -> list[float]:
 
 
 def anew(algorithm: str, *, runs: int = 1, duration: str = "60s") -> Agreement:
-    """Run one algorithm on both engines: ten seeds simulated, `runs` of them live, which take their time."""
+    """Run one of `ALGORITHMS` or `OPTIONAL` on both engines: ten seeds simulated, `runs` of them live."""
     from tailback import live
 
-    path = scenario(algorithm, duration)
+    name, _, kind = algorithm.partition(":")
+    path = scenario(name, duration)
     simulated = [_measured(tb.run(path.with_(seed=seed))) for seed in range(1, SEEDS + 1)]
-    real = [live.run(path.with_(seed=seed)) for seed in range(1, runs + 1)]
+    real = [live.run(path.with_(seed=seed), twins=kind == "twin") for seed in range(1, runs + 1)]
     means = {"sim": _mean(simulated), "live": _mean([_measured(result) for result in real])}
     values = {
         f"{name}_{side}": value for side, mean in means.items() for name, value in zip(TARGETS, mean, strict=True)
@@ -122,7 +125,7 @@ def _file() -> Path:
 
 
 def known() -> list[Agreement]:
-    """What was measured last, in the order of `ALGORITHMS`."""
+    """What was measured last, in the order of `ALGORITHMS` and `OPTIONAL`."""
     if not _file().exists():
         return []
     rows = list(csv.DictReader(_file().read_text(encoding="utf-8").splitlines()))
@@ -130,7 +133,7 @@ def known() -> list[Agreement]:
     read = [
         Agreement(**{each.name: kinds[str(each.type)](row[each.name]) for each in fields(Agreement)}) for row in rows
     ]
-    return sorted(read, key=lambda row: ALGORITHMS.index(row.algorithm))
+    return sorted(read, key=lambda row: (*ALGORITHMS, *OPTIONAL).index(row.algorithm))
 
 
 def keep(rows: Sequence[Agreement]) -> None:
@@ -139,7 +142,7 @@ def keep(rows: Sequence[Agreement]) -> None:
     with whole_file(_file()) as temporary, temporary.open("w", encoding="utf-8", newline="") as out:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([each.name for each in fields(Agreement)])
-        for name in ALGORITHMS:
+        for name in (*ALGORITHMS, *OPTIONAL):
             if name in merged:
                 writer.writerow([_cell(value) for value in asdict(merged[name]).values()])
 
@@ -168,10 +171,22 @@ def section(notes: dict[str, Any]) -> list[str]:
         return []
     kernels = " and ".join(sorted({row.kernel for row in rows}))
     lines = _METHOD.format(seeds=SEEDS, kernels=kernels).splitlines()
+    lines += _table([row for row in rows if row.algorithm in ALGORITHMS])
+    others = [row for row in rows if row.algorithm in OPTIONAL]
+    if others:
+        told = "The other twins, and (`:twin`) those of what the kernel has: `tailback validate --live --algorithms …`."
+        lines += ["", told, "", *_table(others)]
+    lines += ["", "### Misses and their mechanisms", ""]
+    found = [_mechanism(row, name, notes) for row in rows for name in row.misses()]
+    remarks = " ".join(str(notes.get("live", {}).get("remarks", "")).split())
+    return [*lines, *(found or ["None."]), *(["", remarks] if remarks else []), ""]
+
+
+def _table(rows: Sequence[Agreement]) -> list[str]:
     titles = ["goodput, Mbit/s", "median delay of the call, ms", "epoch, s"]
     header = ["algorithm", *(text for title in titles for text in (f"{title}: simulated", "live", "difference"))]
     header += ["live runs", "punctual", "late, µs", "verdict"]
-    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     for row in rows:
         cells = [f"`{row.algorithm}`"]
         for name in TARGETS:
@@ -179,9 +194,7 @@ def section(notes: dict[str, Any]) -> list[str]:
         verdict = "met" if not row.misses() else "missed: " + ", ".join(_WORDS[name] for name in row.misses())
         cells += [str(row.runs), str(row.fit), f"{row.late_p99_us:.0f}", verdict]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "### Misses and their mechanisms", ""]
-    found = [_mechanism(row, name, notes) for row in rows for name in row.misses()]
-    return [*lines, *(found or ["None."]), ""]
+    return lines
 
 
 _WORDS = {"goodput_mbps": "goodput", "voice_ms": "call", "epoch_s": "epoch"}
