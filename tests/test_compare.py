@@ -53,6 +53,20 @@ def test_the_panels_hold_both_results(pair: tuple[tb.Result, tb.Result]) -> None
     assert rates.mean() == pytest.approx(tb.metrics.goodput(pair[0], "bulk") / 1e6, rel=0.05)
 
 
+def test_internals_are_laid_over_one_another_by_their_names() -> None:
+    def run(cc: str) -> tb.Result:
+        instruments = {"polls": ["bulk"], "internals": True}
+        flows = [tb.bulk(cc, name="bulk")]
+        return tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="3s", instruments=instruments))
+
+    panels = {panel.title: panel for panel in compare.panels(run("vegas"), run("veno"), ("one", "other"))}
+    assert [curve.label for curve in panels["base_rtt_s"].curves] == ["one", "other"]
+    assert panels["base_rtt_s"].unit == "s"
+    assert panels["base_rtt_s"].curves[0].y.min() == pytest.approx(0.04, abs=0.002)
+    assert [curve.label for curve in panels["diff"].curves] == ["one"]
+    assert [curve.label for curve in panels["n"].curves] == ["other"]
+
+
 def test_without_series_there_is_a_table_and_no_picture() -> None:
     bare = tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="2s"))
     assert compare.panels(bare, bare) == []

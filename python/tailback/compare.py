@@ -200,12 +200,14 @@ _Series = Callable[[Result], list[tuple[str, Floats, Floats]]]
 
 
 def panels(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> list[Panel]:
-    """Window, backlog, throughput and delay of both results; what neither recorded is left out."""
+    """Window, backlog, throughput, delay and internals of both results; what neither recorded is left out."""
+    names = dict.fromkeys(name for result in (a, b) for name in result.internals_names)
     wanted: list[tuple[str, str, _Series]] = [
         ("cwnd", "segments", _windows),
         ("queue", "kB", _backlog),
         ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),
+        *((name, _unit(name), _internals(name)) for name in names),
     ]
     out = []
     for title, unit, series in wanted:
@@ -235,7 +237,8 @@ def overlay(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> Figur
                 )
             axis.set_title(panel.title)
             axis.set_ylabel(panel.unit)
-            axis.set_ylim(bottom=0)
+            if all(np.nanmin(curve.y) >= 0 for curve in panel.curves):
+                axis.set_ylim(bottom=0)
             axis.legend(loc="upper right", ncols=2)
         axes[-1].set_xlabel("time (s)")
     return figure
@@ -296,3 +299,25 @@ def _delays(result: Result) -> list[tuple[str, Floats, Floats]]:
         return _thin(metrics.one_way_delay(rows, flow), 1e3)
 
     return _each(result, Rows.of(result).udp_flows, series)
+
+
+def _unit(name: str) -> str:
+    """An internal's unit, which its name ends with unless it is a number or segments."""
+    _, _, ending = name.rpartition("_")
+    return {"s": "s", "ms": "ms", "bps": "bit/s"}.get(ending, "")
+
+
+def _internals(name: str) -> _Series:
+    def of_result(result: Result) -> list[tuple[str, Floats, Floats]]:
+        def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
+            table = rows.of_flow("internals", flow)
+            is_it = np.asarray(table["name"]) == rows.internals_names.index(name)
+            times, values = np.asarray(table["t_s"])[is_it], np.asarray(table["value"])[is_it]
+            there = np.isfinite(values)
+            return _thin((times[there], values[there]), 1.0)
+
+        if name not in result.internals_names:
+            return []
+        return _each(result, Rows.of(result).tcp_flows, series)
+
+    return of_result
