@@ -8,3 +8,4 @@ pub mod scoreboard;
 pub mod segment;
 pub mod sender;
 pub mod stack;
+mod tuning;

@@ -14,6 +14,7 @@ use reader::{Buffer, Reader};
 
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
+use crate::tcp::tuning::Tuning;
 use crate::time::{Bytes, Duration, Rate, Time};
 
 /// When the acknowledgement of a segment leaves.
@@ -56,6 +57,8 @@ pub struct Receiver {
     // Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     offered: Bytes,
     scale: u8,
+    // `capacity` follows it, if the buffer begins small.
+    tuning: Option<Box<Tuning>>,
     // ECE goes out with every ACK: latched until CWR (RFC 3168), or the mark of the latest segment (RFC 8257).
     echo_congestion: bool,
     // Accurate echo: the ACK still owed for segments before the mark changed.
@@ -86,6 +89,9 @@ impl Receiver {
     /// `capacity`: the window an empty buffer offers; `scale`: the window-scale shift offered; `mss`: payload
     /// of a full segment.
     pub fn new(stack: &Stack, capacity: Bytes, scale: u8, mss: u32) -> Self {
+        let most = capacity;
+        let capacity = stack.initial_window_capacity().map_or(most, |first| first.min(most));
+        let offered = stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity));
         Receiver {
             next: 0,
             ranges: VecDeque::new(),
@@ -105,8 +111,9 @@ impl Receiver {
             echo: Time::NEVER,
             right_edge: 0,
             capacity,
-            offered: stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity)),
+            offered,
             scale,
+            tuning: (capacity < most).then(|| Box::new(Tuning::new(offered, most))),
             echo_congestion: false,
             early: None,
             duplicates_sent: 0,
@@ -178,6 +185,9 @@ impl Receiver {
     /// Window scaling was not agreed: the window shrinks to what 16 bits hold.
     pub fn without_scaling(&mut self) {
         self.scale = 0;
+        if let Some(tuning) = &mut self.tuning {
+            tuning.limit(65_535);
+        }
         self.capacity = self.capacity.min(65_535);
         self.offered = self.offered.min(self.capacity);
         self.right_edge = self.next + self.offered;
@@ -192,6 +202,10 @@ impl Receiver {
     pub fn on_segment(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
+            // RFC 7323 section 4.3 (2) asks only where a segment begins: an acknowledgement alone is echoed too.
+            if segment.seq <= self.last_ack_sent && segment.ts_val != Time::NEVER {
+                self.echo = segment.ts_val;
+            }
             // RFC 9293 section 3.10.7.4: what lies below the window is answered, be it old or a probe of the window.
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
             return if is_old { AckWhen::Now } else { AckWhen::Never };
@@ -260,6 +274,9 @@ impl Receiver {
         self.duplicates_sent = 0;
         let prior_next = self.next;
         self.advance_to(range.end);
+        if self.tuning.is_some() {
+            self.tune(segment, now, srtt);
+        }
         if self.reader.is_some() {
             self.on_unread(prior_next, now);
         }
@@ -268,6 +285,18 @@ impl Receiver {
             return AckWhen::Now;
         }
         self.decide(length, segment.flags, now, stack)
+    }
+
+    /// The buffer grows with what was read.
+    #[cold]
+    fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration) {
+        let Some(tuning) = &mut self.tuning else { return };
+        if segment.ts_ecr != Time::NEVER && segment.len >= self.mss {
+            tuning.sample(segment.ts_ecr, now);
+        }
+        if let Some(window) = tuning.read(self.next, now, srtt) {
+            self.capacity = self.capacity.max(window);
+        }
     }
 
     fn buffer(&self) -> Buffer {
@@ -581,6 +610,32 @@ mod tests {
                 }
             }
             prop_assert!(receiver.is_finished());
+        }
+    }
+
+    #[test]
+    fn a_small_buffer_lets_the_window_double_once_a_round_trip() {
+        let mut stack = Stack::named("linux-3.2", "").unwrap();
+        stack.initial_receive_window = None;
+        stack.initial_receive_buffer = Some(20_000);
+        let mut receiver = Receiver::new(&stack, 1 << 20, 5, MSS as u32);
+        let mut windows = Vec::new();
+        for round in 1..=4u64 {
+            // A full window of data, one segment a ms, echoing what was sent a round trip of 100 ms ago.
+            for _ in 0..receiver.window() / MSS {
+                let at = Time::from_ms(100 * round);
+                let segment =
+                    Segment { ts_ecr: Time::from_ms(100 * (round - 1)), ..data(receiver.next(), MSS, false) };
+                receiver.on_segment(&segment, at, Duration::from_ms(100), &stack);
+                let mut ack = Segment::blank();
+                receiver.stamp(&mut ack, &stack);
+            }
+            windows.push(receiver.window());
+        }
+        // Half of 20 kB; then the first round trip has been measured, and the next windows are twice what came.
+        assert_eq!(windows[0] / MSS, 10, "{windows:?}");
+        for pair in windows[1..].windows(2) {
+            assert!(pair[1] > pair[0] && pair[1] <= 2 * pair[0] + 2 * MSS, "{windows:?}");
         }
     }
 }

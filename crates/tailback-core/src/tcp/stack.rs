@@ -239,6 +239,8 @@ pub struct Stack {
     /// Window offered at first, growing by two segments for each one received and acknowledged at once while
     /// it grows; `None`: the whole buffer from the start.
     pub initial_receive_window: Option<Bytes>,
+    /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
+    pub initial_receive_buffer: Option<Bytes>,
     /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
     pub sack_compression: Option<Duration>,
     /// Which ECN to speak.
@@ -291,6 +293,11 @@ const fn ms(ms: u64) -> Duration {
 }
 
 impl Stack {
+    /// The window of the buffer that a connection begins with.
+    pub fn initial_window_capacity(&self) -> Option<Bytes> {
+        self.initial_receive_buffer.map(|buffer| (buffer * u64::from(self.window_share) / 100).max(1))
+    }
+
     /// The ECN codepoint of a packet with this segment. Only data is ECN capable: no SYN, no pure ACK, and no
     /// retransmission (RFC 3168 section 6.1.5), in either mode.
     #[inline]

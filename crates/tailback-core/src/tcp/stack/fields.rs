@@ -138,6 +138,7 @@ impl Stack {
             ("quick_acks", self.quick_acks.to_string()),
             ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
+            ("initial_receive_buffer", bytes_or_all(self.initial_receive_buffer)),
             ("sack_compression", self.sack_compression.map_or("off".into(), milliseconds)),
             ("ecn", ecn.into()),
             ("accurate_echo", self.accurate_echo.to_string()),
@@ -340,6 +341,12 @@ impl Stack {
             }
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
             "quick_acks_after_gap" => self.quick_acks_after_gap = flag()?,
+            "initial_receive_buffer" => {
+                self.initial_receive_buffer = match value {
+                    Value::Flag(false) => None,
+                    _ => Some(number(1.0, 1e12)? as u64),
+                };
+            }
             "sack_compression" => {
                 self.sack_compression = match value {
                     Value::Flag(false) => None,

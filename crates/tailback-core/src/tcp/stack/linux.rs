@@ -59,6 +59,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(5_840),
+        initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
         accurate_echo: false,
@@ -117,6 +118,10 @@ pub const LINUX_2_6_25: Profile = Profile {
         (
             "initial_receive_window",
             "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment",
+        ),
+        (
+            "initial_receive_buffer",
+            "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
         ),
         ("sack_compression", "since 4.18"),
         ("ecn", "tcp_ecn = 0"),
@@ -180,6 +185,7 @@ pub const LINUX_3_2: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(14_600),
+        initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
         accurate_echo: false,
@@ -238,6 +244,10 @@ pub const LINUX_3_2: Profile = Profile {
         (
             "initial_receive_window",
             "tcp_select_initial_window 3.2: 10 segments; tcp_grow_window then adds 2 a segment",
+        ),
+        (
+            "initial_receive_buffer",
+            "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
         ),
         ("sack_compression", "since 4.18"),
         ("ecn", "tcp_ecn = 2: not asked for by the sender"),
@@ -301,6 +311,7 @@ pub const LINUX: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: false,
         initial_receive_window: Some(65_535),
+        initial_receive_buffer: None,
         sack_compression: Some(ms(1)),
         ecn: EcnMode::Off,
         accurate_echo: false,
@@ -365,6 +376,10 @@ pub const LINUX: Profile = Profile {
         (
             "initial_receive_window",
             "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment",
+        ),
+        (
+            "initial_receive_buffer",
+            "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
         ),
         ("sack_compression", "tcp_comp_sack_delay_ns 1 ms, at most 5 % of the RTT, tcp_comp_sack_nr 44"),
         ("ecn", "tcp_ecn = 2: not asked for by the sender"),

@@ -1,0 +1,90 @@
+//! A receive buffer that grows with what is read: Linux's dynamic right-sizing.
+//!
+//! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it
+//! was; a sender can therefore at most double what it has in flight each round trip, whatever its own rule.
+//!
+//! Source: Fisk and Feng, "Dynamic Right-Sizing in TCP", LACSI 2001; Linux 2.6.17 to 3.10 `tcp_rcv_space_adjust`,
+//! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`.
+//!
+//! Differs from the source:
+//! - What is received in order counts as read, also beside a slow reader (`read_rate`).
+//! - Without timestamps the RTT stays that of the handshake; Linux then times a window's worth of data.
+
+use crate::time::{Bytes, Duration, Time};
+
+/// How far the window has been let grow.
+#[derive(Clone, Debug)]
+pub struct Tuning {
+    /// Window of the largest buffer.
+    most: Bytes,
+    /// Twice the most that was read in a round trip.
+    space: Bytes,
+    /// The RTT as the receiver sees it, smoothed by 7/8.
+    rtt: Duration,
+    /// The measurement under way: when it began, and at which offset.
+    since: Time,
+    from: u64,
+}
+
+impl Tuning {
+    /// `offered`: the first window; `most`: that of the largest buffer.
+    pub fn new(offered: Bytes, most: Bytes) -> Self {
+        Tuning { most, space: offered, rtt: Duration::ZERO, since: Time::NEVER, from: 0 }
+    }
+
+    /// The window cannot be more than `most`.
+    pub fn limit(&mut self, most: Bytes) {
+        self.most = self.most.min(most);
+    }
+
+    /// A full segment has come that echoes a timestamp of `sent`.
+    pub fn sample(&mut self, sent: Time, now: Time) {
+        let rtt = now.since(sent);
+        self.rtt = if self.rtt.is_zero() { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
+    }
+
+    /// Everything up to offset `next` has been read; `handshake` stands in where no timestamps are. Returns a new
+    /// window when one is due.
+    pub fn read(&mut self, next: u64, now: Time, handshake: Duration) -> Option<Bytes> {
+        let rtt = if self.rtt.is_zero() { handshake } else { self.rtt };
+        if self.since != Time::NEVER && (rtt.is_zero() || now.since(self.since) < rtt) {
+            return None;
+        }
+        let is_first = self.since == Time::NEVER;
+        let space = 2 * (next - self.from);
+        (self.since, self.from) = (now, next);
+        if is_first || space <= self.space {
+            return None;
+        }
+        self.space = space;
+        Some(space.min(self.most))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_is_twice_what_a_round_trip_brought() {
+        let mut tuning = Tuning::new(14_600, 1_000_000);
+        let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
+        tuning.sample(ms(0), ms(100));
+        assert_eq!(tuning.read(1_000, ms(100), Duration::ZERO), None, "measuring begins");
+        assert_eq!(tuning.read(21_000, ms(150), Duration::ZERO), None, "half a round trip");
+        assert_eq!(tuning.read(31_000, ms(200), Duration::ZERO), Some(60_000));
+        assert_eq!(tuning.read(41_000, ms(300), Duration::ZERO), None, "less than before");
+        assert_eq!(tuning.read(741_000, ms(400), Duration::ZERO), Some(1_000_000), "the buffer's limit");
+    }
+
+    #[test]
+    fn a_longer_round_trip_is_believed_by_eighths() {
+        let mut tuning = Tuning::new(1_000, 1_000_000);
+        let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
+        tuning.sample(ms(0), ms(80));
+        tuning.sample(ms(0), ms(160));
+        tuning.read(0, ms(200), Duration::ZERO);
+        assert_eq!(tuning.read(10_000, ms(289), Duration::ZERO), None, "80 + (160 - 80)/8 = 90 ms");
+        assert_eq!(tuning.read(10_000, ms(290), Duration::ZERO), Some(20_000));
+    }
+}
