@@ -10,6 +10,9 @@
 //! - `variant` ns-3.27: as linux, but the limit is in bytes, and CoDel rests while the backlog is below (not up to)
 //!   `mtu`.
 //!
+//! A host's CoDel lies above its network device, which has a queue of its own that CoDel neither sees nor shortens:
+//! `device_packets` packets go there as soon as it has room, and leave in their order.
+//!
 //! Live twin: Linux `codel`.
 
 use super::parts::Line;
@@ -212,6 +215,9 @@ pub struct Codel {
     memory: Memory,
     limit_packets: u32,
     limit_bytes: Bytes,
+    /// What has been handed to the device, and how many it takes.
+    device: Line,
+    device_packets: u32,
 }
 
 impl Registered for Codel {
@@ -248,6 +254,13 @@ impl Registered for Codel {
                 .depends("1000; ns-3.27 none"),
             ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
                 .depends("none; ns-3.27 1500000"),
+            ParamSpec::whole(
+                "device_packets",
+                "packets",
+                0,
+                (0, 1 << 20),
+                "Queue of the device below, out of CoDel's sight; 100 in ns-3.27.",
+            ),
         ],
     };
 
@@ -267,26 +280,46 @@ impl Registered for Codel {
             memory: Memory::default(),
             limit_packets: given.given_whole("limit_packets").map_or(packets, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(bytes),
+            device: Line::default(),
+            device_packets: given.whole("device_packets") as u32,
         })
     }
 }
 
+impl Codel {
+    /// Hand the device as much as it takes: it stops the queue above it when it is full, and wakes it when a packet
+    /// has left.
+    fn hand_down(&mut self, now: Time, fate: &mut Fate) {
+        while self.device.len() < self.device_packets {
+            let Some(packet) = self.law.dequeue(&mut self.memory, &mut self.line, now, fate) else { return };
+            self.device.push(packet);
+        }
+    }
+}
+
 impl QueueDiscipline for Codel {
-    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
         let fits = self.line.bytes() + Bytes::from(packet.bytes) <= self.limit_bytes;
         if self.line.len() >= self.limit_packets || !fits {
             fate.drop(packet, DropReason::QueueFull);
             return;
         }
         self.line.push(packet);
+        self.hand_down(now, fate);
     }
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
-        self.law.dequeue(&mut self.memory, &mut self.line, now, fate)
+        if self.device_packets == 0 {
+            return self.law.dequeue(&mut self.memory, &mut self.line, now, fate);
+        }
+        let packet = self.device.pop();
+        self.hand_down(now, fate);
+        packet
     }
 
     fn backlog(&self) -> Backlog {
-        self.line.backlog()
+        let (above, below) = (self.line.backlog(), self.device.backlog());
+        Backlog { packets: above.packets + below.packets, bytes: above.bytes + below.bytes }
     }
 }
 
@@ -360,6 +393,34 @@ mod tests {
             let span = times[119] - times[19];
             assert!((span / roots - 1.0).abs() < 0.002, "{variant}: {span} ms against {roots}");
         }
+    }
+
+    #[test]
+    fn the_device_below_holds_its_fill_in_order_and_codel_sees_only_the_rest() {
+        let params = Params::from([("device_packets".to_string(), Value::Number(3.0))]);
+        let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
+        let mut queue = Codel::new(&given, &Place { rate: None, seed: 1 }).unwrap();
+        let mut fate = Fate::default();
+        for slot in 0..5 {
+            let packet = Packet {
+                slot,
+                flow: FlowId(0),
+                bytes: 1500,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                enqueued: Time::ZERO,
+            };
+            queue.enqueue(packet, Time::ZERO, &mut fate);
+        }
+        let held = |queue: &Codel| (queue.device.len(), queue.line.len(), queue.backlog().packets);
+        assert_eq!(held(&queue), (3, 2, 5));
+        let slots: Vec<u32> = std::iter::from_fn(|| queue.dequeue(Time::from_ms(1), &mut fate))
+            .map(|packet| packet.slot)
+            .collect();
+        assert_eq!(slots, [0, 1, 2, 3, 4]);
+        assert_eq!(held(&queue), (0, 0, 0));
+        assert!(fate.drops.is_empty());
     }
 
     #[test]
