@@ -169,7 +169,8 @@ def _adsl2(given: _Given) -> list[Link]:
     return [
         there,
         # 13 Mbit/s of IP are 14.77 Mbit/s of cells.
-        link("down", "isp", "right", queue=given["buffer"], medium=adsl | {"sync": "14.77mbit", "interleaving": "1ms"}),
+        link("down", "isp", "right", queue=given["buffer"], medium=adsl | {"sync": "14.77mbit", "interleaving": "1ms"},
+             wire={"loss": given["line_loss"]}),
         link("up", "right", "isp", queue="64kB", medium=adsl | {"sync": "1mbit", "interleaving": "1ms"}),
         back,
     ]
@@ -184,10 +185,16 @@ def _adsl2_wifi(given: _Given) -> list[Link]:
 
 def _cell(ap: str, station: str, given: _Given) -> list[Link]:
     """An access point and a station, whose queue in the access point is `ap_buffer`."""
-    wifi = {"name": "wifi", "channel": "air", "rate_mbps": given["rate"], "frame_error": given["frame_error"]}
+    wifi = {
+        "name": "wifi", "channel": "air", "standard": given["standard"], "rate_mbps": given["rate"],
+        "frame_error": given["frame_error"],
+    }  # fmt: skip
     return [
         link("air", ap, station, queue=given["ap_buffer"], medium=wifi),
-        link("air-back", station, ap, queue="100packets", medium=wifi),
+        # An access point hears every station; stations need not hear each other.
+        link(
+            "air-back", station, ap, queue=given["station_buffer"], medium=wifi | {"hidden": given["hidden"]},
+        ),
     ]
 
 
@@ -264,9 +271,17 @@ _LINE = (
 )
 _PROVIDER = "One way between source and provider; chosen, with the interleaving, from the idle RTT."
 _AIR = (
+    Option("standard", "g", "802.11g, or n with aggregation; chosen."),
     Option("rate", 54.0, "PHY rate in Mbit/s; chosen."),
     Option("frame_error", 0.0, "Probability that a full frame fails; chosen."),
+    Option("hidden", 0.0, "Probability that a station's try meets one out of its hearing; chosen."),
     Option("ap_buffer", "100packets", "Queue of the access point; chosen."),
+    Option("station_buffer", "100packets", "Queue of each station's interface; chosen."),
+)
+
+_ADSL2 = (
+    Option("buffer", "100kB", "Queue towards the home; chosen."),
+    Option("line_loss", 0.0, "Share of packets that the line's noise destroys; chosen."),
 )
 
 CARDS: tuple[PresetCard, ...] = (
@@ -353,12 +368,12 @@ CARDS: tuple[PresetCard, ...] = (
     PresetCard(
         "adsl2", "Singapore to a home in Perth, ADSL2+", f"{_PERTH}, section III-C",
         "13 Mbit/s, RTT 54 ms, no competing traffic",
-        (Option("buffer", "100kB", "Queue towards the home; chosen."),), _adsl2,
+        _ADSL2, _adsl2,
     ),
     PresetCard(
         "adsl2-wifi", "Singapore to a home in Perth, ADSL2+ and WiFi", f"{_PERTH}, section III-D",
         "13 Mbit/s, RTT 54 ms and the access point's",
-        (Option("buffer", "100kB", "Queue towards the home; chosen."), *_AIR), _adsl2_wifi,
+        (*_ADSL2, *_AIR), _adsl2_wifi,
     ),
     PresetCard(
         "3g", "Singapore to Perth by 3G", f"{_PERTH}, section III-E",

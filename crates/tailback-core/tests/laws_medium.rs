@@ -413,6 +413,21 @@ fn retries_hide_losses_and_a_limit_shows_them() {
 }
 
 #[test]
+fn a_hidden_station_spoils_short_frames_as_often_as_long_ones() {
+    for bytes in [200, 1500] {
+        let (_, book) = saturated(1, "wifi", &[("hidden", number(0.28)), ("tries", number(3.0))], bytes, 40);
+        let n = book.arrivals.len() as f64 + f64::from(book.dropped);
+        // Three tries of three in ten: 0.28³.
+        let expected = n * 0.28f64.powi(3);
+        assert!(
+            (f64::from(book.dropped) - expected).abs() < 4.0 * expected.sqrt(),
+            "{} of {n}",
+            book.dropped
+        );
+    }
+}
+
+#[test]
 fn rates_adapt_to_the_signal() {
     let got = |signal: f64| {
         saturated(1, "wifi", &[("rate_control", name("arf")), ("signal_dbm", number(signal))], 1500, 10).0[0]

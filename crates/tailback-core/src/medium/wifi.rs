@@ -5,6 +5,7 @@
 //! frame of T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, n = IP bytes + 36, and is answered after SIFS. No answer: the
 //! window doubles from 15 to 1023 and the frame is sent again, `tries` times in all. 802.11n sends up to `aggregate`
 //! frames behind one preamble, each with its own check; a block acknowledgement says which arrived.
+//! `hidden`: probability that a try fails whatever its length, as stations out of hearing talk over it.
 //! A frame of n bytes fails with 1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at the
 //! rate in use: 10 % for 1000 bytes at the rate's sensitivity, a tenth of it for every decibel more. Rates are fixed
 //! or adapt: two failures in a row lower the rate, ten successes raise it for a trial.
@@ -60,6 +61,7 @@ pub struct Wifi {
     adapts: bool,
     signal: Option<f64>,
     frame_error: f64,
+    hidden: f64,
     slot_us: f64,
     is_protected: bool,
     aggregate: usize,
@@ -103,6 +105,13 @@ impl Registered for Wifi {
             )
             .depends("frame_error decides"),
             ParamSpec::number("frame_error", "", 0.0, (0.0, 1.0), "Probability that a full frame fails."),
+            ParamSpec::number(
+                "hidden",
+                "",
+                0.0,
+                (0.0, 0.99),
+                "Probability that a try fails whatever its length: stations out of hearing.",
+            ),
             ParamSpec::choice("slot", &["short", "long"], "9 us, or 20 us where 802.11b stations are about."),
             ParamSpec::flag("protection", false, "A CTS at 11 Mbit/s precedes every frame (802.11b about)."),
             ParamSpec::whole("aggregate", "frames", 1, (1, 64), "Most frames sent at once.")
@@ -147,6 +156,7 @@ impl Wifi {
             adapts: given.choice("rate_control") == "arf",
             signal,
             frame_error: given.number("frame_error"),
+            hidden: given.number("hidden"),
             slot_us: if given.choice("slot") == "long" { 20.0 } else { 9.0 },
             is_protected: given.flag("protection"),
             aggregate,
@@ -251,6 +261,9 @@ impl Access for Wifi {
     }
 
     fn receive(&mut self, frames: &mut [Frame]) -> bool {
+        if self.hidden > 0.0 && self.errors.chance(self.hidden) {
+            return false;
+        }
         let mut is_any = false;
         for frame in frames.iter_mut().filter(|frame| frame.left > 0) {
             let error = self.error(self.frame_bytes(frame.packet.bytes));
