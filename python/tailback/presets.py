@@ -169,8 +169,14 @@ def _adsl2(given: _Given) -> list[Link]:
     return [
         there,
         # 13 Mbit/s of IP are 14.77 Mbit/s of cells.
-        link("down", "isp", "right", queue=given["buffer"], medium=adsl | {"sync": "14.77mbit", "interleaving": "1ms"},
-             wire={"loss": given["line_loss"]}),
+        link(
+            "down",
+            "isp",
+            "right",
+            queue=given["buffer"],
+            medium=adsl | {"sync": "14.77mbit", "interleaving": "1ms"},
+            wire={"loss": given["line_loss"]},
+        ),
         link("up", "right", "isp", queue="64kB", medium=adsl | {"sync": "1mbit", "interleaving": "1ms"}),
         back,
     ]
@@ -193,7 +199,11 @@ def _cell(ap: str, station: str, given: _Given) -> list[Link]:
         link("air", ap, station, queue=given["ap_buffer"], medium=wifi),
         # An access point hears every station; stations need not hear each other.
         link(
-            "air-back", station, ap, queue=given["station_buffer"], medium=wifi | {"hidden": given["hidden"]},
+            "air-back",
+            station,
+            ap,
+            queue=given["station_buffer"],
+            medium=wifi | {"hidden": given["hidden"]},
         ),
     ]
 
