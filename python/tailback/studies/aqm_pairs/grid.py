@@ -110,9 +110,27 @@ def ablation_key(name: str, algorithm: str, discipline: str, delay_ms: int) -> s
     return f"{name}-{algorithm}-{discipline}-{delay_ms}ms"
 
 
+def alone_key(algorithm: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell with CoDel at the link itself."""
+    return f"codel-alone-ten-{algorithm}-{delay_ms}ms"
+
+
+def _alone() -> list[Cell]:
+    """Ten flows under a CoDel without a device below it."""
+    cells = []
+    for algorithm in ALGORITHMS:
+        for delay in FAIR_DELAYS_MS:
+            key = alone_key(algorithm, delay)
+            ten = scenario(key, algorithm, "codel", delay, flows=FLOWS, rate=FAIR_RATE, device=0)
+            title = f"{TITLES[algorithm]} × CoDel at the link itself, ten flows, {delay} ms"
+            factors = {"algorithm": algorithm, "queue": "codel", "delay_ms": delay, "ablation": "codel-alone"}
+            cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=6.0))
+    return cells
+
+
 def all_cells(quick: bool) -> list[Cell]:
     """The grid; `quick` leaves the ablations out."""
-    cells = []
+    cells = [] if quick else _alone()
     for algorithm in ALGORITHMS:
         for discipline in QUEUES:
             factors = {"algorithm": algorithm, "queue": discipline}

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..framework import Data
+from ..framework import Data, Summary
 from ..outcome import TableOut
 from .claims import mean_jain
-from .grid import ABLATIONS, ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, QUEUES, TITLES, ablation_key, fair_key, key_of
+from .grid import (
+    ABLATIONS,
+    ALGORITHMS,
+    DELAYS_MS,
+    FAIR_DELAYS_MS,
+    QUEUES,
+    TITLES,
+    ablation_key,
+    alone_key,
+    fair_key,
+    key_of,
+)
 
 
 def _cell(values: list[float], digits: int) -> str:
@@ -25,6 +36,18 @@ def _one(data: Data, key: str, label: list[str]) -> list[str] | None:
     return label + [_cell([float(one[name]) for one in found], digits) for name, digits in each]
 
 
+def _fairness(found: list[Summary], label: list[str]) -> list[str]:
+    return [
+        *label,
+        _cell([mean_jain(one) for one in found], 3),
+        _cell([float(np.nanmin(one["jain_per_second"][10:])) for one in found], 3),
+        _cell([float(np.nanstd(one["jain_per_second"][10:])) for one in found], 3),
+        _cell([float(one["jain_so_far"][-1]) for one in found], 3),
+        _cell([float(one["wire_mbps"]) for one in found], 1),
+        _cell([float(one["queue_ms_mean"]) for one in found], 1),
+    ]
+
+
 def all_tables(data: Data) -> list[TableOut]:
     """Throughput, fairness, and the other readings."""
     columns = [
@@ -38,24 +61,17 @@ def all_tables(data: Data) -> list[TableOut]:
         for delay in DELAYS_MS
         if (row := _one(data, key_of(algorithm, queue, delay), [TITLES[algorithm], TITLES[queue], str(delay)]))
     ]
-    fair = []
-    for algorithm in ALGORITHMS:
-        for queue in QUEUES:
-            for delay in FAIR_DELAYS_MS:
-                found = data.over_seeds(fair_key(algorithm, queue, delay))
-                if found:
-                    fair.append(
-                        [
-                            TITLES[algorithm],
-                            TITLES[queue],
-                            str(delay),
-                            _cell([mean_jain(one) for one in found], 3),
-                            _cell([float(np.nanmin(one["jain_per_second"][10:])) for one in found], 3),
-                            _cell([float(one["jain_so_far"][-1]) for one in found], 3),
-                            _cell([float(one["wire_mbps"]) for one in found], 1),
-                            _cell([float(one["queue_ms_mean"]) for one in found], 1),
-                        ]
-                    )
+    named = [
+        (fair_key(algorithm, queue, delay), [TITLES[algorithm], TITLES[queue], str(delay)])
+        for algorithm in ALGORITHMS
+        for queue in QUEUES
+        for delay in FAIR_DELAYS_MS
+    ] + [
+        (alone_key(algorithm, delay), [TITLES[algorithm], "CoDel, no device below", str(delay)])
+        for algorithm in ALGORITHMS
+        for delay in FAIR_DELAYS_MS
+    ]
+    fair = [_fairness(found, label) for key, label in named if (found := data.over_seeds(key))]
     other = [
         row
         for name, (title, _) in ABLATIONS.items()
@@ -79,13 +95,14 @@ def all_tables(data: Data) -> list[TableOut]:
         TableOut(
             "fairness",
             "Ten flows, 100 Mbit/s",
-            "Jain's index of one-second rates from 5 s on, its lowest value after 10 s, and of the whole run.",
+            "Jain's index of one-second rates from 5 s on; lowest and deviation (σ) after 10 s; and of the whole run.",
             [
                 "algorithm",
                 "queue",
                 "delay (ms)",
                 "index, mean",
                 "lowest",
+                "σ",
                 "whole run",
                 "received (Mbit/s)",
                 "queue mean (ms)",
