@@ -156,8 +156,11 @@ impl Sender {
     /// FreeBSD: after the third duplicate ACK, every hole below the highest SACK. With SACK its `tcp_input.c` asks
     /// only whether recovery is under way already; `recover` guards recovery without SACK (RFC 6582).
     fn detect_holes(&mut self) -> u32 {
-        let triggered =
-            self.duplicate_acks >= self.stack.duplicate_threshold && self.phase != Phase::Recovery;
+        let may_begin = match self.finds_losses_after_timeout() {
+            true => self.phase != Phase::Recovery,
+            false => self.phase < Phase::Recovery && self.snd_una >= self.recover,
+        };
+        let triggered = self.duplicate_acks >= self.stack.duplicate_threshold && may_begin;
         if self.phase != Phase::Recovery && !triggered {
             return 0;
         }

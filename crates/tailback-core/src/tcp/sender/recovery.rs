@@ -41,9 +41,8 @@ impl Sender {
             }
             _ => {}
         }
-        // FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp.
-        let finds_after_timeout = self.stack.sack && self.stack.detection == Detection::DuplicateAcks;
-        if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds_after_timeout && lost > 0 {
+        let finds = self.finds_losses_after_timeout();
+        if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds && lost > 0 {
             if lost > 0 || self.is_loss_proven() {
                 self.enter_recovery(now, notes);
             } else if self.phase != Phase::Cwr {
@@ -58,6 +57,12 @@ impl Sender {
             }
         }
         false
+    }
+
+    /// FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp. ns-2's Sack1
+    /// waits until what was sent before the timeout is acknowledged (`recover_`).
+    pub(super) fn finds_losses_after_timeout(&self) -> bool {
+        self.stack.sack && self.stack.reduction == Reduction::FreeBsd
     }
 
     /// Something sent during the last recovery was lost too, which that recovery has found out: another window's
