@@ -71,7 +71,14 @@ struct sk_buff {
 	struct net_device *dev;
 	struct sock *sk;
 	u32 len;
+	u32 end;
+	unsigned char *head;
 	unsigned char *data;
+};
+
+/* At a packet's head + end. */
+struct skb_shared_info {
+	u16 gso_size;
 };
 
 struct sock {

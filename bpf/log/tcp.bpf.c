@@ -44,7 +44,8 @@ struct row {
 	u32 seq;
 	u32 ack;
 	u32 flags;
-	u32 spare;
+	/* Payload of each segment this one is to be cut into; 0 if it is one. */
+	u32 cut;
 	u8 kind;
 	u8 state;
 	u8 phase;
@@ -85,6 +86,7 @@ struct header {
 	u32 ack;
 	u32 flags;
 	u32 length;
+	u32 cut;
 };
 
 /* `packet` points to a TCP header of a segment of `length` bytes, the header included. */
@@ -145,7 +147,7 @@ ALWAYS_INLINE void log(struct sock *sk, struct tcp_sock *tp, u8 kind, u8 new_pha
 	row->seq = header.seq;
 	row->ack = header.ack;
 	row->flags = header.flags;
-	row->spare = 0;
+	row->cut = header.cut;
 	row->snd_buf = sk->sk_sndbuf;
 	row->snd_buf_used = sk->sk_wmem_queued;
 	row->rcv_buf = sk->sk_rcvbuf;
@@ -189,7 +191,13 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 	 * is TCP's and established was seen above. */
 	struct tcp_sock *tp = bpf_rdonly_cast(sk, __builtin_btf_type_id(*(struct tcp_sock *)0, 1));
 
-	log(sk, tp, SENT, 0, header_of(skb->data + IP_HEADER, skb->len - IP_HEADER));
+	struct header header = header_of(skb->data + IP_HEADER, skb->len - IP_HEADER);
+	struct skb_shared_info *shared = (void *)(skb->head + skb->end);
+	u16 cut = 0;
+
+	probe_read_kernel(&cut, sizeof(cut), &shared->gso_size);
+	header.cut = cut;
+	log(sk, tp, SENT, 0, header);
 	return 0;
 }
 

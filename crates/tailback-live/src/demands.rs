@@ -16,8 +16,9 @@ use crate::applications::ledger::Recording;
 use crate::applications::{FlowPlan, TcpPlan};
 use crate::bpf;
 use crate::doctor;
-use crate::emulator::{MOST_FLOWS, addresses};
+
 use crate::error::LiveError;
+use crate::headers::{MOST_FLOWS, addresses};
 use crate::host::Settings;
 use crate::programs::ProgramPlan;
 use crate::sys;

@@ -3,7 +3,7 @@
 //! It sleeps until shortly before something is due and spins from there, because a timer of this kind of machine
 //! is late by tens of microseconds. What it cannot help it reports: how late each packet was handed over.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tailback_core::packet::Ecn;
@@ -11,10 +11,12 @@ use tailback_core::time::{Duration, Time};
 
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
+use crate::headers::{codepoint, is_duplicate_ack, mark, owner};
 use crate::path::{Frames, Path};
 use crate::punctuality::Punctuality;
+use crate::segments::Segments;
 use crate::stamps::Stamps;
-use crate::sys;
+use crate::sys::{self, Framed, Offload, Tun};
 use crate::tables::Record;
 use crate::urgency::Urgency;
 
@@ -26,38 +28,49 @@ const NAP: std::time::Duration = std::time::Duration::from_millis(20);
 const BURST: usize = 16;
 /// A packet that was sent so long ago and cannot be read was lost in its device.
 const LOST_NS: u64 = 10_000_000;
+/// A packet that was sent so lately and cannot be read yet is on its way into its device.
+const SOON_NS: u64 = 20_000;
 /// The largest IP packet there is.
 const LARGEST: usize = 65_535;
 
 /// Where packets are kept while they are under way.
 #[derive(Debug, Default)]
 struct Buffers {
-    frames: Vec<Vec<u8>>,
+    frames: Vec<Framed>,
 }
 
 impl Buffers {
-    fn put(&mut self, slot: u32, bytes: &[u8]) {
+    fn at(&mut self, slot: u32) -> &mut Framed {
         let slot = slot as usize;
         if slot >= self.frames.len() {
-            self.frames.resize_with(slot + 1, Vec::new);
+            self.frames.resize_with(slot + 1, Framed::default);
         }
-        self.frames[slot].clear();
-        self.frames[slot].extend_from_slice(bytes);
+        &mut self.frames[slot]
     }
 }
 
 impl Frames for Buffers {
     fn copy(&mut self, from: u32, to: u32) {
-        let bytes = self.frames[from as usize].clone();
-        self.put(to, &bytes);
+        let frame = self.frames[from as usize].clone();
+        *self.at(to) = frame;
     }
+}
+
+/// What a look at the hosts' devices brought.
+enum Read {
+    /// Something was read.
+    Packet,
+    /// Nothing waits.
+    Nothing,
+    /// Something was sent then, and can be read in a moment.
+    NotYet(Time),
 }
 
 /// A port: the emulator's end of a host's device.
 #[derive(Debug)]
 pub struct Port {
     /// The device.
-    pub tun: OwnedFd,
+    pub tun: Tun,
     /// The flows that begin here, and those that end here.
     pub from: Vec<u32>,
     /// The flows that end here.
@@ -177,7 +190,7 @@ impl Emulator {
         let mut urgency = Urgency::begin();
         self.punctuality.is_realtime = urgency.is_realtime();
         let mut polls: Vec<libc::pollfd> =
-            self.ports.iter().map(|port| sys::readable(port.tun.as_raw_fd())).collect();
+            self.ports.iter().map(|port| sys::readable(port.tun.as_fd().as_raw_fd())).collect();
         let mut packet = vec![0; LARGEST];
         loop {
             let now_ns = clock::monotonic_ns();
@@ -185,14 +198,21 @@ impl Emulator {
                 break;
             }
             urgency.keep(now_ns);
-            let has_read = if self.stamps.is_some() {
-                self.read_the_first(&mut packet, shared)?
+            // Before looking what waits: what is sent from here on has a later stamp, so nothing that is done up to
+            // this instant comes before it, however long this thread is held up in between.
+            let now = self.now();
+            let read = if self.stamps.is_some() {
+                self.read_the_first(&mut packet, now, shared)?
             } else {
                 self.read_all(&mut packet, shared)?
             };
-            if !has_read {
-                self.step(self.now(), shared);
-                self.rest(&mut polls)?;
+            match read {
+                Read::Packet => {}
+                Read::Nothing => {
+                    self.step(now, shared);
+                    self.rest(&mut polls)?;
+                }
+                Read::NotYet(sent) => self.step(sent.min(now), shared),
             }
         }
         let now = self.now();
@@ -214,48 +234,45 @@ impl Emulator {
     }
 
     /// Take the packet that was sent first of those that wait, at the instant it was sent or, if something later has
-    /// happened on the path, as soon after as can be. False if none waits.
-    fn read_the_first(&mut self, packet: &mut [u8], shared: &Shared) -> Result<bool, LiveError> {
-        let Some(stamps) = &mut self.stamps else { return Ok(false) };
-        let Some((port, stamped_ns)) = stamps.waiting() else { return Ok(false) };
-        let got = sys::read_packet(self.ports[port].tun.as_fd(), packet).doing("reading from a host")?;
-        let Some(length) = got else {
+    /// happened on the path, as soon after as can be.
+    fn read_the_first(&mut self, packet: &mut [u8], now: Time, shared: &Shared) -> Result<Read, LiveError> {
+        let Some(stamps) = &mut self.stamps else { return Ok(Read::Nothing) };
+        let Some((port, stamped_ns)) = stamps.waiting() else { return Ok(Read::Nothing) };
+        let got = self.ports[port].tun.read(packet).doing("reading from a host")?;
+        let Some((length, offload)) = got else {
             // It is stamped just before it can be read. What never can was dropped by its device.
-            if clock::monotonic_ns().saturating_sub(stamped_ns) > LOST_NS {
+            let age = clock::monotonic_ns().saturating_sub(stamped_ns);
+            if age > LOST_NS {
                 stamps.give_up(port);
             }
-            return Ok(false);
+            let is_soon = age < SOON_NS;
+            return Ok(if is_soon { Read::NotYet(self.clock.at(stamped_ns)) } else { Read::Nothing });
         };
         let stamp = stamps.sent(port, &packet[..length]).map(|ns| self.clock.at(ns));
         self.punctuality.unstamped += u64::from(stamp.is_none());
-        let sent = self.before_the_end(stamp.unwrap_or_else(|| self.clock.now()));
+        let sent = self.before_the_end(stamp.unwrap_or(now));
         // In whole nanoseconds, as stamps are: the log of arrivals can then be replayed exactly.
         let at = self.before_the_end(sent.max(self.path.reached().ceil_to(Duration::from_ns(1))));
         self.step(at, shared);
-        if let Some(number) = self.take(port, &packet[..length], at) {
-            self.handed.take(number, at.since(sent));
-            if stamp.is_some() {
-                self.punctuality.late_in.push(at.since(sent));
-            }
-        }
-        Ok(true)
+        self.take(port, &packet[..length], offload, at, stamp.map(|_| at.since(sent)));
+        Ok(Read::Packet)
     }
 
-    /// Take what waits at each port, at the instant it is read. False if nothing waited.
-    fn read_all(&mut self, packet: &mut [u8], shared: &Shared) -> Result<bool, LiveError> {
-        let mut has_read = false;
+    /// Take what waits at each port, at the instant it is read.
+    fn read_all(&mut self, packet: &mut [u8], shared: &Shared) -> Result<Read, LiveError> {
+        let mut read = Read::Nothing;
         for port in 0..self.ports.len() {
             for _ in 0..BURST {
-                let got = sys::read_packet(self.ports[port].tun.as_fd(), packet);
-                let Some(length) = got.doing("reading from a host")? else { break };
-                has_read = true;
+                let got = self.ports[port].tun.read(packet);
+                let Some((length, offload)) = got.doing("reading from a host")? else { break };
+                read = Read::Packet;
                 let now = self.now();
                 self.step(now, shared);
-                self.take(port, &packet[..length], now);
+                self.take(port, &packet[..length], offload, now, None);
                 self.punctuality.unstamped += 1;
             }
         }
-        Ok(has_read)
+        Ok(read)
     }
 
     /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
@@ -272,14 +289,14 @@ impl Emulator {
             let flow = packet.flow.0 as usize;
             let frame = &mut buffers.frames[packet.slot as usize];
             if packet.ecn == Ecn::Ce {
-                mark(frame);
+                mark(&mut frame.packet);
             }
-            if packet.is_reverse && is_duplicate_ack(frame, &mut last_ack[flow]) {
+            if packet.is_reverse && is_duplicate_ack(&frame.packet, &mut last_ack[flow]) {
                 shared.duplicate_acks[flow].fetch_add(1, Ordering::Relaxed);
             }
             let port = ends[flow][usize::from(!packet.is_reverse)];
             let mut at = clock.now();
-            if sys::write_packet(ports[port].tun.as_fd(), frame).is_err() {
+            if ports[port].tun.write(frame).is_err() {
                 punctuality.refused += 1;
             } else if let Some(stamps) = stamps {
                 at = at.max(clock.at(stamps.received(port)));
@@ -292,125 +309,40 @@ impl Emulator {
         });
     }
 
-    /// A host sent a packet; returns its number if it is one of a flow.
-    fn take(&mut self, port: usize, frame: &[u8], now: Time) -> Option<u64> {
+    /// A host sent this: what is one of a flow's enters the path, cut to segments as a network card would, at once.
+    fn take(&mut self, port: usize, packet: &[u8], offload: Offload, at: Time, late: Option<Duration>) {
         let is_known = |&(flow, is_reverse): &(u32, bool)| {
             self.ends.get(flow as usize).is_some_and(|ends| ends[usize::from(is_reverse)] == port)
         };
-        let Some((flow, is_reverse)) = owner(frame).filter(is_known) else {
+        let Some(owner) = owner(packet).filter(is_known) else {
             self.punctuality.foreign += 1;
-            return None;
+            return;
         };
-        let number = self.path.captured.len() as u64;
-        self.buffers.put(self.path.next_slot(), frame);
-        let ecn = match frame[1] & 3 {
-            0b01 => Ecn::Ect1,
-            0b10 => Ecn::Ect0,
-            0b11 => Ecn::Ce,
-            _ => Ecn::NotEct,
+        self.punctuality.frames += 1;
+        self.punctuality.largest_frame = self.punctuality.largest_frame.max(packet.len() as u64);
+        let Some(segments) = offload.segment_bytes().and_then(|payload| Segments::of(packet, payload)) else {
+            let frame = self.buffers.at(self.path.next_slot());
+            frame.offload = offload;
+            frame.packet.clear();
+            frame.packet.extend_from_slice(packet);
+            return self.enter(owner, at, late);
         };
-        self.path.arrive(now, flow, is_reverse, frame.len() as u32, ecn, &mut self.buffers);
-        Some(number)
-    }
-}
-
-/// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
-pub fn addresses(flow: u32) -> [std::net::Ipv4Addr; 2] {
-    let [_, _, x, y] = flow.to_be_bytes();
-    [std::net::Ipv4Addr::new(10, x, y, 1), std::net::Ipv4Addr::new(10, x, y, 2)]
-}
-
-/// The most flows the addresses have room for.
-pub const MOST_FLOWS: usize = 1 << 16;
-
-/// Flow and direction of an IP packet, by its destination.
-fn owner(frame: &[u8]) -> Option<(u32, bool)> {
-    if frame.len() < 20 || frame[0] >> 4 != 4 || frame[16] != 10 {
-        return None;
-    }
-    let flow = u32::from(frame[17]) << 8 | u32::from(frame[18]);
-    match frame[19] {
-        2 => Some((flow, false)),
-        1 => Some((flow, true)),
-        _ => None,
-    }
-}
-
-/// Set CE in an IPv4 header and mend its checksum (RFC 1624).
-fn mark(frame: &mut [u8]) {
-    if frame[1] & 3 == 3 {
-        return;
-    }
-    let old = u16::from_be_bytes([frame[0], frame[1]]);
-    frame[1] |= 3;
-    let new = u16::from_be_bytes([frame[0], frame[1]]);
-    let sum = u16::from_be_bytes([frame[10], frame[11]]);
-    let mut folded = u32::from(!sum) + u32::from(!old) + u32::from(new);
-    folded = (folded & 0xffff) + (folded >> 16);
-    folded = (folded & 0xffff) + (folded >> 16);
-    frame[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
-}
-
-/// An acknowledgement without payload that repeats the last one's number.
-fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
-    const TCP: u8 = 6;
-    const ACK_ONLY: u8 = 0x10;
-    let header = usize::from(frame[0] & 15) * 4;
-    if frame[9] != TCP || frame.len() < header + 20 {
-        return false;
-    }
-    let tcp = &frame[header..];
-    let number = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
-    let is_repeated = number == *last;
-    *last = number;
-    // Synchronise, finish and reset are no duplicates; the ECN bits do not matter.
-    is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn checksum(header: &[u8]) -> u16 {
-        let mut sum = 0u32;
-        for pair in header.chunks(2) {
-            sum += u32::from(u16::from_be_bytes([pair[0], pair[1]]));
+        for number in 0..segments.count() {
+            let frame = self.buffers.at(self.path.next_slot());
+            frame.offload = segments.write(number, &mut frame.packet);
+            self.enter(owner, at, late);
         }
-        sum = (sum & 0xffff) + (sum >> 16);
-        sum = (sum & 0xffff) + (sum >> 16);
-        !(sum as u16)
     }
 
-    fn header() -> Vec<u8> {
-        let mut frame = vec![0u8; 20];
-        frame[0] = 0x45;
-        frame[1] = 0b10;
-        frame[8] = 64;
-        frame[9] = 17;
-        frame[12..16].copy_from_slice(&[10, 0, 3, 1]);
-        frame[16..20].copy_from_slice(&[10, 0, 3, 2]);
-        let sum = checksum(&frame);
-        frame[10..12].copy_from_slice(&sum.to_be_bytes());
-        frame
-    }
-
-    #[test]
-    fn a_mark_keeps_the_checksum_true() {
-        let mut frame = header();
-        mark(&mut frame);
-        assert_eq!(frame[1] & 3, 3);
-        assert_eq!(checksum(&frame), 0);
-    }
-
-    #[test]
-    fn a_packet_belongs_to_the_flow_of_its_destination() {
-        let mut frame = header();
-        assert_eq!(owner(&frame), Some((3, false)));
-        frame[19] = 1;
-        assert_eq!(owner(&frame), Some((3, true)));
-        frame[16] = 224;
-        assert_eq!(owner(&frame), None);
-        let [from, to] = addresses(0x1234);
-        assert_eq!((from.octets(), to.octets()), ([10, 0x12, 0x34, 1], [10, 0x12, 0x34, 2]));
+    /// The packet in the next slot enters the path.
+    fn enter(&mut self, (flow, is_reverse): (u32, bool), at: Time, late: Option<Duration>) {
+        let number = self.path.captured.len() as u64;
+        let packet = &self.buffers.at(self.path.next_slot()).packet;
+        let (bytes, ecn) = (packet.len() as u32, codepoint(packet));
+        self.path.arrive(at, flow, is_reverse, bytes, ecn, &mut self.buffers);
+        if let Some(late) = late {
+            self.handed.take(number, late);
+            self.punctuality.late_in.push(late);
+        }
     }
 }

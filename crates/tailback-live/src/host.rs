@@ -13,7 +13,7 @@ use netlink_packet_route::route::RouteMetric;
 
 use crate::error::{Doing, LiveError};
 use crate::netlink::Netlink;
-use crate::sys;
+use crate::sys::{self, Tun};
 
 /// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
 const DEVICE_QUEUE: u32 = 100_000;
@@ -38,6 +38,8 @@ pub struct Settings {
     pub sysctls: BTreeMap<String, String>,
     /// Largest IP packet.
     pub mtu: u32,
+    /// Segments in a burst that leaves as one and is cut on the way out; `None`: as many as the kernel likes.
+    pub bursts: Option<u32>,
     /// Initial window in segments.
     pub initial_window: Option<u32>,
     /// Addresses.
@@ -52,7 +54,7 @@ pub struct Host {
     /// The scenario's name for it.
     pub name: String,
     namespace: OwnedFd,
-    tun: OwnedFd,
+    tun: Tun,
     device: String,
 }
 
@@ -69,8 +71,8 @@ impl Host {
     }
 
     /// The emulator's end of the device.
-    pub fn tun(&self) -> BorrowedFd<'_> {
-        self.tun.as_fd()
+    pub fn tun(&self) -> &Tun {
+        &self.tun
     }
 
     /// The namespace.
@@ -95,14 +97,14 @@ impl Host {
     }
 }
 
-fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, OwnedFd)> {
+fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
     sys::unshare_network()?;
     let namespace = OwnedFd::from(fs::File::open("/proc/thread-self/ns/net")?);
     for (path, value) in &settings.sysctls {
         fs::write(format!("/proc/sys/{path}"), value)
             .map_err(|error| io::Error::other(format!("setting {path} to {value}: {error}")))?;
     }
-    let tun = sys::open_tun(device)?;
+    let tun = Tun::open(device, settings.bursts.is_none_or(|segments| segments > 1))?;
     // Neighbour discovery and the like would only be noise on the path.
     let quiet = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
     if fs::exists(&quiet)? {
@@ -113,6 +115,9 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, OwnedFd)> {
     netlink.set_up(1, None, None)?;
     let index = netlink.index_of(device)?;
     netlink.set_up(index, Some(settings.mtu), Some(DEVICE_QUEUE))?;
+    if let Some(segments) = settings.bursts {
+        netlink.set_bursts(index, segments)?;
+    }
     for address in &settings.addresses {
         netlink.add_address(index, *address)?;
     }

@@ -14,7 +14,7 @@ use tailback_core::time::{Duration, Time};
 
 use crate::bpf::{Loaded, RingReader, compile};
 use crate::clock::Clock;
-use crate::emulator::addresses;
+use crate::headers::addresses;
 use crate::error::LiveError;
 
 /// No algorithm shows more.

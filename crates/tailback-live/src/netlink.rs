@@ -42,6 +42,14 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
     }
 
+    /// Let TCP build packets of no more segments than this for device number `index`.
+    pub fn set_bursts(&mut self, index: u32, segments: u32) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = index;
+        link.attributes.push(LinkAttribute::GsoMaxSegs(segments));
+        self.ask(RouteNetlinkMessage::SetLink(link), 0).map(drop)
+    }
+
     /// The number of the device called `name`.
     pub fn index_of(&mut self, name: &str) -> io::Result<u32> {
         let mut link = LinkMessage::default();

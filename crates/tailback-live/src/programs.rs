@@ -21,8 +21,8 @@ use crate::applications::TcpPlan;
 use crate::applications::ledger::{Ledger, Recording, Tally};
 use crate::clock::Clock;
 use crate::diagnosis::Diagnosis;
-use crate::emulator::addresses;
 use crate::error::LiveError;
+use crate::headers::addresses;
 use crate::spawn::{self, Ending, Program, Setting};
 use crate::sys;
 

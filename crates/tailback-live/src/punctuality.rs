@@ -38,6 +38,10 @@ pub struct Punctuality {
     pub late: Late,
     /// The part of it from being sent to entering the path, for every packet with a stamp.
     pub late_in: Late,
+    /// What hosts sent, large segments that the emulator has cut counted as one.
+    pub frames: u64,
+    /// Bytes of the largest of them.
+    pub largest_frame: u64,
     /// Packets of no flow (the kernel's own, such as ICMP).
     pub foreign: u64,
     /// Packets the kernel would not take.
@@ -114,6 +118,8 @@ pub fn judge(punctuality: &mut Punctuality, limits: Limits, missing: Missing) ->
             ("fit", Column::Bool(vec![is_fit])),
             ("realtime", Column::Bool(vec![punctuality.is_realtime])),
             ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
+            ("frames", Column::U64(vec![punctuality.frames])),
+            ("largest_frame_bytes", Column::U64(vec![punctuality.largest_frame])),
             ("foreign_packets", Column::U64(vec![punctuality.foreign])),
             ("unstamped_packets", Column::U64(vec![punctuality.unstamped])),
             ("device_drops", Column::U64(vec![missing.device_drops])),

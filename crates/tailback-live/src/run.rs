@@ -15,8 +15,9 @@ use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
 use crate::demands::{self, Manner, Plan, Work};
-use crate::emulator::{Emulated, Emulator, Port, Shared, addresses};
+use crate::emulator::{Emulated, Emulator, Port, Shared};
 use crate::error::{Doing, LiveError};
+use crate::headers::addresses;
 use crate::host::Host;
 use crate::internals::{self, Reader};
 use crate::lease::Lease;
@@ -199,7 +200,7 @@ fn in_threads<E: From<LiveError>>(
             let here = plan.ends.iter().enumerate().filter(|(_, ends)| ends[which] == number);
             here.map(|(flow, _)| flow as u32).collect()
         };
-        let tun = host.tun().try_clone_to_owned().doing("sharing a device")?;
+        let tun = host.tun().share().doing("sharing a device")?;
         ports.push(Port { tun, from: ending(0), to: ending(1) });
     }
     let shared = Shared {

@@ -54,6 +54,8 @@ pub struct Row {
     pub seq: u32,
     pub ack: u32,
     pub flags: u32,
+    /// Payload of each segment that a large one is to be cut into; 0 if it is one.
+    pub cut: u32,
     pub state: u8,
     pub phase: u8,
     pub snd_scale: u8,
@@ -67,6 +69,24 @@ impl Row {
     pub fn in_flight(&self) -> u64 {
         let segments = (self.packets_out + self.retrans_out).saturating_sub(self.sacked_out + self.lost_out);
         u64::from(segments) * u64::from(self.mss)
+    }
+
+    /// A row for each segment as it goes on the wire, where the kernel has left the cutting to the device.
+    fn segments(self) -> impl Iterator<Item = Row> {
+        const FIN_AND_PSH: u32 = 0x09;
+        const CWR: u32 = 0x80;
+        let cut = if self.cut == 0 { self.length.max(1) } else { self.cut };
+        let count = self.length.div_ceil(cut).max(1);
+        (0..count).map(move |number| {
+            let kept = if number == 0 { !0 } else { !CWR };
+            let kept = if number + 1 == count { kept } else { kept & !FIN_AND_PSH };
+            Row {
+                seq: self.seq.wrapping_add(number * cut),
+                length: cut.min(self.length - number * cut),
+                flags: self.flags & kept,
+                ..self
+            }
+        })
     }
 
     fn read(bytes: &[u8]) -> Option<Row> {
@@ -115,6 +135,7 @@ impl Row {
             seq: word(24),
             ack: word(25),
             flags: word(26),
+            cut: word(27),
             state: last[1],
             phase: last[2],
             snd_scale: last[4],
@@ -161,7 +182,7 @@ impl TcpLog {
         let mut rows = Vec::new();
         loop {
             let is_last = stop.load(Ordering::Relaxed);
-            rows.extend(self.ring.take().iter().filter_map(|bytes| Row::read(bytes)));
+            rows.extend(self.ring.take().iter().filter_map(|bytes| Row::read(bytes)).flat_map(Row::segments));
             if is_last {
                 break;
             }
@@ -169,5 +190,28 @@ impl TcpLog {
         }
         let lost = self.loaded.number("lost");
         (rows, lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_segment_is_a_row_for_each_it_is_cut_into() {
+        const WORDS: usize = 28;
+        let mut bytes = vec![0; 16 + 4 * WORDS + 8];
+        let mut set = |word: usize, value: u32| {
+            bytes[16 + 4 * word..][..4].copy_from_slice(&value.to_ne_bytes());
+        };
+        set(19, 250);
+        set(24, u32::MAX - 99);
+        set(26, 0x98);
+        set(27, 100);
+        let row = Row::read(&bytes).expect("a row");
+        let rows: Vec<_> = row.segments().map(|row| (row.seq, row.length, row.flags)).collect();
+        assert_eq!(rows, [(u32::MAX - 99, 100, 0x90), (0, 100, 0x10), (100, 50, 0x18)]);
+        assert_eq!(Row { cut: 0, ..row }.segments().count(), 1);
+        assert_eq!(Row { cut: 0, length: 0, ..row }.segments().count(), 1, "an acknowledgement");
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tailback_core::time::Bytes;
 
-use crate::emulator::addresses;
+use crate::headers::addresses;
 use crate::sys;
 
 /// Every flow has addresses of its own, so one port serves all.

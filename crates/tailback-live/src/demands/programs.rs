@@ -8,8 +8,8 @@ use tailback_core::traffic::exec;
 
 use super::{Manner, Plan, Work, ends, settings, turns};
 use crate::applications::TcpPlan;
-use crate::emulator::addresses;
 use crate::error::LiveError;
+use crate::headers::addresses;
 use crate::host::PeerRoute;
 use crate::programs::{self, ProgramPlan, words};
 

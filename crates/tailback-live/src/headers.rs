@@ -1,0 +1,105 @@
+//! What the emulator reads in and writes to the headers of the packets it carries.
+
+use tailback_core::packet::Ecn;
+
+/// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
+pub fn addresses(flow: u32) -> [std::net::Ipv4Addr; 2] {
+    let [_, _, x, y] = flow.to_be_bytes();
+    [std::net::Ipv4Addr::new(10, x, y, 1), std::net::Ipv4Addr::new(10, x, y, 2)]
+}
+
+/// The most flows the addresses have room for.
+pub const MOST_FLOWS: usize = 1 << 16;
+
+/// Flow and direction of an IP packet, by its destination.
+pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
+    if frame.len() < 20 || frame[0] >> 4 != 4 || frame[16] != 10 {
+        return None;
+    }
+    let flow = u32::from(frame[17]) << 8 | u32::from(frame[18]);
+    match frame[19] {
+        2 => Some((flow, false)),
+        1 => Some((flow, true)),
+        _ => None,
+    }
+}
+
+/// Set CE in an IPv4 header and mend its checksum (RFC 1624).
+pub fn mark(frame: &mut [u8]) {
+    if frame[1] & 3 == 3 {
+        return;
+    }
+    let old = u16::from_be_bytes([frame[0], frame[1]]);
+    frame[1] |= 3;
+    let new = u16::from_be_bytes([frame[0], frame[1]]);
+    let sum = u16::from_be_bytes([frame[10], frame[11]]);
+    let mut folded = u32::from(!sum) + u32::from(!old) + u32::from(new);
+    folded = (folded & 0xffff) + (folded >> 16);
+    folded = (folded & 0xffff) + (folded >> 16);
+    frame[10..12].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+}
+
+/// An acknowledgement without payload that repeats the last one's number.
+pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
+    const TCP: u8 = 6;
+    const ACK_ONLY: u8 = 0x10;
+    let header = usize::from(frame[0] & 15) * 4;
+    if frame[9] != TCP || frame.len() < header + 20 {
+        return false;
+    }
+    let tcp = &frame[header..];
+    let number = u32::from_be_bytes([tcp[8], tcp[9], tcp[10], tcp[11]]);
+    let is_repeated = number == *last;
+    *last = number;
+    // Synchronise, finish and reset are no duplicates; the ECN bits do not matter.
+    is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
+}
+
+/// The ECN codepoint of an IPv4 packet.
+pub fn codepoint(packet: &[u8]) -> Ecn {
+    match packet[1] & 3 {
+        0b01 => Ecn::Ect1,
+        0b10 => Ecn::Ect0,
+        0b11 => Ecn::Ce,
+        _ => Ecn::NotEct,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segments::checksum;
+
+    fn header() -> Vec<u8> {
+        let mut frame = vec![0u8; 20];
+        frame[0] = 0x45;
+        frame[1] = 0b10;
+        frame[8] = 64;
+        frame[9] = 17;
+        frame[12..16].copy_from_slice(&[10, 0, 3, 1]);
+        frame[16..20].copy_from_slice(&[10, 0, 3, 2]);
+        let sum = checksum(&frame);
+        frame[10..12].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn a_mark_keeps_the_checksum_true() {
+        let mut frame = header();
+        mark(&mut frame);
+        assert_eq!(frame[1] & 3, 3);
+        assert_eq!(checksum(&frame), 0);
+    }
+
+    #[test]
+    fn a_packet_belongs_to_the_flow_of_its_destination() {
+        let mut frame = header();
+        assert_eq!(owner(&frame), Some((3, false)));
+        frame[19] = 1;
+        assert_eq!(owner(&frame), Some((3, true)));
+        frame[16] = 224;
+        assert_eq!(owner(&frame), None);
+        let [from, to] = addresses(0x1234);
+        assert_eq!((from.octets(), to.octets()), ([10, 0x12, 0x34, 1], [10, 0x12, 0x34, 2]));
+    }
+}

@@ -1,0 +1,259 @@
+//! Sockets: made, connected, read, written, asked.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem;
+use std::net::SocketAddrV4;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{check, check_size};
+
+/// A non-blocking socket in the calling thread's namespace.
+pub fn socket(kind: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the descriptor is owned at once.
+    unsafe {
+        let fd = check(libc::socket(libc::AF_INET, kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// A netlink socket for routing messages.
+pub fn netlink_socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers; the descriptor is owned at once.
+    unsafe {
+        let fd =
+            check(libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE))?;
+        Ok(OwnedFd::from_raw_fd(fd))
+    }
+}
+
+/// A netlink socket that hears of TCP connections in the calling thread's namespace when they are gone, for
+/// sock_diag(7) questions too.
+pub fn diagnosis_socket() -> io::Result<OwnedFd> {
+    /// SKNLGRP_INET_TCP_DESTROY and SKNLGRP_INET6_TCP_DESTROY, as bits.
+    const GONE: u32 = 1 | 1 << 2;
+    // SAFETY: `address` outlives the calls and has the size given; the descriptor is owned at once.
+    unsafe {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        let fd = check(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_SOCK_DIAG))?;
+        let fd = OwnedFd::from_raw_fd(fd);
+        let mut address: libc::sockaddr_nl = mem::zeroed();
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = GONE;
+        let length = mem::size_of_val(&address) as libc::socklen_t;
+        check(libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length))?;
+        Ok(fd)
+    }
+}
+
+fn address(of: SocketAddrV4) -> libc::sockaddr_in {
+    // SAFETY: all zeros is a valid sockaddr_in.
+    let mut raw: libc::sockaddr_in = unsafe { mem::zeroed() };
+    raw.sin_family = libc::AF_INET as libc::sa_family_t;
+    raw.sin_port = of.port().to_be();
+    raw.sin_addr.s_addr = u32::from(*of.ip()).to_be();
+    raw
+}
+
+/// bind(2).
+pub fn bind(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
+    let raw = address(to);
+    // SAFETY: `raw` outlives the call and has the size given.
+    check(unsafe {
+        libc::bind(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as libc::socklen_t)
+    })
+    .map(drop)
+}
+
+/// connect(2) on a non-blocking socket: under way is success.
+pub fn connect(fd: BorrowedFd<'_>, to: SocketAddrV4) -> io::Result<()> {
+    let raw = address(to);
+    // SAFETY: `raw` outlives the call and has the size given.
+    let done = check(unsafe {
+        libc::connect(fd.as_raw_fd(), (&raw const raw).cast(), mem::size_of_val(&raw) as libc::socklen_t)
+    });
+    match done {
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// listen(2) for as many connections as the host's somaxconn allows.
+pub fn listen(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::listen(fd.as_raw_fd(), libc::c_int::MAX) }).map(drop)
+}
+
+/// The port at the other end of a connection; an error while there is none.
+pub fn peer_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    // SAFETY: all zeros is a valid sockaddr_in; both outlive the call, which writes at most `length` bytes.
+    unsafe {
+        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut length = mem::size_of_val(&raw) as libc::socklen_t;
+        check(libc::getpeername(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
+        Ok(u16::from_be(raw.sin_port))
+    }
+}
+
+/// The port of this end.
+pub fn own_port(fd: BorrowedFd<'_>) -> io::Result<u16> {
+    // SAFETY: as in `peer_port`.
+    unsafe {
+        let mut raw: libc::sockaddr_in = mem::zeroed();
+        let mut length = mem::size_of_val(&raw) as libc::socklen_t;
+        check(libc::getsockname(fd.as_raw_fd(), (&raw mut raw).cast(), &mut length))?;
+        Ok(u16::from_be(raw.sin_port))
+    }
+}
+
+/// Bytes written to a socket and not acknowledged yet (SIOCOUTQ).
+pub fn unacknowledged(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut value: c_int = 0;
+    // SAFETY: `value` outlives the call, which writes an int.
+    check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut value) })?;
+    Ok(value.unsigned_abs())
+}
+
+/// accept(2); `None` if nobody has connected yet.
+pub fn accept(fd: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: no addresses asked for; the descriptor is owned at once.
+    let got = check(unsafe {
+        libc::accept4(
+            fd.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        )
+    });
+    match got {
+        // SAFETY: accept4 has just made it.
+        Ok(fd) => Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) })),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// send(2); `None` if the buffer is full.
+pub fn send(fd: BorrowedFd<'_>, data: &[u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the buffer is ours and as long as we say.
+    let sent = check_size(unsafe {
+        libc::send(fd.as_raw_fd(), data.as_ptr().cast(), data.len(), libc::MSG_NOSIGNAL)
+    });
+    match sent {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Throw away what has arrived, without copying it (MSG_TRUNC): the bytes, 0 at the end, `None` if nothing came.
+pub fn discard(fd: BorrowedFd<'_>, most: usize) -> io::Result<Option<usize>> {
+    // SAFETY: MSG_TRUNC on TCP writes nothing, so the null buffer is never touched; see tcp(7).
+    let got = check_size(unsafe {
+        libc::recv(fd.as_raw_fd(), std::ptr::null_mut(), most, libc::MSG_TRUNC | libc::MSG_DONTWAIT)
+    });
+    match got {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Receive a datagram: its length, `None` if nothing came.
+pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the buffer is ours and as long as we say.
+    let got = check_size(unsafe {
+        libc::recv(fd.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+    });
+    match got {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Finish sending.
+pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: no pointers.
+    check(unsafe { libc::shutdown(fd.as_raw_fd(), libc::SHUT_WR) }).map(drop)
+}
+
+/// setsockopt(2) with a number.
+pub fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    // SAFETY: `value` outlives the call and has the size given.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast::<c_void>(),
+            mem::size_of::<c_int>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// The pending error of a socket (SO_ERROR); 0 if none.
+pub fn pending_error(fd: BorrowedFd<'_>) -> io::Result<c_int> {
+    let mut value: c_int = 0;
+    let mut length = mem::size_of::<c_int>() as libc::socklen_t;
+    // SAFETY: both outlive the call, which writes at most `length` bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ERROR,
+            (&raw mut value).cast(),
+            &mut length,
+        )
+    })?;
+    Ok(value)
+}
+
+/// A number that identifies a socket on this machine for as long as it lives (SO_COOKIE).
+pub fn cookie(fd: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut value: u64 = 0;
+    let mut length = mem::size_of::<u64>() as libc::socklen_t;
+    // SAFETY: both outlive the call, which writes at most `length` bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_COOKIE,
+            (&raw mut value).cast(),
+            &mut length,
+        )
+    })?;
+    Ok(value)
+}
+
+/// Choose a socket's congestion control by the kernel's name.
+pub fn set_congestion(fd: BorrowedFd<'_>, name: &str) -> io::Result<()> {
+    // SAFETY: the name is ours and as long as we say.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_CONGESTION,
+            name.as_ptr().cast(),
+            name.len() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}
+
+/// Closing this socket resets its connection and leaves nothing behind.
+pub fn reset_on_close(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // SAFETY: `linger` outlives the call and has the size given.
+    check(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_LINGER,
+            (&raw const linger).cast(),
+            mem::size_of::<libc::linger>() as libc::socklen_t,
+        )
+    })
+    .map(drop)
+}

@@ -1,0 +1,106 @@
+//! TUN devices, with what their packets leave for a network card to do: checksums, and cutting to segments.
+
+use std::ffi::CString;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use super::{check, check_size};
+
+/// What stands before each packet (linux/virtio_net.h, `struct virtio_net_hdr`).
+const HEADER: usize = 10;
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_TCPV4: u8 = 1;
+/// TCP's ECN bits are in use: CWR belongs to the first segment only.
+const GSO_ECN: u8 = 0x80;
+
+/// What a packet's sender has left to be done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Offload {
+    header: [u8; HEADER],
+}
+
+impl Offload {
+    /// Nothing but the checksum of a TCP segment behind an IP header of so many bytes.
+    pub fn checksum_of_tcp(ip_header: usize) -> Self {
+        const PLACE_OF_SUM: u16 = 16;
+        let mut header = [0; HEADER];
+        header[0] = NEEDS_CHECKSUM;
+        header[6..8].copy_from_slice(&(ip_header as u16).to_ne_bytes());
+        header[8..10].copy_from_slice(&PLACE_OF_SUM.to_ne_bytes());
+        Offload { header }
+    }
+
+    /// Payload of each segment the packet is to be cut into; `None` if it is whole.
+    pub fn segment_bytes(&self) -> Option<usize> {
+        let is_tcp = self.header[1] & !GSO_ECN == GSO_TCPV4;
+        is_tcp.then(|| usize::from(u16::from_ne_bytes([self.header[4], self.header[5]])))
+    }
+}
+
+/// A packet as a device gives and takes it.
+#[derive(Clone, Debug, Default)]
+pub struct Framed {
+    /// What is left to do.
+    pub offload: Offload,
+    /// The IP packet.
+    pub packet: Vec<u8>,
+}
+
+/// A TUN device, held from outside its namespace. It is gone when this is dropped.
+#[derive(Debug)]
+pub struct Tun(OwnedFd);
+
+impl Tun {
+    /// A device called `name` in the calling thread's namespace, for IP packets; `cuts` if it takes TCP segments
+    /// larger than its packets.
+    pub fn open(name: &str, cuts: bool) -> io::Result<Self> {
+        let path = CString::new("/dev/net/tun")?;
+        let more = if cuts { libc::TUN_F_TSO4 | libc::TUN_F_TSO_ECN } else { 0 };
+        // SAFETY: `path` and `request` outlive the calls; the descriptor is owned at once.
+        unsafe {
+            let fd = check(libc::open(path.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC))?;
+            let fd = OwnedFd::from_raw_fd(fd);
+            let mut request: libc::ifreq = mem::zeroed();
+            for (to, from) in request.ifr_name.iter_mut().zip(name.bytes().take(libc::IFNAMSIZ - 1)) {
+                *to = from as libc::c_char;
+            }
+            request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR) as i16;
+            check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF as _, &mut request))?;
+            let features = libc::c_ulong::from(libc::TUN_F_CSUM | more);
+            check(libc::ioctl(fd.as_raw_fd(), libc::TUNSETOFFLOAD as _, features))?;
+            Ok(Tun(fd))
+        }
+    }
+
+    /// The same device once more.
+    pub fn share(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Tun)
+    }
+
+    /// Read a packet into `buffer`: its length and what is left to do; `None` if there is none.
+    pub fn read(&self, buffer: &mut [u8]) -> io::Result<Option<(usize, Offload)>> {
+        let mut offload = Offload::default();
+        let mut parts = [IoSliceMut::new(&mut offload.header), IoSliceMut::new(buffer)];
+        // SAFETY: IoSliceMut is an iovec by its definition; both buffers are ours for the call's length.
+        let got = check_size(unsafe { libc::readv(self.0.as_raw_fd(), parts.as_mut_ptr().cast(), 2) });
+        match got {
+            Ok(length) => Ok(Some((length.saturating_sub(HEADER), offload))),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hand a packet to the host.
+    pub fn write(&self, frame: &Framed) -> io::Result<()> {
+        let parts = [IoSlice::new(&frame.offload.header), IoSlice::new(&frame.packet)];
+        // SAFETY: IoSlice is an iovec by its definition; both buffers are ours for the call's length.
+        check_size(unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr().cast(), 2) }).map(drop)
+    }
+}
+
+impl AsFd for Tun {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
