@@ -1,8 +1,8 @@
 //! What a live run needs, asked before anything is made: of the scenario, and of the machine.
 
 mod programs;
+mod stack;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailback_core::engine::switches;
@@ -24,20 +24,6 @@ use crate::programs::ProgramPlan;
 use crate::sys;
 use crate::twins::{self, Source};
 
-/// The stack that is this machine's kernel.
-const STACK: &str = "linux";
-/// Stack fields that are settings of a Linux host.
-const SYSCTLS: [(&str, &str); 7] = [
-    ("sack", "net/ipv4/tcp_sack"),
-    ("dsack", "net/ipv4/tcp_dsack"),
-    ("timestamps", "net/ipv4/tcp_timestamps"),
-    ("window_scaling", "net/ipv4/tcp_window_scaling"),
-    ("idle_restart", "net/ipv4/tcp_slow_start_after_idle"),
-    ("ecn", "net/ipv4/tcp_ecn"),
-    ("frto", "net/ipv4/tcp_frto"),
-];
-/// Smallest packet whose segments Linux still sends (an MSS of 88).
-const SMALLEST_MTU: u32 = 128;
 /// Smallest payload of a segment it sends, beside the timestamps option.
 const SMALLEST_SEGMENT: u32 = 76;
 /// Smallest echo request: headers, and the number it is known by.
@@ -195,7 +181,12 @@ fn plan_flow(
     let mut controls = Vec::new();
     let mut tcp = None;
     if let Some(spec) = &flow.tcp {
-        settings(plan, ends, spec, &path)?;
+        let stack = stack::wanted(spec, &path)?;
+        let buffers = [spec.send_buffer, spec.receive_buffer].map(|own| match own.or(needs.window) {
+            Some(_) => stack::Buffer::OfTheSocket,
+            None => stack::Buffer::OfTheStack,
+        });
+        stack::settle(plan, number, ends, &stack, buffers, &path)?;
         controls = turns(plan, spec, &path, manner)?;
         if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
             return Err(LiveError::refuse(
@@ -212,6 +203,7 @@ fn plan_flow(
             mtu: spec.mtu,
             segment: needs.segment,
             window: needs.window,
+            paces: stack.pacing,
         });
     }
     let largest = tcp.as_ref().map_or(0, |tcp| tcp.mtu).max(packet.unwrap_or(0));
@@ -278,8 +270,7 @@ fn host(plan: &mut Plan, node: &str) -> usize {
         return known;
     }
     let defaults = [
-        // One run's connections teach the next one's nothing.
-        ("net/ipv4/tcp_no_metrics_save", "1"),
+        // Who speaks it is told by each flow's routes.
         ("net/ipv4/tcp_ecn", "0"),
         ("net/ipv4/conf/all/rp_filter", "0"),
         ("net/ipv4/conf/default/rp_filter", "0"),
@@ -297,84 +288,6 @@ fn host(plan: &mut Plan, node: &str) -> usize {
     };
     plan.hosts.push((node.into(), settings));
     plan.hosts.len() - 1
-}
-
-/// The stack's fields as settings of the two hosts.
-fn settings(plan: &mut Plan, ends: [usize; 2], spec: &TcpSpec, path: &str) -> Result<(), LiveError> {
-    let stacks = [("stack", Some(&spec.stack)), ("receiver_stack", spec.receiver_stack.as_ref())];
-    for (field, stack) in stacks {
-        if let Some(stack) = stack.filter(|stack| *stack != STACK) {
-            return Err(LiveError::refuse(
-                format!("{path}.tcp.{field}"),
-                format!("{stack:?}"),
-                "live runs on this machine's own kernel, which is none of the other stacks",
-                format!("Write {field} = \"{STACK}\", or run it with --engine sim."),
-            ));
-        }
-    }
-    if spec.mtu < SMALLEST_MTU {
-        return Err(LiveError::refuse(
-            format!("{path}.tcp.mtu"),
-            spec.mtu,
-            "Linux sends no segments this small",
-            format!("Give an MTU of at least {SMALLEST_MTU} bytes, or run it with --engine sim."),
-        ));
-    }
-    let mut wanted: BTreeMap<&str, String> = BTreeMap::new();
-    let mut initial_window = None;
-    for (name, value) in &spec.stack_params {
-        let known = SYSCTLS.iter().find(|(field, _)| field == name);
-        match (known, name.as_str(), value) {
-            (Some((_, sysctl)), _, Value::Flag(on)) => {
-                wanted.insert(sysctl, if *on { "1".into() } else { "0".into() });
-            }
-            // Since 3.10 the kernel takes SACK into account wherever both ends have it.
-            (Some((_, sysctl)), "frto", Value::Name(form)) if form == "off" || form == "sack" => {
-                wanted.insert(sysctl, if form == "sack" { "2".into() } else { "0".into() });
-            }
-            (_, "initial_window", Value::Number(segments)) => initial_window = Some(*segments as u32),
-            _ => {
-                let fields: Vec<&str> = SYSCTLS.iter().map(|(field, _)| *field).collect();
-                return Err(LiveError::refuse(
-                    format!("{path}.tcp.stack_params.{name}"),
-                    format!("{value:?}"),
-                    "the kernel has no setting for this",
-                    format!(
-                        "Live it has: {}, initial_window. With --engine sim every field can be set.",
-                        fields.join(", ")
-                    ),
-                ));
-            }
-        }
-    }
-    for end in ends {
-        let (name, host) = &mut plan.hosts[end];
-        for (sysctl, value) in &wanted {
-            // Settings are a host's: all its flows have them.
-            let before = host.sysctls.insert((*sysctl).into(), value.clone());
-            let is_default = *sysctl == "net/ipv4/tcp_ecn" && before.as_deref() == Some("0");
-            if before.as_ref().is_some_and(|before| before != value) && !is_default {
-                return Err(LiveError::refuse(
-                    format!("{path}.tcp.stack_params"),
-                    value,
-                    format!("another flow of host {name} wants {sysctl} otherwise, and a host has it once"),
-                    "Give the flows different hosts, or the same stack.",
-                ));
-            }
-        }
-        if let Some(window) = initial_window {
-            if host.initial_window.is_some_and(|before| before != window) {
-                return Err(LiveError::refuse(
-                    format!("{path}.tcp.stack_params.initial_window"),
-                    window,
-                    format!("another flow of host {name} wants a different one, and a host has it once"),
-                    "Give the flows different hosts.",
-                ));
-            }
-            host.initial_window = Some(window);
-        }
-    }
-    Ok(())
 }
 
 /// What the machine lacks for this plan, as a refusal.

@@ -18,17 +18,44 @@ use crate::sys::{self, Tun};
 /// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
 const DEVICE_QUEUE: u32 = 100_000;
 
-/// A way to one peer that differs from the way to everybody: programs' connections take their settings from it.
+/// A flow's way to its peer, which carries what the kernel keeps by route and not by host.
 #[derive(Clone, Debug)]
 pub struct PeerRoute {
     /// The peer.
     pub destination: Ipv4Addr,
     /// The address a program has that asked for none.
     pub source: Ipv4Addr,
-    /// Largest IP packet.
-    pub mtu: u32,
-    /// Congestion control of connections, either way begun, by the kernel's name.
-    pub congestion: String,
+    /// Largest IP packet, if it is not the device's.
+    pub mtu: Option<u32>,
+    /// Congestion control of connections that choose none, either way begun, by the kernel's name.
+    pub congestion: Option<String>,
+    /// Initial window in segments.
+    pub initial_window: u32,
+    /// Connections speak ECN.
+    pub ecn: bool,
+    /// Least timeout in milliseconds.
+    pub rto_min_ms: u32,
+    /// Every segment is acknowledged at once.
+    pub acknowledges_at_once: bool,
+}
+
+impl PeerRoute {
+    fn metrics(&self) -> Vec<RouteMetric> {
+        /// RTAX_FEATURE_ECN.
+        const ECN: u32 = 1;
+        /// By its number, RTAX_RTO_MIN: the kernel heeds a locked one only.
+        const LOCKED_RTO_MIN: u32 = 1 << 13;
+        let mut metrics = vec![
+            RouteMetric::InitCwnd(self.initial_window),
+            RouteMetric::Lock(LOCKED_RTO_MIN),
+            RouteMetric::RtoMin(self.rto_min_ms),
+        ];
+        metrics.extend(self.ecn.then_some(RouteMetric::Features(ECN)));
+        metrics.extend(self.acknowledges_at_once.then_some(RouteMetric::QuickAck(1)));
+        metrics.extend(self.mtu.map(RouteMetric::Mtu));
+        metrics.extend(self.congestion.clone().map(RouteMetric::CcAlgo));
+        metrics
+    }
 }
 
 /// What a host is told before its device comes up.
@@ -40,8 +67,6 @@ pub struct Settings {
     pub mtu: u32,
     /// Segments in a burst that leaves as one and is cut on the way out; `None`: as many as the kernel likes.
     pub bursts: Option<u32>,
-    /// Initial window in segments.
-    pub initial_window: Option<u32>,
     /// Addresses.
     pub addresses: Vec<Ipv4Addr>,
     /// Ways to single peers.
@@ -121,15 +146,15 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
     for address in &settings.addresses {
         netlink.add_address(index, *address)?;
     }
-    let metrics: Vec<RouteMetric> = settings.initial_window.map(RouteMetric::InitCwnd).into_iter().collect();
-    netlink.add_default_route(index, metrics.clone())?;
+    netlink.add_default_route(index)?;
     for route in &settings.routes {
-        let mut metrics = metrics.clone();
-        metrics.push(RouteMetric::Mtu(route.mtu));
-        metrics.push(RouteMetric::CcAlgo(route.congestion.clone()));
-        let added = netlink.add_route_to(index, route.destination, route.source, metrics);
+        let added = netlink.add_route_to(index, route.destination, route.source, route.metrics());
         added.map_err(|error| {
-            io::Error::new(error.kind(), format!("choosing congestion control {}: {error}", route.congestion))
+            let control = route.congestion.as_deref().unwrap_or("none");
+            io::Error::new(
+                error.kind(),
+                format!("a way to {} (congestion control {control}): {error}", route.destination),
+            )
         })?;
     }
     Ok((namespace, tun))

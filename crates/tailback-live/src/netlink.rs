@@ -88,9 +88,9 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
-    /// Send everything through the device, with these metrics.
-    pub fn add_default_route(&mut self, index: u32, metrics: Vec<RouteMetric>) -> io::Result<()> {
-        self.add_route(index, None, metrics)
+    /// Send everything through the device.
+    pub fn add_default_route(&mut self, index: u32) -> io::Result<()> {
+        self.add_route(index, None, Vec::new())
     }
 
     /// Send what goes to one address through the device, from this address unless it has one, with these metrics.

@@ -128,7 +128,7 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
             let near_and_far = addresses(programs.number);
             let routes = plan.hosts.iter_mut().flat_map(|(_, host)| &mut host.routes);
             for route in routes.filter(|route| near_and_far.contains(&route.source)) {
-                route.congestion.clone_from(&programs.tcp.turns[0]);
+                route.congestion = Some(programs.tcp.turns[0].clone());
             }
         }
     }

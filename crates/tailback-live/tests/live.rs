@@ -398,11 +398,128 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     flow["tcp"]["stack_params"] = json!({ "ack_every": 1 });
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.field, "flows[0].tcp.stack_params.ack_every");
-    // The kernel's F-RTO is off or RFC 5682's with SACK; it has no other forms.
+    assert!(error.fix.contains("delayed_ack = false"), "the nearest thing: {}", error.fix);
+    // The kernel's F-RTO is off or by SACK from the first ACK on; it has no other forms.
     let mut flow = bulk("cubic");
     flow["tcp"]["stack_params"] = json!({ "frto": "basic" });
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.field, "flows[0].tcp.stack_params.frto");
+}
+
+#[test]
+fn a_host_has_its_settings_once() {
+    let mut flows = vec![bulk("cubic"), bulk("cubic")];
+    flows[0]["name"] = "other".into();
+    flows[1]["tcp"]["stack_params"] = json!({ "sack": false });
+    match run::run::<LiveError>(&scenario(1_000, json!({}), flows), |_| Ok(())) {
+        Err(LiveError::Refused(error)) => assert_eq!(error.field, "flows[1].tcp.stack_params.sack"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A transfer over 1 Gbit/s and 20 ms whose stack differs from the profile in these fields.
+fn with_stack(milliseconds: u64, fields: Value) -> (run::Outcome, Vec<Captured>) {
+    let mut flow = bulk("reno");
+    flow["tcp"]["stack_params"] = fields;
+    let fast = json!({ "rate_bps": 1_000_000_000u64, "queue": { "discipline": "fifo", "params": { "limit_bytes": 2_500_000 } } });
+    let scenario = scenario(milliseconds, fast, vec![flow]);
+    let outcome = live(&scenario);
+    let log = captured(&outcome, &scenario).0;
+    (outcome, log)
+}
+
+/// When data packets entered the path, in seconds since the first.
+fn sent(log: &[Captured]) -> Vec<f64> {
+    let data = log.iter().filter(|packet| !packet.is_reverse && packet.bytes > 100);
+    let at: Vec<f64> = data.map(|packet| packet.at.as_secs_f64()).collect();
+    at.iter().map(|time| time - at[0]).collect()
+}
+
+#[test]
+fn hosts_leave_large_segments_to_be_cut_unless_their_stack_says_no() {
+    if !can_run() {
+        return;
+    }
+    for (fields, is_cut) in [(json!({}), true), (json!({ "burst_segments": 1 }), false)] {
+        let (outcome, log) = with_stack(400, fields);
+        let emulator = table(&outcome, "emulator");
+        let of = |name: &str| numbers(emulator[name])[0];
+        assert_eq!(of("largest_frame_bytes") > 1500.0, is_cut, "what the host's device was given");
+        assert_eq!((of("frames") as usize) < log.len(), is_cut, "and how many");
+        assert!(log.iter().all(|packet| packet.bytes <= 1500), "the path sees packets");
+        assert!(log.iter().any(|packet| packet.bytes == 1500), "and full ones");
+        // That they are put together again as they were: the kernel would take no others.
+        let received = numbers(table(&outcome, "flows")["bytes_received"])[0];
+        assert!(received > 1e6, "{received}");
+        let segments = numbers(table(&outcome, "flows")["segments_retransmitted"])[0];
+        assert_eq!(segments, 0.0, "nothing is lost on this path");
+    }
+}
+
+#[test]
+fn bursts_have_as_many_segments_as_the_stack_says() {
+    if !can_run() {
+        return;
+    }
+    let (outcome, _) = with_stack(400, json!({ "burst_segments": 4, "burst_autosize": false }));
+    // 52 bytes of headers, and four times the payload of 1448.
+    assert_eq!(numbers(table(&outcome, "emulator")["largest_frame_bytes"])[0], 52.0 + 4.0 * 1448.0);
+}
+
+#[test]
+fn the_kernel_follows_the_stack() {
+    if !can_run() {
+        return;
+    }
+    // What is sent before the first acknowledgement can be back.
+    let first_flight = |log: &[Captured]| sent(log).iter().filter(|at| **at < 0.015).count();
+    let (_, log) = with_stack(300, json!({}));
+    assert_eq!(first_flight(&log), 10);
+    assert!(log.iter().all(|packet| packet.ecn == tailback_core::packet::Ecn::NotEct));
+
+    let (_, log) = with_stack(300, json!({ "initial_window": 3, "restart_window": 3, "ecn": true }));
+    assert_eq!(first_flight(&log), 3);
+    let is_marked = |packet: &&Captured| !packet.is_reverse && packet.bytes > 100;
+    assert!(log.iter().filter(is_marked).all(|packet| packet.ecn == tailback_core::packet::Ecn::Ect0));
+
+    let (_, log) = with_stack(300, json!({ "delayed_ack": false }));
+    let data = sent(&log).len() as f64;
+    let back = log.iter().filter(|packet| packet.is_reverse).count() as f64;
+    assert!(back > 0.7 * data, "{back} acknowledgements of {data}: those of the last 20 ms are not yet sent");
+
+    // Twice the window a round trip (200 %): the second flight, 20 segments, takes half of one.
+    let (_, log) = with_stack(300, json!({ "pacing": true }));
+    let at = sent(&log);
+    assert!(at[29] - at[10] > 0.006, "{:?}", &at[10..30]);
+}
+
+#[test]
+fn settings_are_a_hosts_and_a_routes() {
+    if !can_run() {
+        return;
+    }
+    let mut flow = bulk("reno");
+    flow["tcp"]["stack_params"] = json!({
+        "sack": false, "tail_loss_probe": false, "frto": false, "idle_restart": false, "window_validation": false,
+        "sack_compression": false, "metrics_cache": "linux", "duplicate_threshold": 5, "rto_minimum": 300,
+        "receive_buffer": 1_000_000,
+    });
+    let names = [
+        ("tcp_sack", "0"),
+        ("tcp_dsack", "1"),
+        ("tcp_early_retrans", "0"),
+        ("tcp_frto", "0"),
+        ("tcp_slow_start_after_idle", "0"),
+        ("tcp_comp_sack_nr", "0"),
+        ("tcp_no_metrics_save", "0"),
+        ("tcp_reordering", "5"),
+        ("tcp_rmem", "4096\t131072\t1000000"),
+    ];
+    let files: Vec<String> = names.iter().map(|(name, _)| format!("/proc/sys/net/ipv4/{name}")).collect();
+    flow["app"] = json!({ "kind": "exec", "params": { "client": format!("cat {}", files.join(" ")) } });
+    let outcome = live(&scenario(500, json!({}), vec![flow]));
+    let expected: String = names.iter().map(|(_, value)| format!("{value}\n")).collect();
+    assert_eq!(String::from_utf8_lossy(&outcome.files[0].1), expected);
 }
 
 #[test]

@@ -40,6 +40,8 @@ pub struct TcpPlan {
     pub segment: Option<u32>,
     /// Bytes that may be unacknowledged, if the application limits them.
     pub window: Option<Bytes>,
+    /// The kernel spreads what it sends over the round trip.
+    pub paces: bool,
 }
 
 impl TcpPlan {
@@ -104,6 +106,10 @@ fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()>
         // The limit is the receiver's, which offers no more: the kernel's send buffer does not count payload alone.
         let clamp = i32::try_from(window).unwrap_or(i32::MAX);
         sys::set_option(socket, libc::IPPROTO_TCP, TCP_WINDOW_CLAMP, clamp)?;
+    }
+    if tcp.paces {
+        // Any limit but the largest makes the kernel pace.
+        sys::set_long_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)?;
     }
     sys::set_option(socket, libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT, AHEAD)?;
     if SEGMENTS.contains(&tcp.largest_segment()) {

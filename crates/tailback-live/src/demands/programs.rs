@@ -3,14 +3,13 @@
 
 use tailback_core::engine::switches;
 use tailback_core::params::Checked;
-use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec};
+use tailback_core::scenario::{FlowSpec, Scenario};
 use tailback_core::traffic::exec;
 
-use super::{Manner, Plan, Work, ends, settings, turns};
+use super::{Manner, Plan, Work, ends, stack, turns};
 use crate::applications::TcpPlan;
 use crate::error::LiveError;
 use crate::headers::addresses;
-use crate::host::PeerRoute;
 use crate::programs::{self, ProgramPlan, words};
 
 /// `{port}` of a flow is this and its number, unless it says otherwise.
@@ -48,7 +47,18 @@ pub fn plan(
         ))
     };
     let ends = ends(plan, number, flow);
-    settings(plan, ends, spec, &path)?;
+    let stack = stack::wanted(spec, &path)?;
+    if stack.pacing {
+        return Err(LiveError::refuse(
+            format!("{path}.tcp.stack_params.pacing"),
+            true,
+            "programs open their own sockets, and pacing is a socket's",
+            "Leave it out, use an application of tailback's, or let the program pace itself (iperf3 --fq-rate).",
+        ));
+    }
+    let buffers = [spec.send_buffer, spec.receive_buffer]
+        .map(|own| own.map_or(stack::Buffer::OfTheStack, stack::Buffer::OfTheHost));
+    stack::settle(plan, number, ends, &stack, buffers, &path)?;
     let controls = turns(plan, spec, &path, manner)?;
     let programs = ProgramPlan {
         number: number as u32,
@@ -64,6 +74,7 @@ pub fn plan(
             mtu: spec.mtu,
             segment: None,
             window: None,
+            paces: false,
         },
         port,
         seed: scenario.seed,
@@ -72,16 +83,12 @@ pub fn plan(
         grace: seconds("grace"),
     };
     installed(&given, &programs)?;
-    buffers(plan, ends, spec, &path)?;
     let [near, far] = addresses(number as u32);
-    let there = [(near, far), (far, near)];
-    for (end, (source, destination)) in ends.into_iter().zip(there) {
-        plan.hosts[end].1.routes.push(PeerRoute {
-            destination,
-            source,
-            mtu: spec.mtu,
-            congestion: spec.cc.clone(),
-        });
+    for (end, destination) in ends.into_iter().zip([far, near]) {
+        let route = plan.hosts[end].1.routes.iter_mut().find(|route| route.destination == destination);
+        let route = route.expect("every flow over TCP has its routes");
+        route.mtu = Some(spec.mtu);
+        route.congestion = Some(spec.cc.clone());
     }
     plan.controls_of.push(controls);
     plan.crowds.push(false);
@@ -120,29 +127,4 @@ fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
 fn absent(given: &Checked<'_>, which: &str, program: &str) -> LiveError {
     let fix = format!("Install {program}, or give the path of another program");
     given.refuse(which, &format!("the program {program} is not installed here"), &fix).into()
-}
-
-/// Programs take the buffers of their hosts: a buffer of the flow's is its two hosts'.
-fn buffers(plan: &mut Plan, ends: [usize; 2], spec: &TcpSpec, path: &str) -> Result<(), LiveError> {
-    let both = [
-        ("send_buffer", spec.send_buffer, "net/ipv4/tcp_wmem"),
-        ("receive_buffer", spec.receive_buffer, "net/ipv4/tcp_rmem"),
-    ];
-    for (field, bytes, sysctl) in both {
-        let Some(bytes) = bytes else { continue };
-        let value = format!("4096\t{bytes}\t{bytes}");
-        for end in ends {
-            let (name, host) = &mut plan.hosts[end];
-            let before = host.sysctls.insert(sysctl.into(), value.clone());
-            if before.is_some_and(|before| before != value) {
-                return Err(LiveError::refuse(
-                    format!("{path}.tcp.{field}"),
-                    bytes,
-                    format!("other programs of host {name} want another, and a host's programs share it"),
-                    "Give the flows different hosts, or the same buffers.",
-                ));
-            }
-        }
-    }
-    Ok(())
 }

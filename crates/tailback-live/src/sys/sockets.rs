@@ -180,15 +180,19 @@ pub fn shutdown_write(fd: BorrowedFd<'_>) -> io::Result<()> {
 
 /// setsockopt(2) with a number.
 pub fn set_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
+    set(fd, level, name, &value)
+}
+
+/// setsockopt(2) with a number of 64 bits.
+pub fn set_long_option(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: u64) -> io::Result<()> {
+    set(fd, level, name, &value)
+}
+
+fn set<T: Copy>(fd: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    let length = mem::size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` outlives the call and has the size given.
     check(unsafe {
-        libc::setsockopt(
-            fd.as_raw_fd(),
-            level,
-            name,
-            (&raw const value).cast::<c_void>(),
-            mem::size_of::<c_int>() as libc::socklen_t,
-        )
+        libc::setsockopt(fd.as_raw_fd(), level, name, (&raw const *value).cast::<c_void>(), length)
     })
     .map(drop)
 }
