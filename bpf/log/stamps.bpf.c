@@ -15,6 +15,10 @@ struct stamp {
 	u64 ns;
 	u32 key;
 	u32 length;
+	/* Its place in the order, from one: written last, so a reader knows that the rest is this packet's and not that of
+	 * the one a ring ago. */
+	u64 number;
+	u64 spare;
 };
 
 struct count {
@@ -61,7 +65,8 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 
 	if (!count)
 		return;
-	u32 number = __sync_fetch_and_add(&count->stamps, 1);
+	/* Counted before the clock is read: a packet that is not counted yet is sent later than any clock was read. */
+	u64 number = __sync_fetch_and_add(&count->stamps, 1);
 	u32 place = ring * ROOM + (number & (ROOM - 1));
 	struct stamp *stamp = map_lookup_elem(&stamps, &place);
 
@@ -77,6 +82,8 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 		stamp->length = skb->len;
 	}
 	stamp->ns = ktime_get_ns();
+	/* An exchange, because it is ordered after all of the above. */
+	__sync_lock_test_and_set(&stamp->number, number + 1);
 }
 
 SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)

@@ -12,6 +12,7 @@ use tailback_core::time::{Duration, Time};
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
 use crate::headers::{codepoint, is_duplicate_ack, mark, owner};
+use crate::journal::Journal;
 use crate::path::{Frames, Path};
 use crate::punctuality::Punctuality;
 use crate::segments::Segments;
@@ -109,23 +110,21 @@ pub struct Emulator {
 #[derive(Debug, Default)]
 struct Handed {
     /// From being sent to entering the path.
-    late_in: Vec<Duration>,
+    late_in: Journal<Duration>,
     /// When it was handed over; [`Time::NEVER`] if it was not.
-    at: Vec<Time>,
+    at: Journal<Time>,
 }
 
 impl Handed {
     fn take(&mut self, number: u64, late: Duration) {
-        self.late_in.resize(number as usize, Duration::ZERO);
+        self.late_in.fill(number as usize, Duration::ZERO);
         self.late_in.push(late);
     }
 
     /// Returns by how much it had entered late. What a wire made is never late.
     fn hand_over(&mut self, number: u64, at: Time) -> Duration {
         let number = number as usize;
-        if number >= self.at.len() {
-            self.at.resize((number + 1).next_power_of_two(), Time::NEVER);
-        }
+        self.at.fill(number + 1, Time::NEVER);
         self.at[number] = at;
         self.late_in.get(number).copied().unwrap_or(Duration::ZERO)
     }
@@ -137,7 +136,7 @@ pub struct Emulated {
     /// The path with its counts, captures and probe.
     pub path: Path<Record>,
     /// When each packet was handed over, by number; [`Time::NEVER`] if it was not.
-    pub written: Vec<Time>,
+    pub written: Journal<Time>,
     /// How punctual it was.
     pub punctuality: Punctuality,
 }
@@ -220,7 +219,7 @@ impl Emulator {
         self.path.settle(now, &mut self.buffers);
         self.punctuality.asleep_ns = urgency.asleep_ns();
         let mut written = self.handed.at;
-        written.resize(self.path.captured.len(), Time::NEVER);
+        written.fill(self.path.captured.len(), Time::NEVER);
         Ok(Emulated { path: self.path, written, punctuality: self.punctuality })
     }
 

@@ -19,6 +19,7 @@ pub mod error;
 pub mod headers;
 pub mod host;
 pub mod internals;
+pub mod journal;
 pub mod lease;
 pub mod netlink;
 pub mod path;

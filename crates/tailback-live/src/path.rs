@@ -10,6 +10,8 @@ use tailback_core::queue::{Backlog, DropReason, Fate};
 use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
 use tailback_core::time::{Bytes, Duration, Time};
 
+use crate::journal::Journal;
+
 /// A packet as it was captured on entering the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
@@ -136,9 +138,9 @@ pub struct Path<W> {
     poll: Poll,
     reached: Time,
     /// Every packet that entered, by number.
-    pub captured: Vec<Captured>,
+    pub captured: Journal<Captured>,
     /// What became of it, by number.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Journal<Outcome>,
     /// Totals by flow.
     pub counts: Vec<FlowCount>,
     /// Records queues and packets.
@@ -169,8 +171,8 @@ struct Lent<'a, W, F> {
     watches: bool,
     now: Time,
     slots: &'a mut Slots,
-    captured: &'a mut Vec<Captured>,
-    outcomes: &'a mut Vec<Outcome>,
+    captured: &'a mut Journal<Captured>,
+    outcomes: &'a mut Journal<Outcome>,
     inbox: &'a mut Vec<(Time, Packet)>,
     witness: &'a mut W,
     frames: &'a mut F,
@@ -262,8 +264,8 @@ impl<W: Witness> Path<W> {
             slots: Slots::default(),
             poll,
             reached: Time::ZERO,
-            captured: Vec::new(),
-            outcomes: Vec::new(),
+            captured: Journal::default(),
+            outcomes: Journal::default(),
             counts: vec![FlowCount::default(); routes.len()],
             routes,
             witness,
@@ -471,5 +473,5 @@ pub fn replay(scenario: &Scenario, log: &[Captured], end: Time) -> Result<Vec<Ou
     }
     path.run_until(end, &mut (), hand_over);
     path.settle(end, &mut ());
-    Ok(path.outcomes)
+    Ok(path.outcomes.into_iter().collect())
 }

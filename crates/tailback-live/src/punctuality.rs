@@ -3,9 +3,11 @@
 use tailback_core::probe::{Column, Table};
 use tailback_core::time::Duration;
 
+use crate::journal::Journal;
+
 /// Nanoseconds of every packet, for quantiles.
 #[derive(Clone, Debug, Default)]
-pub struct Late(Vec<u32>);
+pub struct Late(Journal<u32>);
 
 impl Late {
     /// One packet more.
@@ -18,15 +20,12 @@ impl Late {
         self.0.len() as u64
     }
 
-    /// The lateness that this share of the packets stayed under, in seconds; NaN without packets.
-    pub fn quantile(&mut self, share: f64) -> f64 {
-        if self.0.is_empty() {
-            return f64::NAN;
-        }
-        let last = self.0.len() - 1;
-        let place = (last as f64 * share) as usize;
-        let (_, value, _) = self.0.select_nth_unstable(place.min(last));
-        f64::from(*value) / 1e9
+    /// The lateness that each of these shares of the packets stayed under, in seconds; NaN without packets.
+    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
+        let mut sorted: Vec<u32> = self.0.iter().copied().collect();
+        sorted.sort_unstable();
+        let Some(last) = sorted.len().checked_sub(1) else { return [f64::NAN; N] };
+        shares.map(|share| f64::from(sorted[((last as f64 * share) as usize).min(last)]) / 1e9)
     }
 }
 
@@ -73,9 +72,9 @@ pub struct Missing {
 }
 
 /// The `emulator` table, what is wrong in words, and whether the run is fit.
-pub fn judge(punctuality: &mut Punctuality, limits: Limits, missing: Missing) -> (Table, Vec<String>, bool) {
-    let late = &mut punctuality.late;
-    let (median, high, worst) = (late.quantile(0.5), late.quantile(0.99), late.quantile(1.0));
+pub fn judge(punctuality: &Punctuality, limits: Limits, missing: Missing) -> (Table, Vec<String>, bool) {
+    let [median, high, worst] = punctuality.late.quantiles([0.5, 0.99, 1.0]);
+    let [median_in, high_in, worst_in] = punctuality.late_in.quantiles([0.5, 0.99, 1.0]);
     let limit = limits.most.as_secs_f64();
     // Half a round trip's stall makes timers fire that should not.
     let worst_limit = (limits.rtt_least.as_secs_f64() / 2.0).max(10.0 * limit);
@@ -112,9 +111,9 @@ pub fn judge(punctuality: &mut Punctuality, limits: Limits, missing: Missing) ->
             ("late_p99_s", Column::F64(vec![high])),
             ("late_max_s", Column::F64(vec![worst])),
             ("late_limit_s", Column::F64(vec![limit])),
-            ("late_in_median_s", Column::F64(vec![punctuality.late_in.quantile(0.5)])),
-            ("late_in_p99_s", Column::F64(vec![punctuality.late_in.quantile(0.99)])),
-            ("late_in_max_s", Column::F64(vec![punctuality.late_in.quantile(1.0)])),
+            ("late_in_median_s", Column::F64(vec![median_in])),
+            ("late_in_p99_s", Column::F64(vec![high_in])),
+            ("late_in_max_s", Column::F64(vec![worst_in])),
             ("fit", Column::Bool(vec![is_fit])),
             ("realtime", Column::Bool(vec![punctuality.is_realtime])),
             ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
@@ -141,18 +140,16 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_the_sorted_lateness() {
-        let mut late = late(&[5, 1, 4, 2, 3]);
-        assert_eq!(late.quantile(0.5), 3e-6);
-        assert_eq!(late.quantile(1.0), 5e-6);
-        assert!(Late::default().quantile(0.5).is_nan());
+        assert_eq!(late(&[5, 1, 4, 2, 3]).quantiles([0.5, 1.0]), [3e-6, 5e-6]);
+        assert!(Late::default().quantiles([0.5])[0].is_nan());
     }
 
     #[test]
     fn a_run_is_unfit_for_one_late_packet_in_a_hundred_or_one_very_late() {
         let limits = Limits { most: Duration::from_us(100), rtt_least: Duration::from_ms(20) };
         let verdict = |us: &[u64], missing| {
-            let mut punctuality = Punctuality { late: late(us), ..Punctuality::default() };
-            judge(&mut punctuality, limits, missing).2
+            let punctuality = Punctuality { late: late(us), ..Punctuality::default() };
+            judge(&punctuality, limits, missing).2
         };
         let mut all = vec![90; 1000];
         assert!(verdict(&all, Missing::default()));

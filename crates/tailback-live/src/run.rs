@@ -372,7 +372,7 @@ fn collect(
     name_streams(&mut record.packets, &seen.ledgers);
     let limits = Limits { most: plan.lateness_limit, rtt_least: plan.rtt_least };
     let missing = Missing { device_drops, log_rows: lost_rows };
-    let (emulator, wrong, is_fit) = punctuality::judge(&mut seen.emulated.punctuality, limits, missing);
+    let (emulator, wrong, is_fit) = punctuality::judge(&seen.emulated.punctuality, limits, missing);
     notes.extend(wrong);
     notes.extend(seen.reports.iter_mut().flat_map(|report| std::mem::take(&mut report.notes)));
     let programs = (!seen.reports.is_empty()).then(|| rows::table(&seen.reports));

@@ -5,6 +5,7 @@
 //! with a BPF program (`bpf/log/stamps.bpf.c`): to look whether a packet waits is no system call.
 
 use crate::bpf::{Loaded, Memory, compile};
+use crate::clock;
 use crate::error::LiveError;
 
 const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
@@ -12,8 +13,11 @@ const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
 const ROOM: u64 = 1 << 14;
 /// The most hosts there is room for.
 const MOST_HOSTS: usize = 64;
-const WORDS_OF_A_STAMP: usize = 2;
+const WORDS_OF_A_STAMP: usize = 4;
+const NUMBER: usize = 2;
 const WORDS_OF_A_COUNT: usize = 8;
+/// How long a stamp that is counted may be in the writing.
+const WRITING_NS: u64 = 20_000;
 /// A packet's stamp is found this near to where it should be: two processors may send at once.
 const NEAR: u64 = 8;
 
@@ -69,11 +73,33 @@ impl Stamps {
         (ring * ROOM as usize + (number & (ROOM - 1)) as usize) * WORDS_OF_A_STAMP
     }
 
+    /// A stamp's nanoseconds; `None` while it is in the writing.
+    fn ns(&self, ring: usize, number: u64) -> Option<u64> {
+        let place = Self::place(ring, number);
+        let is_written = self.stamps.word(place + NUMBER) == number + 1;
+        is_written.then(|| self.stamps.word(place))
+    }
+
     /// The port whose oldest unread packet was sent first, and when; `None` if none is known to wait.
     pub fn waiting(&self) -> Option<(usize, u64)> {
         let waits = |port: &usize| self.count(2 * port) > self.next[*port];
-        let sent = |port: usize| (port, self.stamps.word(Self::place(2 * port, self.next[port])));
-        (0..self.next.len()).filter(waits).map(sent).min_by_key(|(_, ns)| *ns)
+        let sent = |port: usize| self.await_ns(2 * port, self.next[port]).map(|ns| (port, ns));
+        (0..self.next.len()).filter(waits).filter_map(sent).min_by_key(|(_, ns)| *ns)
+    }
+
+    /// A stamp's nanoseconds, if need be after a moment; `None` if its writer is held up.
+    fn await_ns(&self, ring: usize, number: u64) -> Option<u64> {
+        let mut since = None;
+        loop {
+            if let Some(ns) = self.ns(ring, number) {
+                return Some(ns);
+            }
+            let now = clock::monotonic_ns();
+            if now - *since.get_or_insert(now) > WRITING_NS {
+                return None;
+            }
+            std::hint::spin_loop();
+        }
     }
 
     /// A packet was read at this port: when it was sent.
@@ -83,8 +109,11 @@ impl Stamps {
         let known = self.count(2 * port);
         let later = expected..known.min(expected + NEAR);
         let earlier = expected.saturating_sub(NEAR)..expected;
-        let found =
-            later.chain(earlier).find(|&number| self.stamps.word(Self::place(2 * port, number) + 1) == key);
+        let is_its = |number: &u64| {
+            self.ns(2 * port, *number).is_some()
+                && self.stamps.word(Self::place(2 * port, *number) + 1) == key
+        };
+        let found = later.chain(earlier).find(is_its);
         match found {
             Some(number) => {
                 self.next[port] = expected.max(number + 1);
@@ -108,7 +137,7 @@ impl Stamps {
         let ring = 2 * port + 1;
         match self.count(ring) {
             0 => 0,
-            count => self.stamps.word(Self::place(ring, count - 1)),
+            count => self.await_ns(ring, count - 1).unwrap_or(0),
         }
     }
 }
