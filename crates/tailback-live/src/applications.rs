@@ -94,6 +94,8 @@ impl<'a> Ready<'a> {
     /// Run the flow until `end` or until told to stop; returns its books.
     pub fn run(self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<Ledger, LiveError> {
         sys::exact_timers();
+        // An application stands for a host of its own, which nothing else of this machine keeps busy.
+        sys::go_first();
         let name = self.plan.name.clone();
         clock.await_start();
         let ran = sys::enter_network(self.from.as_fd())

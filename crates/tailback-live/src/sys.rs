@@ -141,11 +141,16 @@ pub fn readable(fd: RawFd) -> libc::pollfd {
 /// is not in that class it goes before other threads as far as ordinary ones can.
 pub fn become_punctual() -> bool {
     exact_timers();
-    // SAFETY: no pointers. Zero is the calling thread.
+    go_first();
+    set_realtime(true)
+}
+
+/// Go before other threads as far as ordinary ones can.
+pub fn go_first() {
+    // SAFETY: no pointers. Zero is the calling thread. Without the right to it, it stays as it is.
     unsafe {
         libc::setpriority(libc::PRIO_PROCESS, 0, -20);
     }
-    set_realtime(true)
 }
 
 /// Put this thread into the scheduler's real-time class, or back; false if it was refused.

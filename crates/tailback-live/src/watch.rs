@@ -43,6 +43,7 @@ pub fn follow(
     stop: &AtomicBool,
 ) -> Vec<Look> {
     sys::exact_timers();
+    sys::go_first();
     let mut looks = Vec::new();
     let mut next = from.ceil_to(interval);
     while next < end && !stop.load(Ordering::Relaxed) {
