@@ -32,6 +32,10 @@ use crate::sys;
 
 /// A stop is heard within this.
 const NAP: std::time::Duration = std::time::Duration::from_millis(20);
+/// News that come faster than this are awaited awake: to wake a thread on another processor costs the emulator, whose
+/// write does it, more than the packet itself.
+const THICK: Duration = Duration::from_us(50);
+const NO_NAP: std::time::Duration = std::time::Duration::ZERO;
 /// Ends that wait for their last acknowledgement are looked at this often.
 const LOOK: Duration = Duration::from_ms(1);
 /// UDP and IPv4 headers.
@@ -165,6 +169,7 @@ impl<'a> Flow<'a> {
 
     fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<Ledger> {
         let mut tokens = Vec::new();
+        let (mut heard, mut awake_until) = (Time::ZERO, Time::ZERO);
         loop {
             let now = self.clock.now();
             if now >= end || stop.load(Ordering::Relaxed) {
@@ -172,7 +177,14 @@ impl<'a> Flow<'a> {
             }
             self.keep_time(now)?;
             let due = self.next_due().min(end);
-            self.events.wait(self.clock.until(due).min(NAP), &mut tokens)?;
+            let nap = if now < awake_until { NO_NAP } else { self.clock.until(due).min(NAP) };
+            self.events.wait(nap, &mut tokens)?;
+            if !tokens.is_empty() {
+                let last = std::mem::replace(&mut heard, self.clock.now());
+                if heard.since(last) < THICK {
+                    awake_until = heard + THICK;
+                }
+            }
             for token in tokens.drain(..) {
                 match token {
                     LISTENER => self.accept()?,

@@ -179,6 +179,7 @@ impl TcpLog {
 
     /// Read rows until told to stop; returns them with the number of those lost.
     pub fn follow(mut self, stop: &AtomicBool) -> (Vec<Row>, u64) {
+        crate::sys::go_first();
         let mut rows = Vec::new();
         loop {
             let is_last = stop.load(Ordering::Relaxed);
