@@ -160,7 +160,8 @@ def test_a_server_that_is_stopped_mid_transfer_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("flow", "field", "fix"),
     [
-        (tb.flow("web", params={"hosts": 4}), "hosts", "access_delay"),
+        (tb.flow("bulk", stack={"name": "linux", "frto": "basic"}), "frto", "at-once"),
+        (tb.flow("bulk", stack={"name": "linux", "initial_window": 3}), "initial_window", "restart_window = 3"),
         (tb.flow("ping", packet_size="30B"), "packet_bytes", "36"),
         (tb.flow("ftp", params={"packet_bytes": 50}), "packet_bytes", "76"),
     ],

@@ -7,11 +7,11 @@ use std::path::Path;
 
 use tailback_core::engine::switches;
 use tailback_core::params::DefaultValue;
-use tailback_core::rng::Stream;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
 use tailback_core::traffic::{Application, Transport, exec, registry as apps};
 
+use crate::access;
 use crate::applications::ledger::Recording;
 use crate::applications::{FlowPlan, TcpPlan};
 use crate::bpf;
@@ -149,17 +149,9 @@ fn plan_flow(
             "Describe the tunnel's links by their rate and delay, or run it with --engine sim.",
         ));
     }
-    let seed = Stream::named(scenario.seed, &format!("flow/{}/app", flow.name)).bits();
-    let app = apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), seed)?;
+    let app =
+        apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), access::seed(scenario, flow))?;
     let needs = app.needs();
-    if !needs.paths.is_empty() {
-        return Err(LiveError::refuse(
-            format!("{path}.app.params.hosts"),
-            needs.paths.len(),
-            "a live flow has one host at each end, and so one access delay for all its connections",
-            "Leave out hosts and give the flow an access_delay, describe several flows, or run it with --engine sim.",
-        ));
-    }
     if let Some(rate) = needs.read_rate {
         return Err(LiveError::refuse(
             format!("{path}.app.params.read_rate"),
@@ -183,8 +175,8 @@ fn plan_flow(
     if let Some(spec) = &flow.tcp {
         let stack = stack::wanted(spec, &path)?;
         let buffers = [spec.send_buffer, spec.receive_buffer].map(|own| match own.or(needs.window) {
-            Some(_) => stack::Buffer::OfTheSocket,
-            None => stack::Buffer::OfTheStack,
+            Some(_) => stack::Buffer::Socket,
+            None => stack::Buffer::Stack,
         });
         stack::settle(plan, number, ends, &stack, buffers, &path)?;
         controls = turns(plan, spec, &path, manner)?;
@@ -203,6 +195,7 @@ fn plan_flow(
             mtu: spec.mtu,
             segment: needs.segment,
             window: needs.window,
+            pairs: needs.paths.len() as u32,
             paces: stack.pacing,
         });
     }

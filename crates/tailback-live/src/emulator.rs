@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tailback_core::packet::Ecn;
 use tailback_core::time::{Duration, Time};
 
+use crate::access;
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
-use crate::headers::{codepoint, is_duplicate_ack, mark, owner};
+use crate::headers::{client_port, codepoint, is_duplicate_ack, mark, owner};
 use crate::journal::Journal;
-use crate::path::{Frames, Path};
+use crate::path::{Captured, Frames, Path};
 use crate::punctuality::Punctuality;
 use crate::segments::Segments;
 use crate::stamps::Stamps;
@@ -337,8 +338,13 @@ impl Emulator {
     fn enter(&mut self, (flow, is_reverse): (u32, bool), at: Time, late: Option<Duration>) {
         let number = self.path.captured.len() as u64;
         let packet = &self.buffers.at(self.path.next_slot()).packet;
+        let pair = match self.path.pairs(flow) {
+            0 => 0,
+            pairs => access::pair_of(client_port(packet, is_reverse), pairs),
+        };
         let (bytes, ecn) = (packet.len() as u32, codepoint(packet));
-        self.path.arrive(at, flow, is_reverse, bytes, ecn, &mut self.buffers);
+        let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair };
+        self.path.arrive(arrival, &mut self.buffers);
         if let Some(late) = late {
             self.handed.take(number, late);
             self.punctuality.late_in.push(late);

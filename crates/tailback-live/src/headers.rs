@@ -55,6 +55,12 @@ pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
+/// The port of a connection's client; zero if the packet has none.
+pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
+    let place = usize::from(packet[0] & 15) * 4 + if is_reverse { 2 } else { 0 };
+    packet.get(place..place + 2).map_or(0, |port| u16::from_be_bytes([port[0], port[1]]))
+}
+
 /// The ECN codepoint of an IPv4 packet.
 pub fn codepoint(packet: &[u8]) -> Ecn {
     match packet[1] & 3 {

@@ -14,8 +14,8 @@ use tailback_core::time::{Duration, Time};
 
 use crate::bpf::{Loaded, RingReader, compile};
 use crate::clock::Clock;
-use crate::headers::addresses;
 use crate::error::LiveError;
+use crate::headers::addresses;
 
 /// No algorithm shows more.
 const QUANTITIES: usize = 5;

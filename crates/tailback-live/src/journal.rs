@@ -24,7 +24,7 @@ impl<T> Default for Journal<T> {
 impl<T> Journal<T> {
     /// One more.
     pub fn push(&mut self, value: T) {
-        if self.length.is_multiple_of(PIECE) {
+        if self.length % PIECE == 0 {
             self.pieces.push(Vec::with_capacity(PIECE));
         }
         self.pieces.last_mut().expect("just made if there was none").push(value);

@@ -7,6 +7,7 @@
 // The only crate with unsafe code, and of it only these modules: system calls that libc leaves raw, and libbpf.
 #![deny(unsafe_code)]
 
+pub mod access;
 pub mod applications;
 pub mod bpf;
 pub mod clock;

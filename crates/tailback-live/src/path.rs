@@ -3,13 +3,18 @@
 //! The emulator drives it by the clock and the replay by a log of arrivals. Both make the same calls with the
 //! same times in the same order, which is why fates agree to the bit.
 
-use tailback_core::link::{Host, Link, Watch};
+mod lent;
+
+use tailback_core::link::Link;
+use tailback_core::medium::channel::{self, Channel};
 use tailback_core::packet::{Ecn, FlowId, Packet};
-use tailback_core::probe::{QueueEvent, QueueRow};
-use tailback_core::queue::{Backlog, DropReason, Fate};
+use tailback_core::probe::QueueRow;
+use tailback_core::queue::{Backlog, Fate};
 use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
 use tailback_core::time::{Bytes, Duration, Time};
 
+use self::lent::{Lent, Slot, Slots};
+use crate::access::{self, Accesses};
 use crate::journal::Journal;
 
 /// A packet as it was captured on entering the path.
@@ -27,6 +32,8 @@ pub struct Captured {
     pub bytes: u32,
     /// ECN codepoint on entering.
     pub ecn: Ecn,
+    /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
+    pub pair: u32,
 }
 
 /// What became of a packet.
@@ -98,43 +105,17 @@ pub struct FlowCount {
     pub bytes_received: Bytes,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    number: u64,
-    row: u32,
-}
-
-/// Slots, numbers and rows of the packets under way.
-#[derive(Debug, Default)]
-struct Slots {
-    held: Vec<Slot>,
-    free: Vec<u32>,
-}
-
-impl Slots {
-    fn keep(&mut self, slot: Slot) -> u32 {
-        match self.free.pop() {
-            Some(place) => {
-                self.held[place as usize] = slot;
-                place
-            }
-            None => {
-                self.held.push(slot);
-                (self.held.len() - 1) as u32
-            }
-        }
-    }
-}
-
 /// The path.
 #[derive(Debug)]
 pub struct Path<W> {
     links: Vec<Link>,
+    channels: Vec<Channel>,
     named_links: usize,
     routes: Vec<[Vec<u32>; 2]>,
     fate: Fate,
     inbox: Vec<(Time, Packet)>,
     slots: Slots,
+    accesses: Accesses,
     poll: Poll,
     reached: Time,
     /// Every packet that entered, by number.
@@ -165,66 +146,6 @@ impl Poll {
     }
 }
 
-/// Lends the path's parts to a link while it works.
-struct Lent<'a, W, F> {
-    link: u32,
-    watches: bool,
-    now: Time,
-    slots: &'a mut Slots,
-    captured: &'a mut Journal<Captured>,
-    outcomes: &'a mut Journal<Outcome>,
-    inbox: &'a mut Vec<(Time, Packet)>,
-    witness: &'a mut W,
-    frames: &'a mut F,
-}
-
-impl<W: Witness, F> Lent<'_, W, F> {
-    fn row(
-        &mut self,
-        at: Time,
-        event: QueueEvent,
-        packet: &Packet,
-        backlog: Backlog,
-        why: Option<DropReason>,
-    ) {
-        if self.watches {
-            let number = self.slots.held[packet.slot as usize].number;
-            self.witness.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason: why });
-        }
-    }
-}
-
-impl<W: Witness, F> Watch for Lent<'_, W, F> {
-    fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
-    }
-    fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
-    }
-    fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
-        self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
-    }
-    fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Mark, packet, backlog, None);
-    }
-}
-
-impl<W: Witness, F: Frames> Host for Lent<'_, W, F> {
-    fn deliver(&mut self, due: Time, packet: Packet) {
-        self.inbox.push((due, packet));
-    }
-    fn duplicate(&mut self, packet: &Packet) -> Packet {
-        let original = self.slots.held[packet.slot as usize];
-        let number = self.captured.len() as u64;
-        let before = self.captured[original.number as usize];
-        self.captured.push(Captured { at: self.now, is_copy: true, ..before });
-        self.outcomes.push(Outcome::InTransit);
-        let slot = self.slots.keep(Slot { number, row: NO_ROW });
-        self.frames.copy(packet.slot, slot);
-        Packet { slot, ..*packet }
-    }
-}
-
 impl<W: Witness> Path<W> {
     /// The scenario's links and routes. Routes must be named: the scenario is a resolved one.
     pub fn build(scenario: &Scenario, witness: W, poll: Poll) -> Result<Self, ScenarioError> {
@@ -232,8 +153,10 @@ impl<W: Witness> Path<W> {
         for (number, spec) in scenario.links.iter().enumerate() {
             links.push(Link::build(spec, number, scenario.seed)?);
         }
+        let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
         let named_links = links.len();
         let mut routes = Vec::new();
+        let mut delays = Vec::new();
         for (number, flow) in scenario.flows.iter().enumerate() {
             let mut both = [Vec::new(), Vec::new()];
             let given = [("route", &flow.route, "from"), ("back_route", &flow.back_route, "to")];
@@ -255,13 +178,16 @@ impl<W: Witness> Path<W> {
                 }
             }
             routes.push(both);
+            delays.push(access::delays(scenario, number)?);
         }
         Ok(Path {
             links,
+            channels,
             named_links,
             fate: Fate::default(),
             inbox: Vec::new(),
             slots: Slots::default(),
+            accesses: Accesses::new(delays),
             poll,
             reached: Time::ZERO,
             captured: Journal::default(),
@@ -289,7 +215,21 @@ impl<W: Witness> Path<W> {
 
     /// When something is next due; [`Time::NEVER`] if nothing is under way.
     pub fn next_due(&self) -> Time {
-        self.links.iter().map(Link::next_wake).fold(self.poll.next, Time::min)
+        let first = self.poll.next.min(self.accesses.next_due());
+        self.wakes().map(|(wake, _)| wake).fold(first, Time::min)
+    }
+
+    /// When each link or, if several share it, medium has something to do; a medium in the place of its first link.
+    fn wakes(&self) -> impl Iterator<Item = (Time, usize)> {
+        let links = self.links.iter().enumerate().filter(|(_, link)| !link.is_shared());
+        let alone = links.map(|(number, link)| (link.next_wake(), number));
+        let media = self.channels.iter();
+        alone.chain(media.map(|medium| (medium.next_wake(&self.links), medium.element() as usize)))
+    }
+
+    /// How many pairs of hosts of its own a flow's application has.
+    pub fn pairs(&self, flow: u32) -> u32 {
+        self.accesses.pairs(flow)
     }
 
     /// The slot the next arrival will take: its frame can be put there before [`Path::arrive`].
@@ -297,20 +237,13 @@ impl<W: Witness> Path<W> {
         self.slots.free.last().copied().unwrap_or(self.slots.held.len() as u32)
     }
 
-    /// A host puts a packet on the path at `now`. [`Path::run_until`] must have been called for `now`.
-    pub fn arrive(
-        &mut self,
-        now: Time,
-        flow: u32,
-        is_reverse: bool,
-        bytes: u32,
-        ecn: Ecn,
-        frames: &mut impl Frames,
-    ) {
+    /// A host puts a packet on the path. [`Path::run_until`] must have been called for its time.
+    pub fn arrive(&mut self, arrival: Captured, frames: &mut impl Frames) {
+        let Captured { at: now, flow, is_reverse, bytes, ecn, pair, .. } = arrival;
         debug_assert!(now >= self.reached, "time does not run back");
         self.reached = now;
         let number = self.captured.len() as u64;
-        self.captured.push(Captured { at: now, flow, is_reverse, is_copy: false, bytes, ecn });
+        self.captured.push(arrival);
         self.outcomes.push(Outcome::InTransit);
         let mut row = NO_ROW;
         if !is_reverse {
@@ -321,7 +254,10 @@ impl<W: Witness> Path<W> {
         }
         let slot = self.slots.keep(Slot { number, row });
         let packet = Packet { slot, flow: FlowId(flow), bytes, ecn, hop: 0, is_reverse, enqueued: now };
-        self.push(now, packet, frames);
+        match self.accesses.pairs(flow) {
+            0 => self.push(now, packet, frames),
+            _ => self.accesses.push(now, packet, pair),
+        }
     }
 
     /// Everything due until `now`, in order; hand each packet that leaves the path to `out(due, packet)`, which
@@ -334,22 +270,28 @@ impl<W: Witness> Path<W> {
     ) {
         loop {
             let (mut due, mut which) = (self.poll.next, None);
-            for (number, link) in self.links.iter().enumerate() {
-                let wake = link.next_wake();
+            for (wake, number) in self.wakes() {
                 // A link before the poll of the same instant, and the first listed first.
                 if wake < due || (wake == due && which.is_none() && wake < Time::NEVER) {
                     (due, which) = (wake, Some(number));
                 }
             }
-            if due > now || due == Time::NEVER {
+            let access = self.accesses.next_due();
+            if access.min(due) > now || access.min(due) == Time::NEVER {
                 return;
             }
-            self.reached = due;
+            self.reached = access.min(due);
+            // A packet that comes in before what a link or the poll of the same instant does.
+            if access <= due {
+                let packet = self.accesses.pop().expect("it is due");
+                self.push(access, packet, frames);
+                continue;
+            }
             let Some(link) = which else {
                 self.sample();
                 continue;
             };
-            self.advance(link, due, frames);
+            self.at(link, due, frames, Deed::Advance);
             let mut inbox = std::mem::take(&mut self.inbox);
             for (due, mut packet) in inbox.drain(..) {
                 packet.hop += 1;
@@ -380,8 +322,7 @@ impl<W: Witness> Path<W> {
     /// Bring every queue to `now`, for the totals at the end.
     pub fn settle(&mut self, now: Time, frames: &mut impl Frames) {
         for link in 0..self.links.len() {
-            self.with_link(link, now, frames, |link, fate, host| link.settle(now, fate, host));
-            self.take_fate(link);
+            self.at(link, now, frames, Deed::Settle);
         }
     }
 
@@ -389,8 +330,7 @@ impl<W: Witness> Path<W> {
         let at = self.poll.next;
         for index in 0..self.poll.links.len() {
             let link = self.poll.links[index];
-            self.with_link(link as usize, at, &mut (), |link, fate, host| link.settle(at, fate, host));
-            self.take_fate(link as usize);
+            self.at(link as usize, at, &mut (), Deed::Settle);
             let it = &self.links[link as usize];
             let mut backlog = it.backlog();
             // What waits or is being sent: what a newcomer of the same instant has before it.
@@ -404,25 +344,15 @@ impl<W: Witness> Path<W> {
     fn push(&mut self, now: Time, packet: Packet, frames: &mut impl Frames) {
         let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         let link = route[usize::from(packet.hop)] as usize;
-        self.with_link(link, now, frames, |link, fate, host| link.push(packet, now, fate, host));
-        self.take_fate(link);
+        self.at(link, now, frames, Deed::Push(packet));
     }
 
-    fn advance(&mut self, link: usize, now: Time, frames: &mut impl Frames) {
-        self.with_link(link, now, frames, |link, fate, host| link.advance(now, fate, host));
-        self.take_fate(link);
-    }
-
-    fn with_link<F: Frames>(
-        &mut self,
-        link: usize,
-        now: Time,
-        frames: &mut F,
-        work: impl FnOnce(&mut Link, &mut Fate, &mut Lent<'_, W, F>),
-    ) {
+    fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, deed: Deed) {
+        let Self { links, channels, fate, .. } = self;
         let mut lent = Lent {
             link: link as u32,
             watches: link < self.named_links && self.witness.watches(link as u32),
+            named_links: self.named_links,
             now,
             slots: &mut self.slots,
             captured: &mut self.captured,
@@ -431,16 +361,29 @@ impl<W: Witness> Path<W> {
             witness: &mut self.witness,
             frames,
         };
-        work(&mut self.links[link], &mut self.fate, &mut lent);
+        if links[link].is_shared() {
+            let medium = &mut channels[links[link].channel() as usize];
+            match deed {
+                Deed::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut lent),
+                Deed::Advance => medium.advance(links, now, fate, &mut lent),
+                Deed::Settle => medium.settle(links, now, fate, &mut lent),
+            }
+        } else {
+            let link = &mut links[link];
+            match deed {
+                Deed::Push(packet) => link.push(packet, now, fate, &mut lent),
+                Deed::Advance => link.advance(now, fate, &mut lent),
+                Deed::Settle => link.settle(now, fate, &mut lent),
+            }
+        }
+        self.take_fate();
     }
 
-    fn take_fate(&mut self, link: usize) {
-        if self.fate.is_empty() {
-            return;
-        }
+    fn take_fate(&mut self) {
         for (packet, _) in self.fate.drops.drain(..) {
             let Slot { number, row } = self.slots.held[packet.slot as usize];
-            self.outcomes[number as usize] = Outcome::Dropped { link: link as u32 };
+            let is_told = matches!(self.outcomes[number as usize], Outcome::Dropped { .. });
+            debug_assert!(is_told, "every drop is shown to whoever watches");
             self.witness.lost(row);
             if !packet.is_reverse {
                 self.counts[packet.flow.0 as usize].packets_dropped += 1;
@@ -449,6 +392,13 @@ impl<W: Witness> Path<W> {
         }
         self.fate.marks.clear();
     }
+}
+
+/// What happens at a link.
+enum Deed {
+    Push(Packet),
+    Advance,
+    Settle,
 }
 
 /// An infinitely fast link that holds each packet for a random time, as the simulator's hosts do.
@@ -469,7 +419,7 @@ pub fn replay(scenario: &Scenario, log: &[Captured], end: Time) -> Result<Vec<Ou
         |path: &mut Path<_>, _: &mut (), due: Time, packet: Packet| path.release(packet.slot, due);
     for captured in log.iter().filter(|captured| !captured.is_copy) {
         path.run_until(captured.at, &mut (), hand_over);
-        path.arrive(captured.at, captured.flow, captured.is_reverse, captured.bytes, captured.ecn, &mut ());
+        path.arrive(*captured, &mut ());
     }
     path.run_until(end, &mut (), hand_over);
     path.settle(end, &mut ());

@@ -25,6 +25,7 @@ columns! {
     Captures as "captures" {
         packet: U64(u64), flow: U32(u32), reverse: Bool(bool), bytes: U32(u32), ecn: U8(u8), arrived_s: F64(f64),
         due_s: F64(f64), written_s: F64(f64), fate: U8(u8), link: U32(u32), marked: Bool(bool), copy: Bool(bool),
+        pair: U32(u32),
     }
 }
 
@@ -523,6 +524,7 @@ pub fn captures(emulated: &Emulated) -> Captures {
             link,
             is_marked,
             captured.is_copy,
+            captured.pair,
         );
     }
     table

@@ -5,7 +5,9 @@ use std::net::SocketAddrV4;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tailback_core::time::Bytes;
+use tailback_core::traffic::Opening;
 
+use crate::access;
 use crate::headers::addresses;
 use crate::sys;
 
@@ -40,6 +42,8 @@ pub struct TcpPlan {
     pub segment: Option<u32>,
     /// Bytes that may be unacknowledged, if the application limits them.
     pub window: Option<Bytes>,
+    /// Pairs of hosts of the application's own; zero if it has none.
+    pub pairs: u32,
     /// The kernel spreads what it sends over the round trip.
     pub paces: bool,
 }
@@ -118,14 +122,32 @@ fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()>
     choose(socket, tcp, turn)
 }
 
-/// A client's socket on its way to the server, and its port; in the calling thread's host.
-pub fn open(flow: u32, tcp: &TcpPlan, turn: u32) -> io::Result<(OwnedFd, u16)> {
+/// A client's socket on its way to the server, and its port; in the calling thread's host. `serial` is its number in the
+/// flow.
+pub fn open(flow: u32, tcp: &TcpPlan, opening: Opening, serial: u64) -> io::Result<(OwnedFd, u16)> {
+    if tcp.pairs == 0 {
+        return connect(flow, tcp, opening.turn, 0);
+    }
+    let is_taken =
+        |error: &io::Error| matches!(error.raw_os_error(), Some(libc::EADDRINUSE | libc::EADDRNOTAVAIL));
+    let mut tries =
+        access::ports(opening.path, tcp.pairs, serial).map(|port| connect(flow, tcp, opening.turn, port));
+    tries
+        .find(|tried| !tried.as_ref().is_err_and(is_taken))
+        .unwrap_or_else(|| Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL)))
+}
+
+/// From this port; zero: one that is free.
+fn connect(flow: u32, tcp: &TcpPlan, turn: u32, port: u16) -> io::Result<(OwnedFd, u16)> {
     let [near, far] = addresses(flow);
     let socket = sys::socket(libc::SOCK_STREAM)?;
     configure(socket.as_fd(), tcp, turn)?;
-    // The port is chosen when it is known where to: then one is taken only for the same peer.
-    sys::set_option(socket.as_fd(), libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)?;
-    sys::bind(socket.as_fd(), SocketAddrV4::new(near, 0))?;
+    // A free port is chosen when it is known where to: then one is taken only for the same peer. One that is asked for
+    // may be that of a connection that is over.
+    let option = [(libc::IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT), (libc::SOL_SOCKET, libc::SO_REUSEADDR)];
+    let (level, name) = option[usize::from(port != 0)];
+    sys::set_option(socket.as_fd(), level, name, 1)?;
+    sys::bind(socket.as_fd(), SocketAddrV4::new(near, port))?;
     sys::connect(socket.as_fd(), SocketAddrV4::new(far, PORT))?;
     let port = sys::own_port(socket.as_fd())?;
     Ok((socket, port))

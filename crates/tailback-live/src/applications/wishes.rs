@@ -89,7 +89,7 @@ impl Flow<'_> {
 
     fn open(&mut self, opening: Opening) -> io::Result<()> {
         let tcp = self.plan.tcp.as_ref().expect("an application over datagrams opens no connection");
-        let (socket, port) = sockets::open(self.plan.number, tcp, opening.turn)?;
+        let (socket, port) = sockets::open(self.plan.number, tcp, opening, self.serial)?;
         self.serial += 1;
         let token = Token::new(self.serial, opening.connection, Side::Client);
         self.events.add(socket.as_fd(), token.0)?;

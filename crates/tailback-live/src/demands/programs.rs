@@ -57,7 +57,7 @@ pub fn plan(
         ));
     }
     let buffers = [spec.send_buffer, spec.receive_buffer]
-        .map(|own| own.map_or(stack::Buffer::OfTheStack, stack::Buffer::OfTheHost));
+        .map(|own| own.map_or(stack::Buffer::Stack, stack::Buffer::Host));
     stack::settle(plan, number, ends, &stack, buffers, &path)?;
     let controls = turns(plan, spec, &path, manner)?;
     let programs = ProgramPlan {
@@ -74,6 +74,7 @@ pub fn plan(
             mtu: spec.mtu,
             segment: None,
             window: None,
+            pairs: 0,
             paces: false,
         },
         port,

@@ -117,11 +117,11 @@ fn milliseconds(span: Duration) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Buffer {
     /// The socket is given its own.
-    OfTheSocket,
+    Socket,
     /// Sized by the kernel up to the stack's.
-    OfTheStack,
+    Stack,
     /// So large from the start, by the host's setting.
-    OfTheHost(u64),
+    Host(u64),
 }
 
 /// The flow's stack, if the kernel can follow it.
@@ -150,7 +150,12 @@ pub fn wanted(spec: &TcpSpec, path: &str) -> Result<Stack, LiveError> {
     for (name, value) in &spec.stack_params {
         stack.set(name, value, &format!("{path}.tcp.stack_params.{name}"))?;
     }
+    let is_dctcp =
+        std::iter::once(&spec.cc).chain(spec.cc_turns.iter().map(|turn| &turn.cc)).all(|cc| cc == "dctcp");
     for (name, value) in &spec.stack_params {
+        if is_dctcp && name == "accurate_echo" && stack.accurate_echo {
+            continue;
+        }
         follows(name, &stack, &profile).map_err(|(problem, fix)| {
             LiveError::refuse(
                 format!("{path}.tcp.stack_params.{name}"),
@@ -279,9 +284,9 @@ pub fn settle(
     ];
     for ((field, sysctl, first, most), buffer) in memory.into_iter().zip(buffers) {
         let (first, most) = match buffer {
-            Buffer::OfTheSocket => continue,
-            Buffer::OfTheStack => (most.min(first), most),
-            Buffer::OfTheHost(bytes) => (bytes, bytes),
+            Buffer::Socket => continue,
+            Buffer::Stack => (most.min(first), most),
+            Buffer::Host(bytes) => (bytes, bytes),
         };
         settings.push((field, sysctl.into(), format!("4096\t{first}\t{most}")));
     }
