@@ -29,7 +29,16 @@ fn build(spec: &LinkSpec) -> Link {
 }
 
 fn packet(slot: u32, bytes: u32) -> Packet {
-    Packet { slot, flow: FlowId(0), bytes, ecn: Ecn::NotEct, hop: 0, is_reverse: false, enqueued: Time::ZERO }
+    Packet {
+        slot,
+        flow: FlowId(0),
+        bytes,
+        ecn: Ecn::NotEct,
+        hop: 0,
+        is_reverse: false,
+        conversation: 0,
+        enqueued: Time::ZERO,
+    }
 }
 
 /// Writes arrivals down, with the link they came over.

@@ -49,6 +49,7 @@ fn packet(slot: u32, flow: u32, bytes: u32) -> Packet {
         ecn: Ecn::NotEct,
         hop: 0,
         is_reverse: false,
+        conversation: 0,
         enqueued: Time::ZERO,
     }
 }

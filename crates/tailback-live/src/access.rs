@@ -122,6 +122,7 @@ mod tests {
             ecn: Ecn::NotEct,
             hop: 0,
             is_reverse: false,
+            conversation: 0,
             enqueued: Time::ZERO,
         };
         for (slot, pair) in [(0, 0), (1, 1), (2, 0)] {

@@ -338,12 +338,14 @@ impl Emulator {
     fn enter(&mut self, (flow, is_reverse): (u32, bool), at: Time, late: Option<Duration>) {
         let number = self.path.captured.len() as u64;
         let packet = &self.buffers.at(self.path.next_slot()).packet;
+        let client = client_port(packet, is_reverse);
         let pair = match self.path.pairs(flow) {
             0 => 0,
-            pairs => access::pair_of(client_port(packet, is_reverse), pairs),
+            pairs => access::pair_of(client, pairs),
         };
+        let conversation = (client ^ client >> 8) as u8;
         let (bytes, ecn) = (packet.len() as u32, codepoint(packet));
-        let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair };
+        let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair, conversation };
         self.path.arrive(arrival, &mut self.buffers);
         if let Some(late) = late {
             self.handed.take(number, late);

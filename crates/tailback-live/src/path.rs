@@ -34,6 +34,8 @@ pub struct Captured {
     pub ecn: Ecn,
     /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
     pub pair: u32,
+    /// Its connection, of the client's port as much as eight bits hold: what hashes of addresses and ports see.
+    pub conversation: u8,
 }
 
 /// What became of a packet.
@@ -239,7 +241,7 @@ impl<W: Witness> Path<W> {
 
     /// A host puts a packet on the path. [`Path::run_until`] must have been called for its time.
     pub fn arrive(&mut self, arrival: Captured, frames: &mut impl Frames) {
-        let Captured { at: now, flow, is_reverse, bytes, ecn, pair, .. } = arrival;
+        let Captured { at: now, flow, is_reverse, bytes, ecn, pair, conversation, .. } = arrival;
         debug_assert!(now >= self.reached, "time does not run back");
         self.reached = now;
         let number = self.captured.len() as u64;
@@ -253,7 +255,8 @@ impl<W: Witness> Path<W> {
             count.bytes_sent += Bytes::from(bytes);
         }
         let slot = self.slots.keep(Slot { number, row });
-        let packet = Packet { slot, flow: FlowId(flow), bytes, ecn, hop: 0, is_reverse, enqueued: now };
+        let packet =
+            Packet { slot, flow: FlowId(flow), bytes, ecn, hop: 0, is_reverse, conversation, enqueued: now };
         match self.accesses.pairs(flow) {
             0 => self.push(now, packet, frames),
             _ => self.accesses.push(now, packet, pair),

@@ -25,7 +25,7 @@ columns! {
     Captures as "captures" {
         packet: U64(u64), flow: U32(u32), reverse: Bool(bool), bytes: U32(u32), ecn: U8(u8), arrived_s: F64(f64),
         due_s: F64(f64), written_s: F64(f64), fate: U8(u8), link: U32(u32), marked: Bool(bool), copy: Bool(bool),
-        pair: U32(u32),
+        pair: U32(u32), conversation: U8(u8),
     }
 }
 
@@ -525,6 +525,7 @@ pub fn captures(emulated: &Emulated) -> Captures {
             is_marked,
             captured.is_copy,
             captured.pair,
+            captured.conversation,
         );
     }
     table

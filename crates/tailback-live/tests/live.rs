@@ -147,6 +147,7 @@ fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<
     let column = |name: &str| numbers(captures[name]);
     let (at, flow, reverse, copy) = (column("arrived_s"), column("flow"), column("reverse"), column("copy"));
     let (bytes, ecn, pair) = (column("bytes"), column("ecn"), column("pair"));
+    let conversation = column("conversation");
     let log = (0..at.len())
         .map(|row| Captured {
             // Stamps are nanoseconds, which seconds in double precision hold exactly enough to come back.
@@ -162,6 +163,7 @@ fn captured(outcome: &run::Outcome, scenario: &Scenario) -> (Vec<Captured>, Vec<
                 tailback_core::packet::Ecn::Ce,
             ][ecn[row] as usize],
             pair: pair[row] as u32,
+            conversation: conversation[row] as u8,
         })
         .collect();
     let (due, fate, marked) = (column("due_s"), column("fate"), column("marked"));

@@ -171,7 +171,7 @@ mod tests {
                 now += if deed == 0 { Duration::from_us(gap) } else { Duration::ZERO };
                 for (link, book, fate) in &mut sides {
                     let packet = Packet {
-                        slot, flow: FlowId(0), bytes, ecn: Ecn::NotEct, hop: 0, is_reverse: false, enqueued: Time::ZERO,
+                        slot, flow: FlowId(0), bytes, ecn: Ecn::NotEct, hop: 0, is_reverse: false, conversation: 0, enqueued: Time::ZERO,
                     };
                     match deed {
                         0 => link.advance(now, fate, book),

@@ -353,6 +353,7 @@ mod tests {
                     ecn: Ecn::Ect0,
                     hop: 0,
                     is_reverse: false,
+                    conversation: 0,
                     enqueued,
                 };
                 queue.enqueue(packet, enqueued, &mut fate);
@@ -409,6 +410,7 @@ mod tests {
                 ecn: Ecn::NotEct,
                 hop: 0,
                 is_reverse: false,
+                conversation: 0,
                 enqueued: Time::ZERO,
             };
             queue.enqueue(packet, Time::ZERO, &mut fate);
@@ -462,6 +464,7 @@ mod tests {
                 ecn: Ecn::NotEct,
                 hop: 0,
                 is_reverse: false,
+                conversation: 0,
                 enqueued: Time::from_us(i * 100),
             };
             // 100 ms old each, but alone but for one packet: at most 1500 B behind the head.

@@ -252,7 +252,16 @@ mod tests {
     }
 
     fn packet(ecn: Ecn, enqueued: Time) -> Packet {
-        Packet { slot: 0, flow: FlowId(0), bytes: 1500, ecn, hop: 0, is_reverse: false, enqueued }
+        Packet {
+            slot: 0,
+            flow: FlowId(0),
+            bytes: 1500,
+            ecn,
+            hop: 0,
+            is_reverse: false,
+            conversation: 0,
+            enqueued,
+        }
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Registered for FqCodel {
         source: "RFC 8290; Linux 5.10 sch_fq_codel.c",
         differs: &[
             "memory_limit counts IP bytes, not socket-buffer memory",
-            "The hash takes flow number and direction instead of addresses and ports",
+            "The hash takes flow, direction and connection by number, of connections eight bits",
         ],
         live_twin: Some("linux:fq_codel"),
         params: &[

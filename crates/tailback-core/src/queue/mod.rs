@@ -110,6 +110,7 @@ pub fn refuse_too_small(
         ecn: Ecn::NotEct,
         hop: 0,
         is_reverse: false,
+        conversation: 0,
         enqueued: Time::ZERO,
     };
     empty.enqueue(packet, Time::ZERO, &mut fate);

@@ -65,12 +65,13 @@ impl Line {
     }
 }
 
-/// The bucket of a packet's flow, 0..buckets: both directions of a flow are two flows, as they are to a hash of
-/// addresses and ports. The same perturbation gives the same buckets.
+/// The bucket of a packet's conversation, 0..buckets: each connection or stream of a flow and each direction is one,
+/// as it is to a hash of addresses and ports. The same perturbation gives the same buckets.
 #[inline]
 pub fn bucket_of(packet: &Packet, perturbation: u64, buckets: u32) -> u32 {
     // SplitMix64's finaliser (Steele, Lea and Flood 2014) spreads neighbouring flow numbers evenly.
-    let mut z = perturbation ^ (u64::from(packet.flow.0) << 1 | u64::from(packet.is_reverse));
+    let conversation = u64::from(packet.conversation) << 33;
+    let mut z = perturbation ^ (conversation | u64::from(packet.flow.0) << 1 | u64::from(packet.is_reverse));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^= z >> 31;
@@ -136,6 +137,7 @@ mod tests {
             ecn: crate::packet::Ecn::NotEct,
             hop: 0,
             is_reverse,
+            conversation: 0,
             enqueued: Time::ZERO,
         };
         let mut hits = [0u32; 64];
@@ -144,6 +146,10 @@ mod tests {
         }
         // Mean 100, standard deviation 10; five of them.
         assert!(hits.iter().all(|&n| (50..150).contains(&n)), "{hits:?}");
-        assert_ne!(bucket_of(&packet(1, false), 7, 1 << 20), bucket_of(&packet(1, true), 7, 1 << 20));
+        let same = packet(1, false);
+        let other = Packet { conversation: 1, ..same };
+        for unlike in [packet(1, true), other] {
+            assert_ne!(bucket_of(&same, 7, 1 << 20), bucket_of(&unlike, 7, 1 << 20));
+        }
     }
 }

@@ -276,6 +276,7 @@ mod tests {
             ecn: Ecn::NotEct,
             hop: 0,
             is_reverse: false,
+            conversation: 0,
             enqueued: Time::ZERO,
         };
         (0..4).for_each(|_| pie.line.push(packet));

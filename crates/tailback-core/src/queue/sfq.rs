@@ -47,6 +47,7 @@ impl Registered for Sfq {
         law: "a quantum of bytes per hashed flow and round; when full the longest flow loses its newest",
         source: "McKenney 1990; Linux 5.10 sch_sfq.c",
         differs: &[
+            "The hash takes flow, direction and connection by number, of connections eight bits",
             "The hash is not perturbed anew during a run",
             "Allotments are exact bytes, Linux rounds to 8",
         ],

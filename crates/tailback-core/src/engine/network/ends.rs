@@ -129,7 +129,9 @@ impl<P: Probe> Network<P> {
                 self.note_queued(seat, first, payload, bytes);
             }
             let slot = self.arena.take();
-            self.transmit(flow, is_server, first, 0, slot, bytes, ecn);
+            // Unique among those open, as a port is.
+            let conversation = (seat >> 1) as u8;
+            self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
             it = self.seats.at(seat);
         }
         if it.end.state() != it.state {
@@ -143,6 +145,7 @@ impl<P: Probe> Network<P> {
         &mut self,
         number: u32,
         is_reverse: bool,
+        conversation: u8,
         first: u32,
         stream: u16,
         slot: u32,
@@ -159,8 +162,16 @@ impl<P: Probe> Network<P> {
             count.packets_sent += 1;
             count.bytes_sent += u64::from(bytes);
         }
-        let packet =
-            Packet { slot, flow: FlowId(number), bytes, ecn, hop: 0, is_reverse, enqueued: self.now };
+        let packet = Packet {
+            slot,
+            flow: FlowId(number),
+            bytes,
+            ecn,
+            hop: 0,
+            is_reverse,
+            conversation,
+            enqueued: self.now,
+        };
         self.push(first, packet);
     }
 
