@@ -168,18 +168,14 @@ ABLATIONS = {
                        {"stack": {"clock_tick": "1ms"}, "tick_ms": 1.0}),
     "ms-timestamps": Reading("RTTs in milliseconds, as since 2012, off that clock", EVERYWHERE, {"tick_ms": 1.0}),
     "cdg-half": Reading(
-        "CDG that keeps half on a delay backoff", EVERYWHERE, {"cdg": {"backoff_beta": 0.5}},
+        "CDG that keeps half on a delay backoff, as a port of the patch of 2011 has it",
+        EVERYWHERE, {"cdg": {"backoff_beta": 0.5}},
     ),
     "outer-256k": Reading("256 KiB of outer send buffer", ("adsl1",), {"options": {"send_buffer": "256KiB"}}),
     "prompt-ack": Reading("ACKs delayed by 20 ms instead of 100", EVERYWHERE, {"stack": {"delayed_ack": "20ms"}}),
-    "cdg-g7": Reading("CDG with G = 7 ms instead of 3, fitted on ADSL1", EVERYWHERE, {"cdg": {"scale": 7.0}}),
     "window-128k": Reading(
         "a window of 128 KiB and a queue it cannot fill, on WiFi",
         ("wifi",), {"buffer": "128KiB", "options": {"buffer": "200packets"}},
-    ),
-    "window-g24": Reading(
-        "that window, and CDG with G = 24 ms",
-        ("wifi",), {"buffer": "128KiB", "options": {"buffer": "200packets"}, "cdg": {"scale": 24.0}},
     ),
     "no-tunnel": Reading("the line without the tunnel, and a queue of 98 kB", ("adsl1",), {}, LINE),
     "outer-64k": Reading("64 KiB of outer send buffer", ("adsl1",), {"options": {"send_buffer": "64KiB"}}),
