@@ -1,0 +1,169 @@
+//! Taking an acknowledgement, in Linux's order: scoreboard, RTT, loss detection, recovery state, then the algorithm,
+//! then the reduction step.
+
+use super::{Note, Sender};
+use crate::cc::{Ack, CongestionControl, Counting, Phase};
+use crate::tcp::scoreboard::Delivery;
+use crate::tcp::segment::{Flags, Segment};
+use crate::time::{Bytes, Duration, Time};
+
+impl Sender {
+    /// An ACK arrived. `ack` and the SACK blocks come from the segment.
+    pub fn on_ack(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+        if segment.ack > self.snd_nxt {
+            return; // Acknowledges what was never sent: RFC 9293 section 3.10.7.4 drops it.
+        }
+        let prior_window = self.right_edge;
+        let edge = segment.ack + segment.window;
+        if segment.ack >= self.snd_una && edge > self.right_edge {
+            self.right_edge = edge;
+            self.widest_window = self.widest_window.max(segment.window);
+        }
+        // The side that only receives hears nothing else: no need to look further.
+        let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe_end != 0;
+        if !has_news && self.board.is_empty() {
+            return;
+        }
+        let prior_in_flight = self.in_flight();
+        let prior_una = self.snd_una;
+        let was_cwnd_limited = self.is_cwnd_limited(prior_in_flight);
+        let blocks = match segment.is_dsack {
+            true => &segment.sack_blocks()[1..],
+            false => segment.sack_blocks(),
+        };
+        let delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
+        let newly_acked = segment.ack.saturating_sub(prior_una);
+        self.snd_una = self.snd_una.max(segment.ack);
+        self.break_burst();
+        let is_duplicate = newly_acked == 0
+            && segment.ack == prior_una
+            && segment.len == 0
+            && !segment.flags.has(Flags::FIN)
+            && !self.board.is_empty()
+            && (prior_window == self.right_edge || segment.sack_count > 0);
+        if is_duplicate {
+            self.duplicate_acks += 1;
+            self.count.duplicate_acks += 1;
+        } else if newly_acked > 0 {
+            self.duplicate_acks = 0;
+        }
+        if !self.stack.sack {
+            self.count_departures(is_duplicate, delivery.acked_segments);
+        }
+        if delivery.late_by > 0 {
+            self.reordering.on_late(delivery.late_by, self.stack.reordering_limit);
+        }
+        if segment.is_dsack {
+            self.count_duplicate(segment);
+        }
+
+        let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
+        if newly_acked > 0 && !self.is_impatient() {
+            self.arm_rto(now);
+        }
+        let round_start = self.snd_una > self.round_end;
+        if round_start {
+            self.round_end = self.snd_nxt;
+        }
+
+        if self.probe_end != 0 {
+            self.settle_probe(segment, newly_acked, now, notes);
+        }
+        let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
+        if is_marked {
+            self.on_echo(now, notes);
+        }
+        if self.phase == Phase::Recovery {
+            // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
+            self.pipe -= if newly_acked > 0 { 2 } else { 1 };
+        }
+        if self.is_in_frto() {
+            self.judge_timeout(&delivery, newly_acked, is_duplicate, now, notes);
+        }
+        let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+        let lost = self.detect(now, newly_acked > 0);
+        let is_undone = self.step_state(segment, newly_acked, lost, now, notes);
+        let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+        // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
+        let grows_first = self.stack.counting == Counting::PerAck;
+        let rate = self.board.rate_sample(now, self.rtt.min());
+        let ack = Ack {
+            now,
+            mss: self.control.mss,
+            newly_acked,
+            newly_acked_segments: delivery.acked_segments,
+            delivered_segments: delivery.delivered_segments,
+            lost_segments: lost,
+            marked: match is_marked {
+                true if self.stack.accurate_echo => newly_acked,
+                true => newly_acked.min(u64::from(self.control.mss)),
+                false => 0,
+            },
+            rtt: sample,
+            rtt_read: self.read_rtt(sample, &delivery, now),
+            rtt_min: self.rtt.min(),
+            srtt: self.rtt.srtt(),
+            in_flight: self.in_flight(),
+            prior_in_flight,
+            delivery_rate: rate.map(|sample| sample.rate),
+            delivered: self.board.delivered(),
+            prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
+            app_limited: rate.is_some_and(|sample| sample.app_limited),
+            round_start,
+            cwnd_limited: was_cwnd_limited,
+            may_grow: newly_acked > 0 && was_cwnd_limited && !is_reducing && !(was_reducing && grows_first),
+            phase: self.phase,
+            counting: self.stack.counting,
+            in_slow_start: self.is_in_slow_start(),
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+        };
+        self.algorithm.on_ack(&ack, &mut self.control);
+        if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
+            self.enter_reduction(now, notes);
+        }
+        if is_reducing && !is_undone && !self.algorithm.owns_window() {
+            self.reduce(&delivery, newly_acked, lost, is_duplicate, !was_reducing);
+        }
+        self.keep_floor();
+        self.unsettled = true;
+    }
+
+    fn sample_rtt(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        delivery: &Delivery,
+        now: Time,
+    ) -> Option<Duration> {
+        let by_timestamp = || {
+            let usable = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
+            usable.then(|| now.since(segment.ts_ecr))
+        };
+        // Linux 6 prefers its own send times; the older stacks read the echoed timestamp (RFC 7323).
+        let estimate = match self.stack.clock_tick.is_zero() {
+            true => delivery.rtt_first.or(delivery.rtt_sack).or_else(by_timestamp),
+            false => by_timestamp().or(delivery.rtt_first),
+        };
+        if let Some(estimate) = estimate {
+            let estimate = self.rtt.quantise(estimate);
+            self.rtt.on_sample(estimate, self.snd_una, self.snd_nxt);
+        }
+        match self.stack.clock_tick.is_zero() {
+            true => delivery.rtt_last.or(delivery.rtt_sack),
+            false => estimate.map(|sample| self.rtt.quantise(sample)),
+        }
+    }
+
+    /// What the host's clock says between sending and now: with ticks, how many of them began in between.
+    fn read_rtt(&self, sample: Option<Duration>, delivery: &Delivery, now: Time) -> Option<Duration> {
+        let tick = self.stack.clock_tick;
+        if tick.is_zero() {
+            return sample;
+        }
+        let span = delivery.rtt_last.or(delivery.rtt_sack)?;
+        let reading = |at: u64| at / tick.as_ps();
+        let ticks = reading(now.as_ps()) - reading(now.as_ps().saturating_sub(span.as_ps()));
+        Some(tick * ticks)
+    }
+}

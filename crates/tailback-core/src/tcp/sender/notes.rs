@@ -1,0 +1,75 @@
+//! What the sender tells: congestion events as they happen, and counts.
+
+use super::Sender;
+use crate::time::{Bytes, Time};
+
+/// Something worth a row in the `congestion` table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum NoteKind {
+    /// Fast recovery began.
+    RecoveryEntered = 0,
+    /// Fast recovery ended.
+    RecoveryLeft = 1,
+    /// Retransmission timeout.
+    Timeout = 2,
+    /// Reduction after an ECN echo began.
+    CwrEntered = 3,
+    /// A reduction was undone.
+    Undo = 4,
+    /// The reduction after an ECN echo ended.
+    CwrLeft = 5,
+}
+
+impl NoteKind {
+    /// The names in tables, in the order of the discriminants.
+    pub const NAMES: [&'static str; 6] =
+        ["recovery-entered", "recovery-left", "timeout", "cwr-entered", "undo", "cwr-left"];
+}
+
+/// A congestion event at the sender.
+#[derive(Clone, Copy, Debug)]
+pub struct Note {
+    /// What happened.
+    pub kind: NoteKind,
+    /// When.
+    pub now: Time,
+    /// cwnd in bytes before.
+    pub cwnd_before: Bytes,
+    /// cwnd in bytes after.
+    pub cwnd_after: Bytes,
+    /// ssthresh in bytes after.
+    pub ssthresh: Bytes,
+    /// Bytes in flight.
+    pub in_flight: Bytes,
+}
+
+/// What the sender counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SenderCount {
+    /// Segments with payload or FIN sent, retransmissions included.
+    pub segments_sent: u64,
+    /// Of those, retransmissions.
+    pub segments_retransmitted: u64,
+    /// Fast recoveries entered.
+    pub recoveries: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Reductions undone.
+    pub undos: u64,
+    /// Duplicate ACKs received.
+    pub duplicate_acks: u64,
+}
+
+impl Sender {
+    pub(super) fn note(&self, kind: NoteKind, now: Time, cwnd_before: Bytes, notes: &mut Vec<Note>) {
+        notes.push(Note {
+            kind,
+            now,
+            cwnd_before,
+            cwnd_after: self.control.cwnd,
+            ssthresh: self.control.ssthresh,
+            in_flight: self.in_flight(),
+        });
+    }
+}

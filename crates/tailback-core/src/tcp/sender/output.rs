@@ -1,0 +1,268 @@
+//! What leaves next: a repair, a probe, new data or the FIN, as far as the windows, bursts and pacing let it.
+
+use super::persist::{Patience, Persist};
+use super::{Sender, frto};
+use crate::cc::{CongestionControl, Phase, Resume};
+use crate::tcp::segment::{Flags, Outgoing, Range};
+use crate::tcp::stack::{Pipe, Reduction};
+use crate::time::{Bytes, Time};
+
+impl Sender {
+    /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
+    pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
+        self.pace_wake = Time::NEVER;
+        if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
+            // Nothing to say and nothing to repeat.
+            self.board.on_app_limited();
+            return None;
+        }
+        let force = std::mem::take(&mut self.may_force);
+        if self.stack.small_queue.is_some() && !force && !self.is_in_burst() && self.has_queued_enough() {
+            return None;
+        }
+        let is_paced = self.control.pacing.is_some() || self.stack.pacing;
+        if is_paced && !force && now < self.pace_at && !self.is_in_burst() {
+            self.pace_wake = self.pace_at;
+            return None;
+        }
+        if force && self.probe_end != 0 && self.phase < Phase::Recovery {
+            return self.send_probe(now);
+        }
+        if self.frto == frto::Step::NewData {
+            let new = self.send_for_frto(now);
+            if new.is_some() || self.is_in_frto() {
+                return new;
+            }
+        }
+        if let Some((range, is_fin)) = self.board.next_repair() {
+            let bytes = range.end - range.start;
+            if force || self.may_send(bytes) {
+                return Some(self.repair(range, is_fin, now));
+            }
+            return None;
+        }
+        let new = self.send_new(now, false);
+        if new.is_none() && self.stack.rescue && self.phase == Phase::Recovery && self.stack.sack {
+            return self.rescue(now);
+        }
+        new
+    }
+
+    /// Nothing more leaves now: set the probe, and look at how much of the window was used.
+    pub fn settle(&mut self, now: Time) {
+        if !std::mem::take(&mut self.unsettled) {
+            return;
+        }
+        self.arm_probe(now);
+        if std::mem::take(&mut self.has_sent) || self.bursts.waits {
+            self.on_window_used(now);
+        }
+    }
+
+    /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
+    #[cold]
+    fn rescue(&mut self, now: Time) -> Option<Outgoing> {
+        if !self.may_send(u64::from(self.control.mss)) {
+            return None;
+        }
+        let number = match self.board.first_unrepaired_hole() {
+            Some(hole) => hole,
+            None if !self.rescued => {
+                self.rescued = true;
+                self.board.highest_unsacked()?
+            }
+            None => return None,
+        };
+        let (range, is_fin) = self.board.on_rescued(number, now, self.snd_nxt);
+        self.on_retransmission(now);
+        Some(self.compose(range, is_fin, now))
+    }
+
+    pub(super) fn may_send(&self, bytes: Bytes) -> bool {
+        let used = match self.stack.reduction {
+            // FreeBSD 7.3 in recovery: the window covers what this recovery has sent, nothing older.
+            Reduction::FreeBsd if self.phase == Phase::Recovery && self.stack.sack => {
+                self.board.retransmitted() + (self.snd_nxt - self.recover)
+            }
+            // RFC 3042 switched off: what was SACKED does not make room before recovery.
+            _ if self.phase == Phase::Disorder && !self.stack.limited_transmit => self.board.outstanding(),
+            _ if self.phase == Phase::Recovery && self.stack.pipe == Pipe::Counter && self.stack.sack => {
+                self.pipe.max(0) as u64 * u64::from(self.control.mss)
+            }
+            _ => self.in_flight(),
+        };
+        used + bytes <= self.control.cwnd
+    }
+
+    fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
+        self.board.on_repaired(now, self.snd_nxt);
+        if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
+            // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
+            self.arm_rto(now);
+        }
+        self.on_retransmission(now);
+        self.compose(range, is_fin, now)
+    }
+
+    fn on_retransmission(&mut self, now: Time) {
+        self.undo.first_retransmission = self.undo.first_retransmission.min(now);
+        self.undo.unexplained += 1;
+        self.count.segments_retransmitted += 1;
+        if self.rto_at == Time::NEVER {
+            self.arm_rto(now);
+        }
+    }
+
+    #[cold]
+    fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
+        if !self.probe_repeated {
+            if let Some(segment) = self.send_new(now, true) {
+                return Some(segment);
+            }
+        }
+        let (range, is_fin) = self.board.last()?;
+        self.probe_repeated = true;
+        self.board.on_probe(now, self.snd_nxt);
+        self.count.segments_retransmitted += 1;
+        Some(Outgoing { is_repeated: true, ..self.compose(range, is_fin, now) })
+    }
+
+    pub(super) fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
+        let mss = u64::from(self.control.mss);
+        if self.snd_nxt >= self.write_end {
+            return self.send_fin(now);
+        }
+        // The send buffer holds what is not acknowledged.
+        let limit = self.write_end.min(self.snd_una + self.send_buffer);
+        let available = limit.saturating_sub(self.snd_nxt);
+        let window = self.right_edge.saturating_sub(self.snd_nxt);
+        let bytes = mss.min(available).min(window);
+        if bytes < mss && !self.may_be_short(bytes, available, window) {
+            match self.wait_for_window(bytes, available, now) {
+                Patience::Wait => return None,
+                Patience::Probe => return Some(self.window_probe()),
+                Patience::Over => {}
+            }
+        }
+        if self.board.is_empty() {
+            self.restart_after_idle(now);
+        }
+        if !force && !self.may_send(bytes) {
+            return None;
+        }
+        let is_cut = self.stack.burst_segments > 1;
+        if is_cut && !force && !self.joins_burst(now, available) {
+            return None;
+        }
+        let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
+        let is_first = self.board.is_empty();
+        // The FIN rides on the last segment if that is all there is.
+        let is_fin = self.wants_fin && range.end == self.write_end;
+        let length = bytes + u64::from(is_fin);
+        self.snd_nxt += length;
+        self.fin_sent |= is_fin;
+        self.board.push(self.snd_nxt, length as u32, is_fin, now);
+        if is_first {
+            self.persist = Persist::default();
+            self.arm_rto(now);
+            if range.start > 0 {
+                let idle = now.since(self.last_sent);
+                let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
+                self.algorithm.on_resume(&resume, &mut self.control);
+            }
+        }
+        let mut segment = self.compose(Range { start: range.start, end: range.start + length }, is_fin, now);
+        // The end of what was written, or of a burst.
+        if range.end == self.write_end || is_cut && self.ends_burst() {
+            segment.flags = segment.flags.with(Flags::PSH);
+        }
+        Some(segment)
+    }
+
+    /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
+    /// of what the application wrote, or half of the largest window the peer ever offered.
+    fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
+        let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
+        bytes > 0 && (is_tail || bytes * 2 >= self.widest_window)
+    }
+
+    #[cold]
+    fn send_fin(&mut self, now: Time) -> Option<Outgoing> {
+        if !self.wants_fin || self.fin_sent || self.snd_nxt > self.write_end {
+            if !self.wants_fin && !self.board.has_repairs() {
+                self.board.on_app_limited();
+            }
+            return None;
+        }
+        let range = Range { start: self.snd_nxt, end: self.snd_nxt + 1 };
+        let is_first = self.board.is_empty();
+        self.fin_sent = true;
+        self.snd_nxt += 1;
+        self.board.push(self.snd_nxt, 1, true, now);
+        if is_first {
+            self.arm_rto(now);
+        }
+        Some(self.compose(range, true, now))
+    }
+
+    #[inline]
+    fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
+        let length = (range.end - range.start) as u32;
+        self.count.segments_sent += 1;
+        self.last_sent = now;
+        if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
+            self.prr_out += u64::from(length);
+            self.pipe += 1;
+        }
+        // A burst was charged as a whole when it began.
+        let charged = self.bursts.charged.min(u64::from(length));
+        self.bursts.charged -= charged;
+        if self.control.pacing.is_some() || self.stack.pacing {
+            self.charge_pacing(u64::from(length) - charged, now);
+        }
+        self.unsettled = true;
+        self.has_sent = true;
+        let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
+        // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
+        if self.owes_cwr && range.end == self.snd_nxt && length > u32::from(is_fin) {
+            self.owes_cwr = false;
+            flags = flags.with(Flags::CWR);
+        }
+        Outgoing {
+            seq: range.start,
+            len: length - u32::from(is_fin),
+            flags,
+            is_repeated: range.end != self.snd_nxt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::tcp::segment::Segment;
+    use crate::tcp::stack::Stack;
+    use crate::time::Duration;
+
+    #[test]
+    fn what_is_sent_again_says_so() {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+        let mut sender = Sender::new(stack, algorithm, 1000, 1 << 20);
+        sender.on_established(Time::from_ms(80), 1 << 20, Some(Duration::from_ms(80)));
+        sender.write_forever();
+        let first = std::iter::from_fn(|| sender.next_segment(Time::from_ms(80))).collect::<Vec<_>>();
+        assert!(first.len() == 10 && first.iter().all(|segment| !segment.is_repeated));
+        let mut notes = Vec::new();
+        // Everything but the first segment is SACKed.
+        let sack = [Range { start: 1000, end: 10_000 }, Range::default(), Range::default(), Range::default()];
+        let ack = Segment { flags: Flags::ACK, window: 1 << 20, sack, sack_count: 1, ..Segment::blank() };
+        sender.on_ack(&ack, Time::from_ms(165), &mut notes);
+        let repair = sender.next_segment(Time::from_ms(165)).unwrap();
+        assert!(repair.seq == 0 && repair.is_repeated);
+        let new = sender.next_segment(Time::from_ms(165)).unwrap();
+        assert!(new.seq == 10_000 && !new.is_repeated);
+    }
+}
