@@ -1,0 +1,124 @@
+//! What the ACKs say of the path: rounds, bandwidth, losses, aggregation, and when the pipe is full.
+//!
+//! Source: draft-ietf-ccwg-bbr, its network path model and startup.
+
+use super::{EXTRA_ROUNDS, FULL_GROWTH_PERCENT, FULL_LOSSES, FULL_ROUNDS, Mode, State, UNBOUNDED};
+use crate::cc::{Ack, Control, Phase};
+use crate::time::Rate;
+
+impl State {
+    /// Rounds, delivery signals, bandwidth, losses.
+    pub(super) fn measure(&mut self, ack: &Ack) {
+        self.round_start = false;
+        self.loss_round_start = false;
+        if ack.lost_segments > 0 {
+            self.loss_in_round = true;
+            self.lossy_acks += 1;
+            self.lost_bytes += u64::from(ack.lost_segments) * u64::from(ack.mss);
+        }
+        let Some(rate) = ack.delivery_rate else { return };
+        if ack.prior_delivered >= self.next_round {
+            self.begin_round(ack);
+            self.round_start = true;
+            self.rounds_since_probe += 1;
+            self.packet_conservation = false;
+        }
+        let bps = rate.as_bps();
+        self.bw_latest = self.bw_latest.max(bps);
+        self.inflight_latest = self.inflight_latest.max(ack.delivered - ack.prior_delivered);
+        if ack.prior_delivered >= self.loss_round {
+            self.loss_round = ack.delivered;
+            self.loss_round_start = true;
+        }
+        if !ack.app_limited || bps >= self.max_bandwidth() {
+            self.bandwidth[0] = self.bandwidth[0].max(bps);
+        }
+    }
+
+    pub(super) fn begin_round(&mut self, ack: &Ack) {
+        self.next_round = ack.delivered;
+    }
+
+    /// Once a round: losses outside a probe lower the short-term bounds.
+    pub(super) fn adapt_lower_bounds(&mut self, control: &Control) {
+        if !self.loss_round_start {
+            return;
+        }
+        if std::mem::take(&mut self.loss_in_round) && !self.is_probing() {
+            let bandwidth = if self.bw_lo == UNBOUNDED { self.max_bandwidth() } else { self.bw_lo };
+            let inflight = if self.inflight_lo == UNBOUNDED { control.cwnd } else { self.inflight_lo };
+            self.bw_lo = self.bw_latest.max(bandwidth / 100 * self.beta_percent);
+            self.inflight_lo = self.inflight_latest.max(inflight * self.beta_percent / 100);
+        }
+    }
+
+    pub(super) fn reset_lower_bounds(&mut self) {
+        self.bw_lo = UNBOUNDED;
+        self.inflight_lo = UNBOUNDED;
+    }
+
+    pub(super) fn measure_aggregation(&mut self, ack: &Ack, control: &Control) {
+        if ack.delivered_segments == 0 || ack.delivery_rate.is_none() {
+            return;
+        }
+        if self.round_start {
+            self.extra_rounds += 1;
+            if self.extra_rounds >= EXTRA_ROUNDS {
+                self.extra_rounds = 0;
+                self.extra = [0, self.extra[0]];
+            }
+        }
+        let acked = u64::from(ack.delivered_segments) * u64::from(control.mss);
+        let mut expected = Rate::from_bps(self.estimate()).bytes_in(ack.now.since(self.epoch_at));
+        if self.epoch_acked <= expected {
+            self.epoch_acked = 0;
+            self.epoch_at = ack.now;
+            expected = 0;
+        }
+        self.epoch_acked += acked;
+        self.extra[0] =
+            self.extra[0].max((self.epoch_acked - expected.min(self.epoch_acked)).min(control.cwnd));
+    }
+
+    pub(super) fn reset_full(&mut self, bandwidth: u64) {
+        self.full_bandwidth = bandwidth;
+        self.full_rounds = 0;
+        self.full_now = false;
+    }
+
+    pub(super) fn check_full(&mut self, ack: &Ack) {
+        let Some(rate) = ack.delivery_rate else { return };
+        if self.full_now || ack.app_limited {
+            return;
+        }
+        if rate.as_bps() >= self.full_bandwidth * FULL_GROWTH_PERCENT / 100 {
+            self.reset_full(rate.as_bps());
+            return;
+        }
+        if self.round_start {
+            self.full_rounds += 1;
+            self.full_now = self.full_rounds >= FULL_ROUNDS;
+            self.full |= self.full_now;
+        }
+    }
+
+    pub(super) fn check_startup_and_drain(&mut self, ack: &Ack, control: &Control) {
+        if self.mode == Mode::Startup {
+            let lossy = self.lossy_acks >= FULL_LOSSES && self.is_too_high(ack);
+            if lossy && ack.phase == Phase::Recovery && self.round_start {
+                self.full = true;
+                self.inflight_hi = self.bdp(100, control.mss).max(self.inflight_latest);
+            }
+            if self.full {
+                self.mode = Mode::Drain;
+            }
+        }
+        if self.mode == Mode::Drain && ack.in_flight <= self.inflight(100, control.mss) {
+            self.begin_down(ack);
+        }
+    }
+
+    pub(super) fn is_too_high(&self, ack: &Ack) -> bool {
+        u128::from(self.lost_bytes) * 1_000_000 > u128::from(ack.prior_in_flight) * u128::from(self.loss_ppm)
+    }
+}
