@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers figures validate docs lint fmt env lock clean check-rust check-python
+.PHONY: help demo test bench bench-peers figures validate docs lint fmt env fast lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,9 @@ fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
 	$(BIN)/ruff format --quiet
 
 env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
+
+fast: $(VENV)/.built ## The environment with an engine compiled by its own profile: a quarter faster, same results
+	@scripts/optimise
 
 lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock anew
 	$(BIN)/python -m venv $(VENV)/lock
