@@ -340,8 +340,8 @@ class _Run:
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.measures.digest
-        # The point begun last, described with some seed.
-        self._resolved: tuple[_PointState, Scenario, dict[str, Any]] | None = None
+        # The point begun last, described with some seed; the file it would be is cut where the seed stands.
+        self._resolved: tuple[_PointState, Scenario, dict[str, Any], list[str]] | None = None
 
     def go(self) -> SweepResult:
         began = time.perf_counter()
@@ -425,7 +425,7 @@ class _Run:
         """Begin a run; False if it was settled without one."""
         self._look()
         try:
-            scenario, text = self._described(state, seed)
+            scenario, text, toml = self._described(state, seed)
         except (ScenarioError, ValueError, TypeError) as error:
             told = json.dumps([self.sweep.base.to_toml(), state.values, seed], default=str)
             key = run_key("cannot be resolved", hashlib.sha256(told.encode()).hexdigest())
@@ -444,22 +444,24 @@ class _Run:
             self.out.reused += 1
             self._note(job, known)
             return False
-        job.toml = scenario.to_toml()
+        job.toml = toml
         self._number += 1
         self._jobs[self._number] = job
         tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
         self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables))
         return True
 
-    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str]:
-        """A point with a seed, and its resolved text. Seeds change nothing else, so a point is resolved once."""
+    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str]:
+        """A point with some seed, and with this one its resolved text and its file.
+
+        Seeds change nothing else, so a point is described once.
+        """
         if self._resolved is None or self._resolved[0] is not state:
             scenario = self.sweep.base.with_(state.values, seed=seed)
-            self._resolved = state, scenario, json.loads(scenario.to_json())
-        _, scenario, resolved = self._resolved
-        if scenario.seed != seed:
-            scenario = scenario.model_copy(update={"seed": seed})
-        return scenario, as_text(resolved | {"seed": seed})
+            around = scenario.to_toml().split(f"seed = {seed}\n", 1)
+            self._resolved = state, scenario, json.loads(scenario.to_json()), around
+        _, scenario, resolved, around = self._resolved
+        return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around)
 
     # -- taking in
 
