@@ -102,4 +102,5 @@ $(VENV)/.installed: requirements.lock
 $(VENV)/.built: $(VENV)/.installed pyproject.toml $(RUST)
 	@echo 'compiling the extension module'
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --verbose --editable .
+	@rm -f $(VENV)/.fast
 	@touch $@

@@ -82,7 +82,9 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
     measured = {"machine": bench.machine(), **dict.fromkeys(bench.SCENARIOS, one), "b": None, "start_up_s": 0.5}
     measured |= {
         "bytes_per_flow": 3000.0,
-        "sweep": dict.fromkeys(("runs", "run_ms", "overhead_ms", "cores", "efficiency", "stored_bytes_per_run"), 1.0),
+        "sweep": dict.fromkeys(
+            ("runs", "run_ms", "overhead_ms", "cores", "efficiency", "engine_share", "stored_bytes_per_run"), 1.0
+        ),
     }
     text = program.page(measured, peers)
     assert "| a | ns-2.35 | 0.4 | 10 × | 926.7 | 0.50 | 1.000 | 50.0 | 50.0 | 90.0 |" in text

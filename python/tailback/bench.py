@@ -211,7 +211,7 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
     count = workers or cores()
     base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
     scenarios = [base.with_(seed=seed).to_json() for seed in range(1, runs + 1)]
-    bare = bare_cpu = many = one_cpu = math.inf
+    bare = bare_cpu = many = many_cpu = one_cpu = math.inf
     with tempfile.TemporaryDirectory() as folder:
         # In turns, and the best of each: the others hold what the machine did besides.
         for turn in range(3):
@@ -220,7 +220,9 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
                 _core.run(text, None, None)
             bare = min(bare, time.perf_counter() - began)
             bare_cpu = min(bare_cpu, time.process_time() - cpu_began)
+            cpu_began = time.process_time()
             many = min(many, sweep(base, seeds=runs, store=Path(folder) / f"many-{turn}", workers=count).wall_s)
+            many_cpu = min(many_cpu, time.process_time() - cpu_began)
             cpu_began = time.process_time()
             sweep(base, seeds=runs, store=Path(folder) / f"one-{turn}", workers=1)
             one_cpu = min(one_cpu, time.process_time() - cpu_began)
@@ -231,6 +233,8 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
         # Processor time: what others do on the machine meanwhile does not count.
         "overhead_ms": 1e3 * (one_cpu - bare_cpu) / runs,
         "cores": float(count),
+        # How much of the processor time that the sweep takes on all cores is the runs' own.
+        "engine_share": bare_cpu / many_cpu,
         # Time on the clock: means something on an idle machine only.
         "efficiency": bare / (count * many),
         "stored_bytes_per_run": stored / runs,
@@ -266,6 +270,8 @@ def machine() -> dict[str, Any]:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
+    # `make fast` leaves a mark.
+    is_fast = (Path(sys.prefix) / ".fast").exists()
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": model,
@@ -274,6 +280,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "tailback": _core.version(),
+        "build": "by its own profile (`make fast`)" if is_fast else "plainly (`make env`)",
         "load": round(os.getloadavg()[0], 2),
     }
 

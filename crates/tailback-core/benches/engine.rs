@@ -62,6 +62,14 @@ fn thin(count: usize) -> Scenario {
     scenario
 }
 
+/// A few flows with what each of ten thousand has on 1 Gbit/s: the same work a packet, without the memory.
+fn thin(count: usize) -> Scenario {
+    let rate = 100_000 * count as u64;
+    let mut scenario = dumbbell(rate, 100 * MS, Some(rate / 80), 30, crowd(count).flows);
+    scenario.duration_ps = 30 * SECOND * (10_000 / count as u64);
+    scenario
+}
+
 /// Ten flows through CoDel at 20 Mbit/s and 30 ms.
 fn codel() -> Scenario {
     let mut scenario = dumbbell(20_000_000, 30 * MS, None, 600, flows(10, "reno"));
@@ -150,6 +158,8 @@ fn main() {
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
         ("crowd-10000", || crowd(10_000)),
+        ("thin-1000", || thin(1_000)),
+        ("thin-4", || thin(4)),
         ("thin-1000", || thin(1_000)),
         ("thin-100", || thin(100)),
         ("thin-4", || thin(4)),
