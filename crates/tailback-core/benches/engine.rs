@@ -54,14 +54,6 @@ fn crowd(count: usize) -> Scenario {
     scenario
 }
 
-/// The share of each of ten thousand flows, for fewer.
-fn thin(count: usize) -> Scenario {
-    let rate = 100_000 * count as u64;
-    let mut scenario = dumbbell(rate, 100 * MS, Some(rate / 80), 30, crowd(count).flows);
-    scenario.duration_ps = 30 * SECOND * (10_000 / count as u64);
-    scenario
-}
-
 /// A few flows with what each of ten thousand has on 1 Gbit/s: the same work a packet, without the memory.
 fn thin(count: usize) -> Scenario {
     let rate = 100_000 * count as u64;
@@ -153,15 +145,12 @@ fn main() {
         |word: &&String| *word == "-1" || word.strip_suffix('s').is_some_and(|n| n.parse::<u64>().is_ok());
     let chosen: Vec<&String> = words.iter().filter(|word| !is_option(word)).collect();
     type Case = (&'static str, fn() -> Scenario);
-    let all: [Case; 10] = [
+    let all: [Case; 9] = [
         ("gigabit", gigabit),
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
         ("crowd-10000", || crowd(10_000)),
         ("thin-1000", || thin(1_000)),
-        ("thin-4", || thin(4)),
-        ("thin-1000", || thin(1_000)),
-        ("thin-100", || thin(100)),
         ("thin-4", || thin(4)),
         ("codel", codel),
         ("web", web),
