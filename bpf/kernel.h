@@ -86,6 +86,8 @@ struct sock {
 	int sk_sndbuf;
 	int sk_rcvbuf;
 	int sk_wmem_queued;
+	u32 sk_pacing_status;
+	unsigned long sk_pacing_rate;
 };
 
 struct inet_sock {
@@ -139,6 +141,7 @@ struct tcp_sock {
 	u32 packets_out;
 	u32 delivered;
 	u32 delivered_ce;
+	u32 app_limited;
 	u32 rcv_wnd;
 	struct tcp_options_received rx_opt;
 	u32 max_packets_out;
@@ -156,7 +159,17 @@ struct ack_sample {
 	u32 in_flight;
 };
 
-struct rate_sample;
+struct rate_sample {
+	u32 prior_delivered;
+	s32 delivered;
+	long interval_us;
+	long rtt_us;
+	int losses;
+	u32 acked_sacked;
+	u32 prior_in_flight;
+	bool is_app_limited;
+};
+
 union tcp_cc_info;
 struct module;
 
@@ -167,6 +180,7 @@ struct tcp_congestion_ops {
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
 	void (*in_ack_event)(struct sock *sk, u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
+	void (*cong_control)(struct sock *sk, u32 ack, int flag, const struct rate_sample *rs);
 	u32 (*undo_cwnd)(struct sock *sk);
 	char name[16];
 	u32 flags;
@@ -187,6 +201,9 @@ ALWAYS_INLINE struct inet_connection_sock *inet_csk(struct sock *sk)
 {
 	return (struct inet_connection_sock *)sk;
 }
+
+/* sk_pacing_status: the stack paces this socket itself. */
+#define PACING_NEEDED 1
 
 /* An algorithm's own memory: 104 bytes the kernel keeps for it in the socket. */
 ALWAYS_INLINE void *memory(struct sock *sk)
@@ -219,7 +236,12 @@ ALWAYS_INLINE u32 jiffies(void)
 #define ENTRY2(result, name, type1, arg1, type2, arg2) SEC("") result name(type1 arg1, type2 arg2)
 #define ENTRY3(result, name, type1, arg1, type2, arg2, type3, arg3)                                        \
 	SEC("") result name(type1 arg1, type2 arg2, type3 arg3)
+#define ENTRY4(result, name, type1, arg1, type2, arg2, type3, arg3, type4, arg4)                            \
+	SEC("") result name(type1 arg1, type2 arg2, type3 arg3, type4 arg4)
 #define STRUCT_OPS SEC("")
+void *storage_of(struct sock *sk, u32 size);
+#define STORAGE(of) struct of
+#define STORED(type, sk, create) ((struct type *)storage_of(sk, sizeof(struct type)))
 
 #else
 
@@ -234,7 +256,7 @@ ALWAYS_INLINE u64 now_us(struct tcp_sock *tp)
 	return tp->tcp_mstamp;
 }
 
-static u64 (*const jiffies64)(void) = (void *)118;
+__attribute__((unused)) static u64 (*const jiffies64)(void) = (void *)118;
 ALWAYS_INLINE u32 jiffies(void)
 {
 	return jiffies64();
@@ -287,6 +309,25 @@ ALWAYS_INLINE u32 jiffies(void)
 		return name##_body((type1)context[0], (type2)context[1], (type3)context[2]);               \
 	}                                                                                                  \
 	ALWAYS_INLINE result name##_body(type1 arg1, type2 arg2, type3 arg3)
+#define ENTRY4(result, name, type1, arg1, type2, arg2, type3, arg3, type4, arg4)                            \
+	ALWAYS_INLINE result name##_body(type1 arg1, type2 arg2, type3 arg3, type4 arg4);                  \
+	SEC("struct_ops/" #name) result name(u64 *context)                                                 \
+	{                                                                                                  \
+		return name##_body((type1)context[0], (type2)context[1], (type3)context[2],                \
+				   (type4)context[3]);                                                     \
+	}                                                                                                  \
+	ALWAYS_INLINE result name##_body(type1 arg1, type2 arg2, type3 arg3, type4 arg4)
 #define STRUCT_OPS SEC(".struct_ops")
+
+/* Memory beside the socket for algorithms that need more than it has. */
+__attribute__((unused)) static void *(*const storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
+#define STORAGE(of)                                                                                        \
+	struct {                                                                                           \
+		int (*type)[24]; /* BPF_MAP_TYPE_SK_STORAGE */                                             \
+		int (*map_flags)[1]; /* BPF_F_NO_PREALLOC */                                               \
+		int *key;                                                                                  \
+		struct of *value;                                                                          \
+	} memories SEC(".maps")
+#define STORED(of, sk, create) ((struct of *)storage_get(&memories, sk, NULL, create))
 
 #endif

@@ -52,19 +52,8 @@ struct cdg {
 	u8 is_reduced;
 };
 
-#ifdef TAILBACK_NATIVE
-void *storage_of(struct sock *sk, u32 size);
-#define CDG(sk, create) ((struct cdg *)storage_of(sk, sizeof(struct cdg)))
-#else
-struct {
-	int (*type)[24]; /* BPF_MAP_TYPE_SK_STORAGE */
-	int (*map_flags)[1]; /* BPF_F_NO_PREALLOC */
-	int *key;
-	struct cdg *value;
-} memories SEC(".maps");
-static void *(*const storage_get)(void *map, void *sk, void *value, u64 flags) = (void *)107;
-#define CDG(sk, create) ((struct cdg *)storage_get(&memories, sk, NULL, create))
-#endif
+STORAGE(cdg);
+#define CDG(sk, create) STORED(cdg, sk, create)
 
 INTERNALS
 {

@@ -57,6 +57,10 @@ twins! {
     "ledbat": [("target", "TARGET_US", 1000.0), ("gain", "GAIN", 256.0), ("slow_start", "SLOW_START", 1.0)],
     "compound": [("gamma", "GAMMA", 1.0), ("low_window", "LOW_WINDOW", 1.0)],
     "cdg": [],
+    "bbr": [
+        ("window_gain", "WINDOW_GAIN", 256.0), ("rtt_window", "RTT_WINDOW_US", 1e6), ("probe_rtt", "PROBE_RTT_US", 1000.0),
+        ("policer_detection", "POLICER_DETECTION", 1.0)
+    ],
 }
 
 /// The names of the twins.

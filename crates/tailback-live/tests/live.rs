@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
+use tailback_live::demands::Manner;
 use tailback_live::path::{Captured, Outcome, replay};
 use tailback_live::{LiveError, doctor, run, twins};
 
@@ -74,8 +75,14 @@ fn scenario(milliseconds: u64, forward: Value, flows: Vec<Value>) -> Scenario {
 }
 
 fn live(scenario: &Scenario) -> run::Outcome {
+    live_with(scenario, false)
+}
+
+/// `twins`: ours of what the kernel has itself, too.
+fn live_with(scenario: &Scenario, twins: bool) -> run::Outcome {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    run::run::<LiveError>(scenario, |_| Ok(())).expect("the run succeeds")
+    let manner = Manner { twins, ..Manner::default() };
+    run::run_as::<LiveError>(scenario, &manner, |_| Ok(())).expect("the run succeeds")
 }
 
 fn table<'a>(outcome: &'a run::Outcome, name: &str) -> BTreeMap<&'a str, &'a Column> {
@@ -285,14 +292,14 @@ fn every_twin_carries_data_and_moves_its_window() {
         return;
     }
     let before = twins::in_kernel();
-    let ours: Vec<&str> = twins::names().filter(|cc| !before.iter().any(|known| known == cc)).collect();
+    let ours: Vec<&str> = twins::names().collect();
     let flows = ours.iter().map(|cc| {
         let mut flow = bulk(cc);
         flow["name"] = json!(cc);
         flow
     });
     let fast = json!({ "rate_bps": 100_000_000u64, "queue": { "discipline": "fifo", "params": { "limit_bytes": 250_000 } } });
-    let outcome = live(&scenario(3_000, fast, flows.collect()));
+    let outcome = live_with(&scenario(3_000, fast, flows.collect()), true);
     let received = numbers(table(&outcome, "flows")["bytes_received"]);
     let polls = table(&outcome, "polls");
     let (of, cwnd) = (numbers(polls["flow"]), numbers(polls["cwnd"]));
@@ -362,9 +369,7 @@ fn a_twin_of_what_the_kernel_has_can_be_preferred() {
     scenario.instruments.internals = true;
     let mut tops = Vec::new();
     for twins in [false, true] {
-        let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let manner = tailback_live::demands::Manner { twins, ..Default::default() };
-        let outcome = run::run_as::<LiveError>(&scenario, &manner, |_| Ok(())).expect("the run succeeds");
+        let outcome = live_with(&scenario, twins);
         let w_max = shown(&outcome, 0)["w_max"].clone();
         tops.push(w_max.last().copied().expect("rows"));
     }

@@ -23,7 +23,7 @@ from tailback.files import whole_file
 __all__ = ["ALGORITHMS", "OPTIONAL", "TARGETS", "Agreement", "anew", "keep", "known", "scenario", "section"]
 
 ALGORITHMS = ("reno", "cubic", "htcp", "vegas", "westwood", "hybla", "cdg", "veno", "highspeed", "compound")
-OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "reno:twin", "cubic:twin")
+OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "bbr", "reno:twin", "cubic:twin", "bbr:twin")
 """What else can be compared on this path; `:twin` is tailback's BPF twin of what the kernel has itself."""
 TARGETS = {"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15}
 """What each measure may differ by."""

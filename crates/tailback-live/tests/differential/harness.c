@@ -71,6 +71,12 @@ struct given {
 	u32 snd_nxt;
 	u32 limited;
 	u32 grows;
+	/* Of the delivery rate: so much came in so long, of what was sent when so much had been delivered. */
+	u32 sampled;
+	u32 interval_us;
+	u32 prior_delivered;
+	u32 losses;
+	u32 prior_in_flight;
 };
 
 /* An acknowledgement; `rtt_us` negative for none, `grows` if the kernel would call the growth hook. */
@@ -93,7 +99,21 @@ void test_ack(const struct given *given)
 		twin.pkts_acked(sk(), &sample);
 	if (twin.in_ack_event)
 		twin.in_ack_event(sk(), 0);
-	if (given->grows)
+	if (twin.cong_control) {
+		struct rate_sample rs = {
+			.prior_delivered = given->prior_delivered,
+			.delivered = given->sampled,
+			.interval_us = given->interval_us,
+			.rtt_us = given->rtt_us,
+			.losses = given->losses,
+			.acked_sacked = given->delivered,
+			.prior_in_flight = given->prior_in_flight,
+			.is_app_limited = !given->limited,
+		};
+
+		tp->app_limited = !given->limited;
+		twin.cong_control(sk(), tp->snd_una, 0, &rs);
+	} else if (given->grows)
 		twin.cong_avoid(sk(), tp->snd_una, given->delivered);
 }
 
@@ -109,6 +129,7 @@ void test_idle(u64 now_us, u64 idle_us)
 {
 	clock_us = now_us - idle_us;
 	socket_of_test.lsndtime = tailback_jiffies();
+	socket_of_test.app_limited = 1;
 	clock_us = now_us;
 	socket_of_test.tcp_mstamp = now_us;
 }

@@ -33,6 +33,12 @@ pub struct Given {
     pub limited: u32,
     /// Would the kernel call the growth hook?
     pub grows: u32,
+    /// Of the delivery rate: so many segments came in so long, sent when so many had been delivered.
+    pub sampled: u32,
+    pub interval_us: u32,
+    pub prior_delivered: u32,
+    pub losses: u32,
+    pub prior_in_flight: u32,
 }
 
 #[repr(C)]

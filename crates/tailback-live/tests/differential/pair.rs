@@ -6,7 +6,7 @@ use tailback_core::cc::{
 };
 use tailback_core::rng::Stream;
 use tailback_core::scenario::Params;
-use tailback_core::time::{Duration, Time};
+use tailback_core::time::{Duration, Rate, Time};
 
 use crate::native::{Event, Given, Native};
 
@@ -31,6 +31,13 @@ pub struct Round {
     pub is_starved: bool,
 }
 
+/// What a random algorithm wants of a throw.
+#[derive(Clone, Copy, Debug)]
+enum Draws {
+    Real,
+    Below(u64),
+}
+
 pub struct Pair {
     pub rust: Algorithm,
     pub control: Control,
@@ -43,8 +50,11 @@ pub struct Pair {
     snd_nxt: u64,
     delivered: u64,
     phase: Phase,
-    /// The Rust twin's dice, a copy.
+    /// The Rust twin's dice, a copy, and what it does with them.
     dice: Stream,
+    draws: Draws,
+    /// Segments found lost, to be told with the next ACK.
+    lost: u32,
     /// The Rust twin is in a reduction it asked for, until this is acknowledged.
     pub reduces_until: Option<u64>,
     pub reductions: u32,
@@ -75,6 +85,8 @@ impl Pair {
             delivered: 0,
             phase: Phase::Open,
             dice: Stream::named(SEED, cc),
+            draws: if cc == "bbr" { Draws::Below(7) } else { Draws::Real },
+            lost: 0,
             reduces_until: None,
             reductions: 0,
             round: Round::default(),
@@ -105,13 +117,17 @@ impl Pair {
         BASE + self.extra + SLOT * self.control.cwnd_segments().saturating_sub(PIPE)
     }
 
+    /// Between a window's packets, in whole microseconds: finer the kernel's clock does not count.
+    fn gap(&self, window: u64) -> Duration {
+        Duration::from_us((self.rtt() / window).as_us())
+    }
+
     /// One ACK that covers `covered` segments and newly delivers `delivered`.
     fn ack(&mut self, covered: u32, delivered: u32) {
         let rtt = (covered > 0).then(|| self.rtt());
         self.acks += 1;
         let marked = if self.acks * 37 % 100 < self.round.marked_percent { delivered } else { 0 };
         self.snd_una += u64::from(covered) * u64::from(MSS);
-        let prior = self.delivered;
         self.delivered += u64::from(delivered) * u64::from(MSS);
         if let Some(rtt) = rtt {
             self.rtt_min = self.rtt_min.min(rtt);
@@ -119,27 +135,34 @@ impl Pair {
         let is_growing = matches!(self.phase, Phase::Open | Phase::Disorder | Phase::Loss);
         let grows = covered > 0 && is_growing;
         let limited = !self.round.is_starved;
+        let losses = std::mem::take(&mut self.lost);
         // What has been sent is not taken back when the window shrinks.
         self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd);
         let snd_nxt = self.snd_nxt;
+        // Of a window's worth a round trip, the path lets through what fills it.
+        let sampled = self.control.cwnd_segments().min(PIPE).min(self.delivered / u64::from(MSS));
+        let prior_delivered = self.delivered - sampled * u64::from(MSS);
+        let interval = self.rtt();
+        let in_flight = snd_nxt - self.snd_una;
+        let prior_in_flight = in_flight + u64::from(delivered) * u64::from(MSS);
         let ack = Ack {
             now: self.now,
             mss: MSS,
             newly_acked: u64::from(covered) * u64::from(MSS),
             newly_acked_segments: covered,
             delivered_segments: delivered,
-            lost_segments: 0,
+            lost_segments: losses,
             marked: u64::from(marked) * u64::from(MSS),
             rtt,
             rtt_read: rtt,
             rtt_min: self.rtt_min,
             srtt: self.rtt(),
-            in_flight: self.control.cwnd,
-            prior_in_flight: self.control.cwnd + u64::from(delivered) * u64::from(MSS),
-            delivery_rate: None,
+            in_flight,
+            prior_in_flight,
+            delivery_rate: Some(Rate::from_bytes_over(sampled * u64::from(MSS), interval)),
             delivered: self.delivered,
-            prior_delivered: prior,
-            app_limited: self.round.is_starved,
+            prior_delivered,
+            app_limited: !limited,
             round_start: false,
             cwnd_limited: limited,
             may_grow: grows && limited,
@@ -150,7 +173,12 @@ impl Pair {
             snd_nxt,
         };
         // Both twins throw the same dice: where Rust backs off below a probability, C does from one minus it up.
-        let throw = ((1.0 - self.dice.clone().uniform()) * f64::from(u32::MAX)) as u32;
+        // BBR draws one of seven instead, the highest bits of the product.
+        let mut next = self.dice.clone();
+        let throw = match self.draws {
+            Draws::Below(sides) => (((next.below(sides) << 32) + (1 << 31)) / sides) as u32,
+            Draws::Real => ((1.0 - next.uniform()) * f64::from(u32::MAX)) as u32,
+        };
         self.native.set_dice(throw);
         self.rust.on_ack(&ack, &mut self.control);
         self.native.ack(&Given {
@@ -164,9 +192,17 @@ impl Pair {
             limited: u32::from(limited),
             // The kernel does not know of a reduction the twin makes by itself.
             grows: u32::from(grows || self.reduces_until.is_some()),
+            sampled: sampled as u32,
+            interval_us: interval.as_us() as u32,
+            prior_delivered: (prior_delivered / u64::from(MSS)) as u32,
+            losses,
+            prior_in_flight: (prior_in_flight / u64::from(MSS)) as u32,
         });
         for _ in 0..self.native.thrown() {
-            self.dice.uniform();
+            match self.draws {
+                Draws::Below(sides) => drop(self.dice.below(sides)),
+                Draws::Real => drop(self.dice.uniform()),
+            }
         }
         if self.rust.wants_reduction() && self.phase == Phase::Open {
             self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
@@ -223,8 +259,11 @@ impl Pair {
         self.native.set_cwnd(segments as u32);
     }
 
-    /// The stack has brought both windows to where their algorithms wanted them.
+    /// The stack has brought both windows to where their algorithms wanted them, unless they do so themselves.
     fn land(&mut self) {
+        if self.rust.owns_window() {
+            return;
+        }
         self.control.cwnd = self.control.ssthresh;
         self.native.set_cwnd(self.native.ssthresh());
     }
@@ -232,9 +271,10 @@ impl Pair {
     /// A loss, and a recovery of one round trip that ends with the window at ssthresh.
     pub fn lose(&mut self) {
         let window = self.control.cwnd_segments();
-        let gap = self.rtt() / window;
+        let gap = self.gap(window);
         self.rust.on_congestion(&self.congestion(Signal::Loss), &mut self.control);
         self.native.congestion(self.now.as_us());
+        self.lost = 1 + (self.acks % 20) as u32;
         self.change(Phase::Recovery);
         for _ in 1..window {
             self.now += gap;
@@ -249,7 +289,7 @@ impl Pair {
     /// An ECN echo, and a reduction over one round trip.
     pub fn hear_of_mark(&mut self) {
         let window = self.control.cwnd_segments();
-        let gap = self.rtt() / window;
+        let gap = self.gap(window);
         self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
         self.native.congestion(self.now.as_us());
         self.change(Phase::Cwr);
@@ -270,7 +310,7 @@ impl Pair {
         self.native.event(self.now.as_us(), Event::Loss);
         self.set_window(1);
         self.change(Phase::Loss);
-        let gap = self.rtt() / lost;
+        let gap = self.gap(lost);
         for _ in 0..lost {
             self.now += gap;
             self.ack(1, 1);
@@ -283,7 +323,7 @@ impl Pair {
         self.now += idle;
         let now_us = self.now.as_us();
         self.native.idle(now_us, idle.as_us());
-        if idle > RESTART_AFTER {
+        if idle > RESTART_AFTER && !self.rust.owns_window() {
             self.rust.on_idle_restart(self.now, idle, &mut self.control);
             self.native.event(now_us, Event::Restart);
             self.set_window(self.control.cwnd_segments().min(INITIAL));
@@ -296,7 +336,7 @@ impl Pair {
     pub fn round(&mut self, round: Round, mut compare: impl FnMut(&Pair)) {
         self.round = round;
         let window = self.control.cwnd_segments();
-        let gap = self.rtt() / window;
+        let gap = self.gap(window);
         for number in 0..(window / 2).max(1) {
             self.now += gap * 2;
             // Delayed ACKs, with one of a single segment among them.
