@@ -31,7 +31,7 @@ def base_delay(result: Any, flow: int | str) -> float:
     """Propagation plus serialisation on every link of the way, with empty queues.
 
     A link with a timer (`tick_hz`) may hold a packet up to one tick longer, which counts as induced delay, or let it
-    go earlier by a part of one: then it is the smallest delay seen.
+    go earlier by a part of one: then it is the smallest delay seen, as it is where a medium transmits.
     """
     rows = Rows.of(result)
     packets = rows.of_flow("packets", flow)
@@ -39,7 +39,10 @@ def base_delay(result: Any, flow: int | str) -> float:
         raise MissingRows("packets", f"instruments.packets for {rows.flow_names[rows.flow(flow)]}")
     by_path = rows.base_delay_s(flow, float(np.min(packets["bytes"])))
     seen = floats(packets["received_s"]) - floats(packets["sent_s"])
-    return by_path if bool(np.isnan(seen).all()) else min(by_path, float(np.nanmin(seen)))
+    if bool(np.isnan(seen).all()):
+        return by_path
+    smallest = float(np.nanmin(seen))
+    return smallest if rows.has_media(flow) else min(by_path, smallest)
 
 
 @metric(

@@ -100,13 +100,16 @@ class Window:
 
 
 def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) -> float:
-    """Propagation delay there and back plus the time a full bottleneck queue takes to drain."""
+    """Propagation delay there and back plus the time a full bottleneck queue takes to drain.
+
+    A link with a medium drains at the rate it carried.
+    """
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    limit = rows.limit_bytes(index)
-    waiting = 8.0 * limit / rows.rate_bps(index) if np.isfinite(limit) else 0.0
+    limit, rate = rows.limit_bytes(index), rows.carried_bps(index)
+    waiting = 8.0 * limit / rate if np.isfinite(limit) else 0.0
     # A queue smaller than a packet still holds the one being sent.
-    sending = 8.0 * 1500.0 / rows.rate_bps(index)
+    sending = 8.0 * 1500.0 / rate
     return rows.base_rtt_s(flow) + max(waiting, sending)
 
 

@@ -69,11 +69,12 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
     source="“Effects of high-speed congestion control” (2007) section 4.1.1; RFC 5166 section 2.1.1",
 )
 def utilisation(result: Any, link: int | str | None = None) -> float:
-    """Bits delivered by a link over what its rate could have carried in the whole run."""
+    """Share of the run in which a link was sending. Of a medium, whose rate is its own affair: NaN."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
-    delivered = float(rows.of_link("links", index)["delivered_bytes"][0])
-    return 8.0 * delivered / (rows.rate_bps(index) * rows.duration_s)
+    if np.isnan(rows.rate_bps(index)):
+        return float("nan")
+    return float(rows.of_link("links", index)["busy_s"][0]) / rows.duration_s
 
 
 @metric(

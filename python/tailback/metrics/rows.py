@@ -12,6 +12,8 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tailback.errors import TailbackError
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -27,8 +29,8 @@ RECEIVED, LOST, IN_TRANSIT = 0, 1, 2
 PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = 0, 1, 2, 3, 4
 
 
-class MissingRows(ValueError):
-    """A table that the run did not record."""
+class MissingRows(TailbackError, ValueError):
+    """What a metric or figure needs and the run did not record."""
 
     def __init__(self, table: str, instrument: str) -> None:
         self.table = table
@@ -36,6 +38,13 @@ class MissingRows(ValueError):
         super().__init__(
             f"this result has no rows in table {table!r}; switch on the instrument {instrument!r} and run again"
         )
+
+
+class NothingToMeasure(MissingRows):
+    """What a metric or figure is about does not occur in the scenario."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
 
 
 _INSTRUMENT = {
@@ -180,15 +189,47 @@ class Rows:
 
     @property
     def bottleneck(self) -> int:
-        """The slowest link on the first flow's way."""
-        rated = [i for i in self.route(0) if self.link_spec(i).get("rate_bps")]
-        if not rated:
-            raise ValueError("no link on the first flow's route has a rate, so there is no bottleneck")
-        return min(rated, key=lambda i: int(self.link_spec(i)["rate_bps"]))
+        """The link on the first flow's way that dropped most; if none did, the slowest that has a rate.
+
+        A link with a medium or a trace has no rate of its own, and counts as slower than any that has.
+        `NothingToMeasure` if no queue can form on that way.
+        """
+        ways = [i for i in self.route(0) if self.holds_queue(i)]
+        if not ways:
+            raise NothingToMeasure(
+                "no queue can form on the first flow's way: none of its links has a rate or a medium"
+            )
+        lost = np.asarray(self.tables["links"]["dropped"]) if self.has("links") else np.zeros(len(self.link_names))
+        return min(ways, key=lambda i: (-int(lost[i]), float(self.link_spec(i).get("rate_bps") or 0.0)))
+
+    def has_media(self, flow: int | str) -> bool:
+        """Does a link on a flow's way there or back transmit by a medium or a trace, with a delay of its own?"""
+        ways = [*self.route(flow), *self.back_route(flow)]
+        return any(self.link_spec(i).get(key) is not None for i in ways for key in ("medium", "trace"))
+
+    def smallest_rtt_s(self) -> float:
+        """The smallest round trip that any flow over TCP measured; NaN if none did."""
+        seen = np.asarray(self.tables["flows"]["rtt_min_s"], dtype=float) if self.has("flows") else np.array([np.nan])
+        return float(np.nanmin(seen)) if np.isfinite(seen).any() else float("nan")
+
+    def holds_queue(self, link: int | str) -> bool:
+        """Can a queue form there: has the link a rate, a medium or a trace?"""
+        spec = self.link_spec(link)
+        return any(spec.get(key) is not None for key in ("rate_bps", "medium", "trace"))
 
     def rate_bps(self, link: int | str) -> float:
-        """Rate of a link."""
-        return float(self.link_spec(link)["rate_bps"])
+        """Rate of a link; NaN if its medium or trace decides."""
+        rate = self.link_spec(link).get("rate_bps")
+        return float("nan") if rate is None else float(rate)
+
+    def carried_bps(self, link: int | str) -> float:
+        """Rate of a link; of a medium or trace what it carried while it was sending, NaN if that was nothing."""
+        rate = self.rate_bps(link)
+        if not np.isnan(rate) or not self.has("links"):
+            return rate
+        table = self.of_link("links", link)
+        busy, carried = float(table["busy_s"][0]), 8.0 * float(table["delivered_bytes"][0])
+        return carried / busy if busy else carried / self.duration_s or float("nan")
 
     def limit_bytes(self, link: int | str) -> float:
         """Capacity of a link's queue in bytes (packets count as the largest MTU); infinite when unlimited."""

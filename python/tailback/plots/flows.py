@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..metrics import Rows
+from ..metrics import NothingToMeasure, Rows
 from .style import CYCLE, algorithm_of, colour_of
 
 STACK_TITLES = {"freebsd-7": "FreeBSD", "freebsd": "FreeBSD", "linux-2.6.25": "Linux 2.6.25", "linux": "Linux"}
@@ -11,14 +11,14 @@ STACK_TITLES = {"freebsd-7": "FreeBSD", "freebsd": "FreeBSD", "linux-2.6.25": "L
 def first_tcp(rows: Rows) -> int:
     """The first TCP flow."""
     if not rows.tcp_flows:
-        raise ValueError("this figure needs a TCP flow, and the scenario has none")
+        raise NothingToMeasure("this figure needs a TCP flow, and the scenario has none")
     return rows.tcp_flows[0]
 
 
 def first_udp(rows: Rows) -> int:
     """The first flow over UDP whose packets were recorded, else the first: the call."""
     if not rows.udp_flows:
-        raise ValueError("this figure needs a flow over UDP (such as voip), and the scenario has none")
+        raise NothingToMeasure("this figure needs a flow over UDP (such as voip), and the scenario has none")
     recorded = set(rows.column("packets", "flow").tolist()) if rows.has("packets") else set()
     return next((flow for flow in rows.udp_flows if flow in recorded), rows.udp_flows[0])
 
@@ -45,12 +45,26 @@ def colour(rows: Rows, flow: int, position: int = 0) -> str:
 
 def path_of(rows: Rows) -> str:
     """The bottleneck in words: rate, round-trip time, queue."""
-    if not any(rows.link_spec(i).get("rate_bps") for i in rows.route(0)):
+    try:
+        index = rows.bottleneck
+    except NothingToMeasure:
         return "no bottleneck"
-    index = rows.bottleneck
-    rate, limit = rows.rate_bps(index), rows.limit_bytes(index)
+    limit = rows.limit_bytes(index)
     queue = f", queue {limit / 1e3:,.0f} kB" if limit < float("inf") else ""
-    return f"{speed(rate)}, RTT {rows.base_rtt_s(0) * 1e3:.0f} ms{queue}"
+    # What a medium adds to the round trip depends on its state: the smallest that was seen says it.
+    base = "" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms"
+    seen = rows.smallest_rtt_s()
+    smallest = f", smallest RTT {seen * 1e3:.3g} ms" if not base and seen == seen else ""
+    return f"{who_carries(rows, index)}{base}{smallest}{queue}"
+
+
+def who_carries(rows: Rows, link: int) -> str:
+    """A link in two words: its rate, or its medium's name and its own."""
+    rate = rows.rate_bps(link)
+    if rate == rate:
+        return speed(rate)
+    medium = rows.link_spec(link).get("medium") or {}
+    return f"{rows.link_names[link]} ({medium.get('name', 'trace')})"
 
 
 def speed(rate_bps: float) -> str:

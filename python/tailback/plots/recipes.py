@@ -147,7 +147,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
         left.set_ylabel("queue (kB)", color="#2F7FB0")
         left.set_xlabel(f"time since t = {start:.2f} s (s)")
         left.set_xlim(0, end - start)
-        rate = rows.rate_bps(rows.bottleneck)
+        rate = rows.carried_bps(rows.bottleneck)
         floor = metrics.base_delay(rows, call)
         # Both axes tell the same story when one is the other times 8/C: chosen so, the two curves must coincide.
         top = max(float(np.max(q)) if len(q) else 0.0, float(np.max(met)) if len(met) else 0.0, 1.0) * 1.12
@@ -266,8 +266,8 @@ def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figur
         tcp, call = who.first_tcp(rows), who.first_udp(rows)
         window = metrics.typical_epochs(rows, tcp, count)
         median = float(metrics.delay_quantiles(rows, call, (0.5,), window.start_s, window.end_s)[0])
-        bdp = rows.rate_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0
-        name = f"{who.speed(rows.rate_bps(rows.bottleneck))}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
+        bdp = rows.carried_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0
+        name = f"{who.who_carries(rows, rows.bottleneck)}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
         stack = str(rows.flow_spec(tcp)["tcp"]["stack"])
         entry = (bdp, median, name, who.colour(rows, tcp, position), "freebsd" in stack)
         groups.setdefault(who.title_of(rows, tcp), []).append(entry)
@@ -478,12 +478,17 @@ def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
         under = np.zeros(len(edges) - 1)
         for position, flow in enumerate(range(len(rows.flow_names))):
             count, _ = np.histogram(metrics.drop_times(rows, None, flow), edges)
-            colour = BLACK if flow in rows.udp_flows else who.colour(rows, flow, position)
+            if not count.any():
+                continue
+            alone = len(rows.tcp_flows) == 1
+            colour = BLACK if flow in rows.udp_flows else who.colour(rows, flow) if alone else who.nth_colour(position)
             ax.bar(edges[:-1], count, bin_s, under, align="edge", color=colour, label=rows.flow_names[flow])
             under = under + floats(count)
-        ax.legend(loc="upper right", ncols=3)
+        if under.any():
+            ax.legend(loc="upper right", ncols=3)
         ax.set_ylabel(f"drops per {bin_s:g} s")
-        ax.set_title(f"{label}: {100 * metrics.loss_rate(rows):.3g} % of packets dropped")
+        link = rows.link_names[rows.bottleneck]
+        ax.set_title(f"{label}: {100 * metrics.loss_rate(rows):.3g} % of the packets at {link} dropped".lstrip(": "))
         ax.set_xlim(0, rows.duration_s)
     axes[-1][0].set_xlabel("time (s)")
     return figure

@@ -6,7 +6,6 @@ and `meta.json` (by what). A folder appears complete or not at all, and replaces
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import sys
@@ -147,11 +146,16 @@ class Result:
 
     @property
     def bottleneck(self) -> str:
-        """The link that dropped most; if none dropped anything, the slowest, and the first listed on ties."""
-        drops = self.numpy("links")["dropped"]
-        rates = [row.get("rate_bps") or math.inf for row in self.resolved["links"]]
-        best = max(range(len(rates)), key=lambda link: (int(drops[link]), -rates[link], -link))
-        return self.link_names[best]
+        """The link on the first flow's way that dropped most; if none did, the slowest: see `metrics.Rows.bottleneck`.
+
+        The first link if no queue can form on that way.
+        """
+        from tailback.metrics import NothingToMeasure, Rows
+
+        try:
+            return self.link_names[Rows({"links": self.numpy("links")}, self.resolved).bottleneck]
+        except NothingToMeasure:
+            return self.link_names[0]
 
     def base_owd_s(self, flow: str | int) -> float:
         """Propagation delay from a flow's sender to its receiver in seconds, without serialisation."""
@@ -285,7 +289,7 @@ class Result:
         return summaries.flows(self)
 
     def link_summary(self) -> list[dict[str, Any]]:
-        """One row a link that has a rate."""
+        """One row a link in which a queue can form; of a medium, rate and utilisation are None."""
         return summaries.links(self)
 
     def program_summary(self) -> list[dict[str, Any]]:

@@ -17,8 +17,11 @@ _WORDS = ("flow", "link", "app", "cc", "stack", "feels", "program", "end", "meas
 
 
 def flows(result: Result) -> list[dict[str, Any]]:
-    """One row a flow: what it is and the totals people ask for first. Goodput counts payload delivered at either
-    end (for UDP, IP bytes) over the time the flow was active."""  # noqa: D205, D209
+    """One row a flow: what it is and the totals people ask for first.
+
+    Goodput counts payload delivered at either end (for UDP, IP bytes) over the time the flow was active, and segments
+    are those retransmitted at either end. Loss is of packets on the way there: where most payload came back, None.
+    """
     totals = result.numpy("flows")
     out = []
     for index, spec in enumerate(result.resolved["flows"]):
@@ -31,17 +34,20 @@ def flows(result: Result) -> list[dict[str, Any]]:
         finished = total("finished_s")
         active = (end if math.isnan(finished) else finished) - total("started_s")
         sent = total("packets_sent")
-        payload = total("bytes_received") + (total("bytes_returned") if "bytes_returned" in totals else 0.0)
+        got, returned = total("bytes_received"), total("bytes_returned") if "bytes_returned" in totals else 0.0
+        again = total("segments_retransmitted") + (
+            total("back_segments_retransmitted") if "back_segments_retransmitted" in totals else 0.0
+        )
         out.append(
             {
                 "flow": spec["name"],
                 "app": spec["app"]["kind"],
                 "cc": tcp.get("cc"),
                 "stack": tcp.get("stack"),
-                "goodput_mbps": payload * 8e-6 / active if active > 0 else None,
+                "goodput_mbps": (got + returned) * 8e-6 / active if active > 0 else None,
                 "packets_sent": int(sent),
-                "loss": total("packets_dropped") / sent if sent else None,
-                "retransmitted": int(total("segments_retransmitted")) if tcp else None,
+                "loss": total("packets_dropped") / sent if sent and got >= returned else None,
+                "retransmitted": int(again) if tcp else None,
                 "timeouts": int(total("timeouts")) if tcp else None,
                 "rtt_min_ms": _milli(total("rtt_min_s")),
                 "srtt_ms": _milli(total("srtt_s")),
@@ -51,13 +57,13 @@ def flows(result: Result) -> list[dict[str, Any]]:
 
 
 def links(result: Result) -> list[dict[str, Any]]:
-    """One row a link that has a rate."""
+    """One row a link in which a queue can form. Of a medium, rate and utilisation are None."""
     totals = result.numpy("links")
     return [
         {
             "link": spec["name"],
-            "rate_mbps": spec["rate_bps"] / 1e6,
-            "utilisation": float(totals["busy_s"][index]) / result.duration_s,
+            "rate_mbps": None if spec.get("rate_bps") is None else spec["rate_bps"] / 1e6,
+            "utilisation": None if spec.get("rate_bps") is None else float(totals["busy_s"][index]) / result.duration_s,
             "delivered": int(totals["delivered"][index]),
             "dropped": int(totals["dropped"][index]),
             "marked": int(totals["marked"][index]),
@@ -65,7 +71,7 @@ def links(result: Result) -> list[dict[str, Any]]:
             "backlog_max_bytes": int(totals["backlog_bytes_max"][index]),
         }
         for index, spec in enumerate(result.resolved["links"])
-        if spec.get("rate_bps") is not None
+        if any(spec.get(key) is not None for key in ("rate_bps", "medium", "trace"))
     ]
 
 

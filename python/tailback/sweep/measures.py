@@ -20,7 +20,7 @@ from tailback.sweep.design import refuse
 __all__ = ["Measures", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not taken for new ones.
-REVISION = "2"
+REVISION = "3"
 #: With more flows (or links) than this, only what they come to together is kept.
 MOST = 16
 
@@ -35,7 +35,8 @@ _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "
 def totals_names(resolved: Mapping[str, Any]) -> list[str]:
     """The names `totals` gives for a resolved scenario."""
     flows = [row["name"] for row in resolved["flows"]]
-    links = [row["name"] for row in resolved["links"] if row.get("rate_bps") is not None]
+    queued = ("rate_bps", "medium", "trace")
+    links = [row["name"] for row in resolved["links"] if any(row.get(key) is not None for key in queued)]
     out = list(_WHOLE)
     if len(flows) <= MOST:
         tcp = {row["name"] for row in resolved["flows"] if row.get("tcp")}
