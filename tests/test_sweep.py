@@ -132,6 +132,16 @@ def test_every_point_and_seed_once_and_then_never_again(tmp_path: Path) -> None:
     assert (more.run, more.reused) == (4, 8)
 
 
+def test_seeds_that_draw_nothing_are_told(tmp_path: Path) -> None:
+    still = BASE.with_({"randomness": {}})
+    done = tb.sweep(still, tb.grid({"dumbbell.queue": ["10packets", "20packets"]}), store=tmp_path / "still", seeds=2)
+    assert done.seeds_agree
+    drawn = tb.sweep(BASE, tb.grid({"dumbbell.queue": ["10packets", "20packets"]}), store=tmp_path / "drawn", seeds=2)
+    assert not drawn.seeds_agree
+    once = tb.sweep(still, tb.grid({"dumbbell.queue": ["10packets"]}), store=tmp_path / "still", seeds=1)
+    assert not once.seeds_agree
+
+
 def test_every_seed_runs_what_its_point_describes_with_it(tmp_path: Path) -> None:
     done = tb.sweep(BASE, {"flow.bulk.cc": ["reno", "cubic"]}, seeds=[7, 3, 11], store=tmp_path / "store")
     for row in done.frame.to_dicts():

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-from scipy import stats
 
 from tailback.errors import TailbackError
 
@@ -100,6 +99,9 @@ def interval(
         return Interval(estimate, math.nan, math.nan, 1, confidence)
     if float(np.ptp(data)) == 0.0:
         return Interval(estimate, estimate, estimate, len(data), confidence)
+    # Half a second to load, which only those who ask for intervals should wait for.
+    from scipy import stats
+
     if how == "t":
         half = float(stats.t.ppf(0.5 + confidence / 2, len(data) - 1) * stats.sem(data))
         return Interval(estimate, estimate - half, estimate + half, len(data), confidence)

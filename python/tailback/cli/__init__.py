@@ -73,6 +73,10 @@ def _call(command: Any) -> int:
             return _fail(error, BAD_INPUT)
         if _is_meant_for_people(error):
             return _fail(error, FAILED)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            # A group of commands without one: its help is the answer.
+            error.show()  # type: ignore[attr-defined]
+            return BAD_INPUT
         if hasattr(error, "format_message"):
             # Usage of the command line itself: unknown option, missing argument.
             return _fail(Told(f"{error.format_message()} Try: tailback --help"), BAD_INPUT)

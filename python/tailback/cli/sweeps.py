@@ -69,6 +69,11 @@ def sweep(
         )
         for text, count in list(done.errors.items())[:5]:
             say(f"  {count} × {escape(text)}")
+        if done.seeds_agree:
+            say(
+                "[yellow]warning:[/yellow] all seeds of a point gave the same: nothing in the scenario is drawn, and "
+                'intervals over seeds would be of no width. Add for example \\[randomness] start_spread = "1s"'
+            )
         say(f"store: {escape(str(store))}   ask it with: tailback results query 'SELECT …'")
     if done.failed:
         raise typer.Exit(FAILED)

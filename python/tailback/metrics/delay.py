@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.signal import lfilter
 
 from .registry import metric
 from .rows import Floats, MissingRows, Rows, between, floats
@@ -93,4 +92,6 @@ def jitter(result: Any, flow: int | str) -> float:
 def smoothed_jitter(transit: Floats) -> float:
     """RFC 3550's jitter of a series of transit times."""
     change = np.abs(np.diff(transit))
+    from scipy.signal import lfilter
+
     return float(lfilter([1 / 16], [1, -15 / 16], change)[-1]) if len(change) else 0.0

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import qmc
 
 from tailback.errors import Problem, ScenarioError
 from tailback.units import Bytes, Duration, Rate
@@ -201,6 +200,8 @@ def latin_hypercube(axes: Mapping[str, Any], points: int, *, seed: int = 1) -> D
     """
     _checked("latin-hypercube", axes)
     wanted = _points_wanted("latin-hypercube", points)
+    from scipy.stats import qmc
+
     return _sampled("latin-hypercube", axes, qmc.LatinHypercube(len(axes), seed=seed).random(wanted))
 
 
@@ -212,4 +213,6 @@ def sobol(axes: Mapping[str, Any], points: int, *, seed: int = 1) -> Design:
     if wanted != 1 << power:
         near = f"{1 << power} or {2 << power}"
         raise refuse("sobol.points", wanted, "a Sobol design is balanced only for powers of two", f"Take {near}")
+    from scipy.stats import qmc
+
     return _sampled("sobol", axes, qmc.Sobol(len(axes), seed=seed).random_base2(power))

@@ -146,6 +146,17 @@ class SweepResult:
             self.frame, metric, axis, across=[*rest, "seed"], baseline=baseline, statistic=statistic
         )
 
+    @property
+    def seeds_agree(self) -> bool:
+        """Did several seeds of every point give the very same? Then nothing was drawn, and intervals say nothing."""
+        frame = self.frame
+        if frame.is_empty() or not {"packets", "events", "point", "seed"} <= set(frame.columns):
+            return False
+        told = frame.filter(pl.col("events").is_not_null())
+        each = told.group_by("point").agg(pl.len(), pl.col("packets", "events").n_unique())
+        several = each.filter(pl.col("len") > 1)
+        return len(several) > 0 and bool((several.select(pl.max_horizontal("packets", "events").max()) == 1).item())
+
     def result(self, key: str) -> Result:
         """The tables of a run, if they were kept."""
         return self.store.result(key)
@@ -163,6 +174,7 @@ class SweepResult:
             "reused": self.reused,
             "failed": self.failed,
             "wall_s": self.wall_s,
+            "seeds_agree": self.seeds_agree,
             "errors": [{"error": text, "runs": count} for text, count in self.errors.items()],
         }
 
