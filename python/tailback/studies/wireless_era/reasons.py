@@ -12,8 +12,8 @@ _WIFI_LOSS = (
     "access point takes the air, and ACKs fill the queue of the receiver's interface, 100 packets, that the calls "
     "share. Later transfers begin at the remembered ssthresh and harm no call. The paper's losses are alike for all "
     "four. Stations that do not hear each other lose that much: where 28 % of tries fail (with collisions; Rodrig et "
-    "al., whom the paper cites), seven in a row do in 0.0135 % of cases, and ablation hidden loses 0.012 to 0.017 % "
-    "beside all four. But their retries bring the jitter to 6 to 8 ms, so the base leaves them out."
+    "al., whom the paper cites), seven in a row do in 0.0135 % of cases, and ablation hidden loses 0.010 to 0.013 % "
+    "beside all four. But their retries bring the jitter to 6 to 7 ms, so the base leaves them out."
 )
 _WIFI_JITTER = (
     "Jitter follows from how long the air is taken by others, which hardly depends on the algorithm of one download at "
@@ -37,7 +37,7 @@ _HYSTART = (
     "both, but Westwood then takes half of the line beside it (both seen before the queue was chosen)."
 )
 _ADSL_WIFI = (
-    "CUBIC leaves slow start before a queue forms and stays at 5 % deviation in 1 MB; the others deviate by 7 to 17 %. "
+    "CUBIC leaves slow start before a queue forms and stays at 5 % deviation in 1 MB; the others deviate by 6 to 17 %. "
     "The WiFi of the model, alone on its channel at 54 Mbit/s, adds a tenth of a millisecond to a line of 13 Mbit/s; "
     "the paper's access point must have been slower, or its air less free than thought."
 )

@@ -111,7 +111,9 @@ def _other(data: Data) -> list[list[str]]:
 
 def _shown(kind: str, of: list[tuple[dict[str, Any], str, str]]) -> str:
     if kind == "calls":
-        return _middle((one["jitter_ms"][algorithm] for one, _, algorithm in of), 3) + " ms"
+        sent, lost = (sum(one[what][algorithm] for one, _, algorithm in of) for what in ("sent", "lost"))
+        jitter = _middle((one["jitter_ms"][algorithm] for one, _, algorithm in of), 3)
+        return f"{jitter} ms, {100.0 * lost / sent:.2g} % lost" if sent else "–"
     if kind == "capture":
         return _middle((one["rtts"][size][algorithm]["rtt_ms"] for one, size, algorithm in of), 0) + " ms"
     return _middle((float(np.mean(kept_runs(one["mbps"][size][algorithm]))) for one, size, algorithm in of), 2)
@@ -150,7 +152,7 @@ def all_tables(data: Data) -> list[TableOut]:
             TableOut(
                 "other-readings",
                 "Other readings of what the paper leaves open",
-                "Mean throughput in Mbit/s, RTT or jitter in ms, one assumption changed.",
+                "Mean throughput in Mbit/s, RTT in ms, or jitter and loss of the calls, one assumption changed.",
                 ["change", "network", "transfer", *(TITLES[algorithm] for algorithm in ALGORITHMS)],
                 others,
             )
