@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -57,10 +58,11 @@ def throughput(data: Data) -> Figure:
     with house_style():
         figure, rows = new_figure(1, 2, width=FULL_WIDTH, height=2.9)
         left, right = rows[0]
+        # Labels are set apart by the limits they find.
+        left.set_ylim(0, 21)
         _against_delay(data, left, "wire_mbps", key_of)
         left.set_ylabel("throughput (Mbit/s)")
         left.set_title("Throughput")
-        left.set_ylim(0, 21)
         _against_delay(data, right, "queue_ms_mean", key_of)
         right.set_ylabel("mean queueing delay (ms)")
         right.set_title("What it costs the others on the link")
@@ -117,11 +119,15 @@ def fairness_summary(data: Data) -> Figure:
 def ablations(data: Data) -> Figure:
     """The same throughput under other readings of what the paper leaves open."""
     with house_style():
-        figure, rows = new_figure(1, len(ABLATIONS), width=FULL_WIDTH, height=2.6, sharey=True)
-        for axes, (name, (title, _)) in zip(rows[0], ABLATIONS.items(), strict=True):
+        figure, rows = new_figure(len(ABLATIONS) // 2, 2, width=FULL_WIDTH, height=4.6, sharex=True, sharey=True)
+        every = [axes for row in rows for axes in row]
+        for axes, (name, (title, _)) in zip(every, ABLATIONS.items(), strict=True):
             _against_delay(data, axes, "wire_mbps", partial(ablation_key, name), labels=False)
-            axes.set_title(title, fontsize=7)
-        rows[0][0].set_ylabel("throughput (Mbit/s)")
+            axes.set_title(fill(title, 48), fontsize=8)
+        for row in rows:
+            row[0].set_ylabel("throughput (Mbit/s)")
+        for axes in every[:-2]:
+            axes.set_xlabel("")
         rows[0][0].set_ylim(0, 21)
     return figure
 
