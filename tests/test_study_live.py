@@ -36,13 +36,18 @@ def test_a_live_study_judges_what_it_can_and_says_what_it_is(monkeypatch: pytest
 
     def run(scenario: tb.Scenario, *, cancel: Any = None) -> tb.Result:
         seen.append(scenario.name)
-        return tb.run(scenario)
+        result = tb.run(scenario)
+        result.meta["fit"] = len(seen) > 1
+        return result
 
     monkeypatch.setattr(live, "check", lambda scenario: None)
     monkeypatch.setattr(live, "run", run)
     finished = studies.get("voip-latency").run(tmp_path, seeds=1, quick=True, engine="live", progress=False)
     assert sorted(seen) == sorted(cell.key for cell in grid.live_cells(True))
     assert finished.meta["notes"][0].startswith("Run live")
+    unfit = [note for note in finished.meta["notes"] if note.startswith("Unfit: 1 of 3")]
+    assert len(unfit) == 1
+    assert seen[0] in unfit[0]
     assert finished.meta["command"].endswith("--engine live")
     verdicts = finished.verdicts()
     assert verdicts["not measured"] > 0
@@ -52,6 +57,7 @@ def test_a_live_study_judges_what_it_can_and_says_what_it_is(monkeypatch: pytest
     again = studies.get("voip-latency").run(tmp_path, seeds=1, quick=True, engine="live", progress=False)
     assert not seen
     assert again.cells_reused == 3
+    assert unfit[0] in again.meta["notes"]
 
 
 def test_a_study_without_live_cells_is_refused_with_those_that_have_some() -> None:

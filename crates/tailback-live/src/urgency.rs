@@ -90,7 +90,7 @@ impl Urgency {
     }
 }
 
-/// What the kernel's limit on real-time threads leaves to others, and a fifth more. Zero without a limit.
+/// What the kernel's limit on real-time threads leaves to others, twice: half of a nap goes into falling asleep and waking. Zero without a limit.
 fn owed_ppm() -> u64 {
     let read = |name: &str| -> Option<u64> {
         fs::read_to_string(format!("/proc/sys/kernel/sched_rt_{name}_us")).ok()?.trim().parse().ok()
@@ -98,7 +98,7 @@ fn owed_ppm() -> u64 {
     // No limit is written as −1, which is no unsigned number.
     match (read("runtime"), read("period")) {
         (Some(runtime), Some(period)) if runtime < period => {
-            (period - runtime) * 1_200_000 / runtime.max(period / 2)
+            (period - runtime) * 2_000_000 / runtime.max(period / 2)
         }
         _ => 0,
     }

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
 Summary = dict[str, Any]
+UNFIT = "unfit"
+"""In the summary of a live run that was not punctual."""
 
 GRID, ABLATION = "grid", "ablation"
 
@@ -256,6 +258,8 @@ class Study:
             identity = (result.name, result.seed)
             cell, key = by_identity[identity]
             summary = self.extract(cell, result)
+            if result.meta.get("fit") is False:
+                summary = {**summary, UNFIT: True}
             if cell.keep_tables and result.seed == first_seed:
                 folder = out / "tables" / cell.key
                 result.save(folder)
@@ -299,7 +303,7 @@ class Study:
                 "python": platform.python_version(),
                 "platform": platform.platform(),
                 "cores": os.cpu_count(),
-                "notes": [*(self.live_notes if "--engine live" in mode else ()), *self.notes(data)],
+                "notes": [*(self.live_notes if "--engine live" in mode else ()), *_unfit(data), *self.notes(data)],
                 "command": f"tailback study {self.name}{mode}",
             },
             wall_s=0.0,
@@ -336,6 +340,17 @@ def _live_each(cancel: Any) -> Callable[[list[Scenario], Callable[[Result], Any]
             yield then(live.run(scenario, cancel=cancel))
 
     return each
+
+
+def _unfit(data: Data) -> list[str]:
+    """Which live runs the machine was too late for, if any."""
+    late = sorted({key for (key, _), summary in data.summaries.items() if summary.get(UNFIT)})
+    if not late:
+        return []
+    return [
+        f"Unfit: {len(late)} of {len(data.cells)} cells. The machine was too late for them to mean what they say; "
+        f"run them again when it is quiet: {', '.join(late)}."
+    ]
 
 
 def judge(claim: Claim, data: Data) -> ClaimResult:
