@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tailback.errors import TailbackError
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -32,7 +34,7 @@ class MetricInfo:
         return " ".join(self.definition.split("\n\n", 1)[0].split())
 
 
-class UnknownMetric(ValueError):
+class UnknownMetric(TailbackError, ValueError):
     """A name that is in no registry row."""
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from .. import registry
 from ..metrics import NothingToMeasure, Rows
 from .style import CYCLE, algorithm_of, colour_of
-
-STACK_TITLES = {"freebsd-7": "FreeBSD", "freebsd": "FreeBSD", "linux-2.6.25": "Linux 2.6.25", "linux": "Linux"}
 
 
 def first_tcp(rows: Rows) -> int:
@@ -34,8 +33,13 @@ def title_of(rows: Rows, flow: int) -> str:
     spec = rows.flow_spec(flow)
     if not spec.get("tcp"):
         return str(spec["name"])
-    stack = str(spec["tcp"]["stack"])
-    return f"{STACK_TITLES.get(stack, stack)} {algorithm_of(str(spec['tcp']['cc']))}"
+    return f"{_stack_title(str(spec['tcp']['stack']))} {algorithm_of(str(spec['tcp']['cc']))}"
+
+
+def _stack_title(name: str) -> str:
+    """The registry's title without its remark in parentheses."""
+    known = {row.name: row.title for row in registry.load().stacks}
+    return known.get(name, name).split(" (")[0]
 
 
 def colour(rows: Rows, flow: int, position: int = 0) -> str:

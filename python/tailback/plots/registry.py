@@ -10,13 +10,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from tailback.errors import TailbackError
+
 from ..metrics import Rows
 from .style import house_style
 
 Draw = Callable[..., Figure]
 
 
-class UnknownFigure(ValueError):
+class UnknownFigure(TailbackError, ValueError):
     """A name that no recipe has."""
 
 

@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from tailback import registry
 from tailback.files import whole_file
 
 # Okabe and Ito's palette (2008), the usual colour-blind safe eight.
@@ -28,7 +29,6 @@ INK, SOFT, FAINT = "#222222", "#767676", "#DDDDDD"
 CYCLE = (BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT)
 
 ALGORITHM_COLOURS = {"reno": BLUE, "newreno": BLUE, "htcp": VERMILLION, "cubic": GREEN}
-ALGORITHM_TITLES = {"reno": "NewReno", "newreno": "NewReno", "htcp": "H-TCP", "cubic": "CUBIC"}
 
 COLUMN_WIDTH, FULL_WIDTH = 3.5, 7.2
 """Inches: one column and the full page of the usual two-column paper."""
@@ -110,7 +110,8 @@ def new_figure(
 
 def algorithm_of(cc: str) -> str:
     """An algorithm's name as papers write it."""
-    return ALGORITHM_TITLES.get(cc, cc)
+    known = {row.name: row.title for row in registry.load().algorithms}
+    return known.get(cc, cc)
 
 
 def colour_of(cc: str, position: int = 0) -> str:

@@ -146,13 +146,16 @@ def _sampled(rows: Rows, flow: str) -> Floats:
 def fairness(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Above: throughput of each bulk flow in bins of a second. Below: Jain's index over them; dashed: its least value.
 
-    Flows that were polled.
+    Of flows that were polled and cross the first flow's bottleneck. One that has not started counts as getting nothing.
     """
     figure, axes = new_figure(2, len(results), width=FULL_WIDTH, height=3.9, sharex="col", sharey="row")
     for column, (label, rows) in enumerate(results.items()):
         top, bottom = axes[0][column], axes[1][column]
         polled = set(np.unique(rows.column("polls", "flow")).tolist())
-        flows = [flow for flow in rows.tcp_flows if flow in polled]
+        neck = rows.bottleneck
+        flows = [flow for flow in rows.tcp_flows if flow in polled and neck in rows.route(flow)]
+        if not flows:
+            raise metrics.NothingToMeasure(f"{label or 'this result'} has no polled flow that crosses the bottleneck")
         for position, flow in enumerate(flows):
             t, rate = metrics.throughput_series(rows, flow, bin_s)
             name = rows.flow_names[flow]
@@ -162,9 +165,9 @@ def fairness(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
         bottom.set_ylim(0, 1.03)
         top.set_ylim(bottom=0)
         bottom.set_xlabel("time (s)")
-        top.set_title(label)
         if len(flows) <= 8:
-            top.legend(loc="upper right", ncols=2, fontsize=7)
+            top.legend(loc="lower right", ncols=3, fontsize=7, bbox_to_anchor=(1.0, 1.0))
+            top.set_title(label, loc="left")
     axes[0][0].set_ylabel("throughput (Mbit/s)")
     axes[1][0].set_ylabel("Jain's index (1/n … 1)")
     return figure

@@ -74,8 +74,12 @@ def read(path: Path) -> Kept:
             internals_names=list(meta.get("internals_names", [])),
             meta=meta,
         )
+        # What every reader goes by; an edited file shall not fail in the middle of a figure.
+        for key in ("flows", "links", "instruments", "seed", "duration_ps"):
+            kept.resolved[key]
     except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror or error}.") from None
+        place = error.filename or path
+        raise ResultError(f"{place} cannot be read: {error.strerror or error}. Run its scenario again.") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, error) from None
     for name, count in kept.rows.items():

@@ -84,7 +84,8 @@ class Scenario(Part):
         """Read a scenario file. `ScenarioError` says what is wrong, with lines where they can be found."""
         file = os.fspath(path)
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            # Some editors begin a file with a byte-order mark.
+            text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
             problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a scenario file", file)
             raise ScenarioError([problem]) from None
