@@ -498,3 +498,19 @@ def test_a_queues_name_alone_is_that_discipline_with_its_defaults():
 def test_a_queue_that_is_neither_size_nor_name_is_told_the_nearest():
     with pytest.raises(tb.ScenarioError, match=r'dumbbell.queue.*neither.*Did you mean "fq_codel"'):
         tb.dumbbell(rate="10mbit", rtt="80ms", queue="fqcodel", flows=[tb.bulk()], duration="1s")
+
+
+def test_a_value_set_over_a_file_is_not_told_with_the_files_line(tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text('duration = "1s"\n[dumbbell]\nrate = "9mbit"\nrtt = "9ms"\n[[flow]]\napp = "bulk"\ncc = "cubic"\n')
+    with pytest.raises(tb.ScenarioError) as told:
+        tb.Scenario.from_toml(file).with_({"flow[0].cc": "qubic"}).resolve()
+    (problem,) = told.value.problems
+    assert (problem.value, problem.line) == ("qubic", None)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:
+    file = tmp_path / "marked.toml"
+    text = 'duration = "1s"\n[dumbbell]\nrate = "1mbit"\nrtt = "9ms"\n[[flow]]\napp = "bulk"\n'
+    file.write_text(text, encoding="utf-8-sig")
+    assert tb.Scenario.from_toml(file).duration == tb.Duration("1s")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["dump", "lines"]
+__all__ = ["dump", "lines", "look_up"]
 
 
 def dump(document: Mapping[str, Any], tables: Sequence[str]) -> str:
@@ -133,3 +133,16 @@ def _scan(text: str, depth: int, quote: str) -> tuple[int, str]:
         depth += (character in "[{") - (character in "]}")
         at += 1
     return max(depth, 0), quote if len(quote) == 3 else ""
+
+
+def look_up(told: Mapping[str, Any], place: str) -> Any:
+    """What a scenario, as TOML would hold it, says at `place`, if it is a single value."""
+    here: Any = told
+    for step in re.findall(r"[^.\[\]]+", place):
+        if isinstance(here, Mapping):
+            here = here.get(step)
+        elif isinstance(here, list) and step.isdigit() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return None
+    return None if isinstance(here, Mapping | list) else here

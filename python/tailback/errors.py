@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,14 +82,14 @@ class ScenarioError(TailbackError):
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
-    def located(self, file: str | None, lines: dict[str, int]) -> ScenarioError:
+    def located(self, file: str | None, lines: Mapping[str, int | None]) -> ScenarioError:
         """The same problems with the file's name, and lines looked up by field path."""
         return ScenarioError(
             [replace(p, file=p.file or file, line=p.line or _line_of(p.field, lines)) for p in self.problems]
         )
 
 
-def _line_of(field: str, lines: dict[str, int]) -> int | None:
+def _line_of(field: str, lines: Mapping[str, int | None]) -> int | None:
     # The nearest enclosing path that has a line: `flow[0].cc` may only be known as `flow[0]`.
     while field:
         if field in lines:

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyException, PySystemExit, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tailback_core::cc::external::{External, Maker, Makers};
@@ -34,7 +34,9 @@ impl Fault {
     /// `KeyboardInterrupt` and its like as they are, else an `AlgorithmError` with the cause.
     pub fn into_exception(self, at_s: f64) -> PyErr {
         Python::attach(|py| {
-            if !self.error.is_instance_of::<PyException>(py) {
+            // An algorithm has no say in whether the program ends.
+            let is_exit = self.error.is_instance_of::<PySystemExit>(py);
+            if !is_exit && !self.error.is_instance_of::<PyException>(py) {
                 return self.error;
             }
             let text = self.error.to_string();

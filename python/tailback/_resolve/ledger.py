@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tailback import registry
+from tailback._toml import look_up
 from tailback.algorithms import Factory, factories, is_reference, referenced
 from tailback.errors import Problem, TailbackError, UnitError, nearest
 from tailback.scenario import Scenario
@@ -132,19 +133,6 @@ def stack_number(value: ParamValue) -> ParamValue:
     if not isinstance(value, str) or not re.match(r"\s*[+-]?\.?\d", value):
         return value
     return to_unit(value, "B" if re.search(r"[Bb](ytes?)?\s*$", value) else "ms")
-
-
-def look_up(told: Mapping[str, Any], place: str) -> Any:
-    """What a scenario, as TOML would hold it, says at `place`, if it is a single value."""
-    here: Any = told
-    for step in re.findall(r"[^.\[\]]+", place):
-        if isinstance(here, Mapping):
-            here = here.get(step)
-        elif isinstance(here, list) and step.isdigit() and int(step) < len(here):
-            here = here[int(step)]
-        else:
-            return None
-    return None if isinstance(here, Mapping | list) else here
 
 
 def application(name: str) -> registry.Card | None:

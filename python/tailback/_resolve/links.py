@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from tailback import traces
+from tailback._toml import look_up
 from tailback.errors import UnitError
 from tailback.scenario import Medium, Queue
 from tailback.scenario._fields import ParamValue
 from tailback.units import Size
 
 from .graph import Graph, Hop, Routes
-from .ledger import choices, look_up, sends_datagrams
+from .ledger import choices, sends_datagrams
 
 MTU = 1500
 LOSSES = ("bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss")

@@ -75,7 +75,7 @@ class Scenario(Part):
     instruments: Instruments = Instruments()
 
     _file: str | None = PrivateAttr(default=None)
-    _lines: dict[str, int] = PrivateAttr(default_factory=dict)
+    _lines: Mapping[str, int | None] = PrivateAttr(default_factory=dict)
 
     # -- reading and writing
 
@@ -157,7 +157,12 @@ class Scenario(Part):
         except ScenarioError as error:
             raise error.located(self._file, {}) from None
         changed._file = self._file
-        changed._lines = {path: line for path, line in self._lines.items() if path not in wanted}
+        # What stands elsewhere now has no line: an error about it must not point at the old value.
+        before, after = self.to_dict(), changed.to_dict()
+        changed._lines = {
+            path: line if _toml.look_up(before, path) == _toml.look_up(after, path) else None
+            for path, line in self._lines.items()
+        }
         return changed
 
     def _put(self, data: dict[str, Any], path: str, value: Any) -> None:
