@@ -258,6 +258,11 @@ def test_one_bad_algorithm_among_many_runs_is_named():
     assert "while running scenario 1, bad" in caught.value.__notes__
 
 
+def test_an_algorithm_cannot_end_the_program() -> None:
+    with pytest.raises(tb.AlgorithmError, match="3"):
+        tb.run(dumbbell(tables=False), algorithms={"mine": failing("raise SystemExit(3)")})
+
+
 def test_an_interrupt_inside_a_hook_is_an_interrupt():
     with pytest.raises(KeyboardInterrupt):
         tb.run(dumbbell(tables=False), algorithms={"mine": failing("raise KeyboardInterrupt")})
