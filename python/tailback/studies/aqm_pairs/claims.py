@@ -173,8 +173,8 @@ _WHY = {
     "spares it drop-tail's burst of losses at the end of slow start.",
     "004-L3b": "Better, but there is little to gain: with SACK CUBIC keeps 96 % of the link behind a drop-tail queue "
     "of a seventh of a BDP already.",
-    "004-L6": "The exception is CUBIC with drop-tail, whose index is 0.02 higher at 30 ms in the median, less than the "
-    "spread over seeds. Why is not known.",
+    "004-L6": "By the mean over the seeds three of the four pairs have it. CUBIC with drop-tail does not, and in "
+    "single seeds another fails by less than the spread. Why is not known.",
     "004-L7": "The device's queue, 4.7 ms at 100 Mbit/s and out of CoDel's sight, lets the index move as much at 5 as "
     "at 30 ms; with CoDel at the link itself (ablation codel-alone) it moves more at 30 ms, as printed.",
     "004-L8": "The index is 0.87 at 5 ms and 0.86 at 30 ms: a difference within the spread over seeds.",
