@@ -173,7 +173,7 @@ _WHY = {
     "spares it drop-tail's burst of losses at the end of slow start.",
     "004-L3b": "Better, but there is little to gain: with SACK CUBIC keeps 96 % of the link behind a drop-tail queue "
     "of a seventh of a BDP already.",
-    "004-L6": "By the mean over the seeds three of the four pairs have it. CUBIC with drop-tail does not, and in "
+    "004-L6": "By the median of the seeds three of the four pairs have it. CUBIC with drop-tail does not, and in "
     "single seeds another fails by less than the spread. Why is not known.",
     "004-L7": "The device's queue, 4.7 ms at 100 Mbit/s and out of CoDel's sight, lets the index move as much at 5 as "
     "at 30 ms; with CoDel at the link itself (ablation codel-alone) it moves more at 30 ms, as printed.",
