@@ -9,7 +9,8 @@ import matplotlib.pyplot as plt
 import pytest
 
 import tailback as tb
-from tailback import metrics, plots
+from tailback import metrics, plots, report
+from tailback.report import comparison
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
@@ -32,10 +33,13 @@ def results() -> dict[str, tb.Result]:
 
 @pytest.mark.parametrize("name", [recipe.name for recipe in plots.catalogue()])
 def test_a_figure_is_drawn_or_refused_in_words(results: dict[str, tb.Result], name: str) -> None:
+    drawn = 0
     for result in results.values():
         # Anything but a reason in words is a defect.
         with contextlib.suppress(plots.MissingRows):
             plt.close(plots.get(name)(result))
+            drawn += 1
+    assert drawn, "an example has what it needs"
 
 
 def test_a_medium_that_drops_is_the_bottleneck(results: dict[str, tb.Result]) -> None:
@@ -63,3 +67,15 @@ def test_utilisation_is_one_figure_everywhere(results: dict[str, tb.Result]) -> 
     result = results["voip-and-bulk"]
     (row,) = [row for row in result.link_summary() if row["link"] == result.bottleneck]
     assert metrics.utilisation(result) == row["utilisation"]
+
+
+def test_a_page_tells_of_the_medium(results: dict[str, tb.Result]) -> None:
+    page = report.single(results["adsl1"])
+    assert ">nan" not in page
+    assert ">adsl<" in page.replace("</td>", "<")
+
+
+def test_results_without_a_queue_have_pages_too(results: dict[str, tb.Result], tmp_path: Path) -> None:
+    result = results["no-queue"]
+    assert report.write(result, tmp_path / "one.html").stat().st_size > 10_000
+    assert comparison.write_comparison(result, result, tmp_path / "two.html", ("a", "b")).stat().st_size > 10_000

@@ -174,7 +174,7 @@ def compare(a: Result, b: Result) -> list[Difference]:
         rows += [(name, flow, unit, measure) for name, unit, measure in _measures(a.flow_spec(flow))]
         rows += [(f"{name} by its program", flow, "", _own(name)) for name in _own_names(a, b, flow)]
     shared = (spec for spec in a.resolved["links"] if spec["name"] in b.link_names)
-    for link in (spec["name"] for spec in shared if spec.get("rate_bps") is not None):
+    for link in (spec["name"] for spec in shared if metrics.holds_queue(spec)):
         rows += [(name, link, unit, measure) for name, unit, measure in _LINK]
     out = [Difference(name, of, unit, _measured(m, a, of), _measured(m, b, of)) for name, of, unit, m in rows]
     return [row for row in out if not (math.isnan(row.a) and math.isnan(row.b))]
@@ -276,7 +276,7 @@ def _backlog(result: Result) -> list[tuple[str, Floats, Floats]]:
     rows = Rows.of(result)
     try:
         times, values = _thin(metrics.backlog_series(rows), 1e-3)
-    except (metrics.MissingRows, ValueError):
+    except metrics.MissingRows:
         # Nobody watched, or there is no bottleneck.
         return []
     return [(rows.link_names[rows.bottleneck], times, values)] if len(times) else []

@@ -33,7 +33,7 @@ from .pairs import pair_up, synthetic_packet_pairs
 from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
 from .rates import drop_times, flow_loss_rate, goodput, loss_rate, tcpstat_series, throughput_series, utilisation
 from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
-from .rows import MissingRows, NothingToMeasure, Rows
+from .rows import MissingRows, NothingToMeasure, Rows, holds_queue
 from .voice import (
     VoiceQuality,
     burst_ratio,
@@ -90,6 +90,7 @@ __all__ = [
     "get",
     "goodput",
     "growth_per_rtt",
+    "holds_queue",
     "induced_delay",
     "interquartile_range",
     "jain",

@@ -202,6 +202,11 @@ class Rows:
         lost = np.asarray(self.tables["links"]["dropped"]) if self.has("links") else np.zeros(len(self.link_names))
         return min(ways, key=lambda i: (-int(lost[i]), float(self.link_spec(i).get("rate_bps") or 0.0)))
 
+    @property
+    def has_bottleneck(self) -> bool:
+        """Can a queue form on the first flow's way?"""
+        return any(self.holds_queue(i) for i in self.route(0))
+
     def has_media(self, flow: int | str) -> bool:
         """Does a link on a flow's way there or back transmit by a medium or a trace, with a delay of its own?"""
         ways = [*self.route(flow), *self.back_route(flow)]
@@ -213,9 +218,8 @@ class Rows:
         return float(np.nanmin(seen)) if np.isfinite(seen).any() else float("nan")
 
     def holds_queue(self, link: int | str) -> bool:
-        """Can a queue form there: has the link a rate, a medium or a trace?"""
-        spec = self.link_spec(link)
-        return any(spec.get(key) is not None for key in ("rate_bps", "medium", "trace"))
+        """Can a queue form there? See `holds_queue`."""
+        return holds_queue(self.link_spec(link))
 
     def rate_bps(self, link: int | str) -> float:
         """Rate of a link; NaN if its medium or trace decides."""
@@ -271,6 +275,11 @@ class Rows:
         mtu = float(tcp.get("mtu", 1500))
         timestamps = bool((tcp.get("stack_params") or {}).get("timestamps", True))
         return mtu - (52.0 if timestamps else 40.0)
+
+
+def holds_queue(link: Mapping[str, Any]) -> bool:
+    """Can a queue form at a link so described: has it a rate, a medium or a trace?"""
+    return any(link.get(key) is not None for key in ("rate_bps", "medium", "trace"))
 
 
 def _index(known: list[str], name: str, what: str) -> int:

@@ -49,26 +49,24 @@ def colour(rows: Rows, flow: int, position: int = 0) -> str:
 
 def path_of(rows: Rows) -> str:
     """The bottleneck in words: rate, round-trip time, queue."""
-    try:
-        index = rows.bottleneck
-    except NothingToMeasure:
+    if not rows.has_bottleneck:
         return "no bottleneck"
+    index = rows.bottleneck
     limit = rows.limit_bytes(index)
     queue = f", queue {limit / 1e3:,.0f} kB" if limit < float("inf") else ""
     # What a medium adds to the round trip depends on its state: the smallest that was seen says it.
     base = "" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms"
     seen = rows.smallest_rtt_s()
     smallest = f", smallest RTT {seen * 1e3:.3g} ms" if not base and seen == seen else ""
-    return f"{who_carries(rows, index)}{base}{smallest}{queue}"
+    return f"{carrier(rows, index)}{base}{smallest}{queue}"
 
 
-def who_carries(rows: Rows, link: int) -> str:
-    """A link in two words: its rate, or its medium's name and its own."""
-    rate = rows.rate_bps(link)
-    if rate == rate:
-        return speed(rate)
-    medium = rows.link_spec(link).get("medium") or {}
-    return f"{rows.link_names[link]} ({medium.get('name', 'trace')})"
+def carrier(rows: Rows, link: int) -> str:
+    """What carries a link's packets: its rate, or its medium's name."""
+    spec = rows.link_spec(link)
+    if spec.get("rate_bps") is not None:
+        return speed(rows.rate_bps(link))
+    return str(spec["medium"]["name"]) if spec.get("medium") else "trace"
 
 
 def speed(rate_bps: float) -> str:

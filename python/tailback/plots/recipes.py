@@ -267,7 +267,7 @@ def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figur
         window = metrics.typical_epochs(rows, tcp, count)
         median = float(metrics.delay_quantiles(rows, call, (0.5,), window.start_s, window.end_s)[0])
         bdp = rows.carried_bps(rows.bottleneck) * rows.base_rtt_s(tcp) / 8.0
-        name = f"{who.who_carries(rows, rows.bottleneck)}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
+        name = f"{who.carrier(rows, rows.bottleneck)}\n{rows.base_rtt_s(tcp) * 1e3:.0f} ms"
         stack = str(rows.flow_spec(tcp)["tcp"]["stack"])
         entry = (bdp, median, name, who.colour(rows, tcp, position), "freebsd" in stack)
         groups.setdefault(who.title_of(rows, tcp), []).append(entry)

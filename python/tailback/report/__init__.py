@@ -112,7 +112,7 @@ def single(result: Any) -> str:
         recipe = plots.get(name)
         try:
             figure = recipe(rows)
-        except (plots.MissingRows, ValueError):
+        except plots.MissingRows:
             continue
         spec = _overview_spec(rows) if name == "overview" else None
         if spec:
@@ -132,7 +132,7 @@ def single(result: Any) -> str:
     tables = [_flow_table(rows), *_felt_table(rows), *_program_tables(result), _link_table(rows)]
     return _page(
         title=rows.name or "One run",
-        subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if _rated(rows) else "",
+        subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if rows.has_bottleneck else "",
         tiles=_tiles(rows),
         plots=shown,
         tables=tables,
@@ -142,10 +142,6 @@ def single(result: Any) -> str:
         contents=[("figures", "Figures"), ("flows", "Flows"), ("links", "Links"), ("again", "Run it again")],
         specs={"figures": specs},
     )
-
-
-def _rated(rows: Rows) -> bool:
-    return any(rows.link_spec(i).get("rate_bps") for i in rows.route(0))
 
 
 def _fitting(rows: Rows) -> list[tuple[str, str]]:
@@ -219,7 +215,8 @@ def _overview_spec(rows: Rows) -> dict[str, Any] | None:
             stack.append(("cwnd (segments)", windows, None))
         if times:
             stack.append(("smoothed RTT (ms)", times, None))
-    if rows.has("queue_polls") or rows.scenario.get("instruments", {}).get("queues"):
+    watched = rows.has("queue_polls") or rows.scenario.get("instruments", {}).get("queues")
+    if watched and rows.has_bottleneck:
         limit = rows.limit_bytes(rows.bottleneck)
         stack.append(("queue (kB)", [thin(metrics.backlog_series(rows), 1e-3, "queue", INK)], limit / 1e3))
     if rows.has("packets"):
@@ -249,8 +246,11 @@ def _tiles(rows: Rows) -> list[dict[str, str]]:
             tiles.append(
                 {"value": f"{median:.1f} ms", "name": f"median induced delay, {rows.flow_names[flow]}", "kind": ""}
             )
-    if _rated(rows):
-        tiles.append({"value": f"{100 * metrics.utilisation(rows):.1f} %", "name": "utilisation", "kind": ""})
+    if rows.has_bottleneck:
+        used = metrics.utilisation(rows)
+        # A medium's rate is its own affair, and so is what it could have carried.
+        if not math.isnan(used):
+            tiles.append({"value": f"{100 * used:.1f} %", "name": "utilisation", "kind": ""})
         tiles.append({"value": f"{100 * metrics.loss_rate(rows):.2g} %", "name": "packets dropped", "kind": ""})
     return tiles
 
@@ -353,17 +353,17 @@ def _link_table(rows: Rows) -> dict[str, Any]:
     for link, name in enumerate(rows.link_names):
         totals = {key: column[0] for key, column in rows.of_link("links", link).items()}
         spec = rows.link_spec(link)
-        rated = bool(spec.get("rate_bps"))
+        queued = rows.holds_queue(link)
         counted.append(
             [
                 name,
-                str(spec["queue"]["discipline"]) if rated else "–",
-                who.speed(rows.rate_bps(link)) if rated else "∞",
+                str(spec["queue"]["discipline"]) if queued else "–",
+                who.carrier(rows, link) if queued else "∞",
                 f"{1e3 * float(spec.get('delay_ps', 0)) / 1e12:g}",
                 f"{int(totals['arrived']):,}",
                 f"{int(totals['dropped']):,}",
                 f"{int(totals['marked']):,}",
-                _text(100 * metrics.utilisation(rows, link), ".2f") if rated else "–",
+                _text(100 * metrics.utilisation(rows, link), ".2f") if queued else "–",
                 f"{float(totals['backlog_bytes_mean']) / 1e3:,.2f}",
                 f"{float(totals['backlog_bytes_max']) / 1e3:,.2f}",
             ]

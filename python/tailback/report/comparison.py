@@ -65,7 +65,8 @@ def _figures(a: Result, b: Result, labels: tuple[str, str]) -> tuple[list[dict[s
     title = f"{labels[0]} and {labels[1]} over one another"
     caption = "What each result recorded, on common axes; a colour a result, dashes tell its flows apart."
     entry = _plot_entry("overlay", title, caption, compare.overlay(a, b, labels), live=True, live_first=True)
-    limits = [Rows.of(result).limit_bytes(Rows.of(result).bottleneck) / 1e3 for result in (a, b)]
+    views = [Rows.of(result) for result in (a, b)]
+    limits = [rows.limit_bytes(rows.bottleneck) / 1e3 if rows.has_bottleneck else float("inf") for rows in views]
     stack = [
         (
             f"{panel.title} ({panel.unit})",

@@ -150,12 +150,10 @@ class Result:
 
         The first link if no queue can form on that way.
         """
-        from tailback.metrics import NothingToMeasure, Rows
+        from tailback.metrics import Rows
 
-        try:
-            return self.link_names[Rows({"links": self.numpy("links")}, self.resolved).bottleneck]
-        except NothingToMeasure:
-            return self.link_names[0]
+        rows = Rows({"links": self.numpy("links")}, self.resolved)
+        return self.link_names[rows.bottleneck if rows.has_bottleneck else 0]
 
     def base_owd_s(self, flow: str | int) -> float:
         """Propagation delay from a flow's sender to its receiver in seconds, without serialisation."""

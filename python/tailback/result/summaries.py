@@ -58,6 +58,8 @@ def flows(result: Result) -> list[dict[str, Any]]:
 
 def links(result: Result) -> list[dict[str, Any]]:
     """One row a link in which a queue can form. Of a medium, rate and utilisation are None."""
+    from tailback.metrics import holds_queue
+
     totals = result.numpy("links")
     return [
         {
@@ -71,7 +73,7 @@ def links(result: Result) -> list[dict[str, Any]]:
             "backlog_max_bytes": int(totals["backlog_bytes_max"][index]),
         }
         for index, spec in enumerate(result.resolved["links"])
-        if any(spec.get(key) is not None for key in ("rate_bps", "medium", "trace"))
+        if holds_queue(spec)
     ]
 
 

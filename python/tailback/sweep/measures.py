@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tailback.felt import recorded
+from tailback.metrics import holds_queue
 from tailback.result import Result
 from tailback.store.index import COLUMNS
 from tailback.sweep.design import refuse
@@ -35,8 +36,7 @@ _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "
 def totals_names(resolved: Mapping[str, Any]) -> list[str]:
     """The names `totals` gives for a resolved scenario."""
     flows = [row["name"] for row in resolved["flows"]]
-    queued = ("rate_bps", "medium", "trace")
-    links = [row["name"] for row in resolved["links"] if any(row.get(key) is not None for key in queued)]
+    links = [row["name"] for row in resolved["links"] if holds_queue(row)]
     out = list(_WHOLE)
     if len(flows) <= MOST:
         tcp = {row["name"] for row in resolved["flows"] if row.get("tcp")}
