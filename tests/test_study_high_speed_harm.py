@@ -215,6 +215,9 @@ def test_extraction_counts_what_the_link_carried_and_dropped(tiny):
     assert 0 < summary["drops"] <= int(links["dropped"][main])
     assert summary["fast_drops"] + summary["web_drops"] == summary["drops"]
     assert 0 <= summary["join_drops"] <= summary["drops"]
+    counts = [summary["join_drops_after"][str(rtts)] for rtts in extract.JOIN_RTTS_SEEN]
+    assert counts == sorted(counts)
+    assert summary["join_drops"] in counts
 
 
 def test_extraction_of_users(tiny):
@@ -234,6 +237,24 @@ def test_compounds_own_quantities_are_looked_at(tiny):
     _, summary = tiny
     assert 0.0 <= summary["dwnd_empty"] <= 1.0
     assert summary["loss_unseen"] is None or 0.0 <= summary["loss_unseen"] <= 1.0
+
+
+def test_shortly_after_a_join_is_the_same_time_at_every_scale():
+    # Drops four seconds after each join, 29 round trips: with five seconds they were all “shortly after a join”, and
+    # at the usual scale, where flows join every 6 s, four fifths of the joining's time was.
+    for scale in (grid.USUAL["wan"], grid.FULL["wan"]):
+        joins = [grid.join_s(number, 4, scale.seconds(grid.DURATION_S)) for number in range(4)]
+        late = extract.Drops(np.array(joins) + 4.0, np.zeros(4), np.ones(4, dtype=bool))
+        soon = extract.Drops(np.array(joins) + 2.0, np.zeros(4), np.ones(4, dtype=bool))
+        window = extract.JOIN_RTTS * WAN.rtt_s()
+        assert window == pytest.approx(2.8)
+        assert not late.within(joins, window).any()
+        assert soon.within(joins, window).all()
+
+
+def test_time_after_joins_is_counted_once_where_joins_are_close():
+    assert extract.covered([0.0, 1.0, 10.0], 3.0) == pytest.approx(1.0 + 3.0 + 3.0)
+    assert extract.covered([], 3.0) == 0.0
 
 
 def test_bursts_are_split_at_gaps():

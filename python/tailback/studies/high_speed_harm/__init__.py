@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..framework import Data, Study
 from .claims import CLAIMS
-from .extract import JOIN_S, summarise
+from .extract import JOIN_RTTS, summarise
 from .figures import FIGURES
 from .grid import FULL, PACKET_BYTES, QUICK, USUAL, WEB_WINDOW, Scale, all_cells, full_cells
 from .tables import all_tables
@@ -47,9 +47,9 @@ def notes(data: Data) -> list[str]:
         "Compound in whole segments and with a delay window that begins at 0 after a loss. The flows run on the stack "
         "of NS2-TCP-Linux with overhead_, which does not reduce before recovery ends; users and web on ns-2's SACK "
         "agent. SACK halves and has no limited slow start.",
-        f"“Shortly after a join” is within {JOIN_S:g} s. Jitter is the mean change of delay between packets of a call. "
-        "A congestion event is a burst of the flows' drops with gaps below two round trips. Loss is of full queues: "
-        "packet errors are not counted.",
+        f"“Shortly after a join” is within {JOIN_RTTS} round trips of the empty path. Jitter is the mean change of "
+        "delay between packets of a call. A congestion event is a burst of the flows' drops with gaps below two RTTs. "
+        "Loss is of full queues: packet errors are not counted.",
         "Access delays of the high-speed flows are midpoints of equally likely parts of the paper's distribution, the "
         "same for all algorithms and seeds. Seeds vary the web, the errors, the call and processing in hosts.",
     ]
@@ -60,7 +60,7 @@ STUDY = Study(
     title="What high-speed congestion control does to the users beside it",
     paper="Wu, Effects of Applying High Speed Congestion Control Algorithms in the Internet, 2007",
     doc=__doc__,
-    revision="1",
+    revision="2",
     grid=all_cells,
     full_grid=full_cells,
     extract=summarise,

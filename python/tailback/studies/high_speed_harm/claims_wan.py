@@ -6,6 +6,7 @@ The rules were fixed before the first run.
 from __future__ import annotations
 
 from ..verdicts import AtLeast, AtMost, Within
+from .extract import JOIN_RTTS
 from .measures_wan import (
     QUEUES,
     SMALL,
@@ -89,7 +90,8 @@ CLAIMS = (
     claim("002-L6a", "TCP's and Compound's loss rate is very high with 0.5 and 1 BDP", f"{RESULTS}, Fig. 4(b)",
           "very high", "×", "over HS-TCP's, the smallest of the four", high_when_huge, AtLeast(2, 1), LOSS),
     claim("002-L6b", "Most of it is lost shortly after new high-speed flows join", RESULTS, "most", " %",
-          "share of the drops within 5 s of a join, the smallest of the four", at_joins, AtLeast(50, 30), WHY),
+          f"share of the drops within {JOIN_RTTS} empty round trips of a join, the smallest of the four", at_joins,
+          AtLeast(50, 30), WHY),
     claim("002-L6c", "Cause: TCP and Compound have no limited slow start", RESULTS, "would lose less", "×",
           "SACK's loss rate with limited slow start over that without, 0.5 and 1 BDP, the larger",
           limited_start, AtMost(0.5, 0.8), WHY),

@@ -15,8 +15,14 @@ from ..framework import Cell, Summary
 from .grid import DURATION_S, LAST_JOIN_S, NETWORKS, OBJECTS, PACKET_BYTES, WARM_UP_S, Network, join_s
 
 QUANTILES = np.linspace(0.0, 1.0, 201)
-JOIN_S = 5.0
-"""“Shortly after the join of new flows”."""
+JOIN_RTTS = 20
+"""“Shortly after the join of new flows”, in round trips with empty queues: 14 doublings take two packets past the
+link's BDP and a queue of as much at the paper's rate, and the rest lets a loss be found and repaired in a full queue.
+
+Slow start counts in round trips and so must this window: in seconds it is a part of the schedule, which the smaller
+scales shorten while the round trips stay."""
+JOIN_RTTS_SEEN = (5, 10, 20, 40)
+"""The windows whose drops are kept, so that one can see how much hangs on the choice."""
 BINS = 400
 GAMMA = 30.0
 """Segments of backlog at which Compound sees congestion (section 2.4)."""
@@ -44,14 +50,17 @@ def summarise(cell: Cell, result: Result) -> Summary:
     t, backlog = floats(queue["t_s"]), floats(queue["backlog_packets"])
     limit = float(spec["queue"]["params"].get("limit_packets") or spec["queue"]["params"]["limit_bytes"] / PACKET_BYTES)
     late = t >= settled
-    joined = drops.within([join_s(number, len(fast), length) for number in range(len(fast))], JOIN_S)
+    joins = [join_s(number, len(fast), length) for number in range(len(fast))]
+    after = {rtts: int(np.sum(drops.within(joins, rtts * network.rtt_s()))) for rtts in JOIN_RTTS_SEEN}
     return {
         "key": cell.key,
         "utilisation": 8.0 * delivered / length / float(spec["rate_bps"]),
         "loss": len(drops.t) / arrived,
         "arrived": arrived,
         "drops": len(drops.t),
-        "join_drops": int(np.sum(joined)),
+        "join_drops": after[JOIN_RTTS],
+        "join_drops_after": {str(rtts): count for rtts, count in after.items()},
+        "join_time_share": covered(joins, JOIN_RTTS * network.rtt_s()) / length,
         "late_loss_share": float(np.mean(drops.t >= settled)) if len(drops.t) else 0.0,
         "fast_drops": int(np.sum(drops.fast)),
         "web_drops": int(np.sum(~drops.fast)),
@@ -92,6 +101,12 @@ class Drops:
         for start in starts:
             chosen |= (self.t >= start) & (self.t < start + seconds)
         return chosen
+
+
+def covered(starts: list[float], seconds: float) -> float:
+    """How long the windows of `seconds` after the starts (in order) are together, overlaps counted once."""
+    gaps = [later - start for start, later in pairwise(starts)]
+    return sum(min(seconds, gap) for gap in gaps) + seconds if starts else 0.0
 
 
 def bursts(t: Floats, gap: float) -> list[slice]:

@@ -22,7 +22,7 @@ from tailback.plots.style import (
 )
 
 from ..framework import Data, Plot, Summary
-from .extract import QUANTILES
+from .extract import JOIN_RTTS, QUANTILES
 from .grid import ALGORITHMS, FEW, LAN, MANY, TITLES, WAN, Network, key_of
 from .see import See
 
@@ -246,7 +246,8 @@ FIGURES = [
     ),
     Plot(
         "joins", "What is lost when flows join",
-        "Solid: drops within 5 s of a join; pale: all. Share of the packets that arrived at the ocean link.", joins,
+        f"Solid: drops within {JOIN_RTTS} empty round trips of a join; pale: all. Share of the packets that arrived at "
+        "the ocean link.", joins,
     ),
     Plot(
         "over-time", "Windows and queue over time", "First seed, the ocean link: the flows' windows together, and the "

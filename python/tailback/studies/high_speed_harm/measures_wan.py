@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..framework import Measured
+from .extract import JOIN_RTTS, JOIN_RTTS_SEEN
 from .grid import ALGORITHMS, LOSS_BASED, MANY, OBJECTS, WAN
 from .see import (
     Look,
@@ -107,9 +108,20 @@ def high_when_huge(see: See) -> Measured:
 
 
 def at_joins(see: See) -> Measured:
-    """Share of the drops that come within 5 s of a join, SACK and Compound with 0.5 and 1 BDP, the smallest."""
-    share = 100 * see.at("join_drops", STARTERS, HUGE) / see.at("drops", STARTERS, HUGE)
-    return Measured(extreme(share, False), by_name(STARTERS, share))
+    """Share of the drops that come shortly after a join, SACK and Compound with 0.5 and 1 BDP, the smallest."""
+    drops = see.at("drops", STARTERS, HUGE)
+    share = 100 * see.at("join_drops", STARTERS, HUGE) / drops
+    others = {
+        f"within {rtts} RTTs": extreme(100 * see.at(f"join_drops_after/{rtts}", STARTERS, HUGE) / drops, False)
+        for rtts in JOIN_RTTS_SEEN
+        if rtts != JOIN_RTTS
+    }
+    time = {"such time in the run (%)": mean(100 * see.at("join_time_share", STARTERS, HUGE))}
+    return Measured(extreme(share, False), by_name(STARTERS, share) | _existing(others | time))
+
+
+def _existing(parts: dict[str, float]) -> dict[str, float]:
+    return {name: value for name, value in parts.items() if not np.isnan(value)}
 
 
 def limited_start(see: See) -> Measured:
