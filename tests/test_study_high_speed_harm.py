@@ -123,6 +123,25 @@ def test_what_was_not_run_is_not_judged(claim, tmp_path):
     assert judge(claim, Data({}, {}, (1,), tmp_path)).verdict == "not measured"
 
 
+def _campus(tmp_path: Path, queue_share: float) -> Data:
+    """A campus whose queues stand at a share of their limit beside the fast four, and empty beside SACK."""
+    found = {}
+    for algorithm in grid.ALGORITHMS:
+        for queue in LAN.queues:
+            waits = 0.0 if algorithm == "reno" else queue_share * 10.0 * queue
+            made = _lan("cubic", queue) | {"queue_ms": waits, "voip_ms": 66.0 + waits}
+            found[grid.key_of("lan", algorithm, queue), 1] = made
+    return Data({}, found, (1,), tmp_path)
+
+
+def test_a_campus_with_its_queues_full_is_no_success(tmp_path):
+    # The old limits, 5 ms of the call and 20 % of 50 ms, lay above the worst that could happen: 4.5 ms and 20 %.
+    by_id = {claim.id: claim for claim in CLAIMS}
+    for share, verdict in ((1.0, "not"), (0.1, "reproduced")):
+        judged = {name: judge(by_id[name], _campus(tmp_path, share)) for name in ("002-L16a", "002-L16c", "002-L18d")}
+        assert {one.verdict for one in judged.values()} == {verdict}, judged
+
+
 def test_a_claim_waits_for_every_cell_it_needs(tmp_path):
     whole = _data(tmp_path, good=True)
     left = {key: one for key, one in whole.summaries.items() if key != (grid.key_of("wan", "htcp", 0.5), 1)}
