@@ -10,13 +10,15 @@ import numpy as np
 from ..framework import Measured
 from .grid import ALGORITHMS, FAST, LAN
 from .see import (
+    LEAST_SEEDS,
+    TIE,
     Floats,
     Look,
     See,
+    below_in_every_seed,
     by_name,
     by_queue,
     extreme,
-    known,
     mean,
     median,
     share_where,
@@ -113,14 +115,20 @@ def hardly_later(see: See) -> Measured:
 
 
 def sometimes_better(see: See) -> Measured | None:
-    """Number of (algorithm, queue, measure) in which a fast algorithm is at least 1 % better than SACK."""
+    """Number of (algorithm, queue, measure) in which a fast algorithm is better than SACK beyond the seeds' spread.
+
+    Of the 48 chance alone gives 2.4, and 7 or more in less than one study of twenty: four share a SACK.
+    """
+    if len(see.data.seeds) < LEAST_SEEDS:
+        return None
     parts = {}
     for what in ("www/4/mean", "www/64/mean", "voip_ms"):
-        found = _at(see, what, ("reno", *FAST))
-        ratio = known(found[1:] / found[:1])
-        if len(ratio):
-            parts[what] = float(np.sum(ratio < 0.99))
-    return Measured(sum(parts.values()), parts) if parts else None
+        found = see.every_seed(what, ("reno", *FAST), QUEUES, "lan")
+        if np.isnan(found).any():
+            return None
+        sack = found[:, :1]
+        parts[what] = float(np.sum(below_in_every_seed(found[:, 1:], sack, TIE * np.median(sack, axis=0))))
+    return Measured(sum(parts.values()), parts)
 
 
 def compound_jitter(see: See) -> Measured:

@@ -14,12 +14,13 @@ from ..framework import Measured
 from .extract import JOIN_RTTS, JOIN_RTTS_SEEN
 from .grid import ALGORITHMS, LOSS_BASED, MANY, OBJECTS, WAN
 from .see import (
+    LEAST_SEEDS,
     Look,
     See,
+    below_in_every_seed,
     by_name,
     by_queue,
     extreme,
-    known,
     mean,
     median,
     rank_correlation,
@@ -31,6 +32,8 @@ TINY, SMALL, LARGE, HUGE = (0.02, 0.05), (0.02, 0.05, 0.1), (0.2, 0.5, 1.0), (0.
 SEEN = (0.2, 0.5)
 SIZES = tuple(str(size >> 10) for size in OBJECTS)
 W64 = "www/64/mean"
+ONE_POINT = 1.0
+"""Of the link's use: closer is no order."""
 
 
 def badly_used(see: See) -> Measured:
@@ -279,10 +282,15 @@ def htcp_uses_least(see: See) -> Measured:
 
 
 def htcp_below_tcp(see: See) -> Measured | None:
-    """Number of queues at which H-TCP uses less of the link than SACK."""
-    used = 100 * see.at("utilisation", ("htcp", "reno"), QUEUES)
-    less = used[0] - used[1]
-    return Measured(float(np.sum(known(less) < 0)), by_queue(QUEUES, less)) if len(known(less)) else None
+    """Number of queues at which H-TCP uses less of the link than SACK beyond the seeds' spread."""
+    if len(see.data.seeds) < LEAST_SEEDS:
+        return None
+    used = 100 * see.every_seed("utilisation", ("htcp", "reno"), QUEUES)
+    if np.isnan(used).any():
+        return None
+    below = below_in_every_seed(used[:, 0], used[:, 1], np.full(len(QUEUES), ONE_POINT))
+    here = 100 * see.at("utilisation", ("htcp", "reno"), QUEUES)
+    return Measured(float(np.sum(below)), by_queue(QUEUES, here[0] - here[1]))
 
 
 def cross_harm(see: See) -> Measured:
@@ -295,7 +303,7 @@ def compound_uses_most(see: See) -> Measured:
     """Share of large queues at which Compound uses most of the link, within one point."""
     used = 100 * see.at("utilisation", ALGORITHMS, LARGE)
     lead = used[4] - used[:4].max(axis=0)
-    return Measured(100 * mean(np.where(np.isnan(lead), np.nan, lead >= -1)), by_queue(LARGE, lead))
+    return Measured(100 * mean(np.where(np.isnan(lead), np.nan, lead >= -ONE_POINT)), by_queue(LARGE, lead))
 
 
 def compound_least_harm(see: See) -> Measured:
