@@ -100,12 +100,25 @@ def _homeplug(given: _Given) -> list[Link]:
     shared: dict[str, Any] = {
         "name": "homeplug", "channel": "mains", "payload": given["payload"], "block_error": given["block_error"],
     }  # fmt: skip
+    queue = _paused(given)
     return [
-        link("down", "left", "right", queue=given["buffer"], delay=given["bridge_delay"],
+        link("down", "left", "right", queue=queue, delay=given["bridge_delay"],
              medium=shared | {"phy_mbps": given["phy"]}),
-        link("up", "right", "left", queue=given["buffer"], delay=given["bridge_delay"],
+        link("up", "right", "left", queue=queue, delay=given["bridge_delay"],
              medium=shared | {"phy_mbps": given["back_phy"]}),
     ]  # fmt: skip
+
+
+def _paused(given: _Given) -> ParamValue:
+    """The adapter's queue, and that of the host it pauses: one loses nothing, so both drop as one queue would."""
+    held = _count(given, "pause_queue", 100_000)
+    if not held:
+        return given["buffer"]
+    size = Size(str(given["buffer"]))
+    if size.unit != "packets":
+        problem = "a paused host's queue counts packets, this one does not"
+        raise ScenarioError([Problem("path.buffer", given["buffer"], problem, "Give packets, such as 30packets.")])
+    return f"{int(size.amount) + held}packets"
 
 
 def _wifi(given: _Given) -> list[Link]:
@@ -260,10 +273,10 @@ def _neighbours(given: _Given) -> list[Flow]:
     ]
 
 
-def _count(given: _Given, name: str) -> int:
+def _count(given: _Given, name: str, most: int = 100) -> int:
     value = given[name]
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:
-        problem = "must be a whole number from 0 to 100"
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
+        problem = f"must be a whole number from 0 to {most}"
         raise ScenarioError([Problem(f"path.{name}", value, problem, "Write for example 3.")])
     return value
 
@@ -326,6 +339,7 @@ CARDS: tuple[PresetCard, ...] = (
             Option("payload", "1200us", "Longest payload of an exchange; chosen from the throughput."),
             Option("block_error", 0.05, "Share of bad blocks; chosen."),
             Option("buffer", "30packets", "Queue of each adapter; chosen."),
+            Option("pause_queue", 0, "Packets in a host that its full adapter pauses; 0: the adapter drops. Chosen."),
             Option("bridge_delay", "1.7ms", "Adapter and host, one way; chosen from the idle RTT."),
         ), _homeplug,
     ),

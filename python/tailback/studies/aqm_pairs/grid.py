@@ -30,6 +30,12 @@ STACK = "ns3"
 BUFFER = "4MiB"
 NS3_BUFFER = "131072B"
 DROPTAIL_PACKETS, PFIFO_PACKETS = 100, 1000
+EXAMPLE_MTU, EXAMPLE_DEVICE = 1458 + 52, 10
+"""ns-3's example codel-vs-pfifo-basic-test: segments of 1,458 bytes, a device that takes 10 packets. A FIFO above it is
+one longer FIFO."""
+EXAMPLE: dict[str, Any] = {
+    "mtu": EXAMPLE_MTU, "device": EXAMPLE_DEVICE, "packets": PFIFO_PACKETS + EXAMPLE_DEVICE,
+}  # fmt: skip
 START_SPREAD, JITTER = "100ms", "8us"
 
 CUBIC: dict[str, Any] = {"name": "cubic", "variant": "linux-2.6.25", "fast_convergence": False}
@@ -102,6 +108,7 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "long-pfifo": ("PFIFO of 1,000 packets (the queue discipline) instead of 100 (the device)", {"packets": 1000}),
     "codel-alone": ("CoDel at the link itself, no device queue of 100 packets below it", {"device": 0}),
     "mtu-1500": ("segments of 1,448 B instead of 536 B", {"mtu": 1500}),
+    "ns3-example": ("segments, disciplines and device of ns-3's example codel-vs-pfifo-basic-test", EXAMPLE),
 }
 
 
@@ -128,9 +135,28 @@ def _alone() -> list[Cell]:
     return cells
 
 
+def example_key(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell of ns-3's example."""
+    return f"ns3-example-ten-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def _example() -> list[Cell]:
+    """Ten flows with the numbers of ns-3's example."""
+    cells = []
+    for algorithm in ALGORITHMS:
+        for discipline in QUEUES:
+            for delay in FAIR_DELAYS_MS:
+                key = example_key(algorithm, discipline, delay)
+                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE, **EXAMPLE)
+                title = f"{TITLES[algorithm]} × {TITLES[discipline]}, ten flows, {delay} ms, ns-3's example"
+                factors = {"algorithm": algorithm, "queue": discipline, "delay_ms": delay, "ablation": "ns3-example"}
+                cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=3.0))
+    return cells
+
+
 def all_cells(quick: bool) -> list[Cell]:
     """The grid; `quick` leaves the ablations out."""
-    cells = [] if quick else _alone()
+    cells = [] if quick else [*_alone(), *_example()]
     for algorithm in ALGORITHMS:
         for discipline in QUEUES:
             factors = {"algorithm": algorithm, "queue": discipline}

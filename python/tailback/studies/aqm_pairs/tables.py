@@ -16,6 +16,7 @@ from .grid import (
     TITLES,
     ablation_key,
     alone_key,
+    example_key,
     fair_key,
     key_of,
 )
@@ -61,16 +62,25 @@ def all_tables(data: Data) -> list[TableOut]:
         for delay in DELAYS_MS
         if (row := _one(data, key_of(algorithm, queue, delay), [TITLES[algorithm], TITLES[queue], str(delay)]))
     ]
-    named = [
-        (fair_key(algorithm, queue, delay), [TITLES[algorithm], TITLES[queue], str(delay)])
-        for algorithm in ALGORITHMS
-        for queue in QUEUES
-        for delay in FAIR_DELAYS_MS
-    ] + [
-        (alone_key(algorithm, delay), [TITLES[algorithm], "CoDel, no device below", str(delay)])
-        for algorithm in ALGORITHMS
-        for delay in FAIR_DELAYS_MS
-    ]
+    named = (
+        [
+            (fair_key(algorithm, queue, delay), [TITLES[algorithm], TITLES[queue], str(delay)])
+            for algorithm in ALGORITHMS
+            for queue in QUEUES
+            for delay in FAIR_DELAYS_MS
+        ]
+        + [
+            (alone_key(algorithm, delay), [TITLES[algorithm], "CoDel, no device below", str(delay)])
+            for algorithm in ALGORITHMS
+            for delay in FAIR_DELAYS_MS
+        ]
+        + [
+            (example_key(algorithm, queue, delay), [TITLES[algorithm], f"{TITLES[queue]}, ns-3's example", str(delay)])
+            for algorithm in ALGORITHMS
+            for queue in QUEUES
+            for delay in FAIR_DELAYS_MS
+        ]
+    )
     fair = [_fairness(found, label) for key, label in named if (found := data.over_seeds(key))]
     other = [
         row

@@ -50,8 +50,14 @@ TUN_PACKETS, SEND_BUFFER = 50, 32_768
 """FreeBSD's defaults for an interface queue and for a socket that does not tune itself."""
 LINE_QUEUE = "98000B"
 """Where there is no tunnel: fitted to NewReno's median RTT."""
-INTERNET_LOSS = 0.005
-"""The paper mentions losses on the public Internet and gives no rate."""
+LOSSES = (0.0005, 0.001, 0.0015, 0.002, 0.003)
+"""Shares of packets lost between the source and the provider that were tried."""
+ARTEFACT_LOSS = 0.005
+"""In the pair of runs that shows what the tunnel makes of losses."""
+
+
+PAUSED = (50, 306)
+"""Packets in a paused host: FreeBSD's interface queue; the same with the 256 descriptors of its driver em."""
 
 
 @dataclass(frozen=True)
@@ -178,15 +184,28 @@ ABLATIONS = {
         ("wifi",), {"buffer": "128KiB", "options": {"buffer": "200packets"}},
     ),
     "no-tunnel": Reading("the line without the tunnel, and a queue of 98 kB", ("adsl1",), {}, LINE),
+    **{
+        f"loss-{share:g}": Reading(
+            f"{100 * share:g} % of the packets lost before the line", ("adsl1",), {"options": {"loss": share}}
+        )
+        for share in LOSSES
+    },
     "outer-64k": Reading("64 KiB of outer send buffer", ("adsl1",), {"options": {"send_buffer": "64KiB"}}),
     "shallow-adapter": Reading("adapters with 20 packets", ("homeplug",), {"options": {"buffer": "20packets"}}),
     "deep-adapter": Reading("adapters with 75 packets", ("homeplug",), {"options": {"buffer": "75packets"}}),
+    **{
+        f"pause-{packets}": Reading(
+            f"adapters that pause the host, whose interface holds {packets} packets",
+            ("homeplug",), {"options": {"pause_queue": packets}},
+        )
+        for packets in PAUSED
+    },
 }  # fmt: skip
 
 
 LOSSY_TUNNEL, LOSSY_LINE = "lossy-tunnel", "lossy-line"
 LOSSY = {
-    key: replace(path, options=path.options | {"loss": INTERNET_LOSS})
+    key: replace(path, options=path.options | {"loss": ARTEFACT_LOSS})
     for key, path in ((LOSSY_TUNNEL, PATHS["adsl1"]), (LOSSY_LINE, LINE))
 }
 """What the tunnel does to losses on the Internet: the same line with and without it."""
