@@ -271,3 +271,21 @@ def test_a_queue_that_takes_no_packet_is_refused() -> None:
         scenario.resolve()
     assert "dropped even by the empty queue" in caught.value.problems[0].problem
     assert caught.value.problems[0].field.startswith("dumbbell.queue")
+
+
+def test_a_paused_host_holds_what_the_adapter_would_drop():
+    def most_held(**options):
+        flow = tb.voip(packet_size="1500B", interval="200us")
+        made = tb.presets.scenario(
+            "homeplug", flows=[flow], duration="200ms", instruments={"queues": ["down"]}, **options
+        )
+        log = tb.run(made).numpy("queue")
+        return int(log["backlog_packets"].max()), float(log["t_s"][log["event"] == 2].min())
+
+    (few, soon), (many, late) = most_held(), most_held(pause_queue=50)
+    assert (few, many) == (30, 80)
+    assert late > 2 * soon
+    with pytest.raises(tb.ScenarioError, match="counts packets"):
+        tb.presets.scenario("homeplug", flows=[], duration="1s", pause_queue=5, buffer="30kB")
+    with pytest.raises(tb.ScenarioError, match="pause_queue"):
+        tb.presets.scenario("homeplug", flows=[], duration="1s", pause_queue=-1)

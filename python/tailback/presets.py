@@ -109,12 +109,12 @@ def _homeplug(given: _Given) -> list[Link]:
     ]  # fmt: skip
 
 
-def _paused(given: _Given) -> ParamValue:
+def _paused(given: _Given) -> str:
     """The adapter's queue, and that of the host it pauses: one loses nothing, so both drop as one queue would."""
     held = _count(given, "pause_queue", 100_000)
-    if not held:
-        return given["buffer"]
     size = Size(str(given["buffer"]))
+    if not held:
+        return str(size)
     if size.unit != "packets":
         problem = "a paused host's queue counts packets, this one does not"
         raise ScenarioError([Problem("path.buffer", given["buffer"], problem, "Give packets, such as 30packets.")])
