@@ -1,6 +1,7 @@
 """Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
-A scenario names one by what it was registered as, or as "python:module:Class".
+A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
+allows code (`tailback.consent`).
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def registered() -> dict[str, Callable[..., Algorithm]]:
 def load(reference: str) -> Callable[..., Algorithm]:
     """The class at "module:Class" or "path/to/file.py:Class".
 
-    Importing runs the module's code, as `import` does. Raises `TailbackError`, with what the import raised as cause.
+    Importing runs the module's code, as `import` does. Raises `TailbackError`, with what the import raised as cause,
+    or if what is found is no class with the hooks of an algorithm.
     """
     place, colon, attribute = reference.rpartition(":")
     if not colon or not place or not attribute:
@@ -92,9 +94,12 @@ def load(reference: str) -> Callable[..., Algorithm]:
         module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
     except Exception as error:
         raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
-    found: Callable[..., Algorithm] | None = getattr(module, attribute, None)
+    found: Any = getattr(module, attribute, None)
     if found is None:
         raise TailbackError(f"{place} has no {attribute}.")
+    if not isinstance(found, type):
+        # A function would be called with the file's parameters, whatever it does.
+        raise TailbackError(f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion.")
     return _callable(reference, found)
 
 
@@ -153,6 +158,6 @@ def _callable(name: str, made_by: _Class) -> _Class:
         raise TailbackError(f'algorithm "{name}": give the class, not {made_by!r}.')
     # A class tells what is missing before anything is made from it; any other callable does when it is called.
     for hook in ("on_ack", "on_congestion"):
-        if isinstance(made_by, type) and not hasattr(made_by, hook):
+        if isinstance(made_by, type) and not callable(getattr(made_by, hook, None)):
             raise TailbackError(f'algorithm "{name}": {made_by.__name__} has no {hook}(self, …, control).')
     return made_by

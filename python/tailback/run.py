@@ -15,6 +15,7 @@ from typing import Any, TypeVar, overload
 from tailback import _core
 from tailback._core import Cancel
 from tailback.algorithms import Algorithm, Factory, factories, is_reference, referenced
+from tailback.consent import demand_allowed
 from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.progress import Bar
 from tailback.result import Result
@@ -42,10 +43,11 @@ class _Prepared:
         return str(self.resolved.get("name") or "scenario")
 
 
-def _prepare(what: Runnable, algorithms: Algorithms | None) -> _Prepared:
+def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) -> _Prepared:
     own = factories(algorithms)
     if isinstance(what, Mapping):
         resolved = dict(what)
+        demand_allowed(resolved, allow_code)
         used = _with_references(own, resolved)
         try:
             _core.check(json.dumps(resolved), used)
@@ -54,7 +56,8 @@ def _prepare(what: Runnable, algorithms: Algorithms | None) -> _Prepared:
             raise ScenarioError([Problem(field, value, problem, fix)]) from None
         return _Prepared(resolved, Scenario.from_resolved(resolved).to_toml(), used)
     scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
-    resolved = scenario.resolve(algorithms=own)
+    resolved = scenario.resolve(algorithms=own, allow_code=allow_code)
+    demand_allowed(resolved, allow_code, scenario)
     return _Prepared(resolved, scenario.to_toml(), _with_references(own, resolved))
 
 
@@ -83,12 +86,14 @@ def run(
     progress: bool | Callable[[float], object] = False,
     cancel: Cancel | None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> Result:
     """Simulate `scenario` and return what was measured.
 
     `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that
     is done. `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name
-    that the scenario uses, beside those that `algorithm` registered. Raises `ScenarioError` before anything is
+    that the scenario uses, beside those that `algorithm` registered. `allow_code` allows classes that
+    the scenario names by module, whose code is then run: read it first. Raises `ScenarioError` before anything is
     simulated, `Cancelled`, `AlgorithmError` if an algorithm of yours raised, or `EngineError`, which is a bug in
     tailback; Ctrl-C raises `KeyboardInterrupt`.
 
@@ -98,7 +103,7 @@ def run(
     >>> result.flow_names, result.rows("flows")
     (['bulk', 'voip'], 2)
     """
-    prepared = _prepare(scenario, algorithms)
+    prepared = _prepare(scenario, algorithms, allow_code)
     if callable(progress):
         return _simulate(prepared, cancel, progress)
     with Bar(prepared.name, shown=progress) as bar:
@@ -174,6 +179,7 @@ def run_each(
     cancel: Cancel | None = None,
     then: None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> Generator[tuple[int, Result], None, None]: ...
 @overload
 def run_each(
@@ -184,6 +190,7 @@ def run_each(
     cancel: Cancel | None = None,
     then: Callable[[Result], T],
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> Generator[tuple[int, T], None, None]: ...
 def run_each(
     scenarios: Iterable[Runnable],
@@ -193,6 +200,7 @@ def run_each(
     cancel: Cancel | None = None,
     then: Callable[[Result], Any] | None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> Generator[tuple[int, Any], None, None]:
     """Simulate `scenarios` on `workers` threads (default: the cores) and yield (number, result) as they finish.
 
@@ -210,7 +218,7 @@ def run_each(
         raise TailbackError(
             f"workers is {workers}, but someone must do the work. Give 1 or more, or None for all cores."
         )
-    work = [_prepare(scenario, algorithms) for scenario in scenarios]
+    work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
     return _run_each(work, min(workers or _cores(), max(len(work), 1)), progress, cancel, then)
 
 
@@ -255,6 +263,7 @@ def run_many(
     then: None = None,
     on_result: Callable[[int, Result], object] | None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> list[Result]: ...
 @overload
 def run_many(
@@ -266,6 +275,7 @@ def run_many(
     then: Callable[[Result], T],
     on_result: Callable[[int, T], object] | None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> list[T]: ...
 def run_many(
     scenarios: Iterable[Runnable],
@@ -276,6 +286,7 @@ def run_many(
     then: Callable[[Result], Any] | None = None,
     on_result: Callable[[int, Any], object] | None = None,
     algorithms: Algorithms | None = None,
+    allow_code: bool = False,
 ) -> list[Any]:
     """As `run_each`, but a list in the order given.
 
@@ -296,6 +307,7 @@ def run_many(
         cancel=cancel,
         then=then or (lambda result: result),
         algorithms=algorithms,
+        allow_code=allow_code,
     )
     try:
         with contextlib.closing(each):

@@ -58,7 +58,8 @@ def total(result: tb.Result, flow: str, column: str) -> float:
 @needs("iperf3")
 def test_iperf3_runs_as_its_scenario_file_says() -> None:
     cc = "htcp" if FOUND["bpf_twins"] else "reno"
-    result = live.run(tb.Scenario.from_toml(SCENARIOS / "iperf3.toml").with_({"duration": "4s", "flow.iperf3.cc": cc}))
+    given = tb.Scenario.from_toml(SCENARIOS / "iperf3.toml")
+    result = live.run(given.with_({"duration": "4s", "flow.iperf3.cc": cc}), allow_code=True)
     assert [row["status"] for row in result.program_summary()] == [0, 0]
     told = json.loads(result.files["iperf3/client.out"])["end"]
     # Twins go by the run's mark and their name; the kernel's own by their name alone.
@@ -79,7 +80,7 @@ def test_iperf3_runs_as_its_scenario_file_says() -> None:
 @needs("nginx", "curl")
 def test_nginx_and_curl_run_as_their_scenario_file_says(tmp_path: Path) -> None:
     changes = {"duration": "3s", "flow.curl.start": "200ms", "flow.upload": None, "flow.curl.params.grace": 3}
-    result = live.run(tb.Scenario.from_toml(SCENARIOS / "nginx-curl.toml").with_(changes))
+    result = live.run(tb.Scenario.from_toml(SCENARIOS / "nginx-curl.toml").with_(changes), allow_code=True)
     assert ends(result)["curl", "client"]["status"] == 0, result.meta["notes"]
     assert ends(result)["curl", "server"]["end"] == "stopped"
     assert ends(result)["curl", "client"]["started_s"] >= 0.2
@@ -117,7 +118,8 @@ def every_end() -> tb.Result:
             exec_("sleep 1000", name="late", stop="1s"),
             exec_("sh -c 'kill -9 $$'", name="shot"),
             exec_("sh -c 'sleep 1000 & echo $!'", name="parent"),
-        )
+        ),
+        allow_code=True,
     )  # fmt: skip
 
 
@@ -177,7 +179,7 @@ def test_a_server_that_does_not_listen_ends_the_run_before_it_begins(
 ) -> None:
     began = time.monotonic()
     with pytest.raises(live.LiveError, match=said):
-        live.run(scenario(exec_("true", server=server, params=params), duration="60s"))
+        live.run(scenario(exec_("true", server=server, params=params), duration="60s"), allow_code=True)
     assert time.monotonic() - began < 30
     assert not processes("sleep\x001000")
 
@@ -288,8 +290,9 @@ def test_no_program_outlives_the_run(how: signal.Signals, tmp_path: Path) -> Non
     flow = exec_(f"sleep {mark}", server=deaf, params={"ready": 0, "grace": 0.2})
     path = tmp_path / "long.toml"
     path.write_text(scenario(flow, duration="120s").to_toml())
-    words = [sys.executable, "-c", "from tailback.cli import main; main()", "run", str(path), "--engine", "live"]
-    running = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = [sys.executable, "-c", "from tailback.cli import main; main()"]
+    run = [*words, "run", str(path), "--engine", "live", "--allow-code"]
+    running = subprocess.Popen(run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         # The client and the server's two, and the two shells whose lines have it too.
         wait_for(lambda: len(processes(f"sleep\x00{mark}")) == 3)
@@ -299,5 +302,5 @@ def test_no_program_outlives_the_run(how: signal.Signals, tmp_path: Path) -> Non
         running.kill()
         running.wait()
     wait_for(lambda: not processes(mark))
-    subprocess.run([*words[:3], "doctor", "--clean"], check=True, capture_output=True, timeout=60)
+    subprocess.run([*words, "doctor", "--clean"], check=True, capture_output=True, timeout=60)
     assert not [path for path in LEASES.glob("*.d") if not path.with_suffix(".json").exists()]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailback.algorithms import Factory
+from tailback.consent import without_references
 from tailback.errors import Problem, ScenarioError
 from tailback.scenario import Scenario
 
@@ -56,16 +57,22 @@ def _describe(ledger: Ledger) -> dict[str, Any]:
 
 
 def resolve(
-    scenario: Scenario, *, check: bool, own: Mapping[str, Factory] | None, live: bool = False
+    scenario: Scenario,
+    *,
+    check: bool,
+    own: Mapping[str, Factory] | None,
+    live: bool = False,
+    allow_code: bool = False,
 ) -> dict[str, Any]:
     """See `Scenario.resolve`. Without `own` (None, not empty) only built-in algorithms will do."""
-    ledger = Ledger(scenario.expanded, own)
+    ledger = Ledger(scenario.expanded, own, allow_code)
     out = _describe(ledger)
     if check:
         from tailback import _core
 
         try:
-            _core.check(json.dumps(out), ledger.factories, live)
+            checked = out if allow_code else without_references(out)
+            _core.check(json.dumps(checked), ledger.factories, live)
         except _core.ScenarioError as error:
             raise ScenarioError([ledger.translate(*map(str, error.args))]) from None
     return out

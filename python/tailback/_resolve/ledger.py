@@ -22,8 +22,9 @@ _UNITS = ("ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps
 class Ledger:
     """A scenario on its way to the engine's form: what is wrong with it, and where each thing in it was said."""
 
-    def __init__(self, scenario: Scenario, own: Mapping[str, Factory] | None) -> None:
+    def __init__(self, scenario: Scenario, own: Mapping[str, Factory] | None, allow_code: bool = False) -> None:
         self.scenario = scenario
+        self.allow_code = allow_code
         self.problems: list[Problem] = []
         #: Where a path of the engine's form was written in the scenario.
         self.places: dict[str, str] = {"duration_ps": "duration"}
@@ -61,7 +62,7 @@ class Ledger:
     # -- names and parameters
 
     def is_own(self, name: str, place: str) -> bool:
-        """Is it the user's own algorithm? Then the engine will be handed its factory."""
+        """Is it the user's own algorithm? Then the engine will be handed its factory, if code is allowed."""
         registered = self.own if self.own is not None else factories()
         if name not in registered and not is_reference(name):
             return False
@@ -72,6 +73,9 @@ class Ledger:
                 "Run it with tailback.run, run_each or run_many, not in a sweep",
                 value=name,
             )
+            return True
+        if name not in registered and not self.allow_code:
+            # Described, not imported: the file may be a stranger's.
             return True
         try:
             self.factories[name] = registered[name] if name in registered else referenced(name)

@@ -40,6 +40,15 @@ _Own = Annotated[
 ]
 
 
+_Allow = Annotated[
+    bool,
+    typer.Option(
+        "--allow-code",
+        help="Run the Python classes and programs that the file names. Read them first; see docs/security.md.",
+    ),
+]
+
+
 _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
 
 
@@ -88,6 +97,7 @@ def run(
     seed: _Seed = None,
     settings: _Set = None,
     algorithm: _Own = None,
+    allow_code: _Allow = False,
     out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
     engine: Annotated[
         str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
@@ -115,13 +125,14 @@ def run(
     if engine != "sim":
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json)
+        _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json, allow_code)
         return
     if out is not None:
         demand_writable(out)
-    result = tailback.run(scenario, progress=not as_json, algorithms=_own(algorithm))
+    result = tailback.run(scenario, progress=not as_json, algorithms=_own(algorithm), allow_code=allow_code)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    words += ["--allow-code"] if allow_code else []
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
     ]
@@ -145,14 +156,18 @@ def _engines(text: str) -> list[str]:
     return chosen
 
 
-def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list[str], as_json: bool) -> None:
+def _run_engines(
+    scenario: Any, chosen: list[str], out: Path | None, words: list[str], as_json: bool, allow_code: bool
+) -> None:
     """Run on the engines chosen; two are compared, and each is saved to a folder of its own below `out`."""
     import tailback
     from tailback import compare, live
+    from tailback.consent import demand_allowed
     from tailback.result import demand_writable
 
     if "live" in chosen:
         # Refused now rather than after a minute of simulating.
+        demand_allowed(scenario.resolve(live=True), allow_code, scenario)
         live.check(scenario)
     folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
     for folder in folders.values():
@@ -160,8 +175,9 @@ def _run_engines(scenario: Any, chosen: list[str], out: Path | None, words: list
             demand_writable(folder)
     results = {}
     for name in chosen:
-        result = (live.run if name == "live" else tailback.run)(scenario, progress=not as_json)
-        result.meta["command"] = " ".join([*words, f"--engine {name}"])
+        made_by = live.run if name == "live" else tailback.run
+        result = made_by(scenario, progress=not as_json, allow_code=allow_code)
+        result.meta["command"] = " ".join([*words, *(["--allow-code"] if allow_code else []), f"--engine {name}"])
         results[name] = result
         folder = folders[name]
         if folder is not None:
@@ -264,19 +280,23 @@ def _write_comparison(first: Any, second: Any, out: Path, labels: tuple[str, str
 def check(
     file: _File, seed: _Seed = None, settings: _Set = None, algorithm: _Own = None, as_json: AsJson = False
 ) -> None:
-    """Check a scenario without running it.
+    """Check a scenario without running it, or any code that it names.
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
     from tailback.algorithms import factories
+    from tailback.consent import asked_for
 
     resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)), live=True)
+    code = [{"field": row.field, "asks_to_run": row.value} for row in asked_for(resolved)]
     if as_json:
-        emit({"resolved": resolved})
+        emit({"resolved": resolved, "code": code})
         return
     say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
     if any(flow["app"]["kind"] == "exec" for flow in resolved["flows"]):
         say("its programs run only live: tailback run FILE --engine live")
+    for row in code:
+        say(f"not looked at: {row['field']} asks to run {escape(str(row['asks_to_run']))}; a run needs --allow-code")
 
 
 @app.command()

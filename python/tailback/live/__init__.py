@@ -14,6 +14,7 @@ from typing import Any
 
 from tailback import _core, _resolve
 from tailback._core import Cancel
+from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
 from tailback.live import programs
 from tailback.progress import Bar
@@ -69,6 +70,7 @@ def run(
     progress: bool | Callable[[float], object] = False,
     cancel: Cancel | None = None,
     twins: bool = False,
+    allow_code: bool = False,
 ) -> Result:
     """Run `scenario` live, for as long as it says, and return what was measured.
 
@@ -76,12 +78,14 @@ def run(
     emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Of programs (`exec`)
     the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
     (`result.files`). With `twins` even a congestion control that the kernel has itself is tailback's BPF twin of it,
-    where there is one. Raises `ScenarioError` before anything is made if the kernel or the machine cannot do it,
-    `LiveError` if it fails later.
+    where there is one. Programs are run only with `allow_code`: read their command lines first. Raises
+    `ScenarioError` before anything is made if the kernel or the machine cannot do it, `LiveError` if it fails
+    later.
     """
     _demand_linux()
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
+    demand_allowed(resolved, allow_code, what)
     name = str(resolved.get("name") or "scenario")
     if callable(progress):
         tables = _run(name, what, resolved, cancel, progress, twins)

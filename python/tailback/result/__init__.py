@@ -168,7 +168,8 @@ class Result:
         if route is None:
             # The algorithm may be one that only the run knew, and is nothing to a route.
             here = self.flow_index(flow)
-            rows = [row | ({"tcp": row["tcp"] | {"cc": "reno", "cc_params": {}}} if row.get("tcp") else {})
+            plain = {"cc": "reno", "cc_params": {}, "cc_turns": []}
+            rows = [row | ({"tcp": row["tcp"] | plain} if row.get("tcp") else {})
                     for row in self.resolved["flows"]]  # fmt: skip
             route = Scenario.from_resolved(self.resolved | {"flows": rows}).resolve()["flows"][here][key]
         return float(sum(self.link_spec(link)["delay_ps"] for link in route) / 10**12)

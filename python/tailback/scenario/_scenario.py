@@ -256,19 +256,21 @@ class Scenario(Part):
         check: bool = True,
         algorithms: Mapping[str, Callable[[dict[str, Any], int], Any]] | None = None,
         live: bool = False,
+        allow_code: bool = False,
     ) -> dict[str, Any]:
         """The engine's form: exact units, routes and buffers in bytes; `ScenarioError` if it cannot be run.
 
         `check=False` leaves out the engine's own check (of parameter ranges, for instance). `algorithms` are
         factories of algorithms of your own (`tailback.algorithms.factories`); default: those registered. `live`
-        allows real programs, which the simulator cannot run.
+        allows real programs, which the simulator cannot run. A class named by reference ("python:module:Class") is
+        imported and tried only with `allow_code`; else it is described as it stands.
         """
         from tailback import _resolve
         from tailback.algorithms import factories
 
         try:
             own = factories() if algorithms is None else algorithms
-            return _resolve.resolve(self, check=check, own=own, live=live)
+            return _resolve.resolve(self, check=check, own=own, live=live, allow_code=allow_code)
         except ScenarioError as error:
             raise error.located(self._file, self._lines) from None
 
