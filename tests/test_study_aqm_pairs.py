@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tailback as tb
@@ -62,3 +63,50 @@ def test_extraction_counts_what_arrived():
     assert summary["goodput_mbps"] == pytest.approx(summary["wire_mbps"] * 536 / 588, rel=0.01)
     assert summary["received_kibps"] == pytest.approx(summary["wire_mbps"] * 1e6 / 1024)
     assert len(summary["mbps_per_second"]) == 200
+
+
+def _ten(index_so_far, per_second=None, algorithm="cubic", queue="codel", delay=5) -> dict[str, dict[str, object]]:
+    """One fairness cell with an index for each of 200 seconds."""
+    so_far = list(map(float, index_so_far))
+    second = so_far if per_second is None else list(map(float, per_second))
+    return {grid.fair_key(algorithm, queue, delay): {"jain_so_far": so_far, "jain_per_second": second}}
+
+
+def _verdict(name: str, summaries: dict[str, dict[str, object]], tmp_path) -> str:
+    claim = next(claim for claim in CLAIMS if claim.id == name)
+    return judge(claim, _data(summaries, tmp_path)).verdict
+
+
+def test_an_index_that_never_rose_does_not_settle(tmp_path):
+    # Constant from the first second: the old rule, the spread after 40 s alone, was met.
+    rising = np.interp(np.arange(200), [0, 4, 35, 200], [0.5, 0.6, 0.9, 0.9])
+    assert _verdict("004-Q1", _ten(np.full(200, 0.9)), tmp_path) == "not"
+    assert _verdict("004-Q1", _ten(rising), tmp_path) == "reproduced"
+
+
+def test_what_did_not_rise_cannot_stop_rising(tmp_path):
+    late = np.where(np.arange(200) < 40, 0.9, 0.85)
+    rising = np.interp(np.arange(200), [0, 4, 39, 40, 200], [0.5, 0.8, 0.9, 0.85, 0.85])
+    assert _verdict("004-Q2", _ten(np.full(200, 0.9), late, queue="pfifo"), tmp_path) == "not"
+    assert _verdict("004-Q2", _ten(rising, late, queue="pfifo"), tmp_path) == "reproduced"
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(2.0, "reproduced"), (1.1, "partly"), (0.5, "not")])
+def test_growth_of_the_index_is_convex_or_not(power, verdict, tmp_path):
+    # The old rule timed the sum of the rates, which says nothing of how evenly the flows share it.
+    index = 0.4 + 0.5 * (np.minimum(np.arange(200), 100) / 100.0) ** power
+    assert _verdict("004-L9", _ten(index, delay=30), tmp_path) == verdict
+
+
+def test_a_flat_index_does_not_grow_convexly(tmp_path):
+    assert _verdict("004-L9", _ten(np.full(200, 0.9), delay=30), tmp_path) == "not"
+
+
+def test_a_little_less_fair_is_no_improvement(tmp_path):
+    # Lower by less than 0.01 counted as improved.
+    summaries: dict[str, dict[str, object]] = {}
+    for algorithm in grid.ALGORITHMS:
+        for delay in grid.FAIR_DELAYS_MS:
+            for queue, level in (("codel", 0.895), ("pfifo", 0.9)):
+                summaries |= _ten(np.full(200, level), algorithm=algorithm, queue=queue, delay=delay)
+    assert _verdict("004-L5", summaries, tmp_path) == "not"

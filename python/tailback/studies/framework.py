@@ -26,7 +26,7 @@ from tailback.store import engine_fingerprint
 
 from .outcome import ClaimResult, StudyResult, TableOut
 from .store import Store, write_text
-from .verdicts import REPRODUCED, Rule
+from .verdicts import NOT, REPRODUCED, Rule
 
 if TYPE_CHECKING:
     from tailback.result import Result
@@ -62,6 +62,8 @@ class Measured:
 
     value: float
     parts: Mapping[str, float] = field(default_factory=dict)
+    holds: bool = True
+    """Does what the claim says beside its value hold? If not, it is not so, whatever the value."""
 
 
 @dataclass(frozen=True)
@@ -356,17 +358,23 @@ def _unfit(data: Data) -> list[str]:
 def judge(claim: Claim, data: Data) -> ClaimResult:
     """Measure a claim for every seed and apply its rule to the median."""
     values: list[float] = []
+    holds: list[bool] = []
     parts: dict[str, list[float]] = {}
     for seed in data.seeds:
         measured = claim.measure(data, seed)
         if measured is None or math.isnan(measured.value):
             continue
         values.append(measured.value)
+        holds.append(measured.holds)
         for name, part in measured.parts.items():
             parts.setdefault(name, []).append(part)
     middle = statistics.median(values) if values else float("nan")
-    each = [claim.rule.verdict(value) for value in values]
+    each = [claim.rule.verdict(value) if so else NOT for value, so in zip(values, holds, strict=True)]
+    # Half of the seeds do not make a claim.
+    verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.verdict(middle)
     notes = [f"{name} {statistics.median(series):.3g}" for name, series in parts.items() if series]
+    if not all(holds):
+        notes.append(f"its condition does not hold in {holds.count(False)} of {len(holds)} seeds")
     if len(set(each)) > 1:
         notes.append("single seeds: " + ", ".join(f"{each.count(v)} {v}" for v in dict.fromkeys(each)))
     if claim.remark is not None and values:
@@ -381,12 +389,12 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
         spread=f"{min(values):.3g} … {max(values):.3g}" if len(values) > 1 else "one seed" if values else "–",
         values=values,
         unit=claim.unit,
-        verdict=claim.rule.verdict(middle),
+        verdict=verdict,
         threshold=claim.rule.words(),
         definition=claim.definition,
         figure=claim.figure,
         note="; ".join(note for note in notes if note),
-        why="" if not values or claim.rule.verdict(middle) == REPRODUCED else claim.why,
+        why="" if not values or verdict == REPRODUCED else claim.why,
     )
 
 
