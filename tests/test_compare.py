@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from tailback import cli, compare
+from tailback.metrics import Rows
+from tailback.plots import timeseries
 from tailback.report.comparison import comparison
 
 
@@ -33,16 +35,20 @@ def pair() -> tuple[tb.Result, tb.Result]:
     return run("1bdp"), run("0.25bdp")
 
 
+def views(**results: tb.Result) -> dict[str, Rows]:
+    return {label: Rows.of(result) for label, result in results.items()}
+
+
 def test_a_longer_queue_shows_in_the_call(pair: tuple[tb.Result, tb.Result]) -> None:
-    rows = {(row.metric, row.of): row for row in compare.compare(*pair)}
-    assert rows["delay, median", "call"].change < -0.1
-    assert rows["goodput", "bulk"].a > 7
-    assert not math.isnan(rows["goodput", "bulk"].change)
+    rows = {(row.metric, row.of): row for row in compare.compare({"long": pair[0], "short": pair[1]})}
+    assert rows["delay, median", "call"].change("short") < -0.1
+    assert rows["goodput", "bulk"].values["long"] > 7
+    assert not math.isnan(rows["goodput", "bulk"].change("short"))
 
 
 def test_the_panels_hold_both_results(pair: tuple[tb.Result, tb.Result]) -> None:
-    panels = compare.panels(*pair, labels=("long", "short"))
-    assert [panel.title for panel in panels] == ["cwnd", "queue", "throughput", "one-way delay"]
+    panels = timeseries.panels(views(long=pair[0], short=pair[1]))
+    assert [panel.title for panel in panels] == ["cwnd", "queue", "goodput", "one-way delay"]
     for panel in panels:
         assert [curve.label for curve in panel.curves] == ["long", "short"]
         assert len({curve.colour for curve in panel.curves}) == 2
@@ -59,7 +65,7 @@ def test_internals_are_laid_over_one_another_by_their_names() -> None:
         flows = [tb.bulk(cc, name="bulk")]
         return tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="3s", instruments=instruments))
 
-    panels = {panel.title: panel for panel in compare.panels(run("vegas"), run("veno"), ("one", "other"))}
+    panels = {panel.title: panel for panel in timeseries.panels(views(one=run("vegas"), other=run("veno")))}
     assert [curve.label for curve in panels["base_rtt_s"].curves] == ["one", "other"]
     assert panels["base_rtt_s"].unit == "s"
     assert panels["base_rtt_s"].curves[0].y.min() == pytest.approx(0.04, abs=0.002)
@@ -69,20 +75,20 @@ def test_internals_are_laid_over_one_another_by_their_names() -> None:
 
 def test_without_series_there_is_a_table_and_no_picture() -> None:
     bare = tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="2s"))
-    assert compare.panels(bare, bare) == []
+    assert timeseries.panels(views(one=bare, two=bare)) == []
     with pytest.raises(tb.metrics.MissingRows):
-        compare.overlay(bare, bare)
-    assert "Differences" in comparison(bare, bare)
+        timeseries.over_one_another(views(one=bare, two=bare))
+    assert "Differences" in comparison({"one": bare, "two": bare})
 
 
 def test_the_page_has_both_scenarios_if_they_differ(pair: tuple[tb.Result, tb.Result]) -> None:
-    page = html.unescape(comparison(*pair, labels=("long", "short")))
+    page = html.unescape(comparison({"long": pair[0], "short": pair[1]}))
     assert "Scenario of long (TOML)" in page
     assert "Scenario of short (TOML)" in page
-    assert "long and short over one another" in page
+    assert "Over one another" in page
     # A simulated run has no lateness to tell of.
     assert "How punctual" not in page
-    assert "Scenario of" not in comparison(pair[0], pair[0])
+    assert "Scenario of" not in comparison({"one": pair[0], "two": pair[0]})
 
 
 def test_the_command_writes_what_the_ending_says(pair: tuple[tb.Result, tb.Result], tmp_path: Path) -> None:

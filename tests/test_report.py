@@ -42,7 +42,7 @@ def test_a_single_result_gives_one_page_that_loads_nothing():
 
 def test_a_single_result_shows_figures_flows_links_and_scenario():
     page = report.single(sawtooth())
-    for part in ("Time series of one run", "smallest RTT", "bottleneck", "Scenario, resolved", "Run it again"):
+    for part in ("Everything recorded, over time", "smallest RTT", "bottleneck", "Scenario, resolved", "Run it again"):
         assert part in page
     assert specs_of(page)["figures"]["overview"]["data"]
 

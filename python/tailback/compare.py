@@ -1,50 +1,53 @@
-"""Two results side by side: what each metric says of both, by how much they differ, and one figure over the other.
+"""Results side by side: what each metric says of each, and by how much it differs from one of them, the baseline.
 
-It does not matter where they come from: two seeds, two algorithms, the simulator and the kernel.
+It does not matter where they come from: seeds, algorithms, queues, the simulator and the kernel. The figure of results
+over one another is `overview` of `tailback.plots`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tailback import metrics
-from tailback.metrics import Rows
-from tailback.metrics.rows import Floats
-from tailback.plots.recipes import POINTS, Curve
-from tailback.plots.style import BLUE, FULL_WIDTH, VERMILLION, house_style, new_figure
+from tailback.errors import TailbackError, nearest
 from tailback.result import Result
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+__all__ = ["Comparison", "NothingToCompare", "compare"]
 
-__all__ = ["Difference", "Panel", "compare", "overlay", "panels"]
+
+class NothingToCompare(TailbackError, ValueError):
+    """The results have nothing in common, or the baseline is none of them."""
 
 
 @dataclass(frozen=True)
-class Difference:
-    """One metric of both results."""
+class Comparison:
+    """One metric of every result."""
 
     metric: str
     """What is measured."""
     of: str
     """Of which flow or link."""
     unit: str
-    a: float
-    b: float
+    values: Mapping[str, float]
+    """By the result's label; NaN for a result that has no rows for it, or no such flow or link."""
+    baseline: str
+    """The label of the result that changes are relative to."""
 
-    @property
-    def change(self) -> float:
-        """(b − a)/a; NaN if a is zero or either is missing."""
-        return (self.b - self.a) / self.a if self.a else math.nan
+    def change(self, label: str) -> float:
+        """(value − baseline's)/baseline's; NaN if the baseline's is zero or either is missing."""
+        base = self.values[self.baseline]
+        return (self.values[label] - base) / base if base else math.nan
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self) | {"change": self.change}
+        """For JSON: `values` and `change` by label."""
+        changes = {label: self.change(label) for label in self.values if label != self.baseline}
+        kept = {"metric": self.metric, "of": self.of, "unit": self.unit}
+        return kept | {"values": dict(self.values), "change": changes}
 
 
 def _total(column: str, scale: float = 1.0) -> Callable[[Result, str], float]:
@@ -137,9 +140,9 @@ def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
     return _PING if kind == "ping" else [*_UDP, *(_CALL if kind.startswith("voip") else [])]
 
 
-def _own_names(a: Result, b: Result, flow: str) -> list[str]:
-    """What the flow's programs measured in either result."""
-    rows = [*a.program_metrics(), *b.program_metrics()]
+def _own_names(results: Mapping[str, Result], flow: str) -> list[str]:
+    """What the flow's programs measured in any result."""
+    rows = [row for result in results.values() for row in result.program_metrics()]
     return list(dict.fromkeys(row["measured"] for row in rows if row["flow"] == flow))
 
 
@@ -159,165 +162,40 @@ def _measured(measure: Measure, result: Result, of: str) -> float:
         return math.nan
 
 
-def compare(a: Result, b: Result) -> list[Difference]:
-    """Every metric that both results, or one of them, can tell, for the flows and links they share by name.
+def compare(results: Mapping[str, Result], *, baseline: str | None = None) -> list[Comparison]:
+    """Every metric that at least one of the results has rows for, of the flows and links they share by name.
+
+    `results` are by label, two or more; `baseline` is the label that changes are relative to, the first by default.
+    Raises `NothingToCompare` for fewer than two results, an unknown baseline, or results that share neither a flow
+    nor a link.
 
     >>> import tailback as tb
     >>> from tailback.compare import compare
     >>> base = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="5s")
-    >>> rows = compare(tb.run(base), tb.run(base.with_(seed=2)))
+    >>> rows = compare({"one": tb.run(base), "two": tb.run(base.with_(seed=2))})
     >>> rows[0].metric, rows[0].of, rows[0].unit
     ('goodput', 'bulk', 'Mbit/s')
     """
+    if len(results) < 2:
+        raise NothingToCompare("one result cannot be compared. Give two or more")
+    labels = list(results)
+    base = labels[0] if baseline is None else baseline
+    if base not in results:
+        close = nearest(base, labels)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise NothingToCompare(f'the baseline "{base}" is none of the results.{hint} There are: {", ".join(labels)}')
+    first, *others = results.values()
     rows = []
-    for flow in (name for name in a.flow_names if name in b.flow_names):
-        rows += [(name, flow, unit, measure) for name, unit, measure in _measures(a.flow_spec(flow))]
-        rows += [(f"{name} by its program", flow, "", _own(name)) for name in _own_names(a, b, flow)]
-    shared = (spec for spec in a.resolved["links"] if spec["name"] in b.link_names)
+    for flow in (name for name in first.flow_names if all(name in other.flow_names for other in others)):
+        rows += [(name, flow, unit, measure) for name, unit, measure in _measures(first.flow_spec(flow))]
+        rows += [(f"{name} by its program", flow, "", _own(name)) for name in _own_names(results, flow)]
+    shared = (spec for spec in first.resolved["links"] if all(spec["name"] in other.link_names for other in others))
     for link in (spec["name"] for spec in shared if metrics.holds_queue(spec)):
         rows += [(name, link, unit, measure) for name, unit, measure in _LINK]
-    out = [Difference(name, of, unit, _measured(m, a, of), _measured(m, b, of)) for name, of, unit, m in rows]
-    return [row for row in out if not (math.isnan(row.a) and math.isnan(row.b))]
-
-
-# --- Drawn over one another ---------------------------------------------------------------------------------------
-
-#: One colour a result; the flows of a result differ by their dashes.
-COLOURS = (BLUE, VERMILLION)
-_STYLES = ("-", "--", ":")
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One quantity of both results over time: its name, its unit, and the curves."""
-
-    title: str
-    unit: str
-    curves: list[Curve]
-
-
-_Series = Callable[[Result], list[tuple[str, Floats, Floats]]]
-
-
-def panels(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> list[Panel]:
-    """Window, backlog, throughput, delay and internals of both results; what neither recorded is left out."""
-    names = dict.fromkeys(name for result in (a, b) for name in result.internals_names)
-    wanted: list[tuple[str, str, _Series]] = [
-        ("cwnd", "segments", _windows),
-        ("queue", "kB", _backlog),
-        ("throughput", "Mbit/s", _throughput),
-        ("one-way delay", "ms", _delays),
-        *((name, _unit(name), _internals(name)) for name in names),
+    if not rows:
+        raise NothingToCompare("the results share no flow and no link by name: there is nothing to compare")
+    out = [
+        Comparison(name, of, unit, {label: _measured(m, each, of) for label, each in results.items()}, base)
+        for name, of, unit, m in rows
     ]
-    out = []
-    for title, unit, series in wanted:
-        curves = []
-        for result, label, colour in zip((a, b), labels, COLOURS, strict=True):
-            found = series(result)
-            for number, (flow, times, values) in enumerate(found):
-                name = label if len(found) == 1 else f"{label}: {flow}"
-                curves.append(Curve(name, times, values, colour, _STYLES[number % len(_STYLES)]))
-        if curves:
-            out.append(Panel(title, unit, curves))
-    return out
-
-
-def overlay(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> Figure:
-    """Both results on common axes, one colour each: what each recorded of window, queue, throughput and delay."""
-    drawn = panels(a, b, labels)
-    if not drawn:
-        raise metrics.MissingRows("polls", "polls, queue_polls and packets")
-    with house_style():
-        figure, grid = new_figure(len(drawn), width=FULL_WIDTH, height=1.75 * len(drawn), sharex=True)
-        axes = [row[0] for row in grid]
-        for axis, panel in zip(axes, drawn, strict=True):
-            for curve in panel.curves:
-                axis.plot(
-                    curve.x, curve.y, color=curve.colour, linestyle=curve.style, lw=0.9, alpha=0.85, label=curve.label
-                )
-            axis.set_title(panel.title)
-            axis.set_ylabel(panel.unit)
-            if all(np.nanmin(curve.y) >= 0 for curve in panel.curves):
-                axis.set_ylim(bottom=0)
-            axis.legend(loc="upper right", ncols=2)
-        axes[-1].set_xlabel("time (s)")
-    return figure
-
-
-def _thin(series: tuple[Floats, Floats], scale: float) -> tuple[Floats, Floats]:
-    # Drawing every packet of a long run takes minutes and shows no more.
-    times, values = metrics.decimate(*series, POINTS)
-    return times, values * scale
-
-
-def _each(
-    result: Result, flows: Iterable[int], series: Callable[[Rows, int], tuple[Floats, Floats]]
-) -> list[tuple[str, Floats, Floats]]:
-    rows = Rows.of(result)
-    out = []
-    for flow in flows:
-        try:
-            times, values = series(rows, flow)
-        except metrics.MissingRows:
-            continue
-        if len(times):
-            out.append((rows.flow_names[flow], times, values))
-    return out
-
-
-def _windows(result: Result) -> list[tuple[str, Floats, Floats]]:
-    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
-        return _thin(metrics.cwnd_series(rows, flow), 1.0 / rows.mss(flow))
-
-    return _each(result, Rows.of(result).tcp_flows, series)
-
-
-def _backlog(result: Result) -> list[tuple[str, Floats, Floats]]:
-    rows = Rows.of(result)
-    try:
-        times, values = _thin(metrics.backlog_series(rows), 1e-3)
-    except metrics.MissingRows:
-        # Nobody watched, or there is no bottleneck.
-        return []
-    return [(rows.link_names[rows.bottleneck], times, values)] if len(times) else []
-
-
-def _throughput(result: Result) -> list[tuple[str, Floats, Floats]]:
-    # Some sixty bins, none so short that single round trips show.
-    bin_s = min(1.0, max(0.1, result.duration_s / 60))
-
-    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
-        times, rates = metrics.throughput_series(rows, flow, bin_s)
-        return times + bin_s / 2, rates / 1e6
-
-    return _each(result, Rows.of(result).tcp_flows, series)
-
-
-def _delays(result: Result) -> list[tuple[str, Floats, Floats]]:
-    # Of datagrams only: a transfer's own packets would bury them.
-    def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
-        return _thin(metrics.one_way_delay(rows, flow), 1e3)
-
-    return _each(result, Rows.of(result).udp_flows, series)
-
-
-def _unit(name: str) -> str:
-    """An internal's unit, which its name ends with unless it is a number or segments."""
-    _, _, ending = name.rpartition("_")
-    return {"s": "s", "ms": "ms", "bps": "bit/s"}.get(ending, "")
-
-
-def _internals(name: str) -> _Series:
-    def of_result(result: Result) -> list[tuple[str, Floats, Floats]]:
-        def series(rows: Rows, flow: int) -> tuple[Floats, Floats]:
-            table = rows.of_flow("internals", flow)
-            is_it = np.asarray(table["name"]) == rows.internals_names.index(name)
-            times, values = np.asarray(table["t_s"])[is_it], np.asarray(table["value"])[is_it]
-            there = np.isfinite(values)
-            return _thin((times[there], values[there]), 1.0)
-
-        if name not in result.internals_names:
-            return []
-        return _each(result, Rows.of(result).tcp_flows, series)
-
-    return of_result
+    return [row for row in out if not all(math.isnan(value) for value in row.values.values())]

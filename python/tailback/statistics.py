@@ -18,7 +18,7 @@ import polars as pl
 
 from tailback.errors import TailbackError
 
-__all__ = ["Interval", "Paired", "StatisticsError", "effects", "interval", "paired", "summary"]
+__all__ = ["Interval", "Paired", "StatisticsError", "effects", "fold", "interval", "paired", "summary"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -170,6 +170,30 @@ def summary(
         found = interval(_numbers(part, metric), statistic, confidence=confidence)
         told = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
         rows.append(dict(zip(by, group, strict=True)) | told)
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def fold(frame: pl.DataFrame, *, statistic: str = "median", confidence: float = 0.95) -> pl.DataFrame:
+    """One row a combination of the columns that are not fractional: `statistic` and interval of each that is.
+
+    A measured column `m` becomes `m`, `m low` and `m high`; `n` counts the rows. `StatisticsError` if nothing of the
+    frame is a measurement or nothing tells its rows apart.
+    """
+    measured = [name for name in frame.columns if frame[name].dtype.is_float()]
+    by = [name for name in frame.columns if name not in measured]
+    if not measured or not by:
+        what = "no column of fractional numbers" if not measured else "only measurements"
+        raise StatisticsError(
+            f"the answer has {what}: {', '.join(frame.columns)}. Select what tells the settings apart (such as "
+            f'"flow.bulk.cc") and what was measured, one row a run'
+        )
+    rows = []
+    for group, part in frame.group_by(by, maintain_order=True):
+        row: dict[str, Any] = dict(zip(by, group, strict=True))
+        for name in measured:
+            found = interval(_numbers(part, name), statistic, confidence=confidence)
+            row |= {name: found.estimate, f"{name} low": found.low, f"{name} high": found.high}
+        rows.append(row | {"n": len(part)})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

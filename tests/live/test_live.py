@@ -134,17 +134,17 @@ def test_both_engines_make_results_that_can_be_compared(file: Path, tmp_path: Pa
     answer = json.loads(done.stdout)
     assert set(answer["engines"]) == {"sim", "live"}
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "sim and live over one another" in page
+    assert "Over one another" in page
     assert "How punctual the live run was" in page
-    rows = {(row["metric"], row["of"]): row for row in answer["differences"]}
+    rows = {(row["metric"], row["of"]): row for row in answer["metrics"]}
     # A machine too busy to keep time says so; then its figures need not agree.
     if tb.open_result(out / "live").meta["fit"]:
-        assert abs(rows["goodput", "bulk"]["change"]) < 0.2
-    assert rows["packets sent", "call"]["a"] == rows["packets sent", "call"]["b"] == 150
+        assert abs(rows["goodput", "bulk"]["change"]["live"]) < 0.2
+    assert rows["packets sent", "call"]["values"] == {"sim": 150, "live": 150}
     again = run("compare", out / "sim", out / "live", "--json", "--out", tmp_path / "again.html")
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["differences"] == answer["differences"]
-    assert "over one another" in (tmp_path / "again.html").read_text(encoding="utf-8")
+    assert json.loads(again.stdout)["metrics"] == answer["metrics"]
+    assert "Over one another" in (tmp_path / "again.html").read_text(encoding="utf-8")
 
 
 @needs_live
@@ -159,8 +159,8 @@ def test_a_live_result_is_a_result_like_any_other(tmp_path: Path) -> None:
     flows, links = result.flow_summary(), result.link_summary()
     assert flows[0]["goodput_mbps"] > (5 if result.meta["fit"] else 0.5)
     assert links[0]["dropped"] == int(result.column("links", "dropped")[0])
-    rows = compare.compare(result, opened)
-    assert all(row.a == row.b for row in rows)
+    rows = compare.compare({"run": result, "opened": opened})
+    assert all(row.values["run"] == row.values["opened"] for row in rows)
 
 
 @needs_twins

@@ -95,8 +95,8 @@ def test_nginx_and_curl_run_as_their_scenario_file_says(tmp_path: Path) -> None:
     assert saved.files == result.files
     assert saved.program_metrics() == result.program_metrics()
     assert (tmp_path / "kept" / "programs" / "curl" / "client.out").read_bytes() == result.files["curl/client.out"]
-    rows = {(row.metric, row.of): row for row in compare.compare(result, saved)}
-    assert rows["speed_mbps by its program", "curl"].change == 0
+    rows = {(row.metric, row.of): row for row in compare.compare({"run": result, "saved": saved})}
+    assert rows["speed_mbps by its program", "curl"].change("saved") == 0
     assert "speed_mbps" in report.single(saved)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
@@ -30,20 +31,33 @@ class _Format(StrEnum):
 
 @app.command()
 def report(
-    result: Annotated[Path, typer.Argument(metavar="RESULT", help="A result folder, or a study's.")],
+    result: Annotated[
+        Path, typer.Argument(metavar="RESULT", help="A result folder, a study's, or a sweep's store of runs.")
+    ],
     out: Annotated[Path | None, typer.Option(help="The HTML file. Default: report.html beside the result.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a report: one HTML file that needs nothing else.
 
-    For example `tailback report results/seven --out seven.html`
+    For example:
+
+    - `tailback report results/seven --out seven.html`
+
+    - `tailback report results/store`
     """
     reports, studies = import_module("tailback.report"), import_module("tailback.studies")
     from tailback.result import open_result
+    from tailback.store import is_store, open_store
 
-    is_study = studies.is_study(result)
-    subject = studies.load(result) if is_study else open_result(result)
-    default = result / "report.html" if is_study else beside(result, ".html")
+    inside = studies.is_study(result) or is_store(result)
+    subject = (
+        studies.load(result)
+        if studies.is_study(result)
+        else open_store(result)
+        if is_store(result)
+        else open_result(result)
+    )
+    default = result / "report.html" if inside else beside(result, ".html")
     path = reports.write(subject, out or default)
     if as_json:
         emit({"report": path})
@@ -51,39 +65,100 @@ def report(
         say(f"report: {escape(str(path))}")
 
 
+def labels_of(folders: Sequence[Path]) -> list[str]:
+    """What results are called in tables and figures: their folders, with as much of the path as tells them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    longest = max(len(part) for part in parts)
+    for depth in range(1, longest + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    resolved = [folder.resolve() for folder in folders]
+    doubled = next(folder for folder, place in zip(folders, resolved, strict=True) if resolved.count(place) > 1)
+    raise BadInput(f"{doubled}: this result is given twice")
+
+
 @app.command()
 def plot(
-    result: ResultFolder,
+    results: Annotated[
+        list[Path],
+        typer.Argument(metavar="RESULT...", help="Result folders, as many as you like; or one sweep's store."),
+    ],
     figure: Annotated[str | None, typer.Option(help="Name of the figure; `--list` shows them.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A .png or .pdf file; without suffix both. Default: the figure's name.")
+        Path | None, typer.Option(help="A .png, .pdf or .svg file; without suffix .png and .pdf. Default: its name.")
     ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the figures.")] = False,
+    start: Annotated[float | None, typer.Option("--from", help="Seconds: draw only what comes after.")] = None,
+    end: Annotated[float | None, typer.Option("--until", help="Seconds: draw only what comes before.")] = None,
+    metric: Annotated[str | None, typer.Option(help="Of a store: the column to draw.")] = None,
+    axis: Annotated[str | None, typer.Option(help="Of a store: the value that was varied, to draw along.")] = None,
+    by: Annotated[str | None, typer.Option(help="Of a store: the value to tell apart by colour.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the figures that can be drawn of these.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a figure of a result.
+    """Draw a figure of one result, of several on the same axes, or of all runs of a sweep.
 
     For example:
 
-    - `tailback plot results/seven --figure overview`
-
     - `tailback plot results/seven --list`
-    """
-    plots = import_module("tailback.plots")
-    from tailback.result import open_result
 
+    - `tailback plot results/reno results/cubic results/htcp --figure delay-cdf --from 10`
+
+    - `tailback plot results/store --figure lines --metric voip.delay_p95_ms --axis dumbbell.queue`
+    """
+    from tailback.result import open_result
+    from tailback.store import is_store
+
+    plots = import_module("tailback.plots")
+    if is_store(results[0]):
+        if len(results) > 1 or start is not None or end is not None:
+            raise BadInput(f"{results[0]} is a store: draw it alone, without --from and --until")
+        _plot_store(results[0], figure, out, (metric, axis, by), listed, as_json)
+        return
+    for option, value in (("--metric", metric), ("--axis", axis), ("--by", by)):
+        if value is not None:
+            raise BadInput(f"{option} {value}: this is for a sweep's store, and {results[0]} is none")
+    opened = dict(zip(labels_of(results), map(open_result, results), strict=True))
     if listed:
-        rows = [{"name": recipe.name, "title": recipe.title} for recipe in plots.catalogue()]
-        if as_json:
-            emit({"figures": rows})
-        else:
-            print_rows(rows)
+        _list_figures([{"name": r.name, "title": r.title} for r in plots.drawable(opened)], as_json)
         return
     name = figure or plots.default
     if name not in plots.names():
         raise BadInput(unknown("figure", name, plots.names()))
-    drawn = plots.get(name)(open_result(result))
-    paths = plots.save(drawn, out or Path(name))
+    window = {key: value for key, value in (("start", start), ("end", end)) if value is not None}
+    if window and not plots.get(name).takes_window:
+        fits = ", ".join(recipe.name for recipe in plots.catalogue() if recipe.takes_window)
+        raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
+    _tell_figure(name, plots.save(plots.get(name)(opened, **window), out or Path(name)), as_json)
+
+
+def _plot_store(
+    folder: Path,
+    figure: str | None,
+    out: Path | None,
+    columns: tuple[str | None, str | None, str | None],
+    listed: bool,
+    as_json: bool,
+) -> None:
+    from tailback.plots import save, sweeps
+    from tailback.store import open_store
+
+    if listed:
+        _list_figures([{"name": name, "title": title} for name, (title, _) in sweeps.FIGURES.items()], as_json)
+        return
+    name = figure or "lines"
+    if name not in sweeps.FIGURES:
+        raise BadInput(unknown("figure of a store", name, list(sweeps.FIGURES)))
+    metric, axis, by = columns
+    drawn = sweeps.draw(name, open_store(folder).frame(), metric=metric, axis=axis, by=by)
+    _tell_figure(name, save(drawn, out or Path(name)), as_json)
+
+
+def _list_figures(rows: list[dict[str, str]], as_json: bool) -> None:
+    emit({"figures": rows}) if as_json else print_rows(rows)
+
+
+def _tell_figure(name: str, paths: list[Path], as_json: bool) -> None:
     if as_json:
         emit({"figure": name, "files": paths})
     else:

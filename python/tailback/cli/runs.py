@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -184,94 +184,109 @@ def _run_engines(
             result.save(folder)
         for note in result.meta.get("notes", []) if name == "live" else []:
             say(f"[bold]note:[/bold] {escape(note)}")
-    rows = compare.compare(*results.values()) if len(results) == 2 else []
+    rows = compare.compare(results) if len(results) > 1 else []
     page = None
     if rows:
         from tailback.report.comparison import write_comparison
 
         # Two engines are run to be compared: the page is wanted even if the results are not kept.
         page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
-        first, second = results.values()
-        write_comparison(first, second, page, (chosen[0], chosen[1]))
+        write_comparison(results, page)
     if as_json:
         told = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
             emit(told[chosen[0]])
         else:
-            emit({"engines": told, "differences": [row.as_dict() for row in rows], "report": page})
+            emit({"engines": told, "metrics": [row.as_dict() for row in rows], "report": page})
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
         console().print(result)
     if rows:
         say("")
-        _print_differences(rows, (chosen[0], chosen[1]))
+        _print_comparison(rows)
     if out is not None:
         say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
     if page is not None:
         say(f"report of both: {escape(str(page))}")
 
 
-def _print_differences(rows: Sequence[Any], labels: tuple[str, str]) -> None:
+def _print_comparison(rows: Sequence[Any]) -> None:
+    """One row a metric: the baseline's value, then each other result's with its change."""
+    labels = list(rows[0].values)
+    base = rows[0].baseline
+    others = [label for label in labels if label != base]
     table = Table(box=None, pad_edge=False)
-    for head, justify in (("metric", "left"), ("of", "left"), ("unit", "left")):
-        table.add_column(head, justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for head in (*labels, "change"):
-        table.add_column(head, justify="right")
+    for head in ("metric", "of", "unit"):
+        table.add_column(head, overflow="fold")
+    table.add_column(escape(base), justify="right")
+    for label in others:
+        table.add_column(escape(label), justify="right")
+        table.add_column("change", justify="right", style="dim")
 
     def number(value: float) -> str:
         return "-" if math.isnan(value) else f"{value:.4g}"
 
+    def change(value: float) -> str:
+        return "-" if math.isnan(value) else f"{100 * value:+.1f} %"
+
     for row in rows:
-        change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
-        table.add_row(row.metric, escape(row.of), row.unit, number(row.a), number(row.b), change)
+        told = [text for label in others for text in (number(row.values[label]), change(row.change(label)))]
+        table.add_row(row.metric, escape(row.of), row.unit, number(row.values[base]), *told)
     console().print(table)
 
 
 @app.command()
 def compare(
-    a: Annotated[Path, typer.Argument(metavar="A", help="A result folder.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="RESULT...", help="Result folders, two or more.")],
+    baseline: Annotated[
+        str | None, typer.Option(help="The result that changes are relative to. Default: the first.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="A report (.html), or only the figure of one over the other (.png, .pdf, .svg).")
+        Path | None,
+        typer.Option(help="A report (.html), or only the figure of all over one another (.png, .pdf, .svg)."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two results: every metric of both, by how much they differ, and one drawn over the other.
+    """Compare results: every metric of each, by how much they differ from the baseline, and all drawn on common axes.
 
     For example:
 
     - `tailback compare results/both/sim results/both/live`
 
-    - `tailback compare results/one results/other --out both.html`
+    - `tailback compare results/reno results/cubic results/htcp --baseline results/reno --out three.html`
     """
     from tailback import compare as comparing
+    from tailback.cli.output import labels_of
     from tailback.result import open_result
 
-    first, second = open_result(a), open_result(b)
-    rows = comparing.compare(first, second)
-    if not rows:
-        raise BadInput("the two results share no flow and no link by name: there is nothing to compare")
-    labels = (a.name or str(a), b.name or str(b))
+    if len(folders) < 2:
+        raise BadInput(f"{folders[0]}: one result cannot be compared. Give two or more")
+    labels = labels_of(folders)
+    named = dict(zip(map(str, folders), labels, strict=True))
+    base = None if baseline is None else named.get(baseline.rstrip("/"), baseline)
+    results = dict(zip(labels, map(open_result, folders), strict=True))
+    rows = comparing.compare(results, baseline=base)
     if out is not None:
-        _write_comparison(first, second, out, labels)
+        _write_comparison(results, out, base)
     if as_json:
-        emit({"a": a, "b": b, "differences": [row.as_dict() for row in rows], "out": out})
+        told = {label: str(folder) for label, folder in zip(labels, folders, strict=True)}
+        metrics = [row.as_dict() for row in rows]
+        emit({"results": told, "baseline": base or labels[0], "metrics": metrics, "out": out})
         return
-    _print_differences(rows, labels)
+    _print_comparison(rows)
     if out is not None:
         say(f"written: {escape(str(out))}")
 
 
-def _write_comparison(first: Any, second: Any, out: Path, labels: tuple[str, str]) -> None:
-    from tailback import compare as comparing
+def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | None) -> None:
     from tailback import plots
     from tailback.report.comparison import write_comparison
 
     if out.suffix == ".html":
-        write_comparison(first, second, out, labels)
+        write_comparison(results, out, baseline=baseline)
     elif out.suffix in (".png", ".pdf", ".svg"):
-        plots.save(comparing.overlay(first, second, labels), out)
+        plots.save(plots.get("overview")(results), out)
     else:
         raise BadInput(f"--out {out}: the ending tells what to write. Use .html, .png, .pdf or .svg.")
 

@@ -129,19 +129,35 @@ def results_query(
         str, typer.Argument(metavar="SQL", help="The runs are the table `runs`; without SQL, its columns are told.")
     ] = "",
     store: _StoreFolder = Path("results/store"),
+    intervals: Annotated[
+        bool,
+        typer.Option("--intervals", help="Fold the answer's rows: median and 95 % interval of each measured column."),
+    ] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Ask the store in SQL; a column with a dot in its name needs double quotes.
 
-    For example `tailback results query 'SELECT "flow.bulk.cc", avg("voip.delay_p95_ms") FROM runs GROUP BY 1'`
+    With `--intervals` the columns that hold fractional numbers are measurements; the others say which rows belong
+    together.
+
+    For example:
+
+    - `tailback results query 'SELECT "flow.bulk.cc", avg("voip.delay_p95_ms") FROM runs GROUP BY 1'`
+
+    - `tailback results query --intervals 'SELECT "flow.bulk.cc", "dumbbell.queue", "voip.delay_p95_ms" FROM runs'`
     """
+    from tailback.statistics import StatisticsError
     from tailback.store import QueryError, open_store
 
     try:
         opened = open_store(store)
         frame = opened.query(sql) if sql else opened.columns()
-    except QueryError as error:
+        if intervals:
+            from tailback.statistics import fold
+
+            frame = fold(frame)
+    except (QueryError, StatisticsError) as error:
         raise BadInput(str(error)) from None
     if as_json:
         emit({"rows": frame.to_dicts()})

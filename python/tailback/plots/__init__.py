@@ -2,15 +2,17 @@
 
 >>> from tailback import plots
 >>> plots.get("delay-cdf").title
-'Distribution of the delay a call sees'
+'Distribution of the delay that calls see'
 """
 
 from __future__ import annotations
 
 from ..metrics import MissingRows
 from . import recipes as recipes
+from . import timeseries as timeseries
+from . import together as together
 from . import users as users
-from .registry import Recipe, UnknownFigure, catalogue, get, labelled, names
+from .registry import Recipe, UnknownFigure, catalogue, drawable, get, labelled, names
 from .style import house_style, save
 
 default = "overview"
@@ -22,6 +24,7 @@ __all__ = [
     "UnknownFigure",
     "catalogue",
     "default",
+    "drawable",
     "get",
     "house_style",
     "labelled",

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 from .. import registry
 from ..metrics import NothingToMeasure, Rows
-from .style import CYCLE, algorithm_of, colour_of
+from .style import BLACK, CYCLE, ORANGE, PURPLE, SKY, SOFT, algorithm_of, colour_of
+
+#: Line styles that tell apart what shares a colour.
+STYLES = ("-", "--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)))
+
+_UDP_CYCLE = (BLACK, PURPLE, ORANGE, SKY, SOFT)
 
 
 def first_tcp(rows: Rows) -> int:
@@ -80,3 +88,52 @@ def speed(rate_bps: float) -> str:
 def nth_colour(position: int) -> str:
     """The palette's colours in turn, for flows of the same kind."""
     return CYCLE[position % len(CYCLE)]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a flow is drawn."""
+
+    colour: str
+    style: str | tuple[float, tuple[float, ...]]
+
+
+def looks(results: Mapping[str, Rows]) -> dict[tuple[str, int], Look]:
+    """The look of every flow (label, index), the same in every figure of these results.
+
+    One result: a colour a flow. Several: a colour a result, so that results which differ in anything, be it the
+    algorithm or the queue, are told apart; the flows of a result differ by their line style.
+    """
+    if len(results) == 1:
+        ((label, rows),) = results.items()
+        return {(label, flow): Look(_alone(rows, flow), "-") for flow in range(len(rows.flow_names))}
+    out = {}
+    for position, (label, rows) in enumerate(results.items()):
+        # Beyond the palette, a second round of colours has another style.
+        shift = position // len(CYCLE)
+        for group in (rows.tcp_flows, rows.udp_flows):
+            for number, flow in enumerate(group):
+                out[label, flow] = Look(nth_colour(position), STYLES[(number + shift) % len(STYLES)])
+    return out
+
+
+def _alone(rows: Rows, flow: int) -> str:
+    if flow in rows.udp_flows:
+        return _UDP_CYCLE[rows.udp_flows.index(flow) % len(_UDP_CYCLE)]
+    return colour(rows, flow) if len(rows.tcp_flows) == 1 else nth_colour(rows.tcp_flows.index(flow))
+
+
+def named(results: Mapping[str, Rows], label: str, flow: int, of: Iterable[int]) -> str:
+    """What a curve is called: the flow if there is one result, the result if one flow is drawn of it, else both."""
+    name = results[label].flow_names[flow]
+    if len(results) == 1:
+        return name
+    return label if len(list(of)) == 1 else f"{label}: {name}"
+
+
+def window_of(results: Mapping[str, Rows], start: float | None, end: float | None) -> str:
+    """The part of the run a figure is about, in words."""
+    if start is None and end is None:
+        return "whole run"
+    last = max(rows.duration_s for rows in results.values()) if end is None else end
+    return f"{0.0 if start is None else start:g} to {last:g} s"

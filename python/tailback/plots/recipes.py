@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import NullFormatter, PercentFormatter
 
 from .. import metrics
 from ..metrics import Rows
@@ -24,7 +24,6 @@ from .style import (
     VERMILLION,
     halo,
     label_at,
-    label_ends,
     new_figure,
 )
 
@@ -43,10 +42,10 @@ class Curve:
     x: Floats
     y: Floats
     colour: str
-    style: str = "-"
+    style: str | tuple[float, tuple[float, ...]] = "-"
 
 
-def _drops(ax: Axes, times: Floats, colour: str = VERMILLION) -> None:
+def draw_drops(ax: Axes, times: Floats, colour: str = VERMILLION) -> None:
     """Mark drops as ticks along the top."""
     if len(times):
         ax.plot(times, np.full(len(times), 0.985), "|", transform=ax.get_xaxis_transform(), color=colour, ms=5, mew=0.7)
@@ -71,7 +70,7 @@ def draw_cwnd_and_queue(
         bottom.set_ylim(0, limit_bytes / 1e3 * 1.18)
     else:
         bottom.set_ylim(bottom=0)
-    _drops(bottom, drops)
+    draw_drops(bottom, drops)
     for ax in (top, bottom):
         for mark in marks:
             ax.axvline(mark, color=SOFT, lw=0.6, ls=":")
@@ -89,6 +88,7 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
     figure, axes = new_figure(
         2 * deep, wide, width=FULL_WIDTH if wide > 1 else 5.2, height=3.4 * deep + 0.2, sharex=False
     )
+    look = who.looks(results)
     for position, (label, rows) in enumerate(results.items()):
         index = who.first_tcp(rows) if flow is None else rows.flow(flow)
         row, column = 2 * (position // wide), position % wide
@@ -102,7 +102,7 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
         marks = [start, *(found.end_s[window.first : window.first + window.count])]
         lost = metrics.drop_times(rows)
         lost = lost[(lost >= start - margin) & (lost <= end + margin)]
-        colour = who.colour(rows, index, position)
+        colour = look[label, index].colour
         draw_cwnd_and_queue(
             top,
             bottom,
@@ -135,6 +135,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
     line is what a FIFO must give: the smallest delay plus 8/C for every byte ahead.
     """
     figure, axes = new_figure(len(results), 2, height=2.9 * len(results), gridspec_kw={"width_ratios": [1.7, 1.0]})
+    look = who.looks(results)
     for row, (label, rows) in enumerate(results.items()):
         left, right = axes[row]
         tcp, call = who.first_tcp(rows), who.first_udp(rows)
@@ -142,7 +143,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
         start, end = window.start_s, window.end_s
         tq, q = metrics.decimate(*metrics.backlog_series(rows, None, start, end), POINTS)
         sent, met, delay = metrics.delay_against_backlog(rows, call, None, start, end)
-        colour = who.colour(rows, tcp, row)
+        colour = look[label, call].colour
         left.fill_between(tq - start, q / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
         left.set_ylabel("queue (kB)", color="#2F7FB0")
         left.set_xlabel(f"time since t = {start:.2f} s (s)")
@@ -186,7 +187,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
 def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None:
     """CDFs in milliseconds with direct labels at staggered heights."""
     for position, curve in enumerate(curves):
-        ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=1.4)
+        ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=1.4, label=curve.label)
         if labels and len(curve.x):
             # Staggered so that neighbouring labels do not meet.
             height = (position + 0.7) / (len(curves) + 0.4)
@@ -197,34 +198,40 @@ def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-@recipe("delay-cdf", "Distribution of the delay a call sees")
-def delay_cdf(results: Mapping[str, Rows], *, count: int = 3, induced: bool = True) -> Figure:
-    """Share of voice packets whose delay is at most x, over three typical epochs.
+@recipe("delay-cdf", "Distribution of the delay that calls see")
+def delay_cdf(
+    results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None, induced: bool = True
+) -> Figure:
+    """Share of a flow's packets whose delay is at most x, of every flow over UDP whose packets were recorded.
 
-    Counterpart of Figs 9–11 of CAIA-TR-080818A. Delay induced by queueing (or whole, with `induced=False`).
+    Over the whole run, or over the packets sent from `start` to `end` (seconds). Delay induced by queueing, or the
+    whole delay with `induced=False`.
     """
     figure, axes = new_figure(width=5.6, height=3.4)
     ax = axes[0][0]
-    curves = []
-    for position, (label, rows) in enumerate(results.items()):
-        tcp = rows.tcp_flows[0] if rows.tcp_flows else None
-        call = who.first_udp(rows)
-        start, end = 0.0, rows.duration_s
-        if tcp is not None:
-            window = metrics.typical_epochs(rows, tcp, count)
-            start, end = window.start_s, window.end_s
-        measure = metrics.induced_delay if induced else metrics.one_way_delay
-        x, y = metrics.cdf(measure(rows, call, start, end)[1])
-        name = who.title_of(rows, tcp) if tcp is not None and len(results) == 1 else label
-        colour = who.colour(rows, tcp, position) if tcp is not None else BLACK
-        dashed = tcp is not None and "freebsd" in str(rows.flow_spec(tcp)["tcp"]["stack"])
-        curves.append(Curve(name, x * 1e3, y, colour, "--" if dashed else "-"))
-    draw_cdfs(ax, curves)
+    look, curves = who.looks(results), []
+    measure = metrics.induced_delay if induced else metrics.one_way_delay
+    for label, rows in results.items():
+        calls = _recorded_udp(rows)
+        for call in calls:
+            x, y = metrics.cdf(measure(rows, call, start, end)[1])
+            drawn = look[label, call]
+            curves.append(Curve(who.named(results, label, call, calls), x * 1e3, y, drawn.colour, drawn.style))
+    draw_cdfs(ax, curves, labels=False)
+    if len(curves) > 1:
+        ax.legend(loc="lower right")
     ax.set_xlabel("delay induced by queueing (ms)" if induced else "one-way delay (ms)")
-    ax.set_ylabel("share of voice packets")
+    ax.set_ylabel("share of packets")
     paths = {who.path_of(rows) for rows in results.values()}
-    ax.set_title(next(iter(paths)) if len(paths) == 1 else "several paths")
+    ax.set_title(f"{next(iter(paths)) if len(paths) == 1 else 'several paths'}; {who.window_of(results, start, end)}")
     return figure
+
+
+def _recorded_udp(rows: Rows) -> list[int]:
+    """The flows over UDP whose packets were recorded; the complaint names the instrument."""
+    who.first_udp(rows)
+    recorded = set(np.unique(rows.column("packets", "flow")).tolist())
+    return [flow for flow in rows.udp_flows if flow in recorded]
 
 
 @dataclass(frozen=True)
@@ -292,6 +299,7 @@ def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, f
     a loss in between is the irregularity.
     """
     figure, axes = new_figure(2 * len(results), 1, height=3.3 * len(results), sharex=False)
+    look = who.looks(results)
     for position, (label, rows) in enumerate(results.items()):
         index = who.first_tcp(rows) if flow is None else rows.flow(flow)
         top, bottom = axes[2 * position][0], axes[2 * position + 1][0]
@@ -304,7 +312,7 @@ def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, f
             t,
             w / rows.mss(index),
             *metrics.growth_per_rtt(rows, index, start, end),
-            who.colour(rows, index),
+            look[label, index].colour,
         )
         events = metrics.congestion_events(rows, index).t_s
         for ax in (top, bottom):
@@ -330,127 +338,46 @@ def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growt
     bottom.set_xlabel("time (s)")
 
 
-@recipe("overview", "Time series of one run")
-def overview(results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None) -> Figure:
-    """Everything that was recorded, over time: windows, round-trip times, queue, one-way delay, throughput.
-
-    Panels whose instrument was off are left out; with nothing recorded, what was counted is drawn as bars.
-    """
-    rows = next(iter(results.values()))
-    panels = _panels(rows)
-    if not panels:
-        return throughput(results)
-    figure, axes = new_figure(len(panels), 1, height=1.75 * len(panels) + 0.5, sharex=True)
-    for (ax,), panel in zip(axes, panels, strict=True):
-        panel.draw(ax, rows, start, end)
-        ax.yaxis.set_major_locator(MaxNLocator(4))
-    axes[-1][0].set_xlabel("time (s)")
-    axes[-1][0].set_xlim(0.0 if start is None else start, rows.duration_s if end is None else end)
-    axes[0][0].set_title(f"{rows.name or 'run'}: {who.path_of(rows)}, seed {rows.seed}")
-    return figure
+def bin_s(rows: Rows) -> float:
+    """Bins of a throughput curve: 1/180 of the run, 0.1 s at least."""
+    return max(rows.duration_s / 180.0, 0.1)
 
 
-class _Panel:
-    """One row of the overview: which rows it needs and how it draws them."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def draw(self, ax: Axes, rows: Rows, start: float | None, end: float | None) -> None:
-        ends: list[tuple[float, float, str, str]] = []
-        if self.kind in ("cwnd", "srtt"):
-            for position, flow in enumerate(rows.tcp_flows):
-                curve = _state(rows, flow, self.kind, start, end)
-                if curve is None or len(curve[0]) == 0:
-                    continue
-                t, v = metrics.decimate(*curve, POINTS)
-                colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
-                ax.plot(t, v, color=colour, lw=0.9)
-                ends.append((float(t[-1]), float(v[-1]), rows.flow_names[flow], colour))
-            ax.set_ylabel("cwnd (segments)" if self.kind == "cwnd" else "smoothed RTT (ms)")
-            ax.set_ylim(bottom=0)
-        elif self.kind == "queue":
-            t, q = metrics.decimate(*metrics.backlog_series(rows, None, start, end), POINTS)
-            ax.fill_between(t, q / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
-            ax.plot(t, q / 1e3, color=INK, lw=0.6, drawstyle="steps-post")
-            ax.set_ylabel("queue (kB)")
-            limit = rows.limit_bytes(rows.bottleneck)
-            if np.isfinite(limit):
-                ax.axhline(limit / 1e3, color=SOFT, lw=0.8, ls=(0, (4, 2)))
-            ax.set_ylim(bottom=0)
-            _drops(ax, metrics.drop_times(rows))
-        elif self.kind == "delay":
-            for position, flow in enumerate(_with_packets(rows)):
-                t, d = metrics.decimate(*metrics.one_way_delay(rows, flow, start, end), POINTS)
-                if len(t) == 0:
-                    continue
-                colour = BLACK if flow in rows.udp_flows else who.nth_colour(position)
-                ax.plot(t, d * 1e3, color=colour, lw=0.8)
-                ends.append((float(t[-1]), float(d[-1]) * 1e3, rows.flow_names[flow], colour))
-            ax.set_ylabel("one-way delay (ms)")
-            ax.set_ylim(bottom=0)
-        else:
-            _throughput_lines(ax, rows, ends)
-        label_ends(ax, ends, gap=0.16)
-
-
-def _with_packets(rows: Rows) -> list[int]:
-    return [int(f) for f in np.unique(rows.column("packets", "flow"))] if rows.has("packets") else []
-
-
-def _state(rows: Rows, flow: int, kind: str, start: float | None, end: float | None) -> tuple[Floats, Floats] | None:
-    column = "cwnd" if kind == "cwnd" else "srtt_s"
-    scale = 1.0 / rows.mss(flow) if kind == "cwnd" else 1e3
-    for measure, table in ((metrics.web100_series, "polls"), (metrics.siftr_series, "segments")):
-        if rows.has(table):
-            t, v = measure(rows, flow, column, start, end)
-            if len(t):
-                return t, v * scale
-    return None
-
-
-def _panels(rows: Rows) -> list[_Panel]:
-    tcp = rows.has("polls") or rows.has("segments")
-    wanted = {
-        "cwnd": tcp and bool(rows.tcp_flows),
-        "srtt": tcp and bool(rows.tcp_flows),
-        "queue": rows.has("queue_polls") or bool(rows.scenario.get("instruments", {}).get("queues")),
-        "delay": rows.has("packets"),
-        "throughput": rows.has("polls"),
-    }
-    return [_Panel(kind) for kind, there in wanted.items() if there]
-
-
-def _throughput_lines(ax: Axes, rows: Rows, ends: list[tuple[float, float, str, str]]) -> None:
-    bin_s = max(rows.duration_s / 180.0, 0.1)
-    for position, flow in enumerate(rows.tcp_flows):
-        if not len(rows.of_flow("polls", flow)["t_s"]):
-            continue
-        t, rate = metrics.throughput_series(rows, flow, bin_s)
-        colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
-        ax.step(t, rate / 1e6, where="post", color=colour, lw=1.0)
-        if len(t):
-            ends.append((float(t[-1]), float(rate[-1]) / 1e6, rows.flow_names[flow], colour))
-    ax.set_ylabel("goodput (Mbit/s)")
-    ax.set_ylim(bottom=0)
+def rate_line(ax: Axes, several: Sequence[Rows]) -> None:
+    """The bottleneck's rate, dashed: what no flow can exceed for long."""
+    for rate in sorted({rows.rate_bps(rows.bottleneck) for rows in several if rows.has_bottleneck}):
+        if np.isfinite(rate):
+            ax.axhline(rate / 1e6, color=SOFT, lw=0.8, ls=(0, (4, 2)))
 
 
 @recipe("throughput", "Goodput")
 def throughput(results: Mapping[str, Rows]) -> Figure:
-    """Goodput of each TCP flow over time if it was polled, else over the whole run as bars."""
-    polled = [rows for rows in results.values() if rows.has("polls")]
-    if len(polled) == len(results):
-        figure, axes = new_figure(len(results), 1, height=2.2 * len(results) + 0.4)
-        for (ax,), (label, rows) in zip(axes, results.items(), strict=True):
-            ends: list[tuple[float, float, str, str]] = []
-            _throughput_lines(ax, rows, ends)
-            label_ends(ax, ends, gap=0.1)
-            ax.set_title(label)
-            ax.set_xlim(0, rows.duration_s)
-        axes[-1][0].set_xlabel("time (s)")
+    """Goodput of each TCP flow over time if it was polled, else over the whole run as bars.
+
+    Payload that the receiving application could read, in bins of 1/180 of the run (0.1 s at least). The dashed line
+    is the bottleneck's rate: a bin above it is one in which a retransmission filled a hole, and what waited behind
+    the hole could be read at once.
+    """
+    look = who.looks(results)
+    if all(rows.has("polls") for rows in results.values()):
+        figure, axes = new_figure(1, 1, height=3.2)
+        ax = axes[0][0]
+        for label, rows in results.items():
+            polled = [flow for flow in rows.tcp_flows if len(rows.of_flow("polls", flow)["t_s"])]
+            for flow in polled:
+                t, rate = metrics.throughput_series(rows, flow, bin_s(rows))
+                drawn = look[label, flow]
+                name = who.named(results, label, flow, polled)
+                ax.step(t, rate / 1e6, where="post", color=drawn.colour, ls=drawn.style, lw=1.0, label=name)
+        rate_line(ax, list(results.values()))
+        ax.set_xlabel("time (s)")
+        ax.set_ylabel("goodput (Mbit/s)")
+        ax.set_xlim(0, max(rows.duration_s for rows in results.values()))
+        ax.set_ylim(bottom=0)
+        legend_above(ax)
         return figure
     bars = [
-        (f"{label} {rows.flow_names[f]}".strip(), metrics.goodput(rows, f) / 1e6, who.colour(rows, f))
+        (f"{label} {rows.flow_names[f]}".strip(), metrics.goodput(rows, f) / 1e6, look[label, f].colour)
         for label, rows in results.items()
         for f in rows.tcp_flows
     ]
@@ -459,13 +386,21 @@ def throughput(results: Mapping[str, Rows]) -> Figure:
     return figure
 
 
+def legend_above(ax: Axes) -> None:
+    """A legend outside the data, if there is more than one curve."""
+    handles, labels = ax.get_legend_handles_labels()
+    if len(handles) > 1:
+        ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(handles), 4))
+
+
 @recipe("loss", "Packets dropped at the bottleneck")
 def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Packets dropped per second at the bottleneck, by flow, if drops were logged; else the share lost as bars."""
+    look = who.looks(results)
     logged = {label: rows for label, rows in results.items() if rows.has("queue")}
     if len(logged) != len(results):
         bars = [
-            (f"{label} {rows.flow_names[f]}".strip(), 100 * metrics.flow_loss_rate(rows, f), who.colour(rows, f))
+            (f"{label} {rows.flow_names[f]}".strip(), 100 * metrics.flow_loss_rate(rows, f), look[label, f].colour)
             for label, rows in results.items()
             for f in range(len(rows.flow_names))
         ]
@@ -476,12 +411,13 @@ def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     for (ax,), (label, rows) in zip(axes, results.items(), strict=True):
         edges = np.arange(0.0, rows.duration_s + bin_s, bin_s)
         under = np.zeros(len(edges) - 1)
-        for position, flow in enumerate(range(len(rows.flow_names))):
+        # A panel a result: within it, a colour a flow.
+        mine = who.looks({label: rows})
+        for flow in range(len(rows.flow_names)):
             count, _ = np.histogram(metrics.drop_times(rows, None, flow), edges)
             if not count.any():
                 continue
-            alone = len(rows.tcp_flows) == 1
-            colour = BLACK if flow in rows.udp_flows else who.colour(rows, flow) if alone else who.nth_colour(position)
+            colour = mine[label, flow].colour
             ax.bar(edges[:-1], count, bin_s, under, align="edge", color=colour, label=rows.flow_names[flow])
             under = under + floats(count)
         if under.any():

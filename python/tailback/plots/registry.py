@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from tailback.errors import TailbackError
 
-from ..metrics import Rows
+from ..metrics import MissingRows, NothingToMeasure, Rows
 from .style import house_style
 
 Draw = Callable[..., Figure]
@@ -34,6 +34,16 @@ class Recipe:
     def doc(self) -> str:
         """What it shows, in the function's own words."""
         return inspect.cleandoc(self.draw.__doc__ or "")
+
+    @property
+    def caption(self) -> str:
+        """The first paragraph of its description, on one line."""
+        return " ".join(self.doc.split("\n\n")[0].split())
+
+    @property
+    def takes_window(self) -> bool:
+        """Can it be drawn of a part of the run (`start`, `end` in seconds)?"""
+        return {"start", "end"} <= set(inspect.signature(self.draw).parameters)
 
     def __call__(self, results: Any, **options: Any) -> Figure:
         """Draw it from one result or from several by label."""
@@ -84,3 +94,17 @@ def get(name: str) -> Recipe:
 def catalogue() -> list[Recipe]:
     """Every recipe, in alphabetical order."""
     return [_RECIPES[name] for name in names()]
+
+
+def drawable(results: Any) -> list[Recipe]:
+    """The recipes that these results have rows for, in alphabetical order: each is tried."""
+    views = labelled(results)
+    return [recipe for recipe in catalogue() if _can_draw(recipe, views)]
+
+
+def _can_draw(recipe: Recipe, views: Mapping[str, Rows]) -> bool:
+    try:
+        recipe(dict(views))
+    except (MissingRows, NothingToMeasure):
+        return False
+    return True

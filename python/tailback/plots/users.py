@@ -25,19 +25,20 @@ def _of(rows: Rows, table: str) -> list[str]:
     return [flow for flow, told in felt.recorded(rows.scenario).items() if told == table]
 
 
-def _each(results: Mapping[str, Rows], table: str, instrument: str) -> Iterator[tuple[str, Rows, str, str]]:
-    """Label, rows, flow and colour of every flow that is told from `table`."""
+def _each(results: Mapping[str, Rows], table: str, instrument: str) -> Iterator[tuple[str, Rows, str, who.Look]]:
+    """Label, rows, flow and look of every flow that is measured from `table`."""
     found = [(label, rows, flow) for label, rows in results.items() for flow in _of(rows, table) if rows.has(table)]
     if not found:
         raise MissingRows(table, instrument)
-    for position, (label, rows, flow) in enumerate(found):
-        names = [flow] if len(results) == 1 else [label] if len(_of(rows, table)) == 1 else [label, flow]
-        yield ": ".join(names), rows, flow, who.nth_colour(position)
+    look = who.looks(results)
+    for label, rows, flow in found:
+        shown = [rows.flow(name) for name in _of(rows, table)]
+        yield who.named(results, label, rows.flow(flow), shown), rows, flow, look[label, rows.flow(flow)]
 
 
-def _cdf(axes: Axes, values: Floats, label: str, colour: str) -> None:
+def _cdf(axes: Axes, values: Floats, label: str, look: who.Look) -> None:
     x, share = metrics.cdf(values)
-    axes.plot(x, share, color=colour, lw=1.2, drawstyle="steps-post", label=label)
+    axes.plot(x, share, color=look.colour, ls=look.style, lw=1.2, drawstyle="steps-post", label=label)
 
 
 def _shares(axes: Axes, quantity: str) -> None:
@@ -57,10 +58,10 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
     """
     figure, axes = new_figure(1, 2, width=FULL_WIDTH, height=2.9)
     left, right = axes[0]
-    for label, rows, flow, colour in _each(results, "requests", "instruments.requests"):
+    for label, rows, flow, look in _each(results, "requests", "instruments.requests"):
         sizes, times = metrics.response_times(rows, flow)
         lost = metrics.unanswered(rows, flow)
-        _cdf(left, times, label + (f" ({lost:.1%} unanswered)" if lost > 0 else ""), colour)
+        _cdf(left, times, label + (f" ({lost:.1%} unanswered)" if lost > 0 else ""), look)
         each = np.unique(sizes)
         if len(each) > 32:
             # Sizes drawn at random: bins a factor of two wide.
@@ -68,8 +69,8 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
             each = np.unique(sizes)
         quartiles = np.array([np.quantile(times[sizes == size], (0.25, 0.5, 0.75)) for size in each])
         if len(each):
-            right.vlines(each / 1e3, quartiles[:, 0], quartiles[:, 2], color=colour, lw=1.0, alpha=0.6)
-            right.plot(each / 1e3, quartiles[:, 1], "o-", color=colour, ms=3, lw=1.0)
+            right.vlines(each / 1e3, quartiles[:, 0], quartiles[:, 2], color=look.colour, lw=1.0, alpha=0.6)
+            right.plot(each / 1e3, quartiles[:, 1], "o", color=look.colour, ls=look.style, ms=3, lw=1.0)
     left.set_xscale("log")
     _shares(left, "response time (s)")
     right.set_xscale("log")
@@ -91,13 +92,14 @@ def voice_quality(results: Mapping[str, Rows]) -> Figure:
     """
     figure, axes = new_figure(2, 1, width=FULL_WIDTH, height=3.9, sharex=True)
     top, bottom = axes[0][0], axes[1][0]
-    for label, rows, flow, colour in _each(results, "packets", "instruments.packets"):
+    for label, rows, flow, look in _each(results, "packets", "instruments.packets"):
         sent, delay = metrics.one_way_delay(rows, flow)
         t, ms = metrics.decimate(sent, 1e3 * delay, 4000)
-        top.plot(t, ms, color=colour, lw=0.7, alpha=0.8)
+        top.plot(t, ms, color=look.colour, ls=look.style, lw=0.7, alpha=0.8)
         heard = metrics.voice_quality(rows, flow, window_s=WINDOW_S)
         ends = np.minimum(np.array(heard.windows_s) + WINDOW_S, rows.duration_s)
-        bottom.hlines(heard.ratings, heard.windows_s, ends, color=colour, lw=1.8, label=f"{label}, MOS {heard.mos:.1f}")
+        name = f"{label}, MOS {heard.mos:.1f}"
+        bottom.hlines(heard.ratings, heard.windows_s, ends, color=look.colour, ls=look.style, lw=1.8, label=name)
     for rating, words in SATISFACTION:
         bottom.axhline(rating, color=SOFT, lw=0.6, ls=":")
         label_at(bottom, 1.005, rating, words, SOFT, transform=bottom.get_yaxis_transform(), fontsize=7)
@@ -116,16 +118,17 @@ def rtt_cdf(results: Mapping[str, Rows]) -> Figure:
     else as the sender sampled them.
     """  # noqa: D205
     figure, axes = new_figure(1, 1, width=0.7 * FULL_WIDTH, height=2.9)
-    for position, (label, rows) in enumerate(results.items()):
-        flows = _of(rows, "echoes") if rows.has("echoes") else []
+    look = who.looks(results)
+    for label, rows in results.items():
+        flows = [rows.flow(name) for name in _of(rows, "echoes")] if rows.has("echoes") else []
         if flows:
             found = [(flow, metrics.echo_rtts(rows, flow)[1]) for flow in flows]
         else:
-            flow = rows.flow_names[who.first_tcp(rows)]
-            found = [(flow, _sampled(rows, flow))]
-        for number, (flow, times) in enumerate(found):
-            name = label if len(found) == 1 else f"{label}: {flow}"
-            _cdf(axes[0][0], 1e3 * times, name, who.nth_colour(position + number))
+            flow = who.first_tcp(rows)
+            found = [(flow, _sampled(rows, rows.flow_names[flow]))]
+        for flow, times in found:
+            name = who.named(results, label, flow, [flow for flow, _ in found])
+            _cdf(axes[0][0], 1e3 * times, name, look[label, flow])
     axes[0][0].set_xlim(left=0)
     _shares(axes[0][0], "round-trip time (ms)")
     return figure
@@ -156,10 +159,11 @@ def fairness(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
         flows = [flow for flow in rows.tcp_flows if flow in polled and neck in rows.route(flow)]
         if not flows:
             raise metrics.NothingToMeasure(f"{label or 'this result'} has no polled flow that crosses the bottleneck")
-        for position, flow in enumerate(flows):
+        look = who.looks({label: rows})
+        for flow in flows:
             t, rate = metrics.throughput_series(rows, flow, bin_s)
             name = rows.flow_names[flow]
-            top.plot(t, 1e-6 * rate, color=who.nth_colour(position), lw=0.9, drawstyle="steps-post", label=name)
+            top.plot(t, 1e-6 * rate, color=look[label, flow].colour, lw=0.9, drawstyle="steps-post", label=name)
         bottom.plot(*metrics.jain_series(rows, flows, bin_s), color=INK, lw=1.1)
         bottom.axhline(1.0 / len(flows), color=SOFT, lw=0.8, ls=(0, (4, 2)))
         bottom.set_ylim(0, 1.03)

@@ -84,10 +84,11 @@ def _page(**parts: Any) -> str:
 
 
 def write(what: Any, path: str | Path) -> Path:
-    """Write the report of a result, or of a study that was run, as one HTML file.
+    """Write the report of a result, of a store of runs, or of a study that was run, as one HTML file.
 
     The file appears whole or not at all.
     """
+    from ..store import Store
     from ..studies.outcome import StudyResult
     from ..studies.store import write_text
 
@@ -95,6 +96,11 @@ def write(what: Any, path: str | Path) -> Path:
     if isinstance(what, StudyResult):
         if what.report_path.resolve() != target.resolve():
             write_text(target, what.report_path.read_text(encoding="utf-8"))
+        return target
+    if isinstance(what, Store):
+        from .sweeps import stored
+
+        write_text(target, stored(what))
         return target
     write_text(target, single(what))
     return target
@@ -117,8 +123,9 @@ def single(result: Any) -> str:
         spec = _overview_spec(rows) if name == "overview" else None
         if spec:
             specs[name] = spec
-        caption = recipe.doc.split("\n\n", 1)[0].replace("\n", " ")
-        shown.append(_plot_entry(name, title, caption, figure, live=spec is not None, live_first=spec is not None))
+        shown.append(
+            _plot_entry(name, title, recipe.caption, figure, live=spec is not None, live_first=spec is not None)
+        )
     meta = rows.meta
     provenance = [
         ("name", rows.name or "–"),

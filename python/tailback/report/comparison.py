@@ -1,81 +1,90 @@
-"""The report of two results: one over the other in time, metric by metric, and how far a live one can be trusted."""
+"""The report of several results: over one another in time, metric by metric, and how far live ones can be trusted."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import compare
-from ..metrics import Rows
+from .. import compare, plots
+from ..metrics import MissingRows, Rows
 from ..plots import flows as who
+from ..plots.timeseries import panels
 from ..result import Result
 from . import _page, _plot_entry, interactive
 
 __all__ = ["comparison", "write_comparison"]
 
-#: Metrics that get a tile when both results have them.
+#: Metrics that get a tile when all results have them.
 _TILES = ("goodput", "delay, median", "epoch duration, median")
+#: Figures shown beneath the time series, where the results have rows for them.
+_FIGURES = ("delay-cdf", "rtt-cdf", "response-times", "box")
 
 
-def write_comparison(a: Result, b: Result, path: str | Path, labels: tuple[str, str] = ("A", "B")) -> Path:
-    """Write the report of both results as one HTML file, which appears whole or not at all."""
+def write_comparison(results: Mapping[str, Result], path: str | Path, *, baseline: str | None = None) -> Path:
+    """Write the report of results by label as one HTML file, which appears whole or not at all."""
     from ..studies.store import write_text
 
     target = Path(path)
-    write_text(target, comparison(a, b, labels))
+    write_text(target, comparison(results, baseline=baseline))
     return target
 
 
-def comparison(a: Result, b: Result, labels: tuple[str, str] = ("A", "B")) -> str:
-    """The report of two results as HTML text: time series over one another, differences, punctuality, both scenarios.
+def comparison(results: Mapping[str, Result], *, baseline: str | None = None) -> str:
+    """The report of results by label as HTML text: figures, differences, punctuality, the scenarios.
 
-    The labels name the results in every picture and table; `a` is what the changes are relative to.
+    The labels name the results in every picture and table; `baseline`, the first by default, is what changes are
+    relative to. Raises `compare.NothingToCompare` as `compare.compare` does.
     """
-    rows = Rows.of(a)
-    differences = compare.compare(a, b)
-    pairs = list(zip((a, b), labels, strict=True))
-    figures, specs = _figures(a, b, labels)
-    punctual = [(result, label) for result, label in pairs if "emulator" in result and result.rows("emulator")]
-    tables = [_difference_table(differences, labels)]
+    rows = compare.compare(results, baseline=baseline)
+    views = {label: Rows.of(result) for label, result in results.items()}
+    first = next(iter(views.values()))
+    figures, specs = _figures(views)
+    punctual = {label: result for label, result in results.items() if "emulator" in result and result.rows("emulator")}
+    tables = [_metric_table(rows)]
     if punctual:
         tables.append(_punctuality_table(punctual))
-    same = a.toml == b.toml
-    sources = [(_scenario_title(None if same else label), result.toml) for result, label in pairs[: 1 if same else 2]]
+    sources: dict[str, list[str]] = {}
+    for label, result in results.items():
+        sources.setdefault(result.toml, []).append(label)
     contents = [("figures", "Figures")] if figures else []
     contents += [(table["name"], table["title"]) for table in tables]
     return _page(
-        title=f"{rows.name or 'Two results'}: {labels[0]} and {labels[1]}",
-        subtitle=f"{who.path_of(rows)}, {rows.duration_s:g} s" if rows.scenario["flows"] else "",
-        tiles=[*_fitness_tiles(punctual), *_tiles(differences, labels)],
+        title=f"{first.name or 'Results'}: {', '.join(results)}",
+        subtitle=f"{who.path_of(first)}, {first.duration_s:g} s" if first.scenario["flows"] else "",
+        tiles=[*_fitness_tiles(punctual), *_tiles(rows)],
         plots=figures,
         tables=tables,
-        notes=[f"{label}: {note}" for result, label in pairs for note in result.meta.get("notes", [])],
-        provenance=[entry for result, label in pairs for entry in _provenance(result, label)],
-        sources=sources,
+        notes=[f"{label}: {note}" for label, result in results.items() for note in result.meta.get("notes", [])],
+        provenance=[entry for label, result in results.items() for entry in _provenance(result, label)],
+        sources=[(_scenario_title(labels, len(sources)), text) for text, labels in sources.items()],
         contents=[*contents, ("again", "Run it again")],
         specs={"figures": specs},
     )
 
 
-def _figures(a: Result, b: Result, labels: tuple[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    drawn = compare.panels(a, b, labels)
-    if not drawn:
-        return [], {}
-    title = f"{labels[0]} and {labels[1]} over one another"
-    caption = "What each result recorded, on common axes; a colour a result, dashes tell its flows apart."
-    entry = _plot_entry("overlay", title, caption, compare.overlay(a, b, labels), live=True, live_first=True)
-    views = [Rows.of(result) for result in (a, b)]
-    limits = [rows.limit_bytes(rows.bottleneck) / 1e3 if rows.has_bottleneck else float("inf") for rows in views]
-    stack = [
-        (
-            f"{panel.title} ({panel.unit})",
-            panel.curves,
-            limits[0] if panel.unit == "kB" and limits[0] == limits[1] else None,
-        )
-        for panel in drawn
-    ]
-    return [entry], {"overlay": _one_legend(interactive.stacked(stack))}
+def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    entries, specs = [], {}
+    drawn = panels(views)
+    if drawn:
+        caption = "What each result recorded, on common axes; a colour a result, dashes tell its flows apart."
+        figure = plots.get("overview")(views)
+        entries.append(_plot_entry("overlay", "Over one another", caption, figure, live=True, live_first=True))
+        limits = {rows.limit_bytes(rows.bottleneck) / 1e3 for rows in views.values() if rows.has_bottleneck}
+        limit = limits.pop() if len(limits) == 1 else None
+        stack = [
+            (f"{panel.title} ({panel.unit})", panel.curves, limit if panel.unit == "kB" else None) for panel in drawn
+        ]
+        specs["overlay"] = _one_legend(interactive.stacked(stack))
+    for name in _FIGURES:
+        recipe = plots.get(name)
+        try:
+            figure = recipe(dict(views))
+        except MissingRows:
+            continue
+        entries.append(_plot_entry(name, recipe.title, recipe.caption, figure, live=False))
+    return entries, specs
 
 
 def _one_legend(spec: dict[str, Any]) -> dict[str, Any]:
@@ -92,25 +101,30 @@ def _number(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:,.4g}"
 
 
-def _change(difference: compare.Difference) -> str:
-    return "–" if math.isnan(difference.change) else f"{100 * difference.change:+.1f} %"
+def _change(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:+.1f} %"
 
 
-def _difference_table(differences: list[compare.Difference], labels: tuple[str, str]) -> dict[str, Any]:
+def _metric_table(rows: list[compare.Comparison]) -> dict[str, Any]:
+    base = rows[0].baseline
+    others = [label for label in rows[0].values if label != base]
+    shown = []
+    for row in rows:
+        told = [text for label in others for text in (_number(row.values[label]), _change(row.change(label)))]
+        shown.append([row.metric, row.of, row.unit, _number(row.values[base]), *told])
     return {
         "name": "differences",
         "title": "Differences",
-        "caption": f"Over the whole run; the change is that of {labels[1]} against {labels[0]}. "
-        "A dash is a metric the result has no rows for.",
-        "columns": ["metric", "of", "unit", *labels, "change"],
-        "rows": [[d.metric, d.of, d.unit, _number(d.a), _number(d.b), _change(d)] for d in differences],
+        "caption": f"Over the whole run; a change is relative to {base}. A dash: the result has no rows for it.",
+        "columns": ["metric", "of", "unit", base, *(text for label in others for text in (label, "change"))],
+        "rows": shown,
         "names": 3,
     }
 
 
-def _punctuality_table(punctual: list[tuple[Result, str]]) -> dict[str, Any]:
+def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
     shown = []
-    for result, label in punctual:
+    for label, result in punctual.items():
         row = {name: column[0] for name, column in result.numpy("emulator").items()}
         late = [f"{1e6 * float(row[f'late_{name}_s']):,.0f}" for name in ("median", "p99", "max", "limit")]
         verdict = "fit" if row["fit"] else "unfit"
@@ -135,31 +149,31 @@ def _punctuality_table(punctual: list[tuple[Result, str]]) -> dict[str, Any]:
     }
 
 
-def _fitness_tiles(punctual: list[tuple[Result, str]]) -> list[dict[str, str]]:
+def _fitness_tiles(punctual: Mapping[str, Result]) -> list[dict[str, str]]:
     return [
         {
             "value": "fit" if result.meta.get("fit") else "unfit",
             "name": f"punctuality, {label}",
             "kind": "good" if result.meta.get("fit") else "bad",
         }
-        for result, label in punctual
+        for label, result in punctual.items()
     ]
 
 
-def _tiles(differences: list[compare.Difference], labels: tuple[str, str]) -> list[dict[str, str]]:
-    shown = [d for d in differences if d.metric in _TILES and not (math.isnan(d.a) or math.isnan(d.b))]
+def _tiles(rows: list[compare.Comparison]) -> list[dict[str, str]]:
+    shown = [row for row in rows if row.metric in _TILES and not any(map(math.isnan, row.values.values()))]
     return [
         {
-            "value": f"{d.a:.3g} / {d.b:.3g} {d.unit}",
-            "name": f"{d.metric}, {d.of}, {labels[0]} / {labels[1]}",
+            "value": " / ".join(f"{value:.3g}" for value in row.values.values()) + f" {row.unit}",
+            "name": f"{row.metric}, {row.of}: {' / '.join(row.values)}",
             "kind": "",
         }
-        for d in shown[:4]
+        for row in shown[:4]
     ]
 
 
-def _scenario_title(label: str | None) -> str:
-    return "Scenario (TOML)" if label is None else f"Scenario of {label} (TOML)"
+def _scenario_title(labels: list[str], different: int) -> str:
+    return "Scenario (TOML)" if different == 1 else f"Scenario of {', '.join(labels)} (TOML)"
 
 
 def _provenance(result: Result, label: str) -> list[tuple[str, str]]:

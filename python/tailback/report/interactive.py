@@ -12,7 +12,7 @@ from ..plots.style import INK, SKY
 
 Spec = dict[str, Any]
 
-_DASH = {"-": "solid", "--": "dash", ":": "dot"}
+_DASH = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
 _GRID = "#ECECEC"
 
 
@@ -46,7 +46,7 @@ def _trace(curve: Curve, axes: str = "", **more: Any) -> Spec:
         "name": curve.label,
         "x": _numbers(curve.x),
         "y": _numbers(curve.y),
-        "line": {"color": curve.colour, "width": 1.4, "dash": _DASH.get(curve.style, "solid")},
+        "line": {"color": curve.colour, "width": 1.4, "dash": _DASH.get(str(curve.style), "longdash")},
         "xaxis": f"x{axes}",
         "yaxis": f"y{axes}",
         **more,

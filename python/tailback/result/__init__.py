@@ -30,6 +30,7 @@ from .words import ANSWERS, EVENTS, EXCHANGES, FATES, INSTRUMENTS, KINDS, NONE, 
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 __all__ = [
@@ -315,16 +316,38 @@ class Result:
     @property
     def title(self) -> str:
         """Name, simulated time and seed in one line."""
-        return f"{self.name or 'result'}: {self.duration_s:g} s simulated, seed {self.seed}"
+        how = "on a real kernel" if str(self.meta.get("engine", "")).startswith("live") else "simulated"
+        return f"{self.name or 'result'}: {self.duration_s:g} s {how}, seed {self.seed}"
 
     def __repr__(self) -> str:
         return f"<tailback.Result {self.title}; tables {', '.join(self.tables)}>"
+
+    def __str__(self) -> str:
+        return summaries.as_plain(self)
 
     def __rich__(self) -> RenderableType:
         return summaries.as_text(self)
 
     def _repr_html_(self) -> str:
         return summaries.as_html(self)
+
+    # -- looking at it
+
+    def plot(self, figure: str = "overview", **options: Any) -> Figure:
+        """A figure of this result by name, as `tailback plot` draws it; a notebook shows it.
+
+        `options` are the figure's own, such as `start` and `end` in seconds. Raises `plots.UnknownFigure`, and
+        `MissingRows` naming the instrument to switch on.
+        """
+        from tailback import plots
+
+        return plots.get(figure)(self, **options)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report of this result to `path`, one whole HTML file that loads nothing from anywhere."""
+        from tailback import report
+
+        return report.write(self, Path(path))
 
     # -- writing it down
 

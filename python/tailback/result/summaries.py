@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 _WORDS = ("flow", "link", "app", "cc", "stack", "feels", "program", "end", "measured")
 
 
+def as_plain(result: Result) -> str:
+    """The table a terminal shows, as text without colours and not wider than its columns."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = StringIO()
+    Console(file=out, width=200, no_color=True, highlight=False).print(as_text(result))
+    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
+
+
 def flows(result: Result) -> list[dict[str, Any]]:
     """One row a flow: what it is and the totals people ask for first.
 

@@ -35,6 +35,7 @@ __all__ = [
     "StoreError",
     "Writer",
     "engine_fingerprint",
+    "is_store",
     "open_store",
     "run_key",
 ]
@@ -245,6 +246,11 @@ class Store:
 def open_store(folder: str | os.PathLike[str]) -> Store:
     """Open a store that is there; `StoreError` if there is none or it is of another version."""
     return Store(folder, create=False)
+
+
+def is_store(folder: str | os.PathLike[str]) -> bool:
+    """Is this the folder of a store? Nothing of it is read."""
+    return (Path(folder) / _MARK).is_file()
 
 
 def _holds_only_ours(folder: Path) -> bool:

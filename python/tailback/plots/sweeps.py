@@ -1,0 +1,284 @@
+"""Figures of a store of runs: a metric over an axis with its intervals, a heat map, throughput against delay.
+
+Each takes the store's frame (`Store.frame()`, one row a run) and names of its columns; none reads a result's tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Ellipse
+
+from .. import statistics
+from ..errors import TailbackError, nearest
+from ..metrics.rows import Floats
+from .flows import STYLES, nth_colour
+from .style import INK, SOFT, house_style, new_figure
+
+__all__ = ["FIGURES", "NoSuchColumn", "axes_of", "draw", "heat_map", "metric_over_axis", "throughput_delay"]
+
+#: Where the values that a sweep varied have their roots in a scenario.
+_ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
+
+MARKERS = "osD^vP*X"
+
+
+class NoSuchColumn(TailbackError, ValueError):
+    """A column the store does not have, or one that is of no use for the figure."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a sweep varied: the column, and its levels in order."""
+
+    column: str
+    levels: list[Any]
+    numbers: Floats | None
+    """The levels as numbers in base units, where they are quantities."""
+
+
+def axes_of(frame: pl.DataFrame) -> list[Axis]:
+    """The scenario's values that differ between runs, in the order of their columns."""
+    out = []
+    for name in frame.columns:
+        root = name.split(".")[0].split("[")[0]
+        if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
+            continue
+        levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
+        numbers = [_number(level) for level in levels]
+        if all(number is not None for number in numbers):
+            order = np.argsort([float(number) for number in numbers if number is not None], kind="stable")
+            at: Floats = np.array([numbers[i] for i in order], dtype=np.float64)
+            out.append(Axis(name, [levels[i] for i in order], at))
+        else:
+            out.append(Axis(name, levels, None))
+    return out
+
+
+def _number(level: Any) -> float | None:
+    from ..units import Bytes, Duration, Rate
+
+    if isinstance(level, bool):
+        return None
+    if isinstance(level, int | float):
+        return float(level)
+    text = str(level)
+    for ending in ("bdp", "packets"):
+        if text.endswith(ending):
+            try:
+                return float(text.removesuffix(ending))
+            except ValueError:
+                return None
+    for kind in (Rate, Duration, Bytes):
+        try:
+            return float(kind(text))
+        except ValueError:
+            continue
+    return None
+
+
+def _axis(frame: pl.DataFrame, column: str) -> Axis:
+    found = axes_of(frame)
+    for axis in found:
+        if axis.column == column:
+            return axis
+    names = [axis.column for axis in found]
+    close = nearest(column, names)
+    hint = f' Did you mean "{close}"?' if close else ""
+    raise NoSuchColumn(f'the runs do not differ in "{column}".{hint} They differ in: {", ".join(names) or "nothing"}')
+
+
+def metric_column(frame: pl.DataFrame, metric: str) -> str:
+    """The column of that name, which must hold numbers; `NoSuchColumn` names the nearest."""
+    numeric = [name for name in frame.columns if frame[name].dtype.is_numeric()]
+    if metric in numeric:
+        return metric
+    close = nearest(metric, numeric)
+    hint = f' Did you mean "{close}"?' if close else ""
+    raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} See: tailback results query')
+
+
+def _default_metric(frame: pl.DataFrame) -> str:
+    wanted = (".delay_p95_ms", ".felt_p95_ms", "goodput_mbps")
+    return next((name for end in wanted for name in frame.columns if name.endswith(end)), "goodput_mbps")
+
+
+def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis, Axis | None]:
+    """The axis to draw along and the one to tell apart by colour; chosen when not given."""
+    found = axes_of(frame)
+    if not found:
+        raise NoSuchColumn("all runs of the store are of one scenario: there is no axis to draw along. Sweep a value")
+    along = _axis(frame, axis) if axis else next((a for a in found if a.numbers is not None), found[0])
+    rest = [each for each in found if each.column != along.column]
+    if by:
+        return along, _axis(frame, by)
+    # The algorithm first: that is what people compare.
+    rest.sort(key=lambda each: not each.column.endswith(".cc"))
+    return along, rest[0] if rest else None
+
+
+def metric_over_axis(
+    frame: pl.DataFrame,
+    metric: str | None = None,
+    *,
+    axis: str | None = None,
+    by: str | None = None,
+    statistic: str = "median",
+    confidence: float = 0.95,
+) -> Figure:
+    """The `statistic` of `metric` over the values of `axis`, a line a level of `by`, with its confidence interval.
+
+    The interval is over all runs that share both levels: the seeds, and whatever else the sweep varied. Left open,
+    `axis` is the first quantity the runs differ in and `by` the algorithm. `NoSuchColumn` for an unknown column.
+    """
+    name = metric_column(frame, metric or _default_metric(frame))
+    along, lines = _split(frame, axis, by)
+    columns = [along.column] + ([lines.column] if lines else [])
+    table = statistics.summary(frame, name, columns, statistic=statistic, confidence=confidence)
+    figure, grid = new_figure(width=5.6, height=3.4)
+    ax = grid[0][0]
+    x = along.numbers if along.numbers is not None and np.all(np.diff(along.numbers) > 0) else None
+    at = np.arange(len(along.levels), dtype=float) if x is None else x
+    for position, level in enumerate(lines.levels if lines else [None]):
+        part = table if lines is None else table.filter(pl.col(lines.column) == level)
+        rows = {row[along.column]: row for row in part.to_dicts()}
+        there = [i for i, each in enumerate(along.levels) if each in rows]
+        middle = np.array([rows[along.levels[i]][statistic] for i in there])
+        low, high = (np.array([rows[along.levels[i]][key] for i in there]) for key in ("low", "high"))
+        style, colour = STYLES[position // 7 % len(STYLES)], nth_colour(position)
+        ax.plot(at[there], middle, marker=MARKERS[position % len(MARKERS)], ms=4, color=colour, ls=style,
+                label=None if level is None else str(level))  # fmt: skip
+        ax.fill_between(at[there], low, high, color=colour, alpha=0.18, lw=0)
+    if x is None:
+        ax.set_xticks(at, [str(level) for level in along.levels])
+    else:
+        if len(x) > 2 and np.all(x > 0) and x.max() / x.min() > 8:
+            ax.set_xscale("log")
+        ax.set_xticks(x, [str(level) for level in along.levels])
+        ax.minorticks_off()
+    ax.set_xlabel(along.column)
+    ax.set_ylabel(name)
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    if lines:
+        ax.legend(title=lines.column, loc="best")
+    ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}")
+    return figure
+
+
+def _runs(frame: pl.DataFrame) -> str:
+    return f"{len(frame)} runs, {frame['seed'].n_unique()} seeds"
+
+
+def heat_map(
+    frame: pl.DataFrame,
+    metric: str | None = None,
+    *,
+    axis: str | None = None,
+    by: str | None = None,
+    statistic: str = "median",
+) -> Figure:
+    """The `statistic` of `metric` at every pair of levels: `axis` across, `by` down; the number stands in each cell."""
+    name = metric_column(frame, metric or _default_metric(frame))
+    across, down = _split(frame, axis, by)
+    if down is None:
+        raise NoSuchColumn(f"the runs differ in {across.column} only; a heat map needs two axes")
+    table = statistics.summary(frame, name, [across.column, down.column], statistic=statistic)
+    values = np.full((len(down.levels), len(across.levels)), np.nan)
+    for row in table.to_dicts():
+        if row[down.column] is not None and row[across.column] is not None:
+            values[down.levels.index(row[down.column]), across.levels.index(row[across.column])] = row[statistic]
+    figure, grid = new_figure(width=1.2 + 0.85 * max(len(across.levels), 4), height=1.2 + 0.42 * len(down.levels))
+    ax = grid[0][0]
+    ax.grid(visible=False)
+    image = ax.imshow(values, cmap="cividis", aspect="auto")
+    middle = 0.5 * (np.nanmin(values) + np.nanmax(values))
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            ax.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=8,
+                    color="white" if value < middle else INK)  # fmt: skip
+    ax.set_xticks(range(len(across.levels)), [str(level) for level in across.levels])
+    ax.set_yticks(range(len(down.levels)), [str(level) for level in down.levels])
+    ax.set_xlabel(across.column)
+    ax.set_ylabel(down.column)
+    figure.colorbar(image, ax=ax, label=name)
+    ax.set_title(f"{statistic}, {_runs(frame)}")
+    return figure
+
+
+def throughput_delay(
+    frame: pl.DataFrame, delay: str | None = None, *, goodput: str = "goodput_mbps", by: str | None = None
+) -> Figure:
+    """Goodput against delay: a dot a run, an ellipse of one standard deviation around the mean of each setting.
+
+    The seeds of a setting make its ellipse; a colour and a line are a level of `by`, the algorithm by default. The
+    delay axis runs from right to left, so that better is up and to the right, as in Winstein, Sivaraman and
+    Balakrishnan (Sprout, NSDI 2013, Fig. 7).
+    """
+    name = metric_column(frame, delay or _default_metric(frame))
+    good = metric_column(frame, goodput)
+    found = axes_of(frame)
+    colours = _axis(frame, by) if by else next((axis for axis in found if axis.column.endswith(".cc")), None)
+    others = [axis.column for axis in found if colours is None or axis.column != colours.column]
+    figure, grid = new_figure(width=5.6, height=3.9)
+    ax = grid[0][0]
+    for position, level in enumerate(colours.levels if colours else [None]):
+        part = frame if colours is None else frame.filter(pl.col(colours.column) == level)
+        settings = list(part.group_by(others, maintain_order=True)) if others else [((), part)]
+        middles = [_cloud(ax, each, name, good, nth_colour(position)) for _, each in settings]
+        x, y = np.array(middles).T
+        label = "all runs" if level is None else str(level)
+        ax.plot(x, y, marker=MARKERS[position % len(MARKERS)], color=nth_colour(position), lw=0.7, ms=5, label=label)
+        if position == 0:
+            for (values, _), at in zip(settings, middles, strict=True):
+                text = ", ".join(str(value) for value in values if value is not None)
+                ax.annotate(text, at, xytext=(4, 5), textcoords="offset points", fontsize=7, color=SOFT)
+    ax.invert_xaxis()
+    ax.set_xlabel(f"{name}  (better →)")
+    ax.set_ylabel(f"{good}  (better ↑)")
+    ax.legend(title=colours.column if colours else None, loc="best")
+    ax.set_title(f"mean and one standard deviation, {_runs(frame)}")
+    return figure
+
+
+def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str) -> tuple[float, float]:
+    """The runs of one setting and their ellipse; the mean of both."""
+    x, y = (frame[column].cast(pl.Float64).to_numpy() for column in (x_name, y_name))
+    kept = np.isfinite(x) & np.isfinite(y)
+    x, y = x[kept], y[kept]
+    if not len(x):
+        return float("nan"), float("nan")
+    ax.plot(x, y, ".", ms=3, color=colour, alpha=0.35)
+    middle = (float(x.mean()), float(y.mean()))
+    if len(x) >= 3:
+        values, vectors = np.linalg.eigh(np.cov(x, y))
+        wide, high = 2.0 * np.sqrt(np.maximum(values[::-1], 0.0))
+        angle = float(np.degrees(np.arctan2(vectors[1, -1], vectors[0, -1])))
+        ax.add_patch(Ellipse(middle, wide, high, angle=angle, color=colour, alpha=0.25, lw=0))
+    return middle
+
+
+#: Figures of a store by name: title and function.
+FIGURES = {
+    "lines": ("A metric over an axis, with intervals", metric_over_axis),
+    "heat-map": ("A metric over two axes", heat_map),
+    "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay),
+}
+
+
+def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None, by: str | None) -> Figure:
+    """The figure of that name in the house style; runs that failed are left out."""
+    done = frame.filter(pl.col("status") == "ok")
+    if done.is_empty():
+        raise NoSuchColumn("the store has no run that succeeded: there is nothing to draw")
+    if name == "throughput-delay" and axis:
+        raise NoSuchColumn(f'axis "{axis}": this figure has goodput and delay for axes. Use by to choose its colours')
+    options = (("axis", axis), ("by", by))
+    chosen = {key: value for key, value in options if value}
+    with house_style():
+        drawn: Figure = FIGURES[name][1](done, metric, **chosen)  # type: ignore[operator]
+    return drawn

@@ -1,0 +1,139 @@
+"""Many results at a glance: four panels on one page, and box plots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from .. import metrics
+from ..metrics import MissingRows, Rows
+from ..metrics.rows import Floats
+from . import flows as who
+from .recipes import POINTS, Curve, bin_s, draw_cdfs, rate_line
+from .registry import recipe
+from .style import FULL_WIDTH, new_figure
+
+_Key = tuple[str, int]
+
+
+def _delays(results: Mapping[str, Rows]) -> tuple[dict[_Key, tuple[Floats, Floats]], str]:
+    """Times and delays in ms of the flows over UDP with packets; where there are none, the echoes' round trips."""
+    out: dict[_Key, tuple[Floats, Floats]] = {}
+    for label, rows in results.items():
+        recorded = set(np.unique(rows.column("packets", "flow")).tolist()) if rows.has("packets") else set()
+        for flow in (flow for flow in rows.udp_flows if flow in recorded):
+            times, delay = metrics.one_way_delay(rows, flow)
+            out[label, flow] = (times, 1e3 * delay)
+    if out:
+        return out, "one-way delay (ms)"
+    for label, rows in results.items():
+        pings = np.unique(rows.column("echoes", "flow")).tolist() if rows.has("echoes") else []
+        for flow in pings:
+            times, delay = metrics.echo_rtts(rows, flow)
+            out[label, flow] = (times, 1e3 * delay)
+    return out, "round-trip time (ms)"
+
+
+def _goodputs(results: Mapping[str, Rows], width_s: float | None = None) -> dict[_Key, tuple[Floats, Floats]]:
+    out = {}
+    for label, rows in results.items():
+        for flow in rows.tcp_flows if rows.has("polls") else []:
+            if len(rows.of_flow("polls", flow)["t_s"]):
+                times, rate = metrics.throughput_series(rows, flow, width_s or bin_s(rows))
+                out[label, flow] = (times, rate / 1e6)
+    return out
+
+
+def _names(results: Mapping[str, Rows], keys: Any) -> dict[_Key, str]:
+    shown: dict[str, list[int]] = {}
+    for label, flow in keys:
+        shown.setdefault(label, []).append(flow)
+    return {(label, flow): who.named(results, label, flow, shown[label]) for label, flow in keys}
+
+
+@recipe("all", "Goodput, queue and delay on one page")
+def all_four(results: Mapping[str, Rows]) -> Figure:
+    """Four panels, after Flent's “all”: goodput, queue and delay over time, and how the delay is distributed.
+
+    Delay is one way, of the flows over UDP whose packets were recorded; without such flows, the round trip of pings.
+    The dashed line is the bottleneck's rate. Several results share the axes: a colour a result.
+    """
+    rates, (delays, unit) = _goodputs(results), _delays(results)
+    if not rates and not delays:
+        raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
+    figure, axes = new_figure(2, 2, width=FULL_WIDTH, height=4.9)
+    look = who.looks(results)
+    shown: dict[str, Any] = {}
+
+    def lines(ax: Axes, series: Mapping[_Key, tuple[Floats, Floats]], **more: Any) -> None:
+        for key, name in _names(results, series).items():
+            x, y = metrics.decimate(*series[key], POINTS)
+            (line,) = ax.plot(x, y, color=look[key].colour, ls=look[key].style, lw=0.9, **more)
+            shown.setdefault(name, line)
+
+    (top_left, top_right), (low_left, low_right) = axes
+    lines(top_left, rates, drawstyle="steps-post")
+    rate_line(top_left, list(results.values()))
+    top_left.set_ylabel("goodput (Mbit/s)")
+    for label, rows in results.items():
+        try:
+            t, backlog = metrics.decimate(*metrics.backlog_series(rows), POINTS)
+        except MissingRows:
+            continue
+        colour = look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
+        top_right.plot(t, backlog / 1e3, color=colour, lw=0.8, drawstyle="steps-post")
+    top_right.set_ylabel("queue (kB)")
+    lines(low_left, delays)
+    low_left.set_ylabel(unit)
+    low_left.set_xlabel("time (s)")
+    curves = [
+        Curve(name, *metrics.cdf(delays[key][1]), look[key].colour, look[key].style)
+        for key, name in _names(results, delays).items()
+    ]
+    draw_cdfs(low_right, curves, labels=False)
+    low_right.set_xlabel(unit)
+    low_right.set_ylabel("share of packets")
+    for ax in (top_left, top_right, low_left):
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(0, max(rows.duration_s for rows in results.values()))
+    figure.legend(list(shown.values()), list(shown), loc="outside upper left", ncols=min(len(shown), 4))
+    return figure
+
+
+@recipe("box", "Delay and goodput as boxes")
+def box(results: Mapping[str, Rows]) -> Figure:
+    """Left: delay of every packet. Right: goodput in bins of a second. A box a flow of a result.
+
+    The box is from quartile to quartile with the median in it; whiskers reach from the 5th to the 95th percentile.
+    """
+    delays, unit = _delays(results)
+    rates = _goodputs(results, 1.0)
+    halves = [(series, name) for series, name in ((delays, unit), (rates, "goodput (Mbit/s)")) if series]
+    if not halves:
+        raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
+    most = max(len(series) for series, _ in halves)
+    figure, axes = new_figure(1, len(halves), width=FULL_WIDTH, height=0.34 * most + 1.0)
+    look = who.looks(results)
+    for ax, (series, name) in zip(axes[0], halves, strict=True):
+        names = _names(results, series)
+        drawn = ax.boxplot(
+            [values for _, values in series.values()],
+            orientation="horizontal",
+            whis=(5, 95),
+            showfliers=False,
+            widths=0.6,
+            patch_artist=True,
+            medianprops={"color": "white", "lw": 1.6},
+        )
+        for key, patch in zip(series, drawn["boxes"], strict=True):
+            patch.set(facecolor=look[key].colour, edgecolor=look[key].colour)
+        ax.set_yticks(np.arange(1, len(series) + 1), [names[key] for key in series])
+        ax.invert_yaxis()
+        ax.grid(visible=False, axis="y")
+        ax.set_xlim(left=0)
+        ax.set_xlabel(name)
+    return figure

@@ -1,0 +1,79 @@
+"""The report of a store of runs: figures over what was varied, and each setting's figures with their intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from .. import statistics
+from ..plots import sweeps
+from ..store import Store
+from . import _page, _plot_entry
+
+__all__ = ["stored"]
+
+#: Metrics with a figure and a table of their own, by the ending of their column, where the store has them.
+_METRICS = ("delay_p95_ms", "felt_p95_ms", "felt_mos", "goodput_mbps", "jain", "loss")
+_MOST = 6
+
+
+def stored(store: Store) -> str:
+    """The report of a store as HTML text; runs that failed are counted and left out."""
+    frame = store.frame()
+    done = frame.filter(pl.col("status") == "ok") if len(frame) else frame
+    if done.is_empty():
+        raise sweeps.NoSuchColumn(f"{store.folder} has no run that succeeded: there is nothing to report")
+    axes = [axis.column for axis in sweeps.axes_of(done)]
+    chosen = [name for end in _METRICS for name in done.columns if name == end or name.endswith(f".{end}")][:_MOST]
+    failed = len(frame) - len(done)
+    sweep_names = ", ".join(sorted({str(name) for name in done["sweep"].drop_nulls().unique()}))
+    tables = [_table(done, name, axes) for name in chosen] if axes else []
+    return _page(
+        title=sweep_names or store.folder.name,
+        subtitle=f"{len(done)} runs, {done['seed'].n_unique()} seeds; varied: {', '.join(axes) or 'nothing'}",
+        tiles=[
+            {"value": f"{len(done):,}", "name": "runs", "kind": ""},
+            {"value": f"{done['point'].n_unique()}", "name": "settings", "kind": ""},
+            {"value": f"{failed}", "name": "failed", "kind": "bad" if failed else ""},
+            {"value": f"{float(done['duration_s'].sum()) / 3600:.2f} h", "name": "simulated", "kind": ""},
+        ],
+        plots=_figures(done, chosen, axes),
+        tables=tables,
+        provenance=[("engines", ", ".join(sorted(done["engine"].unique())))],
+        sources=[("Scenario of the newest run (TOML)", str(done["scenario"][-1]))],
+        contents=[("figures", "Figures"), *((table["name"], table["title"]) for table in tables)],
+    )
+
+
+def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dict[str, Any]]:
+    if not axes:
+        return []
+    wanted: list[tuple[str, str | None]] = [("lines", name) for name in chosen]
+    wanted += [("heat-map", name) for name in chosen[:1] if len(axes) > 1] + [("throughput-delay", None)]
+    entries = []
+    for figure, name in wanted:
+        drawn = sweeps.draw(figure, done, metric=name, axis=None, by=None)
+        title = f"{sweeps.FIGURES[figure][0]}: {name}" if name else sweeps.FIGURES[figure][0]
+        caption = " ".join((sweeps.FIGURES[figure][1].__doc__ or "").split("\n\n")[0].replace("`", "").split())
+        entries.append(_plot_entry(f"{figure}-{name or 'all'}", title, caption, drawn, live=False))
+    return entries
+
+
+def _table(done: pl.DataFrame, name: str, axes: list[str]) -> dict[str, Any]:
+    rows = statistics.summary(done, name, axes).to_dicts()
+    return {
+        "name": f"table-{name}",
+        "title": name,
+        "caption": "Median over the runs of a setting, and its 95 % interval (bootstrap).",
+        "columns": [*axes, "median", "low", "high", "runs"],
+        "rows": [
+            [
+                *(str(row[axis]) for axis in axes),
+                *(f"{row[key]:.4g}" for key in ("median", "low", "high")),
+                str(row["n"]),
+            ]
+            for row in rows
+        ],
+        "names": len(axes),
+    }

@@ -1,0 +1,163 @@
+"""Several results and whole sweeps at a glance: figures, tables, pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+from matplotlib.colors import to_hex
+from typer.testing import CliRunner
+
+import tailback as tb
+from synthetic import sawtooth
+from tailback import cli, compare, plots, report, statistics
+from tailback.plots import flows, sweeps
+
+
+def call_beside(cc: str, queue: str = "1bdp", name: str = "run") -> tb.Scenario:
+    return tb.dumbbell(
+        name=name,
+        rate="10mbit",
+        rtt="40ms",
+        queue=queue,
+        flows=[tb.bulk(cc, name="bulk"), tb.voip(name="call")],
+        duration="4s",
+        instruments={"polls": ["bulk"], "packets": ["call"], "queue_polls": ["bottleneck"]},
+    )
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    root = tmp_path_factory.mktemp("four")
+    settings = {"reno": ("reno", "1bdp"), "reno-long": ("reno", "4bdp"), "cubic": ("cubic", "1bdp")}
+    return [str(tb.run(call_beside(*each)).save(root / name)) for name, each in settings.items()]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("glance") / "store"
+    base = call_beside("reno").with_(randomness={"start_spread": "1s"}, duration="2s")
+    axes = {"flow.bulk.cc": ["reno", "cubic"], "dumbbell.queue": ["0.5bdp", "2bdp"]}
+    tb.sweep(base, axes, seeds=3, store=folder, progress=False)
+    return folder
+
+
+def invoke(*words: str) -> object:
+    return CliRunner().invoke(cli.app, list(words))
+
+
+def test_results_that_differ_only_in_the_queue_have_colours_of_their_own(folders):
+    figure = plots.get("delay-cdf")({folder: tb.open_result(folder) for folder in folders})
+    colours = [to_hex(line.get_color()) for line in figure.axes[0].lines]
+    assert len(set(colours)) == len(folders)
+
+
+def test_a_flow_has_one_colour_in_every_figure_of_a_page():
+    rows = sawtooth()
+    looks = flows.looks({"run": rows})
+    cwnd = plots.get("cwnd-and-queue")(rows).axes[0].lines[0]
+    goodput = plots.get("throughput")(rows).axes[0].lines[0]
+    assert to_hex(cwnd.get_color()) == to_hex(goodput.get_color()) == looks["run", 0].colour.lower()
+    call = rows.udp_flows[0]
+    delay = plots.get("delay-cdf")(rows).axes[0].lines[0]
+    assert to_hex(delay.get_color()) == looks["run", call].colour.lower() != looks["run", 0].colour.lower()
+
+
+def test_the_distribution_of_delay_is_of_the_window_asked_for(folders):
+    result = tb.open_result(folders[0])
+    whole, late = (plots.get("delay-cdf")(result, **window) for window in ({}, {"start": 2.0, "end": 4.0}))
+    assert "whole run" in whole.axes[0].get_title(loc="left")
+    assert "2 to 4 s" in late.axes[0].get_title(loc="left")
+    assert len(late.axes[0].lines[0].get_xdata()) < len(whole.axes[0].lines[0].get_xdata())
+
+
+def test_several_results_are_drawn_over_one_another(folders, tmp_path):
+    drawn = invoke("plot", *folders, "--figure", "all", "--out", str(tmp_path / "all.png"), "--json")
+    assert drawn.exit_code == 0, drawn.output
+    assert (tmp_path / "all.png").stat().st_size > 10_000
+    overview = plots.get("overview")({folder: tb.open_result(folder) for folder in folders})
+    # A curve a result in the panel of the windows: none is left out.
+    assert len(overview.axes[0].lines) == len(folders)
+
+
+def test_only_what_can_be_drawn_is_listed(folders):
+    listed = {row["name"] for row in json.loads(invoke("plot", folders[0], "--list", "--json").stdout)["figures"]}
+    assert {"overview", "delay-cdf", "all", "box"} <= listed
+    assert "response-times" not in listed
+
+
+def test_three_results_are_compared_with_the_baseline(folders):
+    done = invoke("compare", *folders, "--baseline", folders[2], "--json")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["baseline"] == "cubic"
+    (delay,) = [row for row in told["metrics"] if (row["metric"], row["of"]) == ("delay, 95 %", "call")]
+    assert set(delay["values"]) == {"reno", "reno-long", "cubic"}
+    assert delay["change"]["reno-long"] > 0.5
+    assert "cubic" not in delay["change"]
+
+
+def test_an_unknown_baseline_names_the_nearest(folders):
+    results = {Path(folder).name: tb.open_result(folder) for folder in folders}
+    with pytest.raises(compare.NothingToCompare, match='Did you mean "cubic"'):
+        compare.compare(results, baseline="cubick")
+
+
+def test_a_result_given_twice_is_refused(folders):
+    done = invoke("plot", folders[0], folders[0])
+    assert "given twice" in str(done.exception)
+
+
+def test_print_shows_the_table(folders):
+    text = str(tb.open_result(folders[0]))
+    assert "goodput mbps" in text
+    assert "bottleneck" in text
+
+
+@pytest.mark.parametrize("name", sweeps.FIGURES)
+def test_every_figure_of_a_store_is_drawn(name, store, tmp_path):
+    done = invoke("plot", str(store), "--figure", name, "--out", str(tmp_path / "figure.png"))
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "figure.png").stat().st_size > 5_000
+
+
+def test_a_line_stands_at_the_median_and_its_band_is_the_interval(store):
+    frame = tb.open_store(store).frame()
+    figure = sweeps.draw("lines", frame, metric="call.delay_p95_ms", axis="dumbbell.queue", by="flow.bulk.cc")
+    reno = frame.filter((pl.col("flow.bulk.cc") == "reno") & (pl.col("dumbbell.queue") == "0.5bdp"))
+    drawn = {line.get_label(): line for line in figure.axes[0].lines}["reno"]
+    assert drawn.get_ydata()[0] == pytest.approx(reno["call.delay_p95_ms"].median())
+
+
+def test_axes_are_what_was_varied_in_the_order_of_their_quantity(store):
+    frame = tb.open_store(store).frame()
+    axes = {axis.column: axis.levels for axis in sweeps.axes_of(frame)}
+    assert axes["dumbbell.queue"] == ["0.5bdp", "2bdp"]
+    assert set(axes) == {"dumbbell.queue", "flow.bulk.cc"}
+
+
+def test_a_column_the_store_does_not_have_is_named_with_the_nearest(store):
+    frame = tb.open_store(store).frame()
+    with pytest.raises(sweeps.NoSuchColumn, match=r"call\.delay_p95_ms"):
+        sweeps.draw("lines", frame, metric="call.delay_p95", axis=None, by=None)
+    with pytest.raises(sweeps.NoSuchColumn, match=r"dumbbell\.queue"):
+        sweeps.draw("lines", frame, metric=None, axis="dumbbell.que", by=None)
+
+
+def test_a_store_has_a_page(store):
+    page = report.write(tb.open_store(store), store.parent / "page.html").read_text(encoding="utf-8")
+    assert ">12<" in page
+    assert "call.delay_p95_ms" in page
+
+
+def test_a_question_can_be_answered_with_intervals(store):
+    sql = 'SELECT "flow.bulk.cc", "call.delay_p95_ms" FROM runs'
+    done = invoke("results", "query", sql, "--store", str(store), "--intervals", "--json")
+    assert done.exit_code == 0, done.output
+    for row in json.loads(done.stdout)["rows"]:
+        assert row["n"] == 6
+        assert row["call.delay_p95_ms low"] <= row["call.delay_p95_ms"] <= row["call.delay_p95_ms high"]
+    with pytest.raises(statistics.StatisticsError, match="only measurements"):
+        statistics.fold(pl.DataFrame({"x": [1.0, 2.0]}))
