@@ -129,7 +129,7 @@ pub enum GrowthGate {
     Always,
     /// Only if the window was full when the ACK arrived (Linux 2.6 without segmentation offload).
     WindowFull,
-    /// If it was full in the last round, and in slow start if more than half of it was used (Linux 6).
+    /// In slow start if more than half the window was used, else if it was full in the last round (Linux 6).
     RecentlyFull,
     /// While the congestion window and not the peer's is the limit (FreeBSD 9).
     BelowSendWindow,
@@ -350,6 +350,18 @@ mod tests {
             let sources: Vec<_> = profile.sources.iter().map(|(name, _)| *name).collect();
             assert_eq!(fields, sources, "{}", profile.name);
             assert!(profile.sources.iter().all(|(_, source)| !source.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_timer_that_would_fire_at_once_is_refused() {
+        let mut stack = Stack::named("linux", "x").unwrap();
+        for name in ["rto_initial", "rto_maximum", "persist_maximum"] {
+            let field = format!("flows[0].tcp.stack_params.{name}");
+            let wrong = stack.set(name, &Value::Number(0.0), &field).unwrap_err();
+            assert_eq!((wrong.field, wrong.value.as_str()), (field, "0"));
+            assert!(wrong.fix.contains("from 1"), "{}", wrong.fix);
+            stack.set(name, &Value::Number(1.0), "x").unwrap();
         }
     }
 

@@ -86,7 +86,8 @@ impl State {
 
     /// What may be in flight at this gain: room for three bursts, and two segments more while probing.
     pub(super) fn inflight(&self, gain_percent: u64, mss: u32) -> Bytes {
-        let burst = (self.estimate() / 8 / 1_000).clamp(2 * u64::from(mss), 65_536);
+        // Two segments even where one fills the most that a host sends at once (64 KiB).
+        let burst = (self.estimate() / 8 / 1_000).min(65_536).max(2 * u64::from(mss));
         let least = (3 * burst).max(MIN_PIPE * u64::from(mss));
         let inflight = self.bdp(gain_percent, mss).max(least);
         if self.mode == Mode::Up { inflight + 2 * u64::from(mss) } else { inflight }

@@ -10,6 +10,10 @@ use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
 use crate::time::{Bytes, Duration};
 
+/// A timer that may fire at once never ends. One millisecond is the finest clock a stack's timers have had
+/// (RFC 7323 section 5.4; kern.hz = 1000).
+const SHORTEST_TIMEOUT_MS: f64 = 1.0;
+
 impl Stack {
     /// Every field with its value as text, in the order of the struct.
     pub fn fields(&self) -> Vec<(&'static str, String)> {
@@ -171,6 +175,7 @@ impl Stack {
             _ => Err(complain("out of range", format!("Write a number from {low} to {high}."))),
         };
         let span = || number(0.0, 1e6).map(|ms| Duration::from_secs_f64(ms / 1e3));
+        let timeout = || number(SHORTEST_TIMEOUT_MS, 1e6).map(|ms| Duration::from_secs_f64(ms / 1e3));
         macro_rules! one_of {
             ($($text:literal => $choice:expr),+ $(,)?) => {
                 match value {
@@ -314,11 +319,11 @@ impl Stack {
                     "freebsd" => RtoRule::FreeBsd,
                 )?;
             }
-            "rto_initial" => self.rto_initial = span()?,
+            "rto_initial" => self.rto_initial = timeout()?,
             "rto_minimum" => self.rto_minimum = span()?,
-            "rto_maximum" => self.rto_maximum = span()?,
+            "rto_maximum" => self.rto_maximum = timeout()?,
             "persist_minimum" => self.persist_minimum = span()?,
-            "persist_maximum" => self.persist_maximum = span()?,
+            "persist_maximum" => self.persist_maximum = timeout()?,
             "clock_tick" => self.clock_tick = span()?,
             "delayed_ack" => {
                 self.delayed_ack = match value {
