@@ -214,12 +214,18 @@ def run(
     cancel: Cancel | None = None,
     progress: Callable[[float], object] | None = None,
     algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None,
+    sink: Callable[[str, dict[str, npt.NDArray[Any]]], object] | None = None,
+    most: int | None = None,
 ) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """Run the scenario, without the GIL, and return its tables: `{table: {column: array}}`.
 
     `progress` gets the fraction simulated, at most ten times a second, and 1.0 at the end; what it raises
     ends the run. `algorithms` are factories of Python's own: `factory(params, seed)` returns an instance for one
     connection. The table `_names` holds lists of text that coded columns index.
+
+    `sink` is called with a table's name and its next columns while the run goes on; those rows are not returned.
+    `most` ends the run, as if its time were over, after about so many events, packets and rows. Raises
+    `ScenarioError` too, once more rows are recorded than `instruments.most_rows`.
     """
 
 # The rest is there on Linux only; `tailback.live` asks first.

@@ -71,6 +71,9 @@ def _with_references(own: dict[str, Factory], resolved: Mapping[str, Any]) -> di
 def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
     try:
         tables = _core.run(json.dumps(prepared.resolved), cancel, progress, prepared.factories)
+    except _core.ScenarioError as error:
+        # Only the limit on rows can be met after the check.
+        raise ScenarioError([Problem(*error.args)]) from None
     except _core.Cancelled:
         raise Cancelled(f"{prepared.name} was cancelled") from None
     except _core.AlgorithmError as error:

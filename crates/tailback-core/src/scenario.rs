@@ -311,6 +311,9 @@ pub struct Instruments {
     pub requests: Vec<String>,
     /// Flows of which every echo request is timed.
     pub echoes: Vec<String>,
+    /// Rows the run may record at most, all tables together; `None`: [`crate::engine::MOST_ROWS`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_rows: Option<u64>,
     /// Record from here,
     pub from_ps: u64,
     /// until here; `None`: to the end.

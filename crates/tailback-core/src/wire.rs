@@ -163,6 +163,11 @@ impl Wire {
         }))
     }
 
+    /// Does it hold packets for a random time?
+    pub fn has_jitter(&self) -> bool {
+        !self.jitter.is_zero()
+    }
+
     /// May a packet overtake another?
     pub fn is_reordering(&self) -> bool {
         self.reorder > 0.0

@@ -14,9 +14,9 @@ use tailback_core::traffic::exec;
 
 use crate::faults::{Cancelled, Unwound, caught, scenario_error};
 use crate::own::makers;
-use crate::tables::to_python;
+use crate::tables::{columns, to_python};
 
-/// Events between two looks at the cancel flag: some ten milliseconds of work.
+/// Events, packets and rows between two looks at the cancel flag: some ten milliseconds of work.
 const EVENTS_A_LOOK: u64 = 200_000;
 /// Between two visits to Python for signals and progress. Ten a second look smooth and cost nothing.
 const BETWEEN_VISITS: Duration = Duration::from_millis(100);
@@ -65,28 +65,59 @@ pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>,
     })
 }
 
-/// Run the scenario (JSON) and return its tables: `{table: {column: array}}`.
+/// What a caller may ask of a run.
+struct Wishes {
+    is_cancelled: Arc<AtomicBool>,
+    progress: Option<Py<PyAny>>,
+    /// Takes rows while the run goes on: called with a table's name and its next columns.
+    sink: Option<Py<PyAny>>,
+    /// End the run, as if its time were over, after so many events, packets and rows.
+    most: Option<u64>,
+}
+
+impl Wishes {
+    fn visit(&self, fraction: f64) -> PyResult<()> {
+        Python::attach(|py| {
+            py.check_signals()?;
+            if let Some(progress) = &self.progress {
+                progress.call1(py, (fraction,))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn hand_over(&self, simulation: &mut Simulation) -> PyResult<()> {
+        let Some(sink) = &self.sink else { return Ok(()) };
+        let groups = simulation.take_groups();
+        if groups.is_empty() {
+            return Ok(());
+        }
+        Python::attach(|py| {
+            for group in groups {
+                let name = group.name;
+                sink.call1(py, (name, columns(py, group)?))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Run the scenario (JSON) and return its tables: `{table: {column: array}}`; rows that `sink` took are not in them.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None, algorithms=None))]
+#[pyo3(signature = (json, cancel=None, progress=None, algorithms=None, sink=None, most=None))]
 pub fn run<'py>(
     py: Python<'py>,
     json: &str,
     cancel: Option<&Bound<'py, Cancel>>,
     progress: Option<Py<PyAny>>,
     algorithms: Option<&Bound<'py, PyDict>>,
+    sink: Option<Py<PyAny>>,
+    most: Option<u64>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let makers = makers(algorithms)?;
     let is_cancelled = cancel.map(|token| Arc::clone(&token.get().is_set)).unwrap_or_default();
-    let visit = |fraction: f64| {
-        Python::attach(|py| {
-            py.check_signals()?;
-            if let Some(progress) = &progress {
-                progress.call1(py, (fraction,))?;
-            }
-            Ok(())
-        })
-    };
-    let tables = py.detach(|| simulate(&parse(json)?, &makers, &is_cancelled, visit))?;
+    let wishes = Wishes { is_cancelled, progress, sink, most };
+    let tables = py.detach(|| simulate(&parse(json)?, &makers, &wishes))?;
     to_python(py, tables)
 }
 
@@ -108,20 +139,18 @@ fn build(scenario: &Scenario, makers: &Makers) -> PyResult<Simulation> {
     }
 }
 
-/// The whole run, away from Python but for `visit(fraction)`, which may end it by an error.
-fn simulate(
-    scenario: &Scenario,
-    makers: &Makers,
-    is_cancelled: &AtomicBool,
-    visit: impl Fn(f64) -> PyResult<()>,
-) -> PyResult<Tables> {
+/// The whole run, away from Python but for what `wishes` calls, which may end it by an error.
+fn simulate(scenario: &Scenario, makers: &Makers, wishes: &Wishes) -> PyResult<Tables> {
     let mut simulation = build(scenario, makers)?;
     let mut visited = Instant::now();
-    loop {
-        if is_cancelled.load(Ordering::Relaxed) {
+    let mut left = wishes.most.unwrap_or(u64::MAX);
+    while left > 0 {
+        if wishes.is_cancelled.load(Ordering::Relaxed) {
             return Err(Cancelled::new_err("the run was cancelled"));
         }
-        let outcome = match caught(|| simulation.run_events(EVENTS_A_LOOK)) {
+        let share = EVENTS_A_LOOK.min(left);
+        left -= share;
+        let outcome = match caught(|| simulation.run_events(share)) {
             Ok(outcome) => outcome.map_err(|error| Unwound::Panic(error.to_string())),
             Err(unwound) => Err(unwound),
         };
@@ -132,14 +161,17 @@ fn simulate(
                 return Err(unwound.into_exception(Some(simulation.now().as_secs_f64()), scenario.seed));
             }
         }
+        simulation.check_rows().map_err(scenario_error)?;
+        wishes.hand_over(&mut simulation)?;
         if visited.elapsed() >= BETWEEN_VISITS {
-            visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
+            wishes.visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
             visited = Instant::now();
         }
     }
+    wishes.hand_over(&mut simulation)?;
     let end = simulation.now().as_secs_f64();
     let tables =
         caught(|| simulation.finish()).map_err(|unwound| unwound.into_exception(Some(end), scenario.seed))?;
-    visit(1.0)?;
+    wishes.visit(1.0)?;
     Ok(tables)
 }

@@ -3,23 +3,29 @@
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tailback_core::probe::{Column, Tables};
+use tailback_core::probe::{Column, Table, Tables};
 
 /// `{table: {column: array}}`, and under `_names` the text behind coded columns and the run's warnings.
 pub fn to_python(py: Python<'_>, recorded: Tables) -> PyResult<Bound<'_, PyDict>> {
     let all = PyDict::new(py);
     for table in recorded.tables {
-        let columns = PyDict::new(py);
-        for (name, column) in table.columns {
-            columns.set_item(name, array(py, column))?;
-        }
-        all.set_item(table.name, columns)?;
+        let name = table.name;
+        all.set_item(name, columns(py, table)?)?;
     }
     let names = PyDict::new(py);
     names.set_item("internals_names", PyList::new(py, recorded.internals_names)?)?;
     names.set_item("warnings", PyList::new(py, recorded.warnings)?)?;
     all.set_item("_names", names)?;
     Ok(all)
+}
+
+/// `{column: array}`.
+pub fn columns(py: Python<'_>, table: Table) -> PyResult<Bound<'_, PyDict>> {
+    let columns = PyDict::new(py);
+    for (name, column) in table.columns {
+        columns.set_item(name, array(py, column))?;
+    }
+    Ok(columns)
 }
 
 fn array(py: Python<'_>, column: Column) -> Bound<'_, PyAny> {

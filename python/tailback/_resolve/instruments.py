@@ -53,6 +53,9 @@ def instruments(graph: Graph) -> dict[str, Any]:
         "instruments.from_ps": "instruments.from",
         "instruments.until_ps": "instruments.until",
     }
+    if given.most_rows is not None:
+        # Only if given: what does not limit a run does not make it another.
+        out["most_rows"] = given.most_rows
     return out | {
         "internals": given.internals,
         "poll_interval_ps": int(given.poll_interval),

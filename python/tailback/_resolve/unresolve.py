@@ -109,6 +109,7 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
             **{"from": span(given.get("from_ps") or None)},
             **{word: list(given.get(word) or ()) for word in words},
             internals=given.get("internals") or None,
+            most_rows=given.get("most_rows"),
             poll_interval=span(given.get("poll_interval_ps") or None),
             until=span(given.get("until_ps")),
         ),

@@ -14,6 +14,7 @@ from tailback.errors import UnitError
 from tailback.scenario._base import Part
 from tailback.scenario._fields import (
     BytesAboveZero,
+    MostRows,
     Mtu,
     Names,
     NameText,
@@ -144,6 +145,8 @@ class Instruments(Part):
     requests: Names = ()
     #: Flows of which every echo request is timed (`ping`).
     echoes: Names = ()
+    #: Rows the run may record at most, all tables together; `None`: 20 million.
+    most_rows: MostRows | None = None
     #: Record from here,
     from_: Duration = Field(default=Duration(0), alias="from")
     #: until here; `None`: to the end.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::loads;
 use super::network::Flow;
 use super::seats::{Blueprint, Recipe};
 use super::tunnels;
+use super::{bounds, loads};
 use crate::cc::external::Makers;
 use crate::cc::registry::{cards, scalable_responses};
 use crate::link::Link;
@@ -226,6 +226,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
         let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
+        bounds::refuse_timeless(number, spec, &flow, &links, named_links)?;
         flows.push(flow);
     }
     tunnels::join(scenario, &mut flows)?;

@@ -1,6 +1,7 @@
 //! The engine: a checked network, a schedule of wakes, the run loop, and the tables at the end.
 
 mod arena;
+mod bounds;
 mod build;
 mod loads;
 mod network;
@@ -11,13 +12,15 @@ mod tunnels;
 
 use std::fmt;
 
+pub use self::bounds::MOST_ROWS;
 pub use self::build::switches;
 use self::build::{Parts, refuse};
 use self::network::{Network, Polling};
 use crate::cc::external::Makers;
 use crate::params::unknown_name;
+pub use crate::probe::recorder::ROWS_A_GROUP;
 use crate::probe::recorder::{Recorder, Wanted};
-use crate::probe::{NoProbe, Tables};
+use crate::probe::{NoProbe, Probe, Table, Tables};
 use crate::scenario::{Scenario, ScenarioError};
 use crate::time::{Duration, Time};
 
@@ -41,6 +44,7 @@ enum Inner {
 /// A run under way.
 pub struct Simulation {
     inner: Inner,
+    most_rows: u64,
 }
 
 impl Simulation {
@@ -52,19 +56,45 @@ impl Simulation {
     /// As [`Simulation::build`], with algorithms of the caller's own that the scenario may name.
     pub fn build_with(scenario: &Scenario, makers: &Makers) -> Result<Simulation, ScenarioError> {
         let parts = build::build(scenario, makers)?;
+        let most_rows = bounds::most_rows(scenario, &parts)?;
         let inner = match instruments(scenario, &parts)? {
             None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
             Some((recorder, polling)) => Inner::Recording(Box::new(Network::new(parts, recorder, polling))),
         };
-        Ok(Simulation { inner })
+        Ok(Simulation { inner, most_rows })
     }
 
-    /// Run at most `max_events` events. True when the run is over.
-    pub fn run_events(&mut self, max_events: u64) -> Result<bool, EngineError> {
+    /// Run until about `most` more events, packets and rows are done; between them a caller looks whether to go on,
+    /// however little simulated time they take. True when the run is over.
+    pub fn run_events(&mut self, most: u64) -> Result<bool, EngineError> {
         Ok(match &mut self.inner {
-            Inner::Quiet(network) => network.run(max_events),
-            Inner::Recording(network) => network.run(max_events),
+            Inner::Quiet(network) => network.run(most),
+            Inner::Recording(network) => network.run(most),
         })
+    }
+
+    /// An error once more rows are recorded than the scenario allows: estimates may be wrong.
+    pub fn check_rows(&self) -> Result<(), ScenarioError> {
+        let Inner::Recording(network) = &self.inner else { return Ok(()) };
+        if network.probe.rows() <= self.most_rows {
+            return Ok(());
+        }
+        Err(refuse(
+            "instruments.most_rows",
+            self.most_rows,
+            format!("after {} s more rows were recorded than that", network.now.as_secs_f64()),
+            "Record fewer flows or links or a shorter time (from, until), or raise \
+         instruments.most_rows; written to a folder (--out), rows take little memory.",
+        ))
+    }
+
+    /// Take rows that will not change any more, in whole groups of [`ROWS_A_GROUP`], first rows first; the tables at
+    /// the end then lack them. Who writes them down keeps the run in bounded memory.
+    pub fn take_groups(&mut self) -> Vec<Table> {
+        match &mut self.inner {
+            Inner::Quiet(_) => Vec::new(),
+            Inner::Recording(network) => network.probe.take_groups(),
+        }
     }
 
     /// Simulated time.

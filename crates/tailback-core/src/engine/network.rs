@@ -125,11 +125,18 @@ impl<P: Probe> Network<P> {
         (self.links.len() + self.flows.len() + 1 + seat) as u32
     }
 
-    /// Run at most `most` events. True when the run is over.
+    /// What the run has done: events, packets and rows. One event may send a window of packets, or poll many flows.
+    #[inline]
+    pub fn work(&self) -> u64 {
+        self.events + self.arena.ever() + self.probe.rows()
+    }
+
+    /// Run for about so much more work. True when the run is over.
     pub fn run(&mut self, most: u64) -> bool {
+        let stop = self.work().saturating_add(most);
         let links = self.links.len() as u32;
         let seats = self.seat_element(0);
-        for _ in 0..most {
+        while self.work() < stop {
             let Some((time, element)) = self.schedule.peek().filter(|(time, _)| *time < self.end) else {
                 self.now = self.end;
                 return true;

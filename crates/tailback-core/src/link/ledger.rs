@@ -1,6 +1,6 @@
 //! What a link counts, and the check that no packet was lost on the way.
 
-use super::{Link, LinkCount};
+use super::{Clock, Link, LinkCount};
 use crate::queue::Backlog;
 use crate::time::{Bytes, Duration, Rate, Time};
 
@@ -8,6 +8,16 @@ impl Link {
     /// The name its scenario gives it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Does a packet take time to cross it? Else it is infinitely fast, and of no length.
+    pub(crate) fn takes_time(&self) -> bool {
+        let has_delay = match &self.clock {
+            Clock::Ticks(ticks) => ticks.has_delay(),
+            Clock::Exact | Clock::Paced(_) => !self.delay.is_zero(),
+        };
+        let is_jittery = self.wire.as_ref().is_some_and(|wire| wire.has_jitter());
+        self.serialiser.is_some() || !self.is_plain || has_delay || is_jittery
     }
 
     /// What it has done so far.

@@ -71,6 +71,11 @@ impl Ticks {
         self.at
     }
 
+    /// Is anything left of the delay, in whole ticks?
+    pub fn has_delay(&self) -> bool {
+        self.delay > 0
+    }
+
     /// When a packet that left at `at`, in the current tick, arrives.
     pub fn due(&self, at: Time) -> Time {
         at.max(self.time_of(self.tick + self.delay))

@@ -107,6 +107,11 @@ pub trait Probe {
     fn watches(&self, _link: u32) -> bool {
         false
     }
+    /// Rows recorded so far.
+    #[inline]
+    fn rows(&self) -> u64 {
+        0
+    }
     /// Add the recorded tables.
     fn finish(self, _tables: &mut Tables)
     where

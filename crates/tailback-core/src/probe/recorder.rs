@@ -6,7 +6,7 @@ use super::rows::{
     ABANDONED, ANSWERED, DROPPED, Echoes, IN_TRANSIT, Internals, Packets, Polls, Queue, QueuePolls, RECEIVED,
     Requests, Segments, WAITING,
 };
-use super::{Probe, QueueEvent, QueueRow, Tables};
+use super::{Probe, QueueEvent, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
 use crate::packet::FlowId;
 use crate::queue::Backlog;
@@ -14,6 +14,9 @@ use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::Exchange;
+
+/// Rows of a table that are written down at once: some 20 MB of the widest.
+pub const ROWS_A_GROUP: usize = 1 << 17;
 
 /// What a flow or link has recorded of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,6 +47,11 @@ pub struct Recorder {
     queue: Queue,
     queue_polls: QueuePolls,
     packets: Packets,
+    // Rows of `packets` that were taken, and rows from there on whose packets have arrived or are lost.
+    packets_taken: usize,
+    packets_settled: usize,
+    // Rows of all tables.
+    rows: u64,
     requests: Requests,
     echoes: Echoes,
     // Rows of echo requests without a reply yet.
@@ -67,6 +75,9 @@ impl Recorder {
             queue: Queue::default(),
             queue_polls: QueuePolls::default(),
             packets: Packets::default(),
+            packets_taken: 0,
+            packets_settled: 0,
+            rows: 0,
             requests: Requests::default(),
             echoes: Echoes::default(),
             unanswered: BTreeMap::new(),
@@ -75,6 +86,32 @@ impl Recorder {
 
     fn is_on(&self, now: Time) -> bool {
         self.from <= now && now < self.until
+    }
+
+    /// See [`crate::engine::Simulation::take_groups`]. Exchanges and echo requests are few and stay.
+    pub fn take_groups(&mut self) -> Vec<Table> {
+        let mut taken = Vec::new();
+        let whole = |rows: usize| rows - rows % ROWS_A_GROUP;
+        macro_rules! take {
+            ($($table:ident),+) => {$(
+                for _ in 0..whole(self.$table.len()) / ROWS_A_GROUP {
+                    taken.push(self.$table.take(ROWS_A_GROUP).into_table());
+                }
+            )+};
+        }
+        take!(segments, polls, internals, queue, queue_polls);
+        let (fates, settled) = (&self.packets.fate, self.packets_settled);
+        self.packets_settled += fates[settled..].iter().take_while(|fate| **fate != IN_TRANSIT).count();
+        for _ in 0..whole(self.packets_settled) / ROWS_A_GROUP {
+            taken.push(self.packets.take(ROWS_A_GROUP).into_table());
+            self.packets_taken += ROWS_A_GROUP;
+            self.packets_settled -= ROWS_A_GROUP;
+        }
+        taken
+    }
+
+    fn packet(&self, row: u32) -> usize {
+        (row as usize).checked_sub(self.packets_taken).expect("a packet has one fate")
     }
 
     fn code(&mut self, name: &'static str) -> u16 {
@@ -109,6 +146,7 @@ impl Probe for Recorder {
         }
         let (sender, receiver, stack) = (&end.sender, &end.receiver, end.stack());
         let srtt = sender.rtt.srtt();
+        self.rows += 1;
         self.segments.push(
             now.as_secs_f64(),
             flow.0,
@@ -145,6 +183,7 @@ impl Probe for Recorder {
         }
         let (sender, rtt) = (&end.sender, &end.sender.rtt);
         let none = rtt.srtt().is_zero();
+        self.rows += 1;
         self.polls.push(
             now.as_secs_f64(),
             flow.0,
@@ -167,6 +206,7 @@ impl Probe for Recorder {
             sender.algorithm().internals(&mut scratch);
             for (name, value) in scratch.drain(..) {
                 let code = self.code(name);
+                self.rows += 1;
                 self.internals.push(now.as_secs_f64(), flow.0, code, value);
             }
             self.scratch = scratch;
@@ -175,6 +215,7 @@ impl Probe for Recorder {
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
         if self.is_on(now) {
+            self.rows += 1;
             self.queue_polls.push(now.as_secs_f64(), link, backlog.bytes, backlog.packets);
         }
     }
@@ -183,21 +224,24 @@ impl Probe for Recorder {
         if !self.flows[flow.0 as usize].some || !self.is_on(now) {
             return NO_ROW;
         }
-        let row = self.packets.flow.len() as u32;
+        let row = (self.packets_taken + self.packets.len()) as u32;
+        self.rows += 1;
         self.packets.push(flow.0, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT, stream);
         row
     }
 
     fn received(&mut self, now: Time, row: u32) {
         if row != NO_ROW {
-            self.packets.received_s[row as usize] = now.as_secs_f64();
-            self.packets.fate[row as usize] = RECEIVED;
+            let row = self.packet(row);
+            self.packets.received_s[row] = now.as_secs_f64();
+            self.packets.fate[row] = RECEIVED;
         }
     }
 
     fn lost(&mut self, row: u32) {
         if row != NO_ROW {
-            self.packets.fate[row as usize] = DROPPED;
+            let row = self.packet(row);
+            self.packets.fate[row] = DROPPED;
         }
     }
 
@@ -213,7 +257,8 @@ impl Probe for Recorder {
         if !self.flows[flow.0 as usize].requests || !self.is_on(now) {
             return NO_ROW;
         }
-        let row = self.requests.flow.len() as u32;
+        let row = self.requests.len() as u32;
+        self.rows += 1;
         self.requests.push(now.as_secs_f64(), flow.0, connection, kind as u8, turn, bytes, f64::NAN, WAITING);
         row
     }
@@ -235,6 +280,7 @@ impl Probe for Recorder {
     fn pinged(&mut self, now: Time, flow: FlowId, number: u64) {
         if self.flows[flow.0 as usize].echoes && self.is_on(now) {
             self.unanswered.insert((flow.0, number), self.echoes.flow.len());
+            self.rows += 1;
             self.echoes.push(now.as_secs_f64(), flow.0, number, f64::NAN);
         }
     }
@@ -252,6 +298,7 @@ impl Probe for Recorder {
         if !(wanted.every || wanted.some && is_loss) || !self.is_on(row.now) {
             return;
         }
+        self.rows += 1;
         self.queue.push(
             row.now.as_secs_f64(),
             link,
@@ -263,6 +310,11 @@ impl Probe for Recorder {
             row.backlog.packets,
             row.reason.map_or(255, |reason| reason as u8),
         );
+    }
+
+    #[inline]
+    fn rows(&self) -> u64 {
+        self.rows
     }
 
     fn watches(&self, link: u32) -> bool {

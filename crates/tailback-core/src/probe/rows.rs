@@ -17,6 +17,22 @@ macro_rules! columns {
             pub fn push(&mut self, $($field: $type),+) {
                 $(self.$field.push($field);)+
             }
+            #[doc = "How many rows there are."]
+            pub fn len(&self) -> usize {
+                [$(self.$field.len()),+][0]
+            }
+            #[doc = "Are there none?"]
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+            #[doc = "Take the first rows away."]
+            pub fn take(&mut self, rows: usize) -> Self {
+                $(let $field = {
+                    let rest = self.$field.split_off(rows);
+                    std::mem::replace(&mut self.$field, rest)
+                };)+
+                $Name { $($field),+ }
+            }
             #[doc = "As a table."]
             pub fn into_table(self) -> $crate::probe::Table {
                 $crate::probe::Table {

@@ -1,0 +1,123 @@
+//! What would never end, or would fill the machine, is refused before time zero.
+
+use std::collections::BTreeMap;
+
+use super::build::{Parts, refuse};
+use super::network::Flow;
+use crate::link::Link;
+use crate::scenario::{FlowSpec, Scenario, ScenarioError};
+
+/// Rows a run may record unless the scenario says otherwise: 3 GB of the widest table.
+pub const MOST_ROWS: u64 = 20_000_000;
+/// Rows have numbers of 32 bits, of which the last means none.
+const MOST_ROWS_EVER: u64 = u32::MAX as u64 - 1;
+/// Bytes of the packets that the estimate counts in.
+const PACKET: f64 = 1500.0;
+/// Rows of table `segments` a packet of data: it leaves, it arrives, and every second one's acknowledgement does.
+const SEGMENT_ROWS: f64 = 3.0;
+/// Rows of table `queue` a packet: it joins, and it leaves.
+const QUEUE_ROWS: f64 = 2.0;
+/// Quantities an algorithm shows at a poll, about.
+const INTERNALS: f64 = 5.0;
+
+/// An error if a connection of `flow` would take no time from its sender and back: no time would ever pass.
+pub fn refuse_timeless(
+    number: usize,
+    spec: &FlowSpec,
+    flow: &Flow,
+    links: &[Link],
+    named: usize,
+) -> Result<(), ScenarioError> {
+    if flow.plan.is_none() {
+        return Ok(());
+    }
+    let takes_time = |link: &u32| links[*link as usize].takes_time();
+    // A connection's path takes the place of the first link each way.
+    let skip = usize::from(!flow.paths.is_empty());
+    if flow.route[skip..].iter().chain(&flow.back[skip..]).any(takes_time) {
+        return Ok(());
+    }
+    if skip == 1 && flow.paths.iter().all(|pair| pair.iter().any(takes_time)) {
+        return Ok(());
+    }
+    let first = flow.route.iter().find(|link| (**link as usize) < named);
+    let field = match first {
+        Some(link) => format!("links[{link}].rate_bps"),
+        None => format!("flows[{number}].route"),
+    };
+    Err(refuse(
+        field,
+        "nothing",
+        format!(
+            "no link between {} and {} has a rate or a delay, there or back, so flow {} would send without end and no \
+             time would pass",
+            spec.from, spec.to, spec.name
+        ),
+        "Give one of these links a rate or a delay.",
+    ))
+}
+
+/// The most rows that the run may record, or an error if it is likely to record more.
+pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioError> {
+    let wanted = &scenario.instruments;
+    let most = wanted.most_rows.unwrap_or(MOST_ROWS);
+    if most == 0 || most > MOST_ROWS_EVER {
+        return Err(refuse(
+            "instruments.most_rows",
+            most,
+            format!("a run records at least one row and at most {MOST_ROWS_EVER}"),
+            "Give a number between, or leave it out.",
+        ));
+    }
+    let estimates = estimates(scenario, parts);
+    let sum: f64 = estimates.iter().map(|(_, rows)| rows).sum();
+    let (field, largest) =
+        estimates.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).expect("there are tables");
+    if sum <= most as f64 {
+        return Ok(most);
+    }
+    let found = match field {
+        "poll_interval_ps" => format!("{} ps", wanted.poll_interval_ps),
+        _ => format!("about {largest:.2e} rows"),
+    };
+    Err(refuse(
+        format!("instruments.{field}"),
+        found,
+        format!("the run would record about {sum:.2e} rows, and most_rows is {most}"),
+        "Poll less often, record fewer flows or links or a shorter time (from, until), or raise \
+         instruments.most_rows; written to a folder (--out), rows take little memory.",
+    ))
+}
+
+/// Rows expected by field; what cannot be told before (drops, requests, echoes) counts nothing here.
+fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 4] {
+    let wanted = &scenario.instruments;
+    let until = wanted.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));
+    let span_ps = until.saturating_sub(wanted.from_ps) as f64;
+    let flow_rows = if wanted.internals { 1.0 + INTERNALS } else { 1.0 };
+    let a_poll = wanted.polls.len() as f64 * flow_rows + wanted.queue_polls.len() as f64;
+    let polls = if a_poll > 0.0 { a_poll * span_ps / wanted.poll_interval_ps as f64 } else { 0.0 };
+    let packets = |link: usize| match parts.links[link].nominal() {
+        Some(rate) => rate.as_bps() as f64 / (8.0 * PACKET) * span_ps / 1e12,
+        None => 0.0,
+    };
+    // Flows that share their slowest link share its packets.
+    let crossing = |names: &[String]| -> f64 {
+        let mut slowest = BTreeMap::new();
+        for (spec, flow) in scenario.flows.iter().zip(&parts.flows) {
+            if names.contains(&spec.name) {
+                let rated = flow.route.iter().map(|link| (*link as usize, packets(*link as usize)));
+                slowest
+                    .extend(rated.filter(|(_, packets)| *packets > 0.0).min_by(|a, b| a.1.total_cmp(&b.1)));
+            }
+        }
+        slowest.values().sum()
+    };
+    let queues = scenario.links.iter().enumerate().filter(|(_, link)| wanted.queues.contains(&link.name));
+    [
+        ("poll_interval_ps", polls),
+        ("segments", SEGMENT_ROWS * crossing(&wanted.segments)),
+        ("queues", QUEUE_ROWS * queues.map(|(link, _)| packets(link)).sum::<f64>()),
+        ("packets", crossing(&wanted.packets)),
+    ]
+}

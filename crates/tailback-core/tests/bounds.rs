@@ -1,0 +1,194 @@
+//! What would never end or fill the machine is refused by name; what is accepted can be stopped, and handed over in parts.
+
+mod common;
+
+use common::{MS, bits, bulk, dumbbell, flow, link, run, tcp};
+use tailback_core::engine::{ROWS_A_GROUP, Simulation};
+use tailback_core::probe::{Column, Table};
+use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError, Value};
+
+fn refused(scenario: &Scenario) -> ScenarioError {
+    Simulation::build(scenario).err().expect("a scenario to refuse")
+}
+
+/// Two infinitely fast links without delay.
+fn timeless() -> Scenario {
+    let mut scenario = dumbbell(1_000_000, 0, None, 1, vec![bulk("reno", "linux")]);
+    for link in &mut scenario.links {
+        link.rate_bps = None;
+    }
+    scenario
+}
+
+#[test]
+fn a_connection_over_links_that_take_no_time_is_refused() {
+    let error = refused(&timeless());
+    assert_eq!(error.field, "links[0].rate_bps");
+    assert!(error.problem.contains("flow bulk"), "{error}");
+    // A delay of less than the timer's tick is none.
+    let mut ticking = timeless();
+    (ticking.links[0].delay_ps, ticking.links[0].tick_hz) = (MS / 2, Some(1000));
+    assert_eq!(refused(&ticking).field, "links[0].rate_bps");
+}
+
+#[test]
+fn one_link_that_takes_time_is_enough_and_datagrams_need_none() {
+    let changes: [fn(&mut LinkSpec); 3] = [
+        |link| link.rate_bps = Some(1_000_000_000),
+        |link| link.delay_ps = MS,
+        |link| link.wire.jitter_ps = MS,
+    ];
+    for change in changes {
+        let mut scenario = timeless();
+        change(&mut scenario.links[1]);
+        Simulation::build(&scenario).expect("time passes on the way back");
+    }
+    let mut calls = timeless();
+    calls.flows = vec![flow("call", "voip", None)];
+    run(&calls);
+}
+
+#[test]
+fn a_look_comes_after_so_many_packets_however_few_the_events() {
+    // A whole window arrives in one event: the link is infinitely fast.
+    let mut scenario = timeless();
+    scenario.links[0].delay_ps = 100 * MS;
+    scenario.duration_ps *= 5;
+    let mut simulation = Simulation::build(&scenario).unwrap();
+    let mut looks = 0;
+    let mut events = 0;
+    while !simulation.run_events(100_000).unwrap() {
+        looks += 1;
+        events = simulation.events();
+    }
+    assert!(looks > 5 && events < looks * 50_000, "{looks} looks at {events} events");
+}
+
+#[test]
+fn more_rows_than_allowed_are_refused_before_time_zero() {
+    let mut scenario = dumbbell(2_000_000, 40 * MS, None, 2, vec![bulk("reno", "linux")]);
+    scenario.instruments.polls = vec!["bulk".into()];
+    scenario.instruments.poll_interval_ps = 1;
+    let error = refused(&scenario);
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.poll_interval_ps", "1 ps"));
+    assert!(error.problem.contains("2.00e12 rows") && error.fix.contains("most_rows"), "{error}");
+    scenario.instruments.poll_interval_ps = MS;
+    Simulation::build(&scenario).expect("2,000 rows");
+    scenario.instruments.most_rows = Some(1_000);
+    assert_eq!(refused(&scenario).field, "instruments.poll_interval_ps");
+    scenario.instruments.most_rows = Some(0);
+    assert_eq!(refused(&scenario).field, "instruments.most_rows");
+    scenario.instruments = Default::default();
+    scenario.instruments.segments = vec!["bulk".into()];
+    scenario.instruments.most_rows = Some(900);
+    let error = refused(&scenario);
+    assert_eq!(error.field, "instruments.segments", "2 Mbit/s are 167 packets a second: {error}");
+}
+
+#[test]
+fn rows_beyond_the_limit_stop_a_run_that_was_estimated_too_low() {
+    // Small packets: 38 times as many as estimated.
+    let mut scenario = dumbbell(2_000_000, 40 * MS, None, 2, vec![bulk("reno", "linux")]);
+    scenario.flows[0].tcp.as_mut().unwrap().mtu = 100;
+    scenario.instruments.segments = vec!["bulk".into()];
+    scenario.instruments.most_rows = Some(1_500);
+    let mut simulation = Simulation::build(&scenario).unwrap();
+    while !simulation.run_events(1_000).unwrap() && simulation.check_rows().is_ok() {}
+    let error = simulation.check_rows().unwrap_err();
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.most_rows", "1500"));
+}
+
+/// Loss, duplicates, reordering, two flows, every table.
+fn recorded() -> Scenario {
+    let mut flows = vec![bulk("reno", "linux"), flow("other", "bulk", Some(tcp("cubic", "linux")))];
+    flows.iter_mut().for_each(|flow| flow.tcp.as_mut().unwrap().mtu = 100);
+    let mut scenario = dumbbell(20_000_000, 2 * MS, Some(20_000), 12, flows);
+    let wire = &mut scenario.links[0].wire;
+    (wire.loss, wire.duplicate, wire.reorder, wire.reorder_delay_ps) = (1e-5, 1e-4, 1e-4, MS);
+    let wanted = &mut scenario.instruments;
+    let flows = vec!["bulk".to_string(), "other".to_string()];
+    (wanted.segments, wanted.packets, wanted.polls) = (flows.clone(), flows.clone(), flows);
+    (wanted.queues, wanted.internals, wanted.poll_interval_ps) = (vec!["bottleneck".into()], true, MS);
+    scenario
+}
+
+fn append(to: &mut Table, from: Table) {
+    for ((_, column), (_, more)) in to.columns.iter_mut().zip(from.columns) {
+        match (column, more) {
+            (Column::F64(to), Column::F64(more)) => to.extend(more),
+            (Column::U64(to), Column::U64(more)) => to.extend(more),
+            (Column::U32(to), Column::U32(more)) => to.extend(more),
+            (Column::U16(to), Column::U16(more)) => to.extend(more),
+            (Column::U8(to), Column::U8(more)) => to.extend(more),
+            (Column::Bool(to), Column::Bool(more)) => to.extend(more),
+            _ => panic!("columns of two types"),
+        }
+    }
+}
+
+#[test]
+fn rows_handed_over_in_groups_are_the_rows_of_the_whole() {
+    let scenario = recorded();
+    let whole = run(&scenario);
+    let mut simulation = Simulation::build(&scenario).unwrap();
+    let mut groups: Vec<Table> = Vec::new();
+    while !simulation.run_events(50_000).unwrap() {
+        groups.extend(simulation.take_groups());
+    }
+    let names: Vec<&str> = groups.iter().map(|group| group.name).collect();
+    assert!(["segments", "queue", "packets"].iter().all(|name| names.contains(name)), "{names:?}");
+    let mut rest = simulation.finish();
+    for table in &mut rest.tables {
+        let (mine, others) = groups.into_iter().partition(|group| group.name == table.name);
+        groups = others;
+        let mut all: Vec<Table> = mine;
+        assert!(all.iter().all(|group| length(group) == ROWS_A_GROUP));
+        all.push(table.clone());
+        let mut parts = all.into_iter();
+        *table = parts.next().unwrap();
+        parts.for_each(|part| append(table, part));
+    }
+    assert!(bits(&rest) == bits(&whole));
+}
+
+fn length(table: &Table) -> usize {
+    match &table.columns[0].1 {
+        Column::F64(values) => values.len(),
+        Column::U32(values) => values.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn bbr3_runs_with_segments_larger_than_its_largest_burst() {
+    // The 64 KiB that a host sends at once hold less than two segments of an MTU above 32,820.
+    let mut scenario = dumbbell(10_000_000, 40 * MS, Some(1 << 20), 5, vec![bulk("bbr3", "linux")]);
+    scenario.flows[0].tcp.as_mut().unwrap().mtu = 65_535;
+    let tables = run(&scenario);
+    assert!(common::column(&tables, "flows", "bytes_acked")[0] > 4e6, "it uses the link");
+}
+
+#[test]
+fn the_shortest_timeouts_allowed_end() {
+    let shortest = |fields: &[&str]| {
+        let mut scenario = dumbbell(10_000_000, 40 * MS, None, 2, vec![bulk("cubic", "linux")]);
+        let tcp = scenario.flows[0].tcp.as_mut().unwrap();
+        tcp.receive_buffer = Some(16_000);
+        for field in fields {
+            let least = if field.ends_with("minimum") { 0.0 } else { 1.0 };
+            tcp.stack_params.insert(field.to_string(), Value::Number(least));
+        }
+        scenario.flows[0].app.params.insert("read_rate".into(), Value::Number(1_000.0));
+        run(&scenario)
+    };
+    let tables = shortest(&["rto_initial", "rto_minimum", "rto_maximum"]);
+    assert_eq!(
+        common::column(&tables, "flows", "connections_failed"),
+        [1.0],
+        "no answer within a millisecond"
+    );
+    // The window is closed most of the time, and asked for every millisecond.
+    let tables = shortest(&["persist_minimum", "persist_maximum"]);
+    let events = common::column(&tables, "engine", "events")[0];
+    assert!((4_000.0..40_000.0).contains(&events), "2,000 probes, their answers, their timers: {events}");
+}
