@@ -75,7 +75,7 @@ impl Sender {
         };
         let (range, is_fin) = self.board.on_rescued(number, now, self.snd_nxt);
         self.on_retransmission(now);
-        Some(self.compose(range, is_fin, now))
+        Some(self.compose(range, is_fin, true, now))
     }
 
     pub(super) fn may_send(&self, bytes: Bytes) -> bool {
@@ -101,7 +101,7 @@ impl Sender {
             self.arm_rto(now);
         }
         self.on_retransmission(now);
-        self.compose(range, is_fin, now)
+        self.compose(range, is_fin, true, now)
     }
 
     fn on_retransmission(&mut self, now: Time) {
@@ -124,7 +124,7 @@ impl Sender {
         self.probe_repeated = true;
         self.board.on_probe(now, self.snd_nxt);
         self.count.segments_retransmitted += 1;
-        Some(Outgoing { is_repeated: true, ..self.compose(range, is_fin, now) })
+        Some(self.compose(range, is_fin, true, now))
     }
 
     pub(super) fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
@@ -171,7 +171,8 @@ impl Sender {
                 self.algorithm.on_resume(&resume, &mut self.control);
             }
         }
-        let mut segment = self.compose(Range { start: range.start, end: range.start + length }, is_fin, now);
+        let mut segment =
+            self.compose(Range { start: range.start, end: range.start + length }, is_fin, false, now);
         // The end of what was written, or of a burst.
         if range.end == self.write_end || is_cut && self.ends_burst() {
             segment.flags = segment.flags.with(Flags::PSH);
@@ -202,11 +203,11 @@ impl Sender {
         if is_first {
             self.arm_rto(now);
         }
-        Some(self.compose(range, true, now))
+        Some(self.compose(range, true, false, now))
     }
 
     #[inline]
-    fn compose(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
+    fn compose(&mut self, range: Range, is_fin: bool, is_repeated: bool, now: Time) -> Outgoing {
         let length = (range.end - range.start) as u32;
         self.count.segments_sent += 1;
         self.last_sent = now;
@@ -224,16 +225,11 @@ impl Sender {
         self.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
         // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
-        if self.owes_cwr && range.end == self.snd_nxt && length > u32::from(is_fin) {
+        if self.owes_cwr && !is_repeated && length > u32::from(is_fin) {
             self.owes_cwr = false;
             flags = flags.with(Flags::CWR);
         }
-        Outgoing {
-            seq: range.start,
-            len: length - u32::from(is_fin),
-            flags,
-            is_repeated: range.end != self.snd_nxt,
-        }
+        Outgoing { seq: range.start, len: length - u32::from(is_fin), flags, is_repeated }
     }
 }
 
@@ -264,5 +260,25 @@ mod tests {
         assert!(repair.seq == 0 && repair.is_repeated);
         let new = sender.next_segment(Time::from_ms(165)).unwrap();
         assert!(new.seq == 10_000 && !new.is_repeated);
+    }
+
+    #[test]
+    fn the_last_segment_sent_again_says_so_too() {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+        let mut sender = Sender::new(stack, algorithm, 1000, 1 << 20);
+        sender.on_established(Time::from_ms(80), 1 << 20, Some(Duration::from_ms(80)));
+        sender.write(1000);
+        assert!(!sender.next_segment(Time::from_ms(80)).unwrap().is_repeated);
+        sender.settle(Time::from_ms(80));
+        let mut notes = Vec::new();
+        let again = std::iter::from_fn(|| {
+            let now = sender.next_wake();
+            sender.on_timer(now, &mut notes);
+            Some(sender.next_segment(now))
+        });
+        // A loss probe, then the timeout's retransmission: both are of the only segment there is.
+        let again: Vec<_> = again.flatten().take(2).collect();
+        assert!(again.iter().all(|segment| segment.seq == 0 && segment.is_repeated), "{again:?}");
     }
 }
