@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from tailback import presets, registry, traces
+from tailback import capture, presets, registry, traces
 from tailback._core import version as _version
 from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
 from tailback.errors import (
@@ -91,6 +91,7 @@ __all__ = [
     "__version__",
     "algorithm",
     "bulk",
+    "capture",
     "dumbbell",
     "flow",
     "grid",

@@ -1,6 +1,7 @@
 """The compiled core. Call it through `tailback.run` and friends; see crates/tailback-py."""
 
 from collections.abc import Callable
+from os import PathLike
 from typing import Any, ClassVar, Literal, final
 
 import numpy.typing as npt
@@ -226,6 +227,21 @@ def run(
     `sink` is called with a table's name and its next columns while the run goes on; those rows are not returned.
     `most` ends the run, as if its time were over, after about so many events, packets and rows. Raises
     `ScenarioError` too, once more rows are recorded than `instruments.most_rows`.
+    """
+
+def capture_write(
+    path: str | PathLike[str],
+    about: tuple[str, str, str, int],
+    flows: list[tuple[str, tuple[int, int], int]],
+    wire: dict[str, npt.NDArray[Any]],
+    headers: dict[str, npt.NDArray[Any]],
+    sacks: dict[str, npt.NDArray[Any]],
+    connections: dict[str, npt.NDArray[Any]],
+) -> int:
+    """Write a run's packets at one point as pcapng; returns how many.
+
+    `about` is comment, name of the point, description and snap length (0: all); `flows` are kind, nodes of client and
+    server, and the step of the RTP clock; the rest are columns of the result's tables.
     """
 
 # The rest is there on Linux only; `tailback.live` asks first.

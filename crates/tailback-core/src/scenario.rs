@@ -314,6 +314,9 @@ pub struct Instruments {
     /// Rows the run may record at most, all tables together; `None`: [`crate::engine::MOST_ROWS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_rows: Option<u64>,
+    /// Points at which every packet's headers are captured: a node, or a link's name with `.in` (before its queue) or
+    /// `.out` (at its far end).
+    pub captures: Vec<String>,
     /// Record from here,
     pub from_ps: u64,
     /// until here; `None`: to the end.

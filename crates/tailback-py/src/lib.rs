@@ -4,6 +4,7 @@
 //! Scenarios come in as JSON, tables go out as NumPy arrays made from the recorders' own memory. Whatever
 //! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
 
+mod captures;
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
@@ -17,6 +18,8 @@ use pyo3::prelude::*;
 /// The compiled core of tailback.
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::captures::capture_write;
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]

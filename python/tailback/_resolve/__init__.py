@@ -48,7 +48,7 @@ def _describe(ledger: Ledger) -> dict[str, Any]:
             "start_spread_ps": int(scenario.randomness.start_spread),
             "processing_jitter_ps": int(scenario.randomness.processing_jitter),
         },
-        "instruments": instruments(graph),
+        "instruments": instruments(graph, nodes),
     }
     if ledger.problems:
         # A dumbbell's queue stands for two links: what is wrong with it is said once.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .graph import Graph
 from .ledger import application, choices, sends_datagrams
 
 
-def instruments(graph: Graph) -> dict[str, Any]:
+def instruments(graph: Graph, nodes: Sequence[str]) -> dict[str, Any]:
     """Which flows and links are recorded, when, and how often."""
     ledger = graph.ledger
     given = ledger.scenario.instruments
@@ -48,6 +49,9 @@ def instruments(graph: Graph) -> dict[str, Any]:
                 }.get(key, "has no rate and so no queue")
                 ledger.problem(f"{place}[{index}]", f"{what} {name} {reason}", "Remove it", value=name)
         out[key] = list(names)
+    points = capture_points(graph, nodes)
+    if points:
+        out["captures"] = points
     ledger.places |= {
         "instruments.poll_interval_ps": "instruments.poll_interval",
         "instruments.from_ps": "instruments.from",
@@ -62,3 +66,26 @@ def instruments(graph: Graph) -> dict[str, Any]:
         "from_ps": int(given.from_),
         "until_ps": None if given.until is None else int(given.until),
     }
+
+
+def capture_points(graph: Graph, nodes: Sequence[str]) -> list[str]:
+    """The points at which packets are captured: nodes, and sides of links; a link's bare name means both sides."""
+    ledger = graph.ledger
+    place = "instruments.captures"
+    ledger.places[place] = place
+    sides = {hop.name: [f"{hop.name}.in", f"{hop.name}.out"] for hop in graph.hops}
+    known = [*nodes, *(side for both in sides.values() for side in both)]
+    names = ledger.scenario.instruments.captures
+    if names == "all":
+        return known
+    out: list[str] = []
+    for index, name in enumerate(names):
+        if name in known:
+            out.append(name)
+        elif name in sides:
+            out.extend(sides[name])
+        else:
+            ledger.problem(
+                f"{place}[{index}]", f"there is no node or link {name}", choices(name, [*known, *sides]), value=name
+            )
+    return list(dict.fromkeys(out))

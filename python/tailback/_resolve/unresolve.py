@@ -93,7 +93,7 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
         )
     randomness = resolved.get("randomness") or {}
     given = resolved.get("instruments") or {}
-    words = ("segments", "polls", "queue_polls", "queues", "drops", "packets", "requests", "echoes")
+    words = ("segments", "polls", "queue_polls", "queues", "drops", "packets", "requests", "echoes", "captures")
     return lean(
         name=resolved.get("name") or None,
         seed=resolved["seed"],

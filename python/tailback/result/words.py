@@ -49,4 +49,8 @@ INSTRUMENTS = {
     "packets": ("packets",),
     "requests": ("requests",),
     "echoes": ("echoes",),
+    "wire": ("captures",),
+    "headers": ("captures",),
+    "header_sacks": ("captures",),
+    "connections": ("captures",),
 }

@@ -147,6 +147,8 @@ class Instruments(Part):
     echoes: Names = ()
     #: Rows the run may record at most, all tables together; `None`: 20 million.
     most_rows: MostRows | None = None
+    #: Points at which packets are captured: nodes, links (both sides), or one side of a link, `NAME.in` or `NAME.out`.
+    captures: Names = ()
     #: Record from here,
     from_: Duration = Field(default=Duration(0), alias="from")
     #: until here; `None`: to the end.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::build::{Parts, refuse};
 use super::network::Flow;
 use crate::link::Link;
-use crate::scenario::{FlowSpec, Scenario, ScenarioError};
+use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
 
 /// Rows a run may record unless the scenario says otherwise: 3 GB of the widest table.
 pub const MOST_ROWS: u64 = 20_000_000;
@@ -90,7 +90,7 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
 }
 
 /// Rows expected by field; what cannot be told before (drops, requests, echoes) counts nothing here.
-fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 4] {
+fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     let wanted = &scenario.instruments;
     let until = wanted.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));
     let span_ps = until.saturating_sub(wanted.from_ps) as f64;
@@ -114,7 +114,17 @@ fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 4] {
         slowest.values().sum()
     };
     let queues = scenario.links.iter().enumerate().filter(|(_, link)| wanted.queues.contains(&link.name));
+    // A side of a link sees its packets, a node those of all its links, and each packet's headers are a row too.
+    let seen = |point: &String| -> f64 {
+        let sees = |link: &LinkSpec| {
+            let side = point.strip_prefix(link.name.as_str());
+            side.is_some_and(|end| end == ".in" || end == ".out") || link.from == *point || link.to == *point
+        };
+        scenario.links.iter().enumerate().filter(|(_, link)| sees(link)).map(|(link, _)| packets(link)).sum()
+    };
+    let captures = 2.0 * wanted.captures.iter().map(seen).sum::<f64>();
     [
+        ("captures", captures),
         ("poll_interval_ps", polls),
         ("segments", SEGMENT_ROWS * crossing(&wanted.segments)),
         ("queues", QUEUE_ROWS * queues.map(|(link, _)| packets(link)).sum::<f64>()),

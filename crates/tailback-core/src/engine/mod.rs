@@ -18,6 +18,7 @@ use self::build::{Parts, refuse};
 use self::network::{Network, Polling};
 use crate::cc::external::Makers;
 use crate::params::unknown_name;
+use crate::probe::captures::{Captures, Points};
 pub use crate::probe::recorder::ROWS_A_GROUP;
 use crate::probe::recorder::{Recorder, Wanted};
 use crate::probe::{NoProbe, Probe, Table, Tables};
@@ -154,6 +155,7 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     for link in find("link", "drops", &wanted.drops, &link_names)? {
         links[link].some = true;
     }
+    let captures = captures(scenario, parts)?;
     let polled_flows = find("flow", "polls", &wanted.polls, &flow_names)?;
     let polled_links = find("link", "queue_polls", &wanted.queue_polls, &link_names)?;
     let polls = !polled_flows.is_empty() || !polled_links.is_empty();
@@ -176,7 +178,8 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
         ));
     }
     let is_nothing = Wanted::default();
-    let is_off = !polls && flows.iter().chain(&links).all(|wanted| *wanted == is_nothing);
+    let is_off =
+        !polls && captures.is_none() && flows.iter().chain(&links).all(|wanted| *wanted == is_nothing);
     if is_off {
         return Ok(None);
     }
@@ -188,5 +191,41 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
         flows: polled_flows.into_iter().map(|flow| flow as u32).collect(),
         links: polled_links.into_iter().map(|link| link as u32).collect(),
     };
-    Ok(Some((Recorder::new(flows, links, (from, until), wanted.internals), polling)))
+    let recorder = Recorder::new(flows, links, (from, until), wanted.internals).with_captures(captures);
+    Ok(Some((recorder, polling)))
+}
+
+/// The points at which packets are captured, by their names.
+fn captures(scenario: &Scenario, parts: &Parts) -> Result<Option<Captures>, ScenarioError> {
+    let named = &scenario.instruments.captures;
+    if named.is_empty() {
+        return Ok(None);
+    }
+    let node_names: Vec<&str> = scenario.nodes.iter().map(String::as_str).collect();
+    let node = |name: &str| node_names.iter().position(|known| *known == name);
+    let link = |name: &str| scenario.links.iter().position(|link| link.name == name);
+    let mut points = Points {
+        before: vec![None; scenario.links.len()],
+        after: vec![None; scenario.links.len()],
+        node: vec![None; node_names.len()],
+        leaves: scenario.links.iter().map(|it| node(&it.from).unwrap_or(0) as u32).collect(),
+        hosts: parts.flows.iter().map(|flow| flow.hosts).collect(),
+    };
+    for (number, name) in named.iter().enumerate() {
+        let side = |end: &str| name.strip_suffix(end).and_then(link);
+        let place = match (node(name), side(".in"), side(".out")) {
+            (Some(node), ..) => &mut points.node[node],
+            (_, Some(link), _) => &mut points.before[link],
+            (.., Some(link)) => &mut points.after[link],
+            _ => {
+                let sides =
+                    scenario.links.iter().flat_map(|link| [".in", ".out"].map(|end| link.name.clone() + end));
+                let known: Vec<String> = scenario.nodes.iter().cloned().chain(sides).collect();
+                let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                return Err(unknown_name("point", name, &format!("instruments.captures[{number}]"), &known));
+            }
+        };
+        *place = Some(number as u16);
+    }
+    Ok(Some(Captures::new(points)))
 }

@@ -3,6 +3,7 @@
 //! Metrics, plots and reports read these tables and nothing else. A probe's `WANTS` is a constant, so a run
 //! without instruments compiles to a run without instruments.
 
+pub mod captures;
 pub mod recorder;
 pub mod rows;
 
@@ -101,6 +102,18 @@ pub trait Probe {
     fn pinged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
     /// Its reply is back.
     fn ponged(&mut self, _now: Time, _flow: FlowId, _number: u64) {}
+    /// A connection of a flow opens between these two ends; `address` is the client's.
+    fn connected(&mut self, _now: Time, _flow: FlowId, _address: u32, _ends: [&Endpoint; 2]) {}
+    /// A host sends a packet, the so-many-th of the run, for one of the flow's streams.
+    fn departed(&mut self, _now: Time, _packet: &Packet, _number: u64, _stream: u16, _segment: &Segment) {}
+    /// A packet reaches a link: from its host, if `is_first`.
+    fn entered(&mut self, _now: Time, _link: u32, _is_first: bool, _packet: &Packet, _segment: &Segment) {}
+    /// A packet reaches a link's far end.
+    fn left(&mut self, _now: Time, _link: u32, _packet: &Packet, _segment: &Segment) {}
+    /// A packet reaches the host it is for.
+    fn arrived(&mut self, _now: Time, _packet: &Packet, _segment: &Segment) {}
+    /// A wire doubled the packet in the first slot; the copy has the other slot and this number.
+    fn doubled(&mut self, _from: u32, _to: u32, _number: u64) {}
     /// A queue event at a link.
     fn queue(&mut self, _link: u32, _row: &QueueRow<'_>) {}
     /// Does anybody watch this link's queue?

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::captures::Captures;
 use super::rows::{
     ABANDONED, ANSWERED, DROPPED, Echoes, IN_TRANSIT, Internals, Packets, Polls, Queue, QueuePolls, RECEIVED,
     Requests, Segments, WAITING,
 };
 use super::{Probe, QueueEvent, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
-use crate::packet::FlowId;
+use crate::packet::{FlowId, Packet};
 use crate::queue::Backlog;
 use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::{NO_ROW, Segment};
@@ -54,6 +55,7 @@ pub struct Recorder {
     rows: u64,
     requests: Requests,
     echoes: Echoes,
+    captures: Option<Captures>,
     // Rows of echo requests without a reply yet.
     unanswered: BTreeMap<(u32, u64), usize>,
 }
@@ -80,8 +82,22 @@ impl Recorder {
             rows: 0,
             requests: Requests::default(),
             echoes: Echoes::default(),
+            captures: None,
             unanswered: BTreeMap::new(),
         }
+    }
+
+    /// Taking captures too.
+    #[must_use]
+    pub fn with_captures(self, captures: Option<Captures>) -> Self {
+        Recorder { captures, ..self }
+    }
+
+    /// The captures, while recording is on.
+    #[inline]
+    fn capturing(&mut self, now: Time) -> Option<&mut Captures> {
+        let is_on = self.is_on(now);
+        self.captures.as_mut().filter(|_| is_on)
     }
 
     fn is_on(&self, now: Time) -> bool {
@@ -292,6 +308,43 @@ impl Probe for Recorder {
         }
     }
 
+    fn connected(&mut self, now: Time, flow: FlowId, address: u32, ends: [&Endpoint; 2]) {
+        if let Some(captures) = &mut self.captures {
+            captures.connected(now, flow, address, ends);
+        }
+    }
+
+    fn departed(&mut self, now: Time, packet: &Packet, number: u64, stream: u16, segment: &Segment) {
+        let is_on = self.is_on(now);
+        if let Some(captures) = &mut self.captures {
+            captures.departed(now, packet, number, stream, segment, is_on);
+        }
+    }
+
+    fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet, segment: &Segment) {
+        if let Some(captures) = self.capturing(now) {
+            captures.entered(now, link, is_first, packet, segment);
+        }
+    }
+
+    fn left(&mut self, now: Time, link: u32, packet: &Packet, segment: &Segment) {
+        if let Some(captures) = self.capturing(now) {
+            captures.left(now, link, packet, segment);
+        }
+    }
+
+    fn arrived(&mut self, now: Time, packet: &Packet, segment: &Segment) {
+        if let Some(captures) = self.capturing(now) {
+            captures.arrived(now, packet, segment);
+        }
+    }
+
+    fn doubled(&mut self, from: u32, to: u32, number: u64) {
+        if let Some(captures) = &mut self.captures {
+            captures.doubled(from, to, number);
+        }
+    }
+
     fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
         let wanted = self.links[link as usize];
         let is_loss = matches!(row.event, QueueEvent::Drop | QueueEvent::Mark);
@@ -314,7 +367,7 @@ impl Probe for Recorder {
 
     #[inline]
     fn rows(&self) -> u64 {
-        self.rows
+        self.rows + self.captures.as_ref().map_or(0, Captures::rows)
     }
 
     fn watches(&self, link: u32) -> bool {
@@ -333,6 +386,9 @@ impl Probe for Recorder {
             self.requests.into_table(),
             self.echoes.into_table(),
         ]);
+        if let Some(captures) = self.captures {
+            captures.finish(tables);
+        }
         tables.internals_names = self.internals_names;
     }
 }

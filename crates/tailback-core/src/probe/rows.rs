@@ -112,6 +112,37 @@ columns! {
     }
 }
 
+columns! {
+    /// What passed the points of `instruments.captures`, in order of time: `point` counts in that list, `header` is a
+    /// row of `headers`.
+    Wire as "wire" { t_ps: U64(u64), point: U16(u16), header: U32(u32), ecn: U8(u8) }
+}
+
+columns! {
+    /// The headers of captured packets, each once. Times and offsets are the engine's: a capture's writer folds them.
+    /// `ts_ecr_ps` without an echo is the largest number. Of a datagram `seq` is its number in the flow and `number` in
+    /// its stream. `blocks` are rows of `header_sacks`.
+    Headers as "headers" {
+        packet: U64(u64), flow: U32(u32), reverse: Bool(bool), connection: U32(u32), seq: U64(u64), ack: U64(u64),
+        window: U64(u64), ts_val_ps: U64(u64), ts_ecr_ps: U64(u64), length: U32(u32), flags: U8(u8),
+        repeated: Bool(bool), bytes: U32(u32), ip_id: U16(u16), stream: U16(u16), number: U64(u64), blocks: U8(u8),
+        scale: U8(u8),
+    }
+}
+
+columns! {
+    /// SACK blocks of captured packets.
+    HeaderSacks as "header_sacks" { header: U32(u32), start: U64(u64), end: U64(u64) }
+}
+
+columns! {
+    /// What the two ends of each connection agreed on; recorded with captures.
+    Connections as "connections" {
+        flow: U32(u32), connection: U32(u32), t_ps: U64(u64), mss: U32(u32), back_mss: U32(u32), timestamps: Bool(bool),
+        sack: Bool(bool), scaling: Bool(bool), ecn: Bool(bool), scale: U8(u8), back_scale: U8(u8),
+    }
+}
+
 /// Fates of a packet: it reached its receiver,
 pub const RECEIVED: u8 = 0;
 /// was lost,

@@ -172,6 +172,9 @@ impl<P: Probe> Network<P> {
             conversation,
             enqueued: self.now,
         };
+        if P::WANTS {
+            self.probe.departed(self.now, &packet, self.arena.number(slot), stream, self.arena.at(slot));
+        }
         self.push(first, packet);
     }
 
@@ -190,6 +193,9 @@ impl<P: Probe> Network<P> {
             flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
         let [mut client, mut server] =
             [(0, peer), (1, address)].map(|(end, peer)| plan[end].endpoint(opening.turn, peer));
+        if P::WANTS {
+            self.probe.connected(self.now, FlowId(number as u32), address, [&client, &server]);
+        }
         client.connect();
         server.listen();
         let place = opening.connection as usize;

@@ -72,13 +72,20 @@ impl<P: Probe> Watch for Lent<'_, P> {
 
 impl<P: Probe> Host for Lent<'_, P> {
     #[inline]
-    fn deliver(&mut self, _due: Time, packet: Packet) {
+    fn deliver(&mut self, due: Time, packet: Packet) {
         // Links wake at every arrival, so due is now.
+        if P::WANTS {
+            self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
+        }
         self.inbox.push(packet);
     }
     fn duplicate(&mut self, packet: &Packet) -> Packet {
         let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
-        Packet { slot: self.arena.keep(&copy), ..*packet }
+        let slot = self.arena.keep(&copy);
+        if P::WANTS {
+            self.probe.doubled(packet.slot, slot, self.arena.number(slot));
+        }
+        Packet { slot, ..*packet }
     }
 }
 
@@ -124,6 +131,9 @@ impl<P: Probe> Network<P> {
     }
 
     pub(super) fn push(&mut self, link: u32, packet: Packet) {
+        if P::WANTS {
+            self.probe.entered(self.now, link, packet.hop == 0, &packet, self.arena.at(packet.slot));
+        }
         if self.links[link as usize].is_shared() {
             return self.push_shared(link, packet);
         }
@@ -178,6 +188,7 @@ impl<P: Probe> Network<P> {
         let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
+            self.probe.arrived(self.now, &packet, segment);
             self.probe.received(self.now, segment.row);
         }
         if lane.is_datagrams {

@@ -1,0 +1,225 @@
+//! Captures: which packet's headers passed which point, and when.
+//!
+//! A point is a node, as tcpdump on a host sees its traffic, or one side of a link, as a tap in front of its queue or at
+//! its far end does. What a packet says is kept once (`headers`), each sighting is a small row (`wire`).
+
+use std::collections::BTreeMap;
+
+use super::Tables;
+use super::rows::{Connections, HeaderSacks, Headers, Wire};
+use crate::packet::{FlowId, Packet};
+use crate::tcp::endpoint::Endpoint;
+use crate::tcp::segment::Segment;
+use crate::tcp::stack::EcnMode;
+use crate::time::Time;
+
+/// No point, no row.
+const NONE: u32 = u32::MAX;
+
+/// Where captures are taken: the number of the point, if there is one.
+#[derive(Clone, Debug, Default)]
+pub struct Points {
+    /// In front of each link.
+    pub before: Vec<Option<u16>>,
+    /// At each link's far end.
+    pub after: Vec<Option<u16>>,
+    /// At each node.
+    pub node: Vec<Option<u16>>,
+    /// The node each link leaves.
+    pub leaves: Vec<u32>,
+    /// The nodes of each flow's client and server.
+    pub hosts: Vec<[u32; 2]>,
+}
+
+/// What is remembered of the packet in a slot.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticket {
+    packet: u64,
+    /// Its row in `headers`, once a point has seen it.
+    header: u32,
+    stream: u16,
+    ip_id: u16,
+    /// Of a datagram, how many its stream had before.
+    number: u64,
+}
+
+/// Takes captures.
+#[derive(Debug)]
+pub struct Captures {
+    points: Points,
+    tickets: Vec<Ticket>,
+    /// IP identification, by flow and direction: a host counts what it sends.
+    ip_ids: Vec<[u16; 2]>,
+    /// Datagrams sent, by flow, direction and stream.
+    datagrams: BTreeMap<(u32, bool, u16), u64>,
+    /// The connection behind each client's address, and connections so far by flow.
+    numbers: BTreeMap<u32, u32>,
+    opened: Vec<u32>,
+    wire: Wire,
+    headers: Headers,
+    sacks: HeaderSacks,
+    connections: Connections,
+}
+
+impl Captures {
+    /// Captures at these points.
+    pub fn new(points: Points) -> Self {
+        let flows = points.hosts.len();
+        Captures {
+            points,
+            tickets: Vec::new(),
+            ip_ids: vec![[0; 2]; flows],
+            datagrams: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            opened: vec![0; flows],
+            wire: Wire::default(),
+            headers: Headers::default(),
+            sacks: HeaderSacks::default(),
+            connections: Connections::default(),
+        }
+    }
+
+    /// A connection opens.
+    pub fn connected(&mut self, now: Time, flow: FlowId, address: u32, [client, server]: [&Endpoint; 2]) {
+        let opened = &mut self.opened[flow.0 as usize];
+        self.numbers.insert(address, *opened);
+        // What both ends can do is agreed on.
+        let (near, far) = (client.stack(), server.stack());
+        let scaling = near.window_scaling && far.window_scaling;
+        self.connections.push(
+            flow.0,
+            *opened,
+            now.as_ps(),
+            client.sender.control.mss,
+            server.sender.control.mss,
+            near.timestamps && far.timestamps,
+            near.sack && far.sack,
+            scaling,
+            near.ecn.min(far.ecn) != EcnMode::Off,
+            if scaling { client.receiver.scale() } else { 0 },
+            if scaling { server.receiver.scale() } else { 0 },
+        );
+        *opened += 1;
+    }
+
+    /// A host sends the packet.
+    pub fn departed(
+        &mut self,
+        now: Time,
+        packet: &Packet,
+        run_number: u64,
+        stream: u16,
+        segment: &Segment,
+        is_on: bool,
+    ) {
+        let flow = packet.flow.0;
+        let ip_id = &mut self.ip_ids[flow as usize][usize::from(packet.is_reverse)];
+        *ip_id = ip_id.wrapping_add(1);
+        // Without flags it is no segment: every segment of a connection has SYN or ACK set.
+        let number = if segment.flags.0 == 0 {
+            let sent = self.datagrams.entry((flow, packet.is_reverse, stream)).or_default();
+            *sent += 1;
+            *sent - 1
+        } else {
+            0
+        };
+        let ticket = Ticket { packet: run_number, header: NONE, stream, ip_id: *ip_id, number };
+        self.keep(packet.slot, ticket);
+        let from = self.points.hosts[flow as usize][usize::from(packet.is_reverse)];
+        if is_on {
+            self.sight(now, self.points.node[from as usize], packet, segment);
+        }
+    }
+
+    fn keep(&mut self, slot: u32, ticket: Ticket) {
+        let slot = slot as usize;
+        if slot >= self.tickets.len() {
+            self.tickets.resize(slot + 1, Ticket::default());
+        }
+        self.tickets[slot] = ticket;
+    }
+
+    /// A wire doubled a packet: the copy has the same headers and its own number.
+    pub fn doubled(&mut self, from: u32, to: u32, number: u64) {
+        let ticket = Ticket { packet: number, header: NONE, ..self.tickets[from as usize] };
+        self.keep(to, ticket);
+    }
+
+    /// A packet reaches a link.
+    pub fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet, segment: &Segment) {
+        // A connection's own access delay is no link of the scenario's.
+        let Some(&node) = self.points.leaves.get(link as usize) else { return };
+        let from = self.points.hosts[packet.flow.0 as usize][usize::from(packet.is_reverse)];
+        if !is_first && node != from {
+            self.sight(now, self.points.node[node as usize], packet, segment);
+        }
+        self.sight(now, self.points.before[link as usize], packet, segment);
+    }
+
+    /// A packet reaches a link's far end.
+    pub fn left(&mut self, now: Time, link: u32, packet: &Packet, segment: &Segment) {
+        let point = self.points.after.get(link as usize).copied().flatten();
+        self.sight(now, point, packet, segment);
+    }
+
+    /// A packet reaches the host it is for.
+    pub fn arrived(&mut self, now: Time, packet: &Packet, segment: &Segment) {
+        let to = self.points.hosts[packet.flow.0 as usize][usize::from(!packet.is_reverse)];
+        self.sight(now, self.points.node[to as usize], packet, segment);
+    }
+
+    fn sight(&mut self, now: Time, point: Option<u16>, packet: &Packet, segment: &Segment) {
+        let Some(point) = point else { return };
+        let slot = packet.slot as usize;
+        if self.tickets[slot].header == NONE {
+            self.tickets[slot].header = self.describe(packet, segment, self.tickets[slot]);
+        }
+        self.wire.push(now.as_ps(), point, self.tickets[slot].header, packet.ecn as u8);
+    }
+
+    /// Add the packet's headers; returns their row.
+    fn describe(&mut self, packet: &Packet, segment: &Segment, ticket: Ticket) -> u32 {
+        let row = self.headers.flow.len() as u32;
+        let connection = self.numbers.get(&(segment.to & !1)).copied().unwrap_or(0);
+        self.headers.push(
+            ticket.packet,
+            packet.flow.0,
+            packet.is_reverse,
+            connection,
+            segment.seq,
+            segment.ack,
+            segment.window,
+            segment.ts_val.as_ps(),
+            segment.ts_ecr.as_ps(),
+            segment.len,
+            segment.flags.0,
+            segment.is_repeated,
+            packet.bytes,
+            ticket.ip_id,
+            ticket.stream,
+            ticket.number,
+            segment.sack_count,
+            segment.window_scale,
+        );
+        for block in segment.sack_blocks() {
+            self.sacks.push(row, block.start, block.end);
+        }
+        row
+    }
+
+    /// Rows so far.
+    #[inline]
+    pub fn rows(&self) -> u64 {
+        (self.wire.len() + self.headers.len() + self.sacks.len()) as u64
+    }
+
+    /// Add the tables.
+    pub fn finish(self, tables: &mut Tables) {
+        tables.tables.extend([
+            self.wire.into_table(),
+            self.headers.into_table(),
+            self.sacks.into_table(),
+            self.connections.into_table(),
+        ]);
+    }
+}

@@ -1,0 +1,97 @@
+"""A run's packets as pcapng files, for Wireshark and everything else that reads captures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tailback import _core
+from tailback.errors import ResultError, nearest
+from tailback.files import whole_file
+from tailback.result import Result
+
+#: What the packets of an application look like on the wire, if they are no TCP segments.
+_DATAGRAMS = {"voip": "rtp", "voip-onoff": "rtp", "ping": "echo"}
+#: Clock of G.711 in RTP: samples a second.
+_RTP_CLOCK_HZ = 8000
+_DEFAULT_INTERVAL_MS = 20.0
+
+
+def points(result: Result) -> list[str]:
+    """The points at which a run's packets were captured, in the scenario's order.
+
+    >>> import tailback as tb
+    >>> calls = tb.dumbbell(rate="1mbit", rtt="40ms", flows=[tb.voip()], duration="1s")
+    >>> result = tb.run(calls.with_({"instruments.captures": ["left", "bottleneck.out"]}))
+    >>> tb.capture.points(result)
+    ['left', 'bottleneck.out']
+    """
+    return list((result.resolved.get("instruments") or {}).get("captures") or ())
+
+
+def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: int = 0) -> int:
+    """Write what passed a point as pcapng with nanosecond stamps; returns the number of packets.
+
+    Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number; connections differ
+    by the client's port. `snap` keeps that many bytes of each frame, 0 all of it; payloads are zeros. Raises
+    `ResultError` if the point was not captured.
+    """
+    known = points(result)
+    if not known:
+        raise ResultError(
+            "no packets were captured. Name points in the scenario, [instruments] captures = "
+            f"{[*result.resolved.get('nodes', [])[:1], result.link_names[0] + '.out']}, and run again."
+        )
+    if point not in known:
+        close = nearest(point, known)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise ResultError(f'nothing was captured at "{point}".{hint} There are: {", ".join(known)}.')
+    if snap < 0:
+        raise ResultError(f"snap length {snap}: a frame keeps a number of bytes. Give 0 for all, or 54 and more.")
+    wire = result.numpy("wire")
+    chosen = np.flatnonzero(np.asarray(wire["point"]) == known.index(point))
+    comment = f"tailback: scenario {result.name or '(no name)'}, seed {result.seed}, point {point}"
+    about = (comment, point, _description(result, point), snap)
+    with whole_file(Path(path)) as partial:
+        return _core.capture_write(
+            partial,
+            about,
+            [_flow(result, index) for index in range(len(result.flow_names))],
+            {name: np.ascontiguousarray(column[chosen]) for name, column in wire.items()},
+            dict(result.numpy("headers")),
+            dict(result.numpy("header_sacks")),
+            dict(result.numpy("connections")),
+        )
+
+
+def export_all(
+    result: Result, folder: str | os.PathLike[str], *, only: Sequence[str] = (), snap: int = 0
+) -> dict[Path, int]:
+    """Write each point (or those in `only`) to `folder/<point>.pcapng`; returns packets by path."""
+    names = list(only) or points(result) or [""]
+    out = {}
+    for name in names:
+        path = Path(folder) / f"{name.replace('/', '_')}.pcapng"
+        out[path] = export(result, name, path, snap=snap)
+    return out
+
+
+def _description(result: Result, point: str) -> str:
+    if point in result.resolved.get("nodes", []):
+        return f"node {point}: what it sends, receives and forwards"
+    link, _, side = point.rpartition(".")
+    return f"link {link}: " + ("before its queue" if side == "in" else "at its far end")
+
+
+def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int]:
+    spec = result.flow_spec(index)
+    nodes = list(result.resolved.get("nodes", []))
+    ends = tuple(nodes.index(spec[key]) + 1 if spec[key] in nodes else 0 for key in ("from", "to"))
+    app: dict[str, Any] = spec["app"]
+    kind = "tcp" if spec.get("tcp") else _DATAGRAMS.get(app["kind"], "udp")
+    interval_ms = float(app.get("params", {}).get("interval", _DEFAULT_INTERVAL_MS))
+    return kind, (ends[0], ends[1]), round(interval_ms * _RTP_CLOCK_HZ / 1000)
