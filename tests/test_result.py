@@ -202,7 +202,7 @@ def test_nothing_about_the_machine_is_stored(saved: Path) -> None:
     meta = json.loads((saved / "meta.json").read_text())
     assert set(meta) == {
         "format", "version", "engine", "name", "seed", "command", "python", "platform", "tables", "internals_names",
-        "warnings",
+        "warnings", "files", "sha256",
     }  # fmt: skip
     text = "".join(path.read_text() for path in saved.iterdir() if path.suffix != ".parquet")
     assert os.uname().nodename not in text

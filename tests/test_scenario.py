@@ -514,3 +514,16 @@ def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:
     text = 'duration = "1s"\n[dumbbell]\nrate = "1mbit"\nrtt = "9ms"\n[[flow]]\napp = "bulk"\n'
     file.write_text(text, encoding="utf-8-sig")
     assert tb.Scenario.from_toml(file).duration == tb.Duration("1s")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("seed = 1\n" + ".".join("a" * 5000) + " = 1\n", "a.toml:2: scenario: is not TOML: A key of more than 100"),
+        ("[" + ". ".join(['"a"'] * 5000) + "]\n", "a.toml:1: scenario: is not TOML: A key of more than 100 parts"),
+        ("a = " + "[" * 100_000, "a.toml: scenario: is not TOML: Brackets are nested too deeply"),
+    ],
+)
+def test_what_is_nested_beyond_sense_is_refused_before_it_is_read(text: str, says: str) -> None:
+    # The standard library took seconds for the keys, and recursed over the brackets.
+    assert str(problem(text)).startswith(says)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import random
@@ -9,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,9 +86,13 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     journal = store.folder / "journal" / "left.ndjson"
     whole = [json.dumps(row(f"k{number}")) for number in range(3)]
     journal.write_text(whole[0] + "\n" + whole[1][:20] + "\n" + whole[2] + "\n" + whole[0][:30])
-    assert store.frame()["key"].to_list() == ["k0", "k2"]
-    with store.writer():
+    with pytest.warns(tb.KeptWarning, match="1 of its lines cannot be read"):
+        assert store.frame()["key"].to_list() == ["k0", "k2"]
+    with pytest.warns(tb.KeptWarning), store.writer():
         assert not journal.exists()
+    assert not store.verify().ok
+    store.gc()
+    assert store.verify().ok
     assert store.frame()["key"].to_list() == ["k0", "k2"]
 
 
@@ -186,6 +193,73 @@ def test_a_full_disk_ends_the_sweep_and_keeps_what_was_done(tmp_path: Path) -> N
     out, err = again.communicate()
     assert again.returncode == 0, err
     assert out.splitlines()[-1] == f"end {200 - len(frame)} {len(frame)} 0"
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 256 KiB, where the system lets us make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the right to mount")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Take all the space there is."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    return ballast
+
+
+def test_a_disk_that_is_full_when_the_journal_is_folded_costs_nothing(tiny_disk: Path) -> None:
+    store = Store(tiny_disk / "store")
+    writer = index.Writer(store.folder)
+    for number in range(10):
+        writer.add(row(f"k{number}"))
+    ballast = fill(tiny_disk)
+    with pytest.warns(tb.KeptWarning, match=r"No space left on device\. Nothing is lost"):
+        writer.close()
+    assert store.parts() == []
+    assert [path.name for path in (store.folder / "index").iterdir()] == []
+    assert len(store.frame()) == 10
+    assert store.verify().ok
+    with pytest.raises(StoreError, match=r"No space left on device\. Make room"), store.writer():
+        pass
+    ballast.unlink()
+    with store.writer() as writer:
+        writer.add(row("k10"))
+    assert len(store.frame()) == 11
+    assert list((store.folder / "journal").iterdir()) == []
+
+
+def test_a_long_journal_survives_a_disk_that_is_full_when_it_is_folded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above without the right to mount, and with a disk that has space again while the sweep goes on."""
+    monkeypatch.setattr(index, "FOLD_AFTER", 5)
+    store = Store(tmp_path / "store")
+    genuine = index.write_part
+    full = [True]
+
+    def write_part(*given: Any) -> Path:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return genuine(*given)
+
+    monkeypatch.setattr(index, "write_part", write_part)
+    with store.writer() as writer:
+        for number in range(12):
+            writer.add(row(f"k{number}"))
+        full[0] = False
+    assert len(store.parts()) == 1
+    assert len(store.frame()) == 12
 
 
 def test_a_half_written_row_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

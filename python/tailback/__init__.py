@@ -14,6 +14,7 @@ from __future__ import annotations
 from tailback import capture, presets, registry, traces
 from tailback._core import version as _version
 from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
+from tailback.checksums import KeptWarning, Verified, verify
 from tailback.errors import (
     AlgorithmError,
     Cancelled,
@@ -68,6 +69,7 @@ __all__ = [
     "Flow",
     "Instruments",
     "Interrupted",
+    "KeptWarning",
     "Link",
     "Medium",
     "Named",
@@ -87,6 +89,7 @@ __all__ = [
     "TailbackError",
     "UnitError",
     "Until",
+    "Verified",
     "Wire",
     "__version__",
     "algorithm",
@@ -108,6 +111,7 @@ __all__ = [
     "sobol",
     "sweep",
     "traces",
+    "verify",
     "voip",
     "zipped",
 ]

@@ -7,10 +7,29 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["dump", "lines", "look_up"]
+__all__ = ["dump", "lines", "look_up", "read"]
+
+#: Parts of a key, and levels of brackets: the standard library takes quadratic time over the first and recurses over
+#: the second; no description has six.
+_DEEPEST = 100
+_PART = r"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')"""
+_LONG_KEY = re.compile(rf"(?<![\w.-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_DEEPEST}}}")
+
+
+def read(text: str) -> dict[str, Any]:
+    """What TOML text holds; `tomllib.TOMLDecodeError` if it is none, or nested as nothing here is."""
+    found = _LONG_KEY.search(text)
+    if found:
+        line = text.count("\n", 0, found.start()) + 1
+        raise tomllib.TOMLDecodeError(f"A key of more than {_DEEPEST} parts (at line {line}, column 1)")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise tomllib.TOMLDecodeError("Brackets are nested too deeply") from None
 
 
 def dump(document: Mapping[str, Any], tables: Sequence[str]) -> str:

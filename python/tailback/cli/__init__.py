@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+import warnings
 from typing import Any, NoReturn
 
 import typer
 from rich.markup import escape
 
+from tailback.checksums import KeptWarning
 from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, BadInput, Stopped, Told, emit, say
 from tailback.errors import AlgorithmError, Problem, ScenarioError, TailbackError
@@ -83,6 +85,14 @@ def _call(command: Any) -> int:
         raise
 
 
+def _show_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *rest: Any) -> None:
+    if issubclass(category, KeptWarning):
+        say(f"[yellow]warning:[/yellow] {escape(str(message))}")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
+
+
 def main() -> NoReturn:
     """Run the command line and exit with its code."""
+    warnings.showwarning = _show_warning  # type: ignore[assignment]
     sys.exit(_call(typer.main.get_command(app)))

@@ -167,6 +167,32 @@ def results_query(
         print_rows([{key: brief(value) for key, value in row.items()} for row in frame.to_dicts()])
 
 
+@results.command("verify")
+def results_verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A store, or one result.")] = Path("results/store"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare every file of a store or a result with its checksum. The exit code is 1 if one is damaged.
+
+    For example `tailback results verify results/seven`
+    """
+    from dataclasses import asdict
+
+    from tailback.checksums import verify
+
+    found = verify(folder)
+    if as_json:
+        emit(asdict(found) | {"ok": found.ok})
+    else:
+        for text in found.damaged:
+            say(f"[bold red]damaged:[/bold red] {escape(text)}")
+        if found.unchecked:
+            say(f"{len(found.unchecked)} files of tailback 0.1 have no checksum; they can be read")
+        say(f"{found.files} files with their checksums, {found.bytes / 1e6:.1f} MB; {len(found.damaged)} damaged")
+    if not found.ok:
+        raise typer.Exit(FAILED)
+
+
 @results.command("gc")
 def results_gc(
     store: _StoreFolder = Path("results/store"),

@@ -1,7 +1,8 @@
 """What a run measured: labelled tables, the scenario they belong to, and what is needed to run it again.
 
 In a folder a result is one Parquet file a table beside `scenario.toml` (as written), `resolved.json` (as run)
-and `meta.json` (by what). A folder appears complete or not at all, and replaces an earlier one only when complete.
+and `meta.json` (by what, with the digest of each file). A folder appears complete or not at all, and replaces an
+earlier one only when complete.
 """
 
 from __future__ import annotations
@@ -77,9 +78,11 @@ class Result:
         for name, columns in tables.items():
             # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
             if name != "_names" and (_length(columns) or self._recorded(name)):
-                self._tables[name] = {key: _read_only(column) for key, column in columns.items()}
+                self._tables[name] = _Columns(name, columns)
         self._folder: Path | None = None
         self._files = dict(files or {})
+        #: The digest of each file in the folder; None where it was kept without.
+        self._digests: Mapping[str, str] | None = None
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
         #: Version, engine, seed and the like: by what and how this was made.
         self.meta: dict[str, Any] = dict(meta or _meta(self.resolved))
@@ -195,7 +198,7 @@ class Result:
         self._demand(table)
         if table not in self._tables:
             assert self._folder is not None, "a table in no folder is in memory"
-            self._tables[table] = {key: _read_only(column) for key, column in layout.table(self._folder, table).items()}
+            self._tables[table] = _Columns(table, layout.table(self._folder, table, self._digests))
         return self._tables[table]
 
     #: The same as `numpy`.
@@ -203,10 +206,7 @@ class Result:
 
     def column(self, table: str, column: str) -> Array:
         """One column; `ResultError` proposes the nearest name if there is none."""
-        columns = self.numpy(table)
-        if column not in columns:
-            raise ResultError(f"table {table} has no column {column}. {_choices(column, list(columns))}")
-        return columns[column]
+        return self.numpy(table)[column]
 
     def arrow(self, table: str, *, labels: bool = False) -> Any:
         """A `pyarrow.Table` over the same memory (flags are copied, Arrow packs them).
@@ -310,7 +310,7 @@ class Result:
     def files(self) -> dict[str, bytes]:
         """What the programs of a live run wrote, by names such as "download/client.out"."""
         if not self._files and self._folder is not None:
-            self._files = layout.programs(self._folder)
+            self._files = layout.programs(self._folder, self._digests)
         return dict(self._files)
 
     @property
@@ -402,6 +402,7 @@ def open_result(folder: str | os.PathLike[str]) -> Result:
     """
     path = Path(folder)
     kept = layout.read(path)
+    layout.warn_if_unchecked(path, kept)
     try:
         result = Result(resolved=kept.resolved, toml=kept.toml, tables={}, meta=kept.meta)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -409,6 +410,7 @@ def open_result(folder: str | os.PathLike[str]) -> Result:
     result.meta["internals_names"] = kept.internals_names
     result._rows = kept.rows
     result._folder = path.absolute()
+    result._digests = kept.files
     return result
 
 
@@ -427,6 +429,24 @@ def _meta(resolved: Mapping[str, Any]) -> dict[str, Any]:
         "python": ".".join(map(str, sys.version_info[:2])),
         "platform": f"{platform.system()} {platform.machine()}".lower(),
     }
+
+
+class MissingColumn(ResultError, KeyError):
+    """A table that lacks a column: it is of another version, or was edited."""
+
+    # As of any error here; a KeyError would put its text into quotes.
+    __str__ = Exception.__str__
+
+
+class _Columns(dict[str, Array]):
+    """A table's columns, read-only, which say what there is where one is missing."""
+
+    def __init__(self, table: str, columns: Columns) -> None:
+        super().__init__((key, _read_only(column)) for key, column in columns.items())
+        self._table = table
+
+    def __missing__(self, column: str) -> Array:
+        raise MissingColumn(f"table {self._table} has no column {column}. {_choices(column, list(self))}")
 
 
 def _read_only(column: Array) -> Array:

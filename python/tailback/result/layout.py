@@ -5,24 +5,32 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
 from tailback.files import cannot_write
 
 if TYPE_CHECKING:
     from tailback.result import Result
 
-#: Version of the folder's layout.
-FORMAT = 1
+#: Version of the folder's layout. Layout 1, of tailback 0.1, had no checksums and is still read.
+FORMAT = 2
+_UNCHECKED = 1
 _META = "meta.json"
 #: The folder in it for what programs wrote.
 _PROGRAMS = "programs"
+_TABLE = re.compile(r"[a-z][a-z0-9_]*")
+#: What a damaged Parquet file makes its reader say.
+_UNREADABLE = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -35,23 +43,53 @@ class Kept:
     #: How many rows each table has.
     rows: dict[str, int]
     internals_names: list[str]
+    #: The digest of each file; None if it was kept without.
+    files: dict[str, str] | None
 
 
 def write(result: Result, folder: Path) -> None:
     """Fill an empty folder."""
     for name in result.tables:
-        _write_table(result.arrow(name), folder / f"{name}.parquet")
+        _write_table(result.arrow(name), folder / f"{_checked_table(name)}.parquet")
     for name, data in result.files.items():
-        place = folder / _PROGRAMS / name
+        place = folder / _PROGRAMS / _checked_file(name)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    meta = result.meta | {"tables": {name: result.rows(name) for name in result.tables}}
-    for file_name, text in (
-        ("scenario.toml", result.toml),
-        ("resolved.json", json.dumps(result.resolved, indent=1, sort_keys=True) + "\n"),
-        (_META, json.dumps(meta, indent=1) + "\n"),
-    ):
-        (folder / file_name).write_text(text, encoding="utf-8")
+    (folder / "scenario.toml").write_text(result.toml, encoding="utf-8")
+    (folder / "resolved.json").write_text(
+        json.dumps(result.resolved, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    more = {
+        "format": FORMAT,
+        "tables": {name: result.rows(name) for name in result.tables},
+        "files": {path.relative_to(folder).as_posix(): digest_of_file(path) for path in _files(folder)},
+    }
+    # As it will be read: the digest is of that.
+    meta = json.loads(json.dumps(result.meta | more))
+    (folder / _META).write_text(json.dumps(meta | {"sha256": seal(meta)}, indent=1) + "\n", encoding="utf-8")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
+
+
+class _BadName(ResultError, ValueError):
+    """A name that would lead out of the folder."""
+
+
+def _checked_table(name: str) -> str:
+    """The name of a table, which becomes a file's: no other path."""
+    if not _TABLE.fullmatch(name):
+        raise _BadName(f"{name!r} is no name of a table: lower-case letters, digits and _")
+    return name
+
+
+def _checked_file(name: str) -> str:
+    """The path of a file below a result's folder: it leads nowhere else."""
+    path = PurePosixPath(name)
+    if not path.parts or path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
+        raise _BadName(f"{name!r} is no name of a file in a result: a path below its folder, with /")
+    return name
 
 
 def read(path: Path) -> Kept:
@@ -61,58 +99,173 @@ def read(path: Path) -> Kept:
     if not (path / _META).is_file():
         raise ResultError(f"{path} is not a result: it has no {_META}. Give a folder that `tailback run --out` wrote.")
     try:
-        meta = json.loads((path / _META).read_text(encoding="utf-8"))
-        if meta["format"] != FORMAT:
-            raise ResultError(
-                f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
-                f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
-            )
+        meta = _meta(path)
+        files = None if meta["format"] == _UNCHECKED else _digests(meta)
+        resolved, toml = (_text(path, name, files) for name in ("resolved.json", "scenario.toml"))
         kept = Kept(
-            resolved=json.loads((path / "resolved.json").read_text(encoding="utf-8")),
-            toml=(path / "scenario.toml").read_text(encoding="utf-8"),
-            rows={str(name): int(count) for name, count in meta.pop("tables").items()},
+            resolved=json.loads(resolved),
+            toml=toml,
+            rows={_checked_table(str(name)): int(count) for name, count in meta.pop("tables").items()},
             internals_names=list(meta.get("internals_names", [])),
             meta=meta,
+            files=files,
         )
-        # What every reader goes by; an edited file shall not fail in the middle of a figure.
-        for key in ("flows", "links", "instruments", "seed", "duration_ps"):
-            kept.resolved[key]
+        _demand_shape(kept.resolved)
     except OSError as error:
         place = error.filename or path
         raise ResultError(f"{place} cannot be read: {error.strerror or error}. Run its scenario again.") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(path, error) from None
     for name, count in kept.rows.items():
         file = path / f"{name}.parquet"
         try:
             stored = pq.read_metadata(file).num_rows
-        except (OSError, pa.ArrowException) as error:
+        except _UNREADABLE as error:
             raise ResultError(f"{file} is missing or damaged: {error}. Run the scenario again.") from None
         if stored != count:
             raise ResultError(f"{file} is damaged: {stored} rows, not {count}. Run the scenario again.")
     return kept
 
 
+def warn_if_unchecked(path: Path, kept: Kept) -> None:
+    """Say so where damage to a table would not be noticed."""
+    if kept.files is None:
+        text = f"{path} was kept by tailback 0.1, without checksums: damage may not be noticed. Save it again"
+        warnings.warn(text, KeptWarning, stacklevel=3)
+
+
+def _meta(path: Path) -> dict[str, Any]:
+    """`meta.json`, compared with its own digest."""
+    meta = json.loads((path / _META).read_text(encoding="utf-8"))
+    if meta["format"] not in (FORMAT, _UNCHECKED):
+        raise ResultError(
+            f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
+            f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
+        )
+    if meta["format"] == FORMAT and meta.pop("sha256", None) != seal(meta):
+        raise ResultError(f"{path / _META} is damaged: it differs from its checksum. Run its scenario again.")
+    return dict(meta)
+
+
+def _digests(meta: dict[str, Any]) -> dict[str, str]:
+    files = {_checked_file(str(name)): str(value) for name, value in meta.pop("files").items()}
+    for name in meta["tables"]:
+        files[f"{name}.parquet"]
+    return files
+
+
+def _text(path: Path, name: str, files: Mapping[str, str] | None) -> str:
+    data = (path / name).read_bytes()
+    if files is not None and digest(data) != files[name]:
+        raise _differs(path / name)
+    return data.decode("utf-8")
+
+
+def _differs(file: Path) -> ResultError:
+    return ResultError(f"{file} is damaged: it differs from its checksum. Run the scenario again.")
+
+
+def _demand_shape(resolved: Any) -> None:
+    """What every reader goes by: an edited file shall not fail in the middle of a figure."""
+
+    def demand(row: Any, place: str, **kinds: type) -> None:
+        for key, kind in kinds.items():
+            if not isinstance(row, dict) or not isinstance(row.get(key), kind):
+                raise ValueError(f"resolved.json has no {place}{key} that is a {kind.__name__}")
+
+    demand(resolved, "", flows=list, links=list, instruments=dict, seed=int, duration_ps=int)
+    for index, link in enumerate(resolved["links"]):
+        demand(link, f"links[{index}].", **{"name": str, "from": str, "to": str, "delay_ps": int})
+    names = {link["name"] for link in resolved["links"]}
+    for index, flow in enumerate(resolved["flows"]):
+        place = f"flows[{index}]."
+        demand(flow, place, **{"name": str, "from": str, "to": str, "app": dict})
+        demand(flow["app"], f"{place}app.", kind=str)
+        if flow.get("tcp") is not None:
+            demand(flow["tcp"], f"{place}tcp.", cc=str, stack=str)
+        for key in ("route", "back_route"):
+            if not names >= set(flow.get(key) or ()):
+                raise ValueError(f"resolved.json has a {place}{key} over links that are not there")
+
+
 def damaged(path: Path, error: Exception) -> ResultError:
     """The error for a folder whose texts make no result."""
-    return ResultError(f"{path} is damaged: {error!r}. Run its scenario again.")
+    what = f"it lacks {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+    return ResultError(f"{path} is damaged: {what}. Run its scenario again.")
 
 
-def table(folder: Path, name: str) -> dict[str, Any]:
-    """A table's columns, mapped from its file."""
-    path = folder / f"{name}.parquet"
+def table(folder: Path, name: str, files: Mapping[str, str] | None) -> dict[str, Any]:
+    """A table's columns, from its file, which is compared with its digest."""
+    path = folder / f"{_checked_table(name)}.parquet"
     try:
-        loaded = pq.read_table(path, memory_map=True)
-    except (OSError, pa.ArrowException) as error:
+        # The very bytes that were compared are those that are read.
+        with pa.memory_map(str(path)) as mapped:
+            data = mapped.read_buffer()
+        if files is not None and digest(data) != files[path.name]:
+            raise _differs(path)
+        loaded = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+    except _UNREADABLE as error:
         raise ResultError(f"{path} is damaged: {error}. Run the scenario again.") from None
     return {key: loaded[key].combine_chunks().to_numpy(zero_copy_only=False) for key in loaded.column_names}
 
 
-def programs(folder: Path) -> dict[str, bytes]:
+def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
     """What the programs of a live run wrote, by names such as "download/client.out"."""
     below = folder / _PROGRAMS
-    paths = sorted(path for path in below.rglob("*") if path.is_file()) if below.is_dir() else []
-    return {path.relative_to(below).as_posix(): path.read_bytes() for path in paths}
+    if files is None:
+        paths = _files(below) if below.is_dir() else iter(())
+        return {path.relative_to(below).as_posix(): path.read_bytes() for path in paths}
+    out = {}
+    for name, expected in files.items():
+        if name.startswith(f"{_PROGRAMS}/"):
+            try:
+                data = (folder / name).read_bytes()
+            except OSError as error:
+                raise ResultError(f"{folder / name} cannot be read: {error.strerror or error}.") from None
+            if digest(data) != expected:
+                raise _differs(folder / name)
+            out[name.removeprefix(f"{_PROGRAMS}/")] = data
+    return out
+
+
+def verify(path: Path, expected: str | None = None) -> Verified:
+    """Compare every file with its digest, and `meta.json` with the digest `expected` of it, if that is known."""
+    out = Verified()
+    try:
+        kept = read(path)
+        meta = _meta(path)
+        if expected is not None and seal(meta) != expected:
+            out.damaged.append(f"{path / _META} is of another run than the store says.")
+    except ResultError as error:
+        if not (path / _META).is_file():
+            raise
+        out.damaged.append(str(error))
+        return out
+    if kept.files is None:
+        for name in kept.rows:
+            try:
+                table(path, name, None)
+            except ResultError as error:
+                out.damaged.append(str(error))
+        out.unchecked += [str(file) for file in _files(path)]
+        return out
+    for name, wanted in kept.files.items():
+        file = path / name
+        try:
+            if digest_of_file(file) != wanted:
+                out.damaged.append(str(_differs(file)))
+                continue
+            out.bytes += file.stat().st_size
+            out.files += 1
+        except OSError as error:
+            out.damaged.append(f"{file} cannot be read: {error.strerror or error}.")
+    out.files += 1
+    return out
+
+
+def seal_of(path: Path) -> str:
+    """The digest of a whole result: that of its `meta.json`, which holds all others."""
+    return seal(_meta(path))
 
 
 def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
@@ -141,4 +294,11 @@ def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -
 def _write_table(table: Any, path: Path) -> None:
     floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
     others = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
-    pq.write_table(table, path, compression="zstd", use_dictionary=others, use_byte_stream_split=floats)
+    pq.write_table(
+        table,
+        path,
+        compression="zstd",
+        use_dictionary=others,
+        use_byte_stream_split=floats,
+        write_page_checksum=True,
+    )

@@ -97,7 +97,7 @@ class Scenario(Part):
     def parse_toml(cls, text: str, *, file: str | None = None) -> Scenario:
         """Read a scenario from TOML text; `file` is the name errors give it."""
         try:
-            data = tomllib.loads(text)
+            data = _toml.read(text)
         except tomllib.TOMLDecodeError as error:
             match = re.search(r" \(at line (\d+), column (\d+)\)", str(error))
             line = int(match[1]) if match else None

@@ -7,10 +7,13 @@ again finds it. See `docs/sweeps.md` for the files, and for the same questions f
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import warnings
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,8 +23,10 @@ from typing import Any
 import polars as pl
 
 from tailback import _core
+from tailback.checksums import KeptWarning, Verified
+from tailback.errors import ResultError
 from tailback.files import replaced
-from tailback.result import Result, open_result
+from tailback.result import Result, layout, open_result
 from tailback.store import index
 from tailback.store.asking import QueryError, answer
 from tailback.store.index import Follower, Writer
@@ -43,6 +48,7 @@ __all__ = [
 #: Version of the store's layout.
 FORMAT = 1
 _MARK = "store.json"
+_RUN = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @cache
@@ -131,7 +137,8 @@ class Store:
                 finally:
                     writer.close()
         except OSError as error:
-            raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.") from None
+            more = " Make room and start the same sweep again." if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.{more}") from None
 
     def shared_with(self, writer: Writer) -> bool:
         """Is someone else writing to this store now?"""
@@ -152,12 +159,23 @@ class Store:
     def _everything(self) -> pl.DataFrame:
         # Journals first: one that is folded meanwhile is then seen twice, not missed.
         frames = []
-        for path in sorted((self.folder / "journal").glob("*.ndjson")):
+        for path in self._journals():
             with contextlib.suppress(FileNotFoundError):
-                found, _ = index.read_journal(path)
-                frames.append(index.as_frame(found))
+                read = index.read_journal(path)
+                frames.append(index.as_frame(read.rows))
+                wrong = index.complaint(path, read)
+                if wrong is not None:
+                    warnings.warn(wrong, KeptWarning, stacklevel=3)
         frames += [index.read_part(path) for path in self.parts()]
+        if any(index.checksum_of(path) is None for path in self.parts()):
+            text = (
+                f"{self.folder} has runs kept by tailback 0.1, without checksums. `tailback results gc` gives them some"
+            )
+            warnings.warn(text, KeptWarning, stacklevel=3)
         return index.together(frames)
+
+    def _journals(self) -> list[Path]:
+        return sorted((self.folder / "journal").glob("*.ndjson"))
 
     def parts(self) -> list[Path]:
         """The Parquet files of the index."""
@@ -185,6 +203,10 @@ class Store:
 
     def tables_folder(self, run: str) -> Path:
         """Where the tables of a run are, if they were kept."""
+        if not _RUN.fullmatch(run):
+            raise StoreError(
+                f"{self.folder} has a run called {run!r}, which is no name of a folder. Its index was edited."
+            )
         return self.folder / "tables" / run[:2] / run
 
     def result(self, start: str) -> Result:
@@ -196,7 +218,51 @@ class Store:
                 f"the tables of {row['key']} were not kept. Sweep with --keep tables, or run its scenario again: "
                 f"tailback results show {row['key']} --scenario"
             )
-        return open_result(folder)
+        opened = open_result(folder)
+        expected = row.get("tables_sha256")
+        if expected is not None and layout.seal_of(folder) != expected:
+            raise StoreError(f"{folder} is not what {row['key']} left there. Remove it and start its sweep again.")
+        return opened
+
+    def has_tables(self, run: str, expected: str | None) -> bool:
+        """Are all tables of a run there and undamaged? `expected` is `tables_sha256` of its row."""
+        try:
+            return layout.verify(self.tables_folder(run), expected).ok
+        except ResultError:
+            return False
+
+    def verify(self) -> Verified:
+        """Compare every file of the store with its checksum."""
+        out = Verified()
+        rows: dict[str, str | None] = {}
+        for path in self._journals():
+            with contextlib.suppress(FileNotFoundError):
+                read = index.read_journal(path)
+                rows |= {str(row["run"]): row.get("tables_sha256") for row in read.rows if row.get("tables")}
+                out.files += 1
+                wrong = index.complaint(path, read)
+                out.damaged += [] if wrong is None else [wrong]
+        for path in self.parts():
+            try:
+                frame = index.read_part(path)
+            except StoreError as error:
+                out.damaged.append(str(error))
+                continue
+            kept = [row for row in frame.to_dicts() if row.get("tables")]
+            rows |= {str(row["run"]): row.get("tables_sha256") for row in kept}
+            out.unchecked += [str(path)] if index.checksum_of(path) is None else []
+            out.files += 1
+            out.bytes += path.stat().st_size
+        out.damaged += [
+            f"{path} has lines that could not be read. Remove it, and start its sweep again"
+            for path in sorted((self.folder / "journal").glob("*.damaged"))
+        ]
+        for run, expected in rows.items():
+            try:
+                out.add(layout.verify(self.tables_folder(run), expected))
+            except ResultError as error:
+                out.damaged.append(str(error))
+        return out
 
     # -- tidying up
 
@@ -219,13 +285,13 @@ class Store:
             leftovers = list(self._leftovers())
             freed = sum(_bytes_of(path) for path in [*tables, *leftovers])
             if not dry_run:
-                old = [*self.parts(), *(self.folder / "journal").glob("*.ndjson")]
+                old = [*self.parts(), *self._journals()]
                 try:
-                    if len(kept):
-                        index.write_part(self.folder, index._stem(), kept)
+                    written = index.write_part(self.folder, index._stem(), kept) if len(kept) else None
                     # Only now: killed in between, rows are there twice, which readers settle.
                     for path in old:
-                        path.unlink()
+                        if path != written:
+                            path.unlink()
                     for path in [*tables, *leftovers]:
                         shutil.rmtree(path) if path.is_dir() else path.unlink()
                 except OSError as error:
@@ -238,6 +304,7 @@ class Store:
     def _leftovers(self) -> Iterator[Path]:
         yield from (self.folder / "tables").glob("*/.*")
         yield from (self.folder / "index").glob(".*.partial")
+        yield from (self.folder / "journal").glob("*.damaged")
 
     def __repr__(self) -> str:
         return f"<tailback.Store {self.folder}>"

@@ -4,22 +4,31 @@ Each writer appends to a journal of its own (a JSON object a line) and holds a l
 journal is long enough, or the writer ends, its rows become a Parquet file of the same stem. A journal whose lock is
 free was left by a writer that was killed; the next writer folds it. Rows may be seen twice for a moment, never lost:
 readers look at journals before Parquet, and take one row a key.
+
+A line of a journal ends with its own checksum, a Parquet file has its checksum in its name (`STEM.CHECKSUM.parquet`).
+A damaged line is left out and told, a damaged file is refused. Those of tailback 0.1 have neither and are read as well.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
+import re
 import secrets
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from tailback.checksums import KeptWarning, digest
 from tailback.files import replaced
 from tailback.store.locks import StoreError, try_lock
 
@@ -47,6 +56,7 @@ COLUMNS: dict[str, Any] = {
     "wall_s": pl.Float64,
     "finished": pl.Float64,
     "tables": pl.Boolean,
+    "tables_sha256": pl.String,
     "scenario": pl.String,
 }
 
@@ -54,20 +64,54 @@ COLUMNS: dict[str, Any] = {
 # --- Journals -------------------------------------------------------------------------------------------------
 
 
-def read_journal(path: Path, offset: int = 0) -> tuple[list[Row], int]:
-    """The whole rows from `offset` on, and where the next one begins. A torn last line is left for later."""
+#: How the name of a journal ends whose lines have checksums.
+_SUMMED = ".sums.ndjson"
+_SUM = re.compile(rb',"sha256":"([0-9a-f]{16})"\}$')
+
+
+class Journal(NamedTuple):
+    """What was read of a journal."""
+
+    rows: list[Row]
+    #: Where the next row begins.
+    end: int
+    #: Lines that are no rows, or not those that were written.
+    damaged: int
+
+
+def read_journal(path: Path, offset: int = 0) -> Journal:
+    """The whole rows from `offset` on. A torn last line is left for later: it was reported to nobody."""
     with path.open("rb") as file:
         file.seek(offset)
         data = file.read()
     end = data.rfind(b"\n") + 1
-    rows = []
-    for line in data[:end].splitlines():
-        # A line torn by a power cut may be followed by whole ones.
-        with contextlib.suppress(ValueError):
-            row = json.loads(line)
-            if isinstance(row, dict) and "key" in row:
-                rows.append(row)
-    return rows, offset + end
+    lines = data[:end].split(b"\n")[:-1]
+    summed = path.name.endswith(_SUMMED)
+    # A line torn by a power cut may be followed by whole ones.
+    rows = [row for row in (_row(line, summed) for line in lines) if row is not None]
+    # One byte after a whole row was its end of line.
+    damaged_end = summed and _row(data[end:-1], summed) is not None
+    return Journal(rows, offset + end, len(lines) - len(rows) + damaged_end)
+
+
+def _row(line: bytes, summed: bool) -> Row | None:
+    if summed:
+        found = _SUM.search(line)
+        if found is None or digest(line[: found.start()])[:16] != found[1].decode():
+            return None
+        line = line[: found.start()] + b"}"
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and "key" in row else None
+
+
+def complaint(path: Path, read: Journal) -> str | None:
+    """What is wrong with a journal, or None."""
+    if not read.damaged:
+        return None
+    return f"{path}: {read.damaged} of its lines cannot be read. The same sweep runs what they were about again"
 
 
 def _line(row: Row) -> bytes:
@@ -76,7 +120,8 @@ def _line(row: Row) -> bytes:
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
     plain_row = {key: plain(value) for key, value in row.items()}
-    return (json.dumps(plain_row, ensure_ascii=False, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    text = json.dumps(plain_row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    return text + f',"sha256":"{digest(text)[:16]}"}}\n'.encode()
 
 
 def as_frame(rows: Sequence[Row]) -> pl.DataFrame:
@@ -122,10 +167,14 @@ def _stem() -> str:
 
 
 def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
-    """Put a Parquet file into the index."""
-    path = folder / "index" / f"{stem}.parquet"
+    """Put a Parquet file into the index, with its checksum in its name. Raises `OSError`."""
+    sink = io.BytesIO()
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    data = sink.getvalue()
+    path = folder / "index" / f"{stem}.{digest(data)[:32]}.parquet"
     with replaced(path) as partial:
-        frame.write_parquet(partial, compression="zstd")
+        partial.write_bytes(data)
     return path
 
 
@@ -145,10 +194,20 @@ def fold_abandoned(folder: Path) -> int:
 
 
 def _fold(folder: Path, journal: Path) -> None:
-    rows, _ = read_journal(journal)
-    if rows:
-        write_part(folder, journal.stem, as_frame(rows))
-    journal.unlink()
+    read = read_journal(journal)
+    if read.rows:
+        write_part(folder, stem_of(journal), as_frame(read.rows))
+    wrong = complaint(journal, read)
+    if wrong is None:
+        journal.unlink()
+    else:
+        journal.rename(journal.with_name(f"{stem_of(journal)}.damaged"))
+        warnings.warn(wrong, KeptWarning, stacklevel=2)
+
+
+def stem_of(path: Path) -> str:
+    """What a journal and the part that it becomes have in common."""
+    return path.name.partition(".")[0]
 
 
 def is_shared(folder: Path, own: Path) -> bool:
@@ -177,7 +236,7 @@ class Writer:
 
     def _open(self) -> None:
         while True:
-            self.journal = self._folder / "journal" / f"{_stem()}.ndjson"
+            self.journal = self._folder / "journal" / f"{_stem()}{_SUMMED}"
             self._handle = os.open(self.journal, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o644)
             # Between creation and lock another writer may have taken it for abandoned and removed it.
             if try_lock(self._handle) and os.fstat(self._handle).st_nlink:
@@ -212,8 +271,9 @@ class Writer:
         """Fold the journal and let it go. On a full disk it stays, complete; the next writer folds it."""
         try:
             _fold(self._folder, self.journal)
-        except OSError:
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
             self._count = 0
+            self._unfolded = str(getattr(error, "strerror", None) or error)
             return False
         os.close(self._handle)
         return True
@@ -222,6 +282,12 @@ class Writer:
         """Fold what was written. Nothing may be added after."""
         if not self._retire():
             os.close(self._handle)
+            warnings.warn(
+                f"the index of {self._folder} cannot be written: {self._unfolded}. Nothing is lost: the runs are in "
+                f"{self.journal}, and the next sweep on this store puts them into the index",
+                KeptWarning,
+                stacklevel=2,
+            )
 
 
 # --- Reading while others write -------------------------------------------------------------------------------
@@ -241,11 +307,14 @@ class Follower:
         out: list[Row] = []
         for path in sorted((self._folder / "journal").glob("*.ndjson")):
             with contextlib.suppress(FileNotFoundError):
-                rows, self._offsets[path.stem] = read_journal(path, self._offsets.get(path.stem, 0))
-                out += rows
+                read = read_journal(path, self._offsets.get(path.name, 0))
+                self._offsets[path.name] = read.end
+                out += read.rows
+                if read.damaged:
+                    warnings.warn(str(complaint(path, read)), KeptWarning, stacklevel=2)
         for path in sorted((self._folder / "index").glob("*.parquet")):
-            if path.stem not in self._parts:
-                self._parts.add(path.stem)
+            if path.name not in self._parts:
+                self._parts.add(path.name)
                 frame = read_part(path)
                 wanted = [name for name in self._columns or frame.columns if name in frame.columns]
                 out += frame.select(wanted).to_dicts()
@@ -253,10 +322,23 @@ class Follower:
 
 
 def read_part(path: Path) -> pl.DataFrame:
-    """A Parquet file of the index."""
+    """A Parquet file of the index, compared with its checksum; `StoreError` if it is damaged."""
     try:
-        return pl.read_parquet(path, hive_partitioning=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        data = path.read_bytes()
+        expected = checksum_of(path)
+        if expected is not None and digest(data)[:32] != expected:
+            raise ValueError("it differs from its checksum")
+        # By pyarrow, which says what is wrong with a file where polars panics.
+        frame = pl.from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+    except (OSError, ValueError, KeyError, IndexError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise StoreError(
             f"{path} is damaged: {error}. Remove it and start its sweep again; other runs are in other files."
         ) from None
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def checksum_of(part: Path) -> str | None:
+    """The checksum in the name of a part of the index; None of one that tailback 0.1 wrote."""
+    parts = part.name.split(".")
+    return parts[1] if len(parts) == 3 else None

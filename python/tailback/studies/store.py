@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from tailback.checksums import digest
 from tailback.files import whole_file
 from tailback.store import run_key
 
@@ -36,12 +37,16 @@ class Store:
         return self.folder / f"{key}.json"
 
     def load(self, key: str) -> dict[str, Any] | None:
-        """A finished cell's summary; `None` if there is none or it cannot be read."""
+        """A finished cell's summary; `None` if there is none, or it is damaged and has to be made again."""
         try:
-            return cast(dict[str, Any], json.loads(self.path(key).read_text(encoding="utf-8")))
-        except (FileNotFoundError, json.JSONDecodeError):
+            text, _, checksum = self.path(key).read_bytes().rstrip(b"\n").rpartition(b"\n")
+            if digest(text) != checksum.decode():
+                return None
+            return cast(dict[str, Any], json.loads(text))
+        except (FileNotFoundError, ValueError):
             return None
 
     def save(self, key: str, summary: dict[str, Any]) -> None:
         """Keep a finished cell."""
-        write_text(self.path(key), json.dumps(summary, separators=(",", ":"), allow_nan=True))
+        text = json.dumps(summary, separators=(",", ":"), allow_nan=True)
+        write_text(self.path(key), f"{text}\n{digest(text.encode())}\n")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tailback import _toml
 from tailback.errors import Problem, ScenarioError, nearest
 from tailback.scenario import Scenario
 from tailback.sweep.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, zipped
@@ -27,7 +28,7 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Read a sweep file; `ScenarioError` says what is wrong with it."""
     file = os.fspath(path)
     try:
-        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        data = _toml.read(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a sweep file", file)
         raise ScenarioError([problem]) from None

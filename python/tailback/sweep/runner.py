@@ -348,7 +348,7 @@ class _Run:
         self._extra: collections.deque[tuple[_PointState, int]] = collections.deque()
         self._known: dict[str, dict[str, Any]] = {}
         metric = [wanted.until.metric] if wanted.until else []
-        self._follower = store.follow(["key", "run", "status", *metric])
+        self._follower = store.follow(["key", "run", "status", "tables_sha256", *metric])
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.measures.digest
@@ -452,7 +452,7 @@ class _Run:
         key = run_key(text, self._digest)
         job = _Job(state, seed, key, run, scenario, "", self.sweep.keep_tables)
         known = self._known.get(key)
-        if known is not None and (not job.tables or self.store.tables_folder(run).exists()):
+        if known is not None and (not job.tables or self.store.has_tables(run, known.get("tables_sha256"))):
             self.out.reused += 1
             self._note(job, known)
             return False
@@ -481,9 +481,11 @@ class _Run:
         job = self._jobs.pop(outcome.number)
         if outcome.error is None:
             self.out.run += 1
-        self._settle(job, outcome.values, outcome.error, outcome.wall_s)
+        self._settle(job, outcome.values, outcome.error, outcome.wall_s, outcome.tables_sha256)
 
-    def _settle(self, job: _Job, values: dict[str, float] | None, error: str | None, wall_s: float) -> None:
+    def _settle(
+        self, job: _Job, values: dict[str, float] | None, error: str | None, wall_s: float, kept: str | None = None
+    ) -> None:
         row: dict[str, Any] = {
             "key": job.key,
             "run": job.run,
@@ -498,6 +500,7 @@ class _Run:
             "wall_s": wall_s,
             "finished": time.time(),
             "tables": job.tables and error is None,
+            "tables_sha256": kept,
             "scenario": job.toml,
             **_columns(job.state.values),
             **_in_base_units(job.state.values),

@@ -14,7 +14,7 @@ from typing import Protocol
 from tailback import _core
 from tailback._core import Cancel
 from tailback.errors import TailbackError
-from tailback.result import Result
+from tailback.result import Result, layout
 from tailback.store import engine_fingerprint
 from tailback.sweep.measures import Measures
 
@@ -45,6 +45,8 @@ class Outcome:
     values: dict[str, float] | None
     error: str | None
     wall_s: float
+    #: The checksum of the tables, if they were kept.
+    tables_sha256: str | None = None
 
 
 def perform(task: Task, measures: Measures, cancel: Cancel | None = None) -> Outcome:
@@ -58,9 +60,8 @@ def perform(task: Task, measures: Measures, cancel: Cancel | None = None) -> Out
     try:
         tables = _core.run(task.scenario_json, cancel, None)
         result = Result(resolved=json.loads(task.scenario_json), toml=task.toml, tables=tables)
-        if task.tables is not None:
-            result.save(Path(task.tables))
-        return Outcome(task.number, measures(result), None, time.perf_counter() - began)
+        kept = None if task.tables is None else layout.seal_of(result.save(Path(task.tables)))
+        return Outcome(task.number, measures(result), None, time.perf_counter() - began, kept)
     except _core.Cancelled:
         raise
     except Exception as error:  # a failing point is recorded, the rest goes on
