@@ -325,7 +325,7 @@ impl Endpoint {
         self.syn_due = false;
         let wait = self.stack.rto_initial * (1 << self.syn_tries.min(8));
         let wait = wait.min(self.stack.rto_maximum);
-        self.syn_at = now + wait;
+        self.syn_at = self.stack.expiry(now, wait);
         self.syn_tries += 1;
         self.syn_sent = now;
         let mut flags = Flags::SYN;

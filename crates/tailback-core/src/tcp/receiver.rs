@@ -353,7 +353,7 @@ impl Receiver {
             self.delayed_until = match stack.delayed_ack_tick {
                 // BSD's fast timer fires on a grid, so the delay is anything up to one period.
                 true => (now + Duration::from_ps(1)).ceil_to(delay),
-                false => now + delay,
+                false => stack.expiry(now, delay),
             };
         }
         AckWhen::Later

@@ -7,7 +7,7 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 
-use crate::time::{Duration, Time};
+use crate::time::Duration;
 
 /// Which rule turns samples into a timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,12 +87,13 @@ impl RttEstimator {
         self.tick * ticks
     }
 
-    /// Take a sample. `snd_una` and `snd_nxt` after the ACK tell the Linux rule where a round ends.
-    pub fn on_sample(&mut self, sample: Duration, snd_una: u64, snd_nxt: u64) {
+    /// Take a sample. `latest` is that of the latest segment the ACK is for, and enters the minimum: it does not hold a
+    /// delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK tell the Linux rule where a round ends.
+    pub fn on_sample(&mut self, sample: Duration, latest: Duration, snd_una: u64, snd_nxt: u64) {
         self.last = sample;
         self.samples = self.samples.saturating_add(1);
         self.recalled = Duration::ZERO;
-        self.min = self.min.min(sample);
+        self.min = self.min.min(latest);
         match self.rule {
             RtoRule::Linux => self.on_sample_linux(sample, snd_una, snd_nxt),
             RtoRule::Rfc6298 | RtoRule::FreeBsd => self.on_sample_standard(sample),
@@ -215,10 +216,6 @@ impl RttEstimator {
     pub fn last(&self) -> Duration {
         self.last
     }
-    /// When a timer started at `now` fires.
-    pub fn deadline(&self, now: Time) -> Time {
-        now + self.timeout()
-    }
 }
 
 #[cfg(test)]
@@ -236,7 +233,7 @@ mod tests {
         [100, 120, 80, 100]
             .into_iter()
             .map(|ms| {
-                rtt.on_sample(Duration::from_ms(ms), 0, 1);
+                rtt.on_sample(Duration::from_ms(ms), Duration::from_ms(ms), 0, 1);
                 rtt.timeout().as_secs_f64() * 1e3
             })
             .collect()
@@ -267,7 +264,7 @@ mod tests {
                 Duration::from_secs(120),
                 Duration::ZERO,
             );
-            rtt.on_sample(Duration::from_ms(sample), 0, 1);
+            rtt.on_sample(Duration::from_ms(sample), Duration::from_ms(sample), 0, 1);
             assert_eq!(rtt.timeout(), Duration::from_ms(want));
         }
     }

@@ -67,9 +67,12 @@ pub struct Delivery {
     pub rtt_last: Option<Duration>,
     /// RTT of the earliest never-retransmitted segment SACKed now.
     pub rtt_sack: Option<Duration>,
+    /// RTT of the latest such segment.
+    pub rtt_sack_last: Option<Duration>,
     /// Retransmitted data was acknowledged.
     pub acked_retransmission: bool,
-    /// How many segments below the highest delivered before one came that was never retransmitted; 0: none did.
+    /// How many segments below the end of the highest SACKed one began that was never retransmitted and came after
+    /// it; 0: none did.
     pub late_by: u64,
     /// The lowest end offset of what was delivered now and sent only once; `u64::MAX`: nothing.
     pub original_end: u64,
@@ -86,6 +89,7 @@ impl Default for Delivery {
             rtt_first: None,
             rtt_last: None,
             rtt_sack: None,
+            rtt_sack_last: None,
             acked_retransmission: false,
             late_by: 0,
             original_end: u64::MAX,
@@ -101,8 +105,18 @@ pub struct Rack {
     pub sent: Time,
     /// Its end offset.
     pub end: u64,
-    /// Its round-trip time.
+    /// The round-trip time of whatever was delivered last, be it sent before that one or not.
     pub rtt: Duration,
+    // It was a retransmission.
+    is_again: bool,
+}
+
+/// Does a clock that counts `tick`s read less at `one` than at `other`?
+pub fn reads_before(one: Time, other: Time, tick: Duration) -> bool {
+    match tick.as_ps() {
+        0 => one < other,
+        tick => one.as_ps() / tick < other.as_ps() / tick,
+    }
 }
 
 /// The scoreboard.
@@ -124,6 +138,7 @@ pub struct Scoreboard {
     sacked: Bytes,
     lost: Bytes,
     retransmitted: Bytes,
+    retransmitted_segments: u32,
     sacked_segments: u32,
     lost_segments: u32,
     // Number of the highest SACKed segment, and the frontier below which holes were judged.
@@ -141,11 +156,17 @@ pub struct Scoreboard {
     work: RateWork,
     /// RACK's state.
     pub rack: Rack,
+    // Something was delivered since RACK looked last.
+    has_rack_news: bool,
+    /// The timestamp that the ACK in hand echoes; [`Time::NEVER`]: none.
+    pub echoed: Time,
+    timestamp_tick: Duration,
 }
 
 impl Scoreboard {
-    /// `keeps_time_order`: RACK will ask for segments in order of transmission.
-    pub fn new(keeps_time_order: bool) -> Self {
+    /// `keeps_time_order`: RACK will ask for segments in order of transmission. `timestamp_tick`: granularity of the
+    /// clock that `echoed` was read from.
+    pub fn new(keeps_time_order: bool, timestamp_tick: Duration) -> Self {
         Scoreboard {
             segments: VecDeque::new(),
             base: 0,
@@ -160,6 +181,7 @@ impl Scoreboard {
             sacked: 0,
             lost: 0,
             retransmitted: 0,
+            retransmitted_segments: 0,
             sacked_segments: 0,
             lost_segments: 0,
             highest_sacked: None,
@@ -179,6 +201,9 @@ impl Scoreboard {
                 any: false,
             },
             rack: Rack::default(),
+            has_rack_news: false,
+            echoed: Time::NEVER,
+            timestamp_tick,
         }
     }
 
@@ -213,6 +238,14 @@ impl Scoreboard {
     pub fn retransmitted(&self) -> Bytes {
         self.retransmitted
     }
+    /// Segments retransmitted and still in flight.
+    pub fn retransmitted_segments(&self) -> u32 {
+        self.retransmitted_segments
+    }
+    /// Is a retransmission in flight, or the head one that was retransmitted (Linux `tcp_any_retrans_done`)?
+    pub fn has_retransmissions(&self) -> bool {
+        self.retransmitted > 0 || self.segments.front().is_some_and(|head| head.transmissions > 1)
+    }
     /// Segments SACKed.
     pub fn sacked_segments(&self) -> u32 {
         self.sacked_segments
@@ -224,6 +257,10 @@ impl Scoreboard {
     /// Segments outstanding.
     pub fn segments_out(&self) -> u32 {
         self.segments.len() as u32
+    }
+    /// Was anything delivered since this was last asked?
+    pub fn take_rack_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_rack_news)
     }
     /// Nothing outstanding.
     pub fn is_empty(&self) -> bool {
@@ -242,13 +279,13 @@ impl Scoreboard {
         self.highest_sacked.map_or(0, |number| number + 1 - self.base)
     }
     /// A D-SACK of `block`, above the acknowledgement, for a SACKed segment that was retransmitted: how many
-    /// segments below the highest SACKed one it lies, as the original was late by that many.
+    /// segments below the end of the highest SACKed one it begins, as the original was late by that many.
     pub fn duplicate_distance(&self, block: Range) -> Option<u64> {
         let index = self.segments.partition_point(|segment| segment.end <= block.start);
         let segment = self.segments.get(index)?;
         let was_late = segment.flags & SACKED != 0 && segment.transmissions > 1;
         was_late.then(|| {
-            self.highest_sacked.map_or(0, |highest| highest.saturating_sub(self.base + index as u64))
+            self.highest_sacked.map_or(0, |highest| (highest + 1).saturating_sub(self.base + index as u64))
         })
     }
     /// Is a lost segment waiting to be retransmitted?
@@ -306,17 +343,25 @@ impl Scoreboard {
         self.retransmit(number, now, snd_nxt);
     }
 
-    /// The last segment was retransmitted as a probe: it counts as in flight twice.
+    /// The last segment was sent again as a probe. It counts as in flight once: Linux `tcp_send_loss_probe` leaves
+    /// `retrans_out` alone.
     pub fn on_probe(&mut self, now: Time, snd_nxt: u64) {
         let Some(last) = self.segments.back() else { return };
         if last.flags & (SACKED | LOST | RETRANSMITTED) == 0 {
-            self.retransmit(self.base + self.segments.len() as u64 - 1, now, snd_nxt);
+            self.send_again(self.base + self.segments.len() as u64 - 1, now, snd_nxt);
         }
     }
 
     fn retransmit(&mut self, number: u64, now: Time, snd_nxt: u64) {
         let segment = &mut self.segments[(number - self.base) as usize];
         segment.flags |= RETRANSMITTED;
+        self.retransmitted += u64::from(segment.len);
+        self.retransmitted_segments += 1;
+        self.send_again(number, now, snd_nxt);
+    }
+
+    fn send_again(&mut self, number: u64, now: Time, snd_nxt: u64) {
+        let segment = &mut self.segments[(number - self.base) as usize];
         segment.transmissions = segment.transmissions.saturating_add(1);
         segment.sent = now;
         segment.order = self.next_order;
@@ -324,7 +369,6 @@ impl Scoreboard {
         segment.delivered = self.delivered;
         segment.delivered_time = self.delivered_time;
         segment.first_sent = self.first_sent;
-        self.retransmitted += u64::from(segment.len);
         if self.keeps_time_order {
             self.again.push_back((number, self.next_order));
         }
@@ -349,6 +393,8 @@ impl Scoreboard {
         assert_eq!(self.sacked, sum(SACKED));
         assert_eq!(self.lost, sum(LOST));
         assert_eq!(self.retransmitted, sum(RETRANSMITTED));
+        let again = self.segments.iter().filter(|s| s.flags & RETRANSMITTED != 0).count();
+        assert_eq!(self.retransmitted_segments as usize, again);
         let above = (self.frontier.max(self.base)..self.base + self.segments.len() as u64)
             .filter(|n| self.segments[(n - self.base) as usize].flags & SACKED != 0)
             .count();

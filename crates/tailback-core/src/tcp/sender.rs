@@ -93,6 +93,8 @@ pub struct Sender {
     rto_at: Time,
     probe_at: Time,
     reorder_at: Time,
+    // The ACK in hand begins the timer's wait anew.
+    restarts_timer: bool,
     probe_end: u64,
     probe_repeated: bool,
     persist: persist::Persist,
@@ -102,6 +104,8 @@ pub struct Sender {
     // Something changed, or was sent, since the window was last looked at as a whole.
     unsettled: bool,
     has_sent: bool,
+    // New data was among it, other than a probe.
+    has_sent_new: bool,
     last_sent: Time,
     timeout_una: u64,
     // The next new segment tells the receiver of a reduction.
@@ -127,7 +131,7 @@ impl Sender {
             mss,
         };
         Sender {
-            board: Scoreboard::new(stack.detection == Detection::Rack),
+            board: Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick),
             control,
             algorithm,
             rtt,
@@ -167,6 +171,7 @@ impl Sender {
             rto_at: Time::NEVER,
             probe_at: Time::NEVER,
             reorder_at: Time::NEVER,
+            restarts_timer: false,
             probe_end: 0,
             probe_repeated: false,
             persist: persist::Persist::default(),
@@ -174,6 +179,7 @@ impl Sender {
             pace_wake: Time::NEVER,
             unsettled: false,
             has_sent: false,
+            has_sent_new: false,
             last_sent: Time::ZERO,
             timeout_una: u64::MAX,
             owes_cwr: false,
@@ -192,7 +198,7 @@ impl Sender {
         }
         if let Some(sample) = sample {
             let sample = self.rtt.quantise(sample);
-            self.rtt.on_sample(sample, self.snd_una, self.snd_nxt);
+            self.rtt.on_sample(sample, sample, self.snd_una, self.snd_nxt);
         }
         if let Some(metrics) = &recalled {
             self.recall_after_sample(metrics);

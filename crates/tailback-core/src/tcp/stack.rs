@@ -15,7 +15,7 @@ use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
 use crate::tcp::segment::Segment;
-use crate::time::{Bytes, Duration};
+use crate::time::{Bytes, Duration, Time};
 
 /// How losses are found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +163,9 @@ pub struct Stack {
     pub counting: Counting,
     /// Slow start while cwnd ≤ ssthresh (else while cwnd < ssthresh).
     pub slow_start_at_equality: bool,
+    /// Where reordering is known to be high (more than `duplicate_threshold`), what SACKs deliver raises the window as
+    /// well (Linux `tcp_may_raise_cwnd`).
+    pub grow_on_sacks: bool,
     /// How losses are found.
     pub detection: Detection,
     /// Retransmit what is not yet lost when nothing else may be sent (RFC 6675 NextSeg rules 3 and 4).
@@ -224,6 +227,10 @@ pub struct Stack {
     pub persist_maximum: Duration,
     /// Granularity of RTT samples; zero: exact.
     pub clock_tick: Duration,
+    /// Granularity of the timestamps option's clock (RFC 7323 section 4.1); zero: exact.
+    pub timestamp_tick: Duration,
+    /// Timers expire on multiples of this (Linux jiffies); zero: when they are due.
+    pub timer_tick: Duration,
     /// Delayed-ACK timer; `None`: every segment is acknowledged at once.
     pub delayed_ack: Option<Duration>,
     /// The delayed-ACK timer runs on a grid instead of from the segment's arrival.
@@ -298,6 +305,23 @@ impl Stack {
         self.initial_receive_buffer.map(|buffer| (buffer * u64::from(self.window_share) / 100).max(1))
     }
 
+    /// When a timer set at `now` for `wait` expires: on the tick after the one it falls on, or later where the wait is
+    /// long. Linux's wheel (since 4.8, `calc_wheel_index`) has no finer place for long waits: 8 ticks from a wait of 63
+    /// on, 64 from 504 on, and so forth.
+    pub fn expiry(&self, now: Time, wait: Duration) -> Time {
+        let tick = self.timer_tick.as_ps();
+        if tick == 0 {
+            return now + wait;
+        }
+        let ticks = wait.as_ps().div_ceil(tick);
+        let mut grain = 1;
+        while ticks >= 63 * grain {
+            grain *= 8;
+        }
+        let due = now.as_ps() / tick + ticks;
+        Time::from_ps((due / grain + 1).saturating_mul(grain).saturating_mul(tick))
+    }
+
     /// The ECN codepoint of a packet with this segment. Only data is ECN capable: no SYN, no pure ACK, and no
     /// retransmission (RFC 3168 section 6.1.5), in either mode.
     #[inline]
@@ -363,6 +387,22 @@ mod tests {
             assert!(wrong.fix.contains("from 1"), "{}", wrong.fix);
             stack.set(name, &Value::Number(1.0), "x").unwrap();
         }
+    }
+
+    #[test]
+    fn timers_expire_on_the_wheel() {
+        let stack = Stack::named("linux", "x").unwrap();
+        let at = |now, wait| stack.expiry(Time::from_ms(now), Duration::from_ms(wait)).as_us();
+        // TCP_DELACK_MIN: 40 to 44 ms, by where in the tick it begins.
+        assert_eq!((at(0, 40), at(1, 40), at(3, 40)), (44_000, 44_000, 44_000));
+        assert_eq!(at(4, 40), 48_000);
+        // 63 ticks and more lie on a grid of 8, 504 and more on one of 64.
+        assert_eq!(
+            (at(0, 248), at(0, 252), at(0, 1000), at(0, 2016)),
+            (252_000, 256_000, 1_024_000, 2_048_000)
+        );
+        let exact = Stack { timer_tick: Duration::ZERO, ..stack.clone() };
+        assert_eq!(exact.expiry(Time::from_ms(3), Duration::from_ms(40)), Time::from_ms(43));
     }
 
     #[test]

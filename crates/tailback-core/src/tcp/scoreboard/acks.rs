@@ -1,7 +1,9 @@
 //! What an acknowledgement delivers: the cumulative one, and SACK blocks.
 
 use super::rate::RateWork;
-use super::{APP_LIMITED, DELIVERED, Delivery, FIN, LOST, RETRANSMITTED, Rack, SACKED, Scoreboard, Sent};
+use super::{
+    APP_LIMITED, DELIVERED, Delivery, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent, reads_before,
+};
 use crate::tcp::segment::Range;
 use crate::time::{Duration, Time};
 
@@ -17,7 +19,8 @@ impl Scoreboard {
         }
         if self.lowest_late != u64::MAX {
             let lowest = std::mem::replace(&mut self.lowest_late, u64::MAX);
-            delivery.late_by = self.highest_sacked.map_or(0, |highest| highest - lowest);
+            // Linux `tcp_check_sack_reordering`, and `fackets_out - reord` before: from start to end.
+            delivery.late_by = self.highest_sacked.map_or(0, |highest| highest + 1 - lowest);
         }
         if ack > self.una {
             self.advance(ack, now, rtt_min, &mut delivery);
@@ -79,9 +82,9 @@ impl Scoreboard {
                 self.sacked_above_frontier += 1;
             }
             if segment.transmissions == 1 {
-                if delivery.rtt_sack.is_none() {
-                    delivery.rtt_sack = Some(now.since(segment.sent));
-                }
+                let rtt = now.since(segment.sent);
+                delivery.rtt_sack = delivery.rtt_sack.or(Some(rtt));
+                delivery.rtt_sack_last = Some(rtt);
                 delivery.original_end = delivery.original_end.min(segment.end);
                 if self.prior_highest.is_some_and(|highest| number < highest) {
                     self.lowest_late = self.lowest_late.min(number);
@@ -90,7 +93,7 @@ impl Scoreboard {
             self.highest_sacked = self.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
             if segment.flags & DELIVERED == 0 {
-                self.deliver(&segment, now, rtt_min, delivery);
+                self.deliver(&segment, 0, now, rtt_min, delivery);
             }
         }
     }
@@ -106,6 +109,7 @@ impl Scoreboard {
             self.base += 1;
             self.out -= u64::from(segment.len);
             delivery.acked_segments += 1;
+            delivery.acked_retransmission |= segment.transmissions > 1;
             if segment.flags & SACKED != 0 {
                 self.sacked -= u64::from(segment.len);
                 self.sacked_segments -= 1;
@@ -119,15 +123,13 @@ impl Scoreboard {
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
                     delivery.rtt_last = Some(rtt);
                     delivery.original_end = delivery.original_end.min(segment.end);
-                    if let Some(highest) = self.prior_highest.filter(|highest| number < *highest) {
-                        // Linux `tcp_clean_rtx_queue` counts the late segment itself.
+                    if self.prior_highest.is_some_and(|highest| number < highest) {
+                        let highest = self.highest_sacked.unwrap_or(number);
                         delivery.late_by = delivery.late_by.max(highest + 1 - number);
                     }
-                } else {
-                    delivery.acked_retransmission = true;
                 }
                 if segment.flags & DELIVERED == 0 {
-                    self.deliver(&segment, now, rtt_min, delivery);
+                    self.deliver(&segment, ack, now, rtt_min, delivery);
                 }
             }
         }
@@ -154,18 +156,29 @@ impl Scoreboard {
         }
         if segment.flags & RETRANSMITTED != 0 {
             self.retransmitted -= u64::from(segment.len);
+            self.retransmitted_segments -= 1;
         }
     }
 
-    fn deliver(&mut self, segment: &Sent, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+    /// `ack`: the cumulative acknowledgement that covers it; 0: it is SACKed.
+    fn deliver(&mut self, segment: &Sent, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
         delivery.delivered_segments += 1;
         delivery.delivered_bytes += u64::from(segment.len);
         let rtt = now.since(segment.sent);
         // RFC 8985 section 6.2 step 2: a retransmission answered faster than any RTT was answered by the
-        // original's ACK.
-        let is_spurious = segment.transmissions > 1 && rtt < rtt_min;
-        if !is_spurious && (segment.sent, segment.end) > (self.rack.sent, self.rack.end) {
-            self.rack = Rack { sent: segment.sent, end: segment.end, rtt };
+        // original's ACK, and so was one answered by an older timestamp (Linux `tcp_skb_spurious_retrans`).
+        let is_spurious = segment.transmissions > 1
+            && (rtt < rtt_min
+                || self.echoed != Time::NEVER
+                    && segment.end <= ack
+                    && reads_before(self.echoed, segment.sent, self.timestamp_tick));
+        if !is_spurious {
+            self.has_rack_news = true;
+            self.rack.rtt = rtt;
+            if (segment.sent, segment.end) > (self.rack.sent, self.rack.end) {
+                (self.rack.sent, self.rack.end) = (segment.sent, segment.end);
+                self.rack.is_again = segment.transmissions > 1;
+            }
         }
         if !self.work.any || segment.delivered > self.work.prior_delivered {
             self.work = RateWork {

@@ -18,6 +18,7 @@ impl Scoreboard {
         segment.flags = (segment.flags | LOST) & !RETRANSMITTED;
         if was_retransmitted {
             self.retransmitted -= len;
+            self.retransmitted_segments -= 1;
         }
         if !was_lost {
             self.lost += len;
@@ -103,8 +104,9 @@ impl Scoreboard {
         marked
     }
 
-    /// RACK: whatever was sent before the most recently sent delivered segment, and longer ago than its RTT
-    /// plus `window`, is lost. Returns segments newly lost and when to look again (RFC 8985 section 6.2).
+    /// RACK: whatever was sent before the most recently sent delivered segment, and longer ago than the latest RTT
+    /// plus `window`, is lost. Returns segments newly lost, and when the last of those is that still may be only late
+    /// (RFC 8985 section 6.2; Linux waits for the last).
     pub fn mark_by_rack(&mut self, now: Time, window: Duration) -> (u32, Option<Time>) {
         let mut marked = 0;
         if self.rack.sent == Time::ZERO && self.rack.end == 0 {
@@ -122,12 +124,47 @@ impl Scoreboard {
             }
             let due = segment.sent + self.rack.rtt + window;
             if due > now {
-                return (marked, Some(due));
+                let last = self.last_waiting().unwrap_or(segment.sent);
+                return (marked, Some(last + self.rack.rtt + window));
             }
             self.judge(is_again);
             marked += u32::from(self.mark_lost(number));
         }
         (marked, None)
+    }
+
+    /// When the latest transmission left that is in flight and came before the most recently sent delivered one.
+    /// Backwards from there, by whole SACKed ranges; retransmissions by their own log.
+    #[cold]
+    fn last_waiting(&self) -> Option<Time> {
+        let limit = (self.rack.sent, self.rack.end);
+        let is_waiting = |segment: &Sent| {
+            let is_held = segment.flags & (SACKED | LOST) == 0 || segment.flags & RETRANSMITTED != 0;
+            is_held && (segment.sent, segment.end) < limit
+        };
+        let mut ranges = self.known.iter().rev().peekable();
+        let mut index = match self.rack.is_again {
+            true => self.segments.len(),
+            false => self.segments.partition_point(|segment| segment.end < self.rack.end),
+        };
+        let mut first = None;
+        while index > 0 {
+            let segment = &self.segments[index - 1];
+            if segment.transmissions == 1 && is_waiting(segment) {
+                first = Some(segment.sent);
+                break;
+            }
+            while ranges.next_if(|range| range.start >= segment.end).is_some() {}
+            index = match ranges.peek().filter(|range| range.end >= segment.end) {
+                Some(range) => self.segments.partition_point(|segment| segment.end <= range.start),
+                None => index - 1,
+            };
+        }
+        let again = self.again.iter().rev().find_map(|&(number, order)| {
+            let segment = self.segments.get(number.checked_sub(self.base)? as usize)?;
+            (segment.order == order && is_waiting(segment)).then_some(segment.sent)
+        });
+        first.max(again)
     }
 
     /// The earliest transmission in flight that RACK has not judged: its segment, and whether it is a

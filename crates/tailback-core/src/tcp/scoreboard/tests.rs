@@ -63,24 +63,32 @@ impl Plain {
         self.logged = board.next_order;
     }
 
+    /// The segment of this transmission, if it is in flight and neither SACKed nor waiting to be repaired.
+    fn in_question(board: &Scoreboard, number: u64, order: u64) -> Option<Sent> {
+        let segment = board.segments[number.checked_sub(board.base)? as usize];
+        let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
+        (segment.order == order && segment.flags & SACKED == 0 && !is_waiting).then_some(segment)
+    }
+
     fn mark_by_rack(&mut self, board: &mut Scoreboard, now: Time, window: Duration) -> (u32, Option<Time>) {
         let mut marked = 0;
         if board.rack.sent == Time::ZERO && board.rack.end == 0 {
             return (0, None);
         }
         while let Some(&(number, order)) = self.log.front() {
-            let segment = number.checked_sub(board.base).map(|index| board.segments[index as usize]);
-            let is_in_question = segment.is_some_and(|segment| {
-                let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
-                segment.order == order && segment.flags & SACKED == 0 && !is_waiting
-            });
-            if let Some(segment) = segment.filter(|_| is_in_question) {
+            if let Some(segment) = Self::in_question(board, number, order) {
                 if (segment.sent, segment.end) >= (board.rack.sent, board.rack.end) {
                     return (marked, None);
                 }
                 let due = segment.sent + board.rack.rtt + window;
                 if due > now {
-                    return (marked, Some(due));
+                    let sent = self
+                        .log
+                        .iter()
+                        .filter_map(|&(number, order)| Self::in_question(board, number, order))
+                        .filter(|segment| (segment.sent, segment.end) < (board.rack.sent, board.rack.end))
+                        .map(|segment| segment.sent);
+                    return (marked, sent.max().map(|last| last + board.rack.rtt + window));
                 }
                 marked += u32::from(board.mark_lost(number));
             }
@@ -93,7 +101,7 @@ impl Plain {
 proptest! {
     #[test]
     fn the_counters_agree_with_the_segments(deeds in prop::collection::vec(deed(), 0..300)) {
-        let mut board = Scoreboard::new(true);
+        let mut board = Scoreboard::new(true, Duration::ZERO);
         let mut plain = Plain::default();
         let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
         for deed in deeds {
@@ -161,7 +169,7 @@ proptest! {
 #[test]
 fn pipe_is_that_of_rfc6675_by_hand() {
     // Ten in flight, the first lost, three SACKed: 10 - 3 - 1, and + 1 for the retransmission.
-    let mut board = Scoreboard::new(false);
+    let mut board = Scoreboard::new(false, Duration::ZERO);
     for number in 1..=10 {
         board.push(number * MSS, MSS as u32, false, Time::ZERO);
     }
@@ -175,7 +183,7 @@ fn pipe_is_that_of_rfc6675_by_hand() {
 
 #[test]
 fn what_was_unmarked_can_be_lost_again() {
-    let mut board = Scoreboard::new(false);
+    let mut board = Scoreboard::new(false, Duration::ZERO);
     for number in 1..=10 {
         board.push(number * MSS, MSS as u32, false, Time::ZERO);
     }

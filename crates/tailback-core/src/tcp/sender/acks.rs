@@ -31,7 +31,9 @@ impl Sender {
             true => &segment.sack_blocks()[1..],
             false => segment.sack_blocks(),
         };
-        let delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
+        self.board.echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
+        let head_sent = self.board.head_sent();
+        let mut delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
         let newly_acked = segment.ack.saturating_sub(prior_una);
         self.snd_una = self.snd_una.max(segment.ack);
         self.break_burst();
@@ -48,7 +50,12 @@ impl Sender {
             self.duplicate_acks = 0;
         }
         if !self.stack.sack {
-            self.count_departures(is_duplicate, delivery.acked_segments);
+            delivery.delivered_segments = self.count_departures(is_duplicate, delivery.acked_segments);
+            let whole = u64::from(delivery.delivered_segments) * u64::from(self.control.mss);
+            delivery.delivered_bytes = match is_duplicate {
+                true => whole,
+                false => whole.min(delivery.delivered_bytes),
+            };
         }
         if delivery.late_by > 0 {
             self.reordering.on_late(delivery.late_by, self.stack.reordering_limit);
@@ -58,9 +65,11 @@ impl Sender {
         }
 
         let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
-        if newly_acked > 0 && !self.is_impatient() {
-            self.arm_rto(now);
-        }
+        self.restarts_timer = match newly_acked {
+            // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
+            0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
+            _ => !self.is_impatient(),
+        };
         let round_start = self.snd_una > self.round_end;
         if round_start {
             self.round_end = self.snd_nxt;
@@ -81,8 +90,10 @@ impl Sender {
             self.judge_timeout(&delivery, newly_acked, is_duplicate, now, notes);
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
-        let lost = self.detect(now, newly_acked > 0);
-        let is_undone = self.step_state(segment, newly_acked, lost, now, notes);
+        let holds = self.holds_judgement(segment, newly_acked);
+        let lost = if holds { 0 } else { self.detect(now, newly_acked > 0) };
+        let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, notes);
+        self.forget_retransmissions();
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
         let grows_first = self.stack.counting == Counting::PerAck;
@@ -111,7 +122,10 @@ impl Sender {
             app_limited: rate.is_some_and(|sample| sample.app_limited),
             round_start,
             cwnd_limited: was_cwnd_limited,
-            may_grow: newly_acked > 0 && was_cwnd_limited && !is_reducing && !(was_reducing && grows_first),
+            may_grow: (newly_acked > 0 || self.grows_on_sacks(&delivery))
+                && was_cwnd_limited
+                && !is_reducing
+                && !(was_reducing && grows_first),
             phase: self.phase,
             counting: self.stack.counting,
             in_slow_start: self.is_in_slow_start(),
@@ -127,6 +141,9 @@ impl Sender {
         }
         self.keep_floor();
         self.unsettled = true;
+        if self.restarts_timer {
+            self.set_timer(now);
+        }
     }
 
     fn sample_rtt(
@@ -136,23 +153,41 @@ impl Sender {
         delivery: &Delivery,
         now: Time,
     ) -> Option<Duration> {
-        let by_timestamp = || {
-            let usable = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
-            usable.then(|| now.since(segment.ts_ecr))
-        };
-        // Linux 6 prefers its own send times; the older stacks read the echoed timestamp (RFC 7323).
-        let estimate = match self.stack.clock_tick.is_zero() {
-            true => delivery.rtt_first.or(delivery.rtt_sack).or_else(by_timestamp),
-            false => by_timestamp().or(delivery.rtt_first),
-        };
-        if let Some(estimate) = estimate {
-            let estimate = self.rtt.quantise(estimate);
-            self.rtt.on_sample(estimate, self.snd_una, self.snd_nxt);
+        let has_echo = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
+        if self.stack.clock_tick.is_zero() {
+            return self.sample_rtt_exactly(has_echo.then_some(segment.ts_ecr), delivery, now);
         }
-        match self.stack.clock_tick.is_zero() {
-            true => delivery.rtt_last.or(delivery.rtt_sack),
-            false => estimate.map(|sample| self.rtt.quantise(sample)),
-        }
+        // The older stacks read the echoed timestamp (RFC 7323) first.
+        let estimate = has_echo.then(|| now.since(segment.ts_ecr)).or(delivery.rtt_first)?;
+        let estimate = self.rtt.quantise(estimate);
+        self.rtt.on_sample(estimate, estimate, self.snd_una, self.snd_nxt);
+        Some(estimate)
+    }
+
+    /// Linux since 4.x `tcp_ack_update_rtt`: its own send times come first. Once a retransmission is among what is
+    /// acknowledged, only the echoed timestamp tells, in whole ticks; the algorithm takes it as well.
+    fn sample_rtt_exactly(&mut self, echo: Option<Time>, delivery: &Delivery, now: Time) -> Option<Duration> {
+        let (first, last) = match delivery.acked_retransmission {
+            true => (None, None),
+            false => (delivery.rtt_first, delivery.rtt_last),
+        };
+        let (estimate, latest) = match (first.or(delivery.rtt_sack), echo) {
+            (Some(estimate), _) => (estimate, delivery.rtt_sack_last.or(last)?),
+            (None, Some(sent)) => {
+                let sample = ticks_between(sent, now, self.stack.timestamp_tick);
+                (sample, sample)
+            }
+            (None, None) => return None,
+        };
+        self.rtt.on_sample(estimate, latest, self.snd_una, self.snd_nxt);
+        Some(latest)
+    }
+
+    /// Linux `tcp_may_raise_cwnd`.
+    fn grows_on_sacks(&self, delivery: &Delivery) -> bool {
+        self.stack.grow_on_sacks
+            && self.reordering.degree > self.stack.duplicate_threshold
+            && delivery.sacked_segments > 0
     }
 
     /// What the host's clock says between sending and now: with ticks, how many of them began in between.
@@ -166,4 +201,13 @@ impl Sender {
         let ticks = reading(now.as_ps()) - reading(now.as_ps().saturating_sub(span.as_ps()));
         Some(tick * ticks)
     }
+}
+
+/// What a clock that counts `tick`s says between two instants: at least one.
+fn ticks_between(from: Time, to: Time, tick: Duration) -> Duration {
+    if tick.is_zero() {
+        return to.since(from);
+    }
+    let reading = |at: Time| at.as_ps() / tick.as_ps();
+    tick * (reading(to) - reading(from)).max(1)
 }

@@ -66,8 +66,11 @@ impl Reordering {
 }
 
 impl Sender {
-    /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead).
-    pub(super) fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) {
+    /// Without SACK every duplicate ACK means one segment left the network (RFC 6582 inflates cwnd instead). Returns
+    /// how many were delivered now: an ACK that advances finds those counted that duplicates stood for (Linux
+    /// `tcp_add_reno_sack`, `tcp_remove_reno_sacks`).
+    pub(super) fn count_departures(&mut self, is_duplicate: bool, acked_segments: u32) -> u32 {
+        let before = self.departed;
         if self.phase == Phase::Loss {
             // The timeout took everything for lost; duplicates answer what it forgot.
             self.departed = 0;
@@ -83,11 +86,15 @@ impl Sender {
             self.departed = self.departed.saturating_sub(acked_segments.saturating_sub(1));
             self.departed = self.departed.min(self.board.segments_out().saturating_sub(1));
         }
+        match (is_duplicate, acked_segments) {
+            (true, _) => self.departed.saturating_sub(before),
+            (false, 0) => 0,
+            (false, acked) => acked.saturating_sub(before).max(1),
+        }
     }
 
     /// Find losses; returns segments newly taken for lost.
     pub(super) fn detect(&mut self, now: Time, advanced: bool) -> u32 {
-        self.reorder_at = Time::NEVER;
         if self.board.is_empty() {
             return 0;
         }
@@ -95,9 +102,14 @@ impl Sender {
             return self.detect_newreno(advanced);
         }
         match self.stack.detection {
+            // Without a delivery RACK has learnt nothing.
+            Detection::Rack if !self.board.take_rack_news() => 0,
             Detection::Rack => {
-                let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
-                self.reorder_at = due.unwrap_or(Time::NEVER);
+                let (lost, wait) = self.detect_rack(now);
+                if let Some(wait) = wait {
+                    self.arm_reorder(wait, now);
+                    self.restarts_timer = false;
+                }
                 lost
             }
             Detection::Fack if !self.reordering.has_grown => self.detect_fack(),
@@ -105,6 +117,12 @@ impl Sender {
             Detection::Fack | Detection::Rfc6675 => self.detect_rfc6675(),
             Detection::DuplicateAcks => self.detect_holes(),
         }
+    }
+
+    /// What RACK takes for lost, and how long until the last of what is still waiting is.
+    pub(super) fn detect_rack(&mut self, now: Time) -> (u32, Option<Duration>) {
+        let (lost, due) = self.board.mark_by_rack(now, self.reordering_window());
+        (lost, due.map(|due| due.since(now)))
     }
 
     /// RFC 6582 section 3.2: the head is lost at the third duplicate ACK (step 2), and again at each partial

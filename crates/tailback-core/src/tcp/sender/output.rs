@@ -53,7 +53,9 @@ impl Sender {
         if !std::mem::take(&mut self.unsettled) {
             return;
         }
-        self.arm_probe(now);
+        if std::mem::take(&mut self.has_sent_new) {
+            self.on_new_data_sent(now);
+        }
         if std::mem::take(&mut self.has_sent) || self.bursts.waits {
             self.on_window_used(now);
         }
@@ -98,7 +100,9 @@ impl Sender {
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
             // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
-            self.arm_rto(now);
+            if self.reorder_at == Time::NEVER {
+                self.arm_rto(now);
+            }
         }
         self.on_retransmission(now);
         self.compose(range, is_fin, true, now)
@@ -106,9 +110,9 @@ impl Sender {
 
     fn on_retransmission(&mut self, now: Time) {
         self.undo.first_retransmission = self.undo.first_retransmission.min(now);
-        self.undo.unexplained += 1;
+        self.undo.unexplained = self.undo.unexplained.max(0) + 1;
         self.count.segments_retransmitted += 1;
-        if self.rto_at == Time::NEVER {
+        if !self.has_timer() {
             self.arm_rto(now);
         }
     }
@@ -160,6 +164,7 @@ impl Sender {
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
         self.snd_nxt += length;
+        self.has_sent_new |= !force;
         self.fin_sent |= is_fin;
         self.board.push(self.snd_nxt, length as u32, is_fin, now);
         if is_first {
@@ -198,6 +203,7 @@ impl Sender {
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + 1 };
         let is_first = self.board.is_empty();
         self.fin_sent = true;
+        self.has_sent_new = true;
         self.snd_nxt += 1;
         self.board.push(self.snd_nxt, 1, true, now);
         if is_first {

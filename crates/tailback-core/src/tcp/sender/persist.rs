@@ -46,7 +46,7 @@ impl Sender {
         }
         let is_due = std::mem::take(&mut self.persist.is_due);
         if is_due || self.rto_at == Time::NEVER {
-            self.rto_at = now + self.persist_wait();
+            self.rto_at = self.stack.expiry(now, self.persist_wait());
         }
         match (is_due, bytes) {
             (false, _) => Patience::Wait,

@@ -46,7 +46,8 @@ impl Sender {
             if lost > 0 || self.is_loss_proven() {
                 self.enter_recovery(now, notes);
             } else if self.phase != Phase::Cwr {
-                let is_disturbed = self.board.sacked_segments() > 0 || self.departed > 0;
+                let is_disturbed =
+                    self.board.sacked_segments() > 0 || self.departed > 0 || self.awaits_retransmissions();
                 let phase = if is_disturbed { Phase::Disorder } else { Phase::Open };
                 if phase != self.phase {
                     self.set_phase(phase, now);

@@ -14,8 +14,58 @@ impl Sender {
         self.rto_at.min(self.probe_at).min(self.reorder_at).min(self.pace_wake)
     }
 
+    /// Linux has one timer for the three: whatever is armed takes the place of the others.
     pub(super) fn arm_rto(&mut self, now: Time) {
-        self.rto_at = if self.board.is_empty() { Time::NEVER } else { self.rtt.deadline(now) };
+        self.arm_rto_after(self.rtt.timeout(), now);
+    }
+
+    fn arm_rto_after(&mut self, wait: Duration, now: Time) {
+        self.probe_at = Time::NEVER;
+        self.reorder_at = Time::NEVER;
+        self.rto_at = match self.board.is_empty() {
+            true => Time::NEVER,
+            false => self.stack.expiry(now, wait + self.pacing_wait(now)),
+        };
+    }
+
+    pub(super) fn has_timer(&self) -> bool {
+        self.rto_at.min(self.probe_at).min(self.reorder_at) != Time::NEVER
+    }
+
+    /// Linux `tcp_set_xmit_timer`: the probe's timer, or else the retransmission timer.
+    pub(super) fn set_timer(&mut self, now: Time) {
+        if !self.arm_probe(now, true) {
+            self.rearm_rto(now);
+        }
+    }
+
+    /// Linux `tcp_rearm_rto`: instead of another timer, what is left of the head's timeout.
+    fn rearm_rto(&mut self, now: Time) {
+        match self.probe_at.min(self.reorder_at) {
+            Time::NEVER => self.arm_rto(now),
+            _ => self.arm_rto_after(self.head_wait(now).max(Duration::from_us(1)), now),
+        }
+    }
+
+    /// What is left of the timeout since the head was sent (Linux `tcp_rto_delta_us`); zero: it is past.
+    fn head_wait(&self, now: Time) -> Duration {
+        let sent = self.board.head_sent().unwrap_or(now);
+        (sent + self.rtt.timeout()).since(now)
+    }
+
+    /// Linux `tcp_pacing_delay`: what pacing holds back has its time yet to come.
+    fn pacing_wait(&self, now: Time) -> Duration {
+        self.pace_at.since(now)
+    }
+
+    /// RACK has `wait` to go until the last of what may be only late is lost. Linux `tcp_rack_mark_lost` adds
+    /// TCP_TIMEOUT_MIN, two jiffies, and waits no longer than the timeout.
+    pub(super) fn arm_reorder(&mut self, wait: Duration, now: Time) {
+        let tick = self.stack.timer_tick;
+        let wait = (Time::ZERO + wait).ceil_to(tick).since(Time::ZERO) + tick * 2;
+        self.reorder_at = self.stack.expiry(now, wait.min(self.rtt.timeout()));
+        self.rto_at = Time::NEVER;
+        self.probe_at = Time::NEVER;
     }
 
     /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
@@ -30,24 +80,37 @@ impl Sender {
     }
 
     /// RFC 8985 section 7.2, with Linux's allowance for a lone segment's delayed ACK; never after the
-    /// retransmission timeout, which it then replaces.
-    pub(super) fn arm_probe(&mut self, now: Time) {
-        self.probe_at = Time::NEVER;
+    /// retransmission timeout, which it then replaces: `is_progress` says that it begins now, else it runs since the
+    /// head was sent (Linux `tcp_schedule_loss_probe`). False: no probe.
+    fn arm_probe(&mut self, now: Time, is_progress: bool) -> bool {
         if !self.stack.tail_loss_probe
             || !self.stack.sack
             || !matches!(self.phase, Phase::Open | Phase::Cwr)
             || self.board.is_empty()
-            || self.probe_end != 0
-            || self.rtt.srtt().is_zero()
         {
-            return;
+            return false;
         }
-        let mut wait = self.rtt.srtt() * 2;
-        wait += match self.board.segments_out() {
+        let allowance = match self.board.segments_out() {
             1 => self.stack.rto_minimum,
-            _ => Duration::from_ms(8), // two jiffies at HZ = 250
+            _ => self.stack.timer_tick * 2, // TCP_TIMEOUT_MIN
         };
-        self.probe_at = (now + wait).min(self.rto_at);
+        let wait = match self.rtt.srtt().is_zero() {
+            true => self.stack.rto_initial,
+            false => self.rtt.srtt() * 2 + allowance,
+        };
+        let timeout = if is_progress { self.rtt.timeout() } else { self.head_wait(now) };
+        let wait = if timeout.is_zero() { wait } else { wait.min(timeout) };
+        self.probe_at = self.stack.expiry(now, wait + self.pacing_wait(now));
+        self.rto_at = Time::NEVER;
+        self.reorder_at = Time::NEVER;
+        true
+    }
+
+    /// New data has left: the probe waits for it. Only the probe's own does not begin another wait.
+    pub(super) fn on_new_data_sent(&mut self, now: Time) {
+        if !self.arm_probe(now, false) && self.probe_at != Time::NEVER {
+            self.rearm_rto(now);
+        }
     }
 
     /// When the next one may leave, now that `bytes` of payload do. Linux `tcp_update_skb_after_send`: up to half
@@ -68,9 +131,8 @@ impl Sender {
     pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) -> bool {
         let mut acted = false;
         if now >= self.reorder_at {
-            self.reorder_at = Time::NEVER;
             acted = true;
-            let lost = self.detect(now, false);
+            let lost = self.detect_rack(now).0;
             if lost > 0 && self.phase < Phase::Recovery {
                 self.enter_recovery(now, notes);
                 if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
@@ -78,16 +140,20 @@ impl Sender {
                     self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
                 }
             }
+            self.rearm_rto(now);
         }
         if now >= self.probe_at {
-            self.probe_at = Time::NEVER;
             acted = true;
-            self.probe_end = self.snd_nxt.max(1);
-            // Sent by `next_segment`: new data if there is any, else the last segment again.
-            self.probe_repeated = !(self.snd_nxt < self.write_end && self.snd_nxt < self.right_edge);
-            self.may_force = true;
-            // The probe comes first; the timeout waits for what it brings (RFC 8985 section 7.3).
-            self.arm_rto(now);
+            if self.probe_end != 0 {
+                self.rearm_rto(now); // One probe at a time.
+            } else {
+                self.probe_end = self.snd_nxt.max(1);
+                // Sent by `next_segment`: new data if there is any, else the last segment again.
+                self.probe_repeated = !(self.snd_nxt < self.write_end && self.snd_nxt < self.right_edge);
+                self.may_force = true;
+                // The probe comes first; the timeout waits for what it brings (RFC 8985 section 7.3).
+                self.arm_rto(now);
+            }
         }
         if now >= self.rto_at {
             acted = true;
@@ -127,14 +193,13 @@ impl Sender {
         self.duplicate_acks = 0;
         self.recover = self.snd_nxt;
         self.probe_end = 0;
-        self.probe_at = Time::NEVER;
         let mss = u64::from(self.control.mss);
         if !self.algorithm.owns_window() {
             self.control.cwnd = self.board.in_flight() + mss;
         }
         self.set_phase(Phase::Loss, now);
         self.rtt.back_off();
-        self.rto_at = self.rtt.deadline(now);
+        self.arm_rto(now);
         self.may_force = true;
         self.note(NoteKind::Timeout, now, before, notes);
     }

@@ -5,8 +5,9 @@
 
 use super::{Note, NoteKind, Sender};
 use crate::cc::{CongestionControl, Phase};
+use crate::tcp::scoreboard::reads_before;
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::Undo;
+use crate::tcp::stack::{Detection, Undo};
 use crate::time::{Bytes, Time};
 
 /// What was before the reduction, and the evidence gathered since.
@@ -16,9 +17,9 @@ pub(super) struct UndoState {
     pub is_armed: bool,
     pub cwnd: Bytes,
     pub ssthresh: Bytes,
-    /// When the episode's first retransmission left.
+    /// When the first retransmission left of those that may still be out (Linux `retrans_stamp`).
     pub first_retransmission: Time,
-    /// Retransmissions of the episode less the duplicates reported.
+    /// Retransmissions in flight during the episode less the duplicates reported.
     pub unexplained: i64,
     // The episode's retransmissions lie between these offsets.
     start: u64,
@@ -37,7 +38,7 @@ impl Default for UndoState {
             cwnd: 0,
             ssthresh: 0,
             first_retransmission: Time::NEVER,
-            unexplained: 0,
+            unexplained: -1,
             start: 0,
             end: 0,
             bad_until: Time::ZERO,
@@ -58,8 +59,26 @@ impl Sender {
             end: self.snd_nxt,
             phase: self.phase,
             recover: self.recover,
+            // What the last episode has retransmitted may still be out, and an ACK of it undoes nothing here.
+            first_retransmission: self.undo.first_retransmission,
+            unexplained: match self.board.retransmitted_segments() {
+                0 => -1, // Nothing to be explained yet.
+                out => i64::from(out),
+            },
             ..UndoState::default()
         };
+    }
+
+    /// Linux `tcp_try_keep_open`: while retransmissions are out the sender is not undisturbed.
+    pub(super) fn awaits_retransmissions(&self) -> bool {
+        self.stack.undo == Undo::Full && self.board.has_retransmissions()
+    }
+
+    /// Nothing retransmitted is out any more, so what is sent again next is the first (Linux `tcp_any_retrans_done`).
+    pub(super) fn forget_retransmissions(&mut self) {
+        if self.phase < Phase::Recovery && !self.board.has_retransmissions() {
+            self.undo.first_retransmission = Time::NEVER;
+        }
     }
 
     /// The ACK reports a duplicate; only one of this episode's retransmissions explains one of them.
@@ -71,7 +90,8 @@ impl Sender {
                 self.reordering.on_late(distance, self.stack.reordering_limit);
             }
         }
-        if self.undo.is_armed && block.start >= self.undo.start && block.end <= self.undo.end {
+        let is_ours = block.start >= self.undo.start && block.end <= self.undo.end;
+        if self.undo.is_armed && is_ours && self.undo.unexplained > 0 {
             self.undo.unexplained -= 1;
         }
     }
@@ -95,16 +115,9 @@ impl Sender {
         if !self.undo.is_armed {
             return self.try_undo_bad_retransmit(newly_acked, now, notes);
         }
-        if self.undo.first_retransmission == Time::NEVER {
-            return false;
-        }
-        let by_timestamp = self.phase >= Phase::Recovery
-            && self.stack.timestamps
-            && newly_acked > 0
-            && segment.ts_ecr != Time::NEVER
-            && segment.ts_ecr < self.undo.first_retransmission;
+        let by_timestamp = self.is_answered_by_original(segment, newly_acked);
         // Also after recovery has ended: the last duplicate is reported a moment later.
-        let by_duplicates = segment.is_dsack && self.undo.unexplained <= 0;
+        let by_duplicates = segment.is_dsack && self.undo.unexplained == 0;
         if !by_timestamp && !by_duplicates {
             return false;
         }
@@ -115,14 +128,35 @@ impl Sender {
         true
     }
 
+    /// The ACK echoes a timestamp older than the first retransmission.
+    fn is_answered_by_original(&self, segment: &Segment, newly_acked: Bytes) -> bool {
+        self.phase >= Phase::Recovery
+            && self.stack.timestamps
+            && newly_acked > 0
+            && segment.ts_ecr != Time::NEVER
+            && self.undo.first_retransmission != Time::NEVER
+            && reads_before(segment.ts_ecr, self.undo.first_retransmission, self.stack.timestamp_tick)
+    }
+
+    /// A partial ACK shows that the original had arrived, but retransmissions are out: Linux `tcp_try_undo_partial`
+    /// since 3.11 then neither undoes nor takes more for lost. The acknowledgement is already taken.
+    #[inline]
+    pub(super) fn holds_judgement(&self, segment: &Segment, newly_acked: Bytes) -> bool {
+        self.phase == Phase::Recovery
+            && self.undo.is_armed
+            && self.stack.detection == Detection::Rack
+            && self.snd_una < self.recover
+            && self.board.retransmitted() > 0
+            && self.is_answered_by_original(segment, newly_acked)
+    }
+
     /// The original of what was retransmitted came after all. Linux `tcp_try_undo_partial`: late by what is
-    /// SACKed above it and what it brought with it; a full acknowledgement shows only that something was late.
+    /// SACKed above it and what it brought with it; `tcp_try_undo_recovery` learns nothing of reordering.
     fn note_lateness(&mut self, newly_acked: Bytes) {
         let is_partial = self.phase == Phase::Recovery && self.snd_una < self.recover;
         let acked = newly_acked.div_ceil(u64::from(self.control.mss));
-        match self.stack.reordering_limit {
-            Some(_) if !is_partial => self.reordering.seen = true,
-            limit => self.reordering.on_late(self.board.forward_segments() + acked, limit),
+        if is_partial || self.stack.reordering_limit.is_none() {
+            self.reordering.on_late(self.board.forward_segments() + acked, self.stack.reordering_limit);
         }
     }
 

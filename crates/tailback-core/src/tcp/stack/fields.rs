@@ -106,6 +106,7 @@ impl Stack {
             ("window_scaling", self.window_scaling.to_string()),
             ("counting", counting),
             ("slow_start_at_equality", self.slow_start_at_equality.to_string()),
+            ("grow_on_sacks", self.grow_on_sacks.to_string()),
             ("detection", detection.into()),
             ("rescue", self.rescue.to_string()),
             ("reduction", reduction.into()),
@@ -135,6 +136,8 @@ impl Stack {
             ("persist_minimum", milliseconds(self.persist_minimum)),
             ("persist_maximum", milliseconds(self.persist_maximum)),
             ("clock_tick", milliseconds(self.clock_tick)),
+            ("timestamp_tick", milliseconds(self.timestamp_tick)),
+            ("timer_tick", milliseconds(self.timer_tick)),
             ("delayed_ack", self.delayed_ack.map_or("off".into(), milliseconds)),
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
             ("ack_every", self.ack_every.to_string()),
@@ -200,6 +203,7 @@ impl Stack {
                 )?;
             }
             "slow_start_at_equality" => self.slow_start_at_equality = flag()?,
+            "grow_on_sacks" => self.grow_on_sacks = flag()?,
             "detection" => {
                 self.detection = one_of!(
                     "duplicate-acks" => Detection::DuplicateAcks,
@@ -325,6 +329,10 @@ impl Stack {
             "persist_minimum" => self.persist_minimum = span()?,
             "persist_maximum" => self.persist_maximum = timeout()?,
             "clock_tick" => self.clock_tick = span()?,
+            "timestamp_tick" => self.timestamp_tick = span()?,
+            "timer_tick" => {
+                self.timer_tick = number(0.0, 1000.0).map(|ms| Duration::from_secs_f64(ms / 1e3))?
+            }
             "delayed_ack" => {
                 self.delayed_ack = match value {
                     Value::Flag(false) => None,

@@ -9,6 +9,7 @@ use super::{
 use crate::cc::Counting;
 use crate::tcp::metrics::MetricsCache;
 use crate::tcp::rtt::RtoRule;
+use crate::time::Duration;
 
 /// The release; the VoIP latency study turns `delayed_ack` off.
 pub const FREEBSD_7: Profile = Profile {
@@ -22,6 +23,7 @@ pub const FREEBSD_7: Profile = Profile {
         window_scaling: true,
         counting: Counting::PerAckBytes,
         slow_start_at_equality: true,
+        grow_on_sacks: false,
         detection: Detection::DuplicateAcks,
         rescue: false,
         reduction: Reduction::FreeBsd,
@@ -51,6 +53,8 @@ pub const FREEBSD_7: Profile = Profile {
         persist_minimum: ms(5_000),
         persist_maximum: ms(60_000),
         clock_tick: ms(1),
+        timestamp_tick: ms(1),
+        timer_tick: Duration::ZERO,
         delayed_ack: Some(ms(100)),
         delayed_ack_tick: false,
         ack_every: 2,
@@ -76,6 +80,7 @@ pub const FREEBSD_7: Profile = Profile {
         ("window_scaling", "net.inet.tcp.rfc1323 = 1"),
         ("counting", "tcp_input.c 7.3: cwnd += max(mss*mss/cwnd, 1) per ACK; no byte counting in 7.x"),
         ("slow_start_at_equality", "tcp_input.c 7.3: the per-ACK increment is mss while cwnd <= ssthresh"),
+        ("grow_on_sacks", "not implemented"),
         ("detection", "tcp_input.c 7.3: tcprexmtthresh = 3 duplicate ACKs, then every SACK hole"),
         ("rescue", "tcp_sack.c 7.3: holes only"),
         ("reduction", "tcp_input.c 7.3, SACK branch: cwnd = 1 mss, + 1 mss per duplicate ACK up to ssthresh"),
@@ -105,6 +110,8 @@ pub const FREEBSD_7: Profile = Profile {
         ("persist_minimum", "tcp_timer.h 7.3: TCPTV_PERSMIN 5 s"),
         ("persist_maximum", "tcp_timer.h 7.3: TCPTV_PERSMAX 60 s"),
         ("clock_tick", "kern.hz = 1000"),
+        ("timestamp_tick", "tcp_output.c 7.3: ticks at kern.hz = 1000"),
+        ("timer_tick", "callouts on ticks of 1 ms; exact here"),
         ("delayed_ack", "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)"),
         ("delayed_ack_tick", "tcp_timer.c 7.3: a callout of the connection, started at the segment"),
         ("ack_every", "RFC 1122 section 4.2.3.2"),
@@ -142,6 +149,7 @@ pub const FREEBSD_9: Profile = Profile {
         window_scaling: true,
         counting: Counting::Bytes { limit: 2 },
         slow_start_at_equality: true,
+        grow_on_sacks: false,
         detection: Detection::DuplicateAcks,
         rescue: false,
         reduction: Reduction::FreeBsd,
@@ -171,6 +179,8 @@ pub const FREEBSD_9: Profile = Profile {
         persist_minimum: ms(5_000),
         persist_maximum: ms(60_000),
         clock_tick: ms(1),
+        timestamp_tick: ms(1),
+        timer_tick: Duration::ZERO,
         delayed_ack: Some(ms(100)),
         delayed_ack_tick: false,
         ack_every: 2,
@@ -199,6 +209,7 @@ pub const FREEBSD_9: Profile = Profile {
         ("window_scaling", "net.inet.tcp.rfc1323 = 1"),
         ("counting", "net.inet.tcp.rfc3465 = 1, abc_l_var = 2"),
         ("slow_start_at_equality", "cc_newreno.c 9.3: congestion avoidance if cwnd > ssthresh"),
+        ("grow_on_sacks", "not implemented"),
         ("detection", "tcp_input.c 9.3: tcprexmtthresh = 3 duplicate ACKs, then every SACK hole"),
         ("rescue", "tcp_sack.c 9.3: holes only"),
         ("reduction", "tcp_input.c 9.3, SACK branch: cwnd = 1 mss, + 1 mss per duplicate ACK up to ssthresh"),
@@ -231,6 +242,8 @@ pub const FREEBSD_9: Profile = Profile {
         ("persist_minimum", "tcp_timer.h 9.3: TCPTV_PERSMIN 5 s"),
         ("persist_maximum", "tcp_timer.h 9.3: TCPTV_PERSMAX 60 s"),
         ("clock_tick", "kern.hz = 1000 (100 in a virtual machine)"),
+        ("timestamp_tick", "tcp_ts_getticks 9.3: milliseconds"),
+        ("timer_tick", "callouts on ticks of 1 ms; exact here"),
         ("delayed_ack", "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)"),
         ("delayed_ack_tick", "tcp_timer.c 9.3: a callout of the connection, started at the segment"),
         ("ack_every", "RFC 1122 section 4.2.3.2"),
