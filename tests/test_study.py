@@ -12,7 +12,7 @@ import pytest
 
 import tailback as tb
 from tailback import studies
-from tailback.studies import framework, verdicts
+from tailback.studies import framework, standing, verdicts
 from tailback.studies.framework import Cell, Claim, Data, Measured, Plot, Study
 from tailback.studies.outcome import TableOut
 from tailback.studies.store import Store
@@ -247,6 +247,45 @@ def test_the_store_writes_whole_files(tmp_path):
     assert loaded["b"] == [1, 2]
     assert [p.name for p in tmp_path.iterdir()] == [f"{key}.json"]
     assert Store(tmp_path, "other").key("{}") != key
+
+
+# --- What a verdict is worth ---
+
+
+def test_a_standing_is_one_of_four_and_names_a_claim():
+    with pytest.raises(ValueError, match="not 'guessed'"):
+        standing.Standing("guessed", "")
+    with pytest.raises(ValueError, match="no claim is called 000-Q99"):
+        standing.with_standings(voip.CLAIMS, {"000-Q99": standing.fitted("")}, {})
+    with pytest.raises(ValueError, match="no claim is called 000-Q98"):
+        standing.with_standings(voip.CLAIMS, {}, {"000-Q98": ""})
+
+
+def test_a_standing_goes_into_the_result_and_is_kept(tmp_path):
+    one = tiny()
+    first, *rest = one.claims
+    marked = standing.with_standings([first], {first.id: standing.fitted("chosen for it")}, {first.id: "was another"})
+    dataclasses.replace(one, claims=(*marked, *rest)).run(tmp_path, seeds=2, progress=False)
+    kept = studies.load(tmp_path).claims
+    assert (kept[0].standing, kept[0].because, kept[0].redefined) == ("fitted", "chosen for it", "was another")
+    assert kept[0].scale == "rate 1, time 1, 2 seeds"
+    assert {claim.standing for claim in kept[1:]} <= {"predicted"}
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "Fitted: chosen for it" in page
+    assert "was another" in page
+
+
+def test_a_condition_that_does_not_hold_undoes_the_claim():
+    def measure(holds: tuple[bool, ...]) -> framework.Claim:
+        return Claim("T", "", "shape", "", "", "", lambda _, seed: Measured(1.0, holds=holds[seed - 1]),
+                     verdicts.AtLeast(0.5, 0.1), "f")  # fmt: skip
+
+    data = Data({}, {}, (1, 2, 3, 4), Path("nowhere"))
+    assert framework.judge(measure((True,) * 4), data).verdict == "reproduced"
+    judged = framework.judge(measure((True, True, True, False)), data)
+    assert judged.verdict == "reproduced"
+    assert "does not hold in 1 of 4 seeds" in judged.note
+    assert framework.judge(measure((True, True, False, False)), data).verdict == "not"
 
 
 # --- The paper's grid and claims --------------------------------------------------------------------------------

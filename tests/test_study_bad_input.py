@@ -161,7 +161,8 @@ def claim(name: str, verdict: str, kind: str = "qualitative", **rest: Any) -> Cl
     given: dict[str, Any] = {
         "id": name, "text": f"{name} holds", "kind": kind, "where": "I", "paper": "higher", "ours": "1.1×",
         "spread": "1 … 2", "values": [1.1], "unit": "×", "verdict": verdict, "threshold": "≥ 1", "definition": "ratio",
-        "figure": "f", "note": "", "why": "",
+        "figure": "f", "note": "", "why": "", "standing": "predicted", "because": "", "redefined": "",
+        "scale": "rate 1, time 1, 5 seeds",
     }  # fmt: skip
     return ClaimResult(**(given | rest))
 
@@ -188,25 +189,54 @@ def test_the_page_shows_every_claim_once_and_what_failed_first():
     assert "[one](one.md)" in page
 
 
-def test_totals_count_what_was_measured_and_say_what_remains_without_fitted_numbers():
+def test_only_what_was_predicted_counts():
     claims = [
-        claim("a", "reproduced", "quantitative", paper="54 ms (fitted)"),
+        claim("a", "reproduced", "quantitative", standing="fitted", because="chosen for it"),
         claim("b", "reproduced", "quantitative"),
         claim("c", "not", "quantitative", why="the wire | was cut"),
         claim("d", "not measured", "quantitative"),
+        claim("e", "reproduced", standing="restated", because="a and b"),
+        claim("f", "reproduced", standing="not testable", because="the paper says no too"),
     ]
-    assert overview.share(claims, numbers=True, fitted=True).words() == "2 of 3, 66 %"
-    assert overview.share(claims, numbers=True, fitted=False).words() == "1 of 2, 50 %"
-    assert overview.share(claims, numbers=False, fitted=True).words() == "none measured"
+    assert overview.share(claims, numbers=True).words() == "1 of 2, 50 %"
+    assert overview.share(claims, numbers=True, standing="fitted").words() == "1 of 1, 100 %"
+    assert overview.share(claims, numbers=False).words() == "none measured"
     page = overview.markdown([result("one", [], claims)], missing=["two"])
     assert "the wire \\| was cut" in page
     assert "Not run for this page: `tailback study two`." in page
+    assert "| **all** | 6 | 1 | 0 | 1 | 1 | 1 of 2, 50 % | none measured | 1 | 1 | 1 |" in page
+    counted = page[: page.index("## Fitted (1)")]
+    assert "| a |" not in counted
+    for name, reason in (("a", "chosen for it"), ("e", "a and b"), ("f", "the paper says no too")):
+        row = next(line for line in page.splitlines() if f"| {name} |" in line)
+        assert reason in row
+        assert "reproduced" in row
+
+
+def test_what_was_redefined_chosen_scaled_or_deterministic_is_told():
+    claims = [
+        claim("a", "reproduced", redefined="It measured something else."),
+        claim("b", "reproduced", redefined="It measured something else.", scale="rate 1/4, time 1/8, 3 seeds"),
+        claim("c", "reproduced", values=[10.0, 10.05, 10.02], spread="10 … 10.1"),
+        claim("d", "reproduced", values=[10.0, 11.0], spread="10 … 11"),
+    ]
+    one = result("one", [], claims)
+    one.meta["chosen"] = ["The queue, with a verdict in view."]
+    page = overview.markdown([one])
+    assert "| a † |" in page
+    assert "- a, b: It measured something else." in page
+    assert "Of these 4 claims 2 (†)" in page
+    assert "Measured on less, on a model of the paper's network that is no replication of it: 1 of 4." in page
+    assert "| rate 1/4, time 1/8, 3 seeds |" in page
+    assert "| 10 … 10.1 ‡ |" in page
+    assert "| 10 … 11 |" in page
+    assert "- [one](one.md): The queue, with a verdict in view." in page
 
 
 def test_what_no_paper_claims_is_not_counted():
     ours = result("ours", [], [claim("x", "not", "expectation")])
     page = overview.markdown([result("one", ["reproduced"]), ours])
-    assert "| **all** | 1 | 1 |" in page
+    assert "| **all** | 1 | 1 | 0 |" in page
     assert "| x |" not in page
     assert "Of no paper, and not counted: [ours](ours.md)." in page
 

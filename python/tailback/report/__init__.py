@@ -462,20 +462,24 @@ def _sources(data: Data) -> list[tuple[str, str]]:
 
 def _claims_table(claims: Sequence[ClaimResult]) -> str:
     out = ["<table><thead><tr><th>claim</th><th>what the paper says</th><th>paper</th><th>ours</th><th>spread</th>"
-           "<th>verdict</th><th>figure</th></tr></thead><tbody>"]  # fmt: skip
+           "<th>verdict</th><th>standing</th><th>figure</th></tr></thead><tbody>"]  # fmt: skip
     for claim in claims:
         e = _escaped(vars(claim))
         out.append(
             f'<tr class="claim" id="{e["id"]}"><td><b>{e["id"]}</b></td><td>{e["text"]} '
             f'<span class="soft small">({e["where"]})</span></td><td>{e["paper"]}</td><td><b>{e["ours"]}</b></td>'
             f'<td class="soft">{e["spread"]}</td><td><span class="badge {e["verdict"]}">{e["verdict"]}</span></td>'
+            f'<td class="soft">{e["standing"]}</td>'
             f'<td><a href="#{e["figure"]}">{e["figure"]}</a></td></tr>'
         )
         note = f"<br><b>Details.</b> {e['note']}." if e["note"] else ""
-        why = f'<div class="small why">{e["why"]}</div>' if e["why"] else ""
+        told = [f"{claim.standing.capitalize()}: {claim.because}" if claim.because else "", claim.why]
+        why = "".join(f'<div class="small why">{html.escape(one)}</div>' for one in told if one)
+        changed = f"<br><b>Redefined after first results.</b> {e['redefined']}" if e["redefined"] else ""
         out.append(
-            f'<tr class="how"><td></td><td colspan="6">{why}<details><summary>how</summary><div class="in">'
-            f"<b>Measured.</b> {e['definition']}.<br><b>Rule.</b> {e['threshold']}.{note}</div></details></td></tr>"
+            f'<tr class="how"><td></td><td colspan="7">{why}<details><summary>how</summary><div class="in">'
+            f"<b>Measured.</b> {e['definition']}.<br><b>Rule.</b> {e['threshold']}."
+            f"<br><b>Scale.</b> {e['scale']}, in the paper's rate and time.{changed}{note}</div></details></td></tr>"
         )
     out.append("</tbody></table>")
     return "".join(out)

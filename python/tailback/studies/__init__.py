@@ -1,4 +1,4 @@
-"""Studies: papers as code. A grid of scenarios, claims with rules fixed beforehand, figures, a report.
+"""Studies: papers as code. A grid of scenarios, claims with rules fixed before they judge, figures, a report.
 
 >>> from tailback import studies
 >>> studies.names()

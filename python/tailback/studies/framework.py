@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from tailback.errors import Interrupted
 from tailback.store import engine_fingerprint
 
 from .outcome import ClaimResult, StudyResult, TableOut
+from .standing import AS_PREDICTED, Standing
 from .store import Store, write_text
 from .verdicts import NOT, REPRODUCED, Rule
 
@@ -37,6 +38,8 @@ UNFIT = "unfit"
 """In the summary of a live run that was not punctual."""
 
 GRID, ABLATION = "grid", "ablation"
+PAPERS_OWN = "rate 1, time 1"
+"""Scale of what is run as the paper ran it."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +86,10 @@ class Claim:
     remark: Callable[[Data], str] | None = None
     why: str = ""
     """Best explanation of a miss, shown when there is one."""
+    standing: Standing = AS_PREDICTED
+    """Is its verdict evidence?"""
+    redefined: str = ""
+    """How its measure or rule was changed after first results, if it was."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +163,10 @@ class Study:
     """What a Linux of today can run live, under the keys of the cells these stand for; `None`: there are none."""
     live_notes: Sequence[str] = ()
     """In what the live cells differ from those they stand for."""
+    scale: Callable[[Data, str], str] = lambda _data, _claim: PAPERS_OWN
+    """Rate and time, in the paper's, at which the cells of a claim (by name) were run."""
+    chosen: Sequence[str] = ()
+    """Set-ups that were chosen with verdicts in view, a sentence each."""
 
     def run(
         self,
@@ -285,7 +296,10 @@ class Study:
     ) -> StudyResult:
         from tailback import report
 
-        claims = [judge(claim, data) for claim in self.claims]
+        claims = [
+            replace(judged, scale=f"{self.scale(data, judged.id)}, {_seeds(len(judged.values))}")
+            for judged in (judge(claim, data) for claim in self.claims)
+        ]
         result = StudyResult(
             study=self.name,
             title=self.title,
@@ -306,6 +320,7 @@ class Study:
                 "platform": platform.platform(),
                 "cores": os.cpu_count(),
                 "notes": [*(self.live_notes if "--engine live" in mode else ()), *_unfit(data), *self.notes(data)],
+                "chosen": list(self.chosen),
                 "command": f"tailback study {self.name}{mode}",
             },
             wall_s=0.0,
@@ -355,6 +370,10 @@ def _unfit(data: Data) -> list[str]:
     ]
 
 
+def _seeds(count: int) -> str:
+    return "no seed" if not count else "1 seed" if count == 1 else f"{count} seeds"
+
+
 def judge(claim: Claim, data: Data) -> ClaimResult:
     """Measure a claim for every seed and apply its rule to the median."""
     values: list[float] = []
@@ -395,6 +414,9 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
         figure=claim.figure,
         note="; ".join(note for note in notes if note),
         why="" if not values or verdict == REPRODUCED else claim.why,
+        standing=claim.standing.kind,
+        because=claim.standing.reason,
+        redefined=claim.redefined,
     )
 
 

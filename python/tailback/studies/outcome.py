@@ -16,7 +16,7 @@ from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 if TYPE_CHECKING:
     from rich.console import Console
 
-FORMAT = 1
+FORMAT = 2
 """Layout of study.json."""
 
 
@@ -39,6 +39,14 @@ class ClaimResult:
     figure: str
     note: str
     why: str
+    standing: str
+    """Predicted, fitted, restated or not testable: is the verdict evidence?"""
+    because: str
+    """Why it is not, if it is not."""
+    redefined: str
+    """What of its measure or rule was changed after first results."""
+    scale: str = ""
+    """Rate and time in the paper's, and seeds."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +103,9 @@ class StudyResult:
 
     def to_markdown(self) -> str:
         """The claims table as Markdown."""
-        lines = ["| claim | what the paper says | paper | ours | spread | verdict |", "|---|---|---|---|---|---|"]
+        lines = ["| claim | what the paper says | paper | ours | spread | verdict | standing |", "|---" * 7 + "|"]
         lines += [
-            f"| {c.id} | {c.text} | {c.paper} | {c.ours} | {c.spread} | {c.verdict} |".replace("\n", " ")
+            f"| {c.id} | {c.text} | {c.paper} | {c.ours} | {c.spread} | {c.verdict} | {c.standing} |".replace("\n", " ")
             for c in self.claims
         ]
         return "\n".join(lines) + "\n"
@@ -116,7 +124,7 @@ class StudyResult:
 
         colours = {REPRODUCED: "green", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
         table = Table(title=self.title, title_justify="left", header_style="bold", pad_edge=False)
-        for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "figure"):
+        for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "standing", "figure"):
             table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))
         for claim in self.claims:
             table.add_row(
@@ -126,6 +134,7 @@ class StudyResult:
                 Text(claim.ours),
                 Text(claim.spread),
                 Text(claim.verdict, style=colours[claim.verdict]),
+                claim.standing,
                 claim.figure,
             )
         console.print(table)
@@ -157,8 +166,8 @@ def load(out: Path) -> StudyResult:
     path = Path(out) / "study.json"
     try:
         stored = json.loads(path.read_text(encoding="utf-8"))
-        if stored.get("format", FORMAT) != FORMAT:
-            raise _another(path, stored, f"has layout {stored['format']}; this tailback reads layout {FORMAT}")
+        if stored.get("format") != FORMAT:
+            raise _another(path, stored, f"has layout {stored.get('format')}; this tailback reads layout {FORMAT}")
         return _read(stored, Path(out))
     except OSError as error:
         raise ResultError(f"{path} cannot be read: {error.strerror or error}.") from None

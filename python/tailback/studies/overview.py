@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,17 +12,30 @@ from pathlib import Path
 from tailback.errors import ResultError
 
 from .outcome import ClaimResult, StudyResult, load
+from .standing import FITTED, PREDICTED, RESTATED, UNTESTABLE
 from .store import write_text
 from .verdicts import NOT, PARTLY, REPRODUCED, UNMEASURED
 
 ORDER = (NOT, PARTLY, UNMEASURED, REPRODUCED)
 """Worst first: a page that hides its misses is an advertisement."""
 TITLES = {NOT: "Not reproduced", PARTLY: "Partly reproduced", UNMEASURED: "Not measured", REPRODUCED: "Reproduced"}
+ASIDE = {
+    FITTED: ("Fitted", "A parameter was chosen for these, or with them in view. They show that the model can do so, "
+             "not that it is right."),
+    RESTATED: ("Restated", "These follow from other claims and are counted with those."),
+    UNTESTABLE: ("Not testable, or contradicted by the paper itself", "No run like the paper's could show these, or "
+                 "the paper says the opposite elsewhere."),
+}  # fmt: skip
+"""What does not count, its title, and why it does not."""
 NUMBERS = frozenset({"quantitative", "number"})
-"""Kinds of claims that are about a printed number; all others are sentences."""
+"""Kinds of claims that are about a printed number; all others are about words."""
 OURS = "expectation"
 """Kind of what no paper claims."""
-COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread")
+COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread", "scale")
+CHANGED, ALIKE = "†", "‡"
+"""Marks of a claim that was redefined, and of seeds that hardly differ."""
+ALIKE_WITHIN = 0.01
+"""Seeds that differ by less of their median hardly differ."""
 
 
 @dataclass(frozen=True)
@@ -38,19 +52,20 @@ class Share:
         return f"{self.reproduced} of {self.measured}, {100 * self.reproduced // self.measured} %"
 
 
-def is_fitted(claim: ClaimResult) -> bool:
-    """Was a parameter chosen for this number? Then it is no evidence."""
-    return "(fitted)" in claim.paper
-
-
-def share(claims: Sequence[ClaimResult], *, numbers: bool, fitted: bool) -> Share:
-    """Reproduced numbers, or sentences; without fitted ones if `fitted` is false."""
+def share(claims: Sequence[ClaimResult], *, numbers: bool, standing: str = PREDICTED) -> Share:
+    """Reproduced printed numbers, or words, of one standing."""
     chosen = [
         claim
         for claim in claims
-        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and (fitted or not is_fitted(claim))
+        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and claim.standing == standing
     ]
     return Share(sum(claim.verdict == REPRODUCED for claim in chosen), len(chosen))
+
+
+def seeds_alike(claim: ClaimResult) -> bool:
+    """Do the seeds hardly differ? Then their spread says nothing of how sure the value is."""
+    values = claim.values
+    return len(values) > 1 and max(values) - min(values) <= ALIKE_WITHIN * abs(statistics.median(values))
 
 
 def find(folder: Path, names: Sequence[str]) -> tuple[list[StudyResult], list[str]]:
@@ -78,42 +93,91 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
         "# The papers' claims",
         "",
         "Written by `tailback study --overview` from the studies' result folders; do not edit. What failed comes "
-        "first. Rules were written down before the runs and are in each study's report, as are all figures.",
+        "first. Each study's report has the rules, all figures, and how each claim was measured.",
         "",
         *_totals(results),
+        "",
+        *_honesty(claims),
     ]
     lines += [f"\nOf no paper, and not counted: {_link(result)}." for result in ours]
     if missing:
         runs = ", ".join(f"`tailback study {name}`" for name in missing)
         lines += ["", f"Not run for this page: {runs}."]
     for verdict in ORDER:
-        of_it = [(result, claim) for result, claim in claims if claim.verdict == verdict]
+        of_it = [each for each in claims if each[1].standing == PREDICTED and each[1].verdict == verdict]
         if of_it:
-            lines += ["", f"## {TITLES[verdict]} ({len(of_it)})", "", *_table(of_it, with_why=verdict in (NOT, PARTLY))]
+            more = ("why",) if verdict in (NOT, PARTLY) else ()
+            lines += ["", f"## {TITLES[verdict]} ({len(of_it)})", "", *_table(of_it, more)]
+    for standing, (title, words) in ASIDE.items():
+        of_it = [each for each in claims if each[1].standing == standing]
+        if of_it:
+            lines += ["", f"## {title} ({len(of_it)})", "", words, "", *_table(of_it, ("verdict", "because"))]
+    lines += ["", "## Redefined after results were seen", "", *_redefined(claims)]
+    lines += ["", "## Chosen with verdicts in view", "", *_chosen(results)]
     lines += ["", "## How this was run", "", *_runs(results)]
     return "\n".join(lines) + "\n"
 
 
 def _totals(results: Sequence[StudyResult]) -> list[str]:
     lines = [
-        "| study | claims | reproduced | partly | not | not measured | numbers reproduced | sentences reproduced |",
-        "|---|---|---|---|---|---|---|---|",
+        "| study | claims | predicted: reproduced | partly | not | not measured | printed numbers | words | fitted | "
+        "restated | not testable |",
+        "|" + "---|" * 11,
     ]
     every = [claim for result in results for claim in result.claims]
     for title, claims in [*((_link(result), result.claims) for result in results), ("**all**", every)]:
-        count = Counter(claim.verdict for claim in claims)
-        cells = [len(claims), *(count[verdict] for verdict in (REPRODUCED, PARTLY, NOT, UNMEASURED))]
-        kinds = [share(claims, numbers=numbers, fitted=True).words() for numbers in (True, False)]
-        lines.append("| " + " | ".join([title, *map(str, cells), *kinds]) + " |")
-    numbers, sentences = (share(every, numbers=which, fitted=False).words() for which in (True, False))
-    fitted = sum(is_fitted(claim) for claim in every)
+        count = Counter(claim.verdict for claim in claims if claim.standing == PREDICTED)
+        standings = Counter(claim.standing for claim in claims)
+        cells = [
+            len(claims),
+            *(count[verdict] for verdict in (REPRODUCED, PARTLY, NOT, UNMEASURED)),
+            *(share(claims, numbers=numbers).words() for numbers in (True, False)),
+            *(standings[standing] for standing in ASIDE),
+        ]
+        lines.append("| " + " | ".join([title, *map(str, cells)]) + " |")
+    numbers, words = (share(every, numbers=which).words() for which in (True, False))
     return [
         *lines,
         "",
-        f"Without the {fitted} claims that a parameter was fitted to: numbers {numbers}; sentences {sentences}. The "
-        "aim is nine tenths of each. A number counts as reproduced by its study's rule: within 15 % of the print on "
-        "the papers' testbeds, 25 % where the path was the Internet or a home.",
+        f"Of what was predicted, and measured: printed numbers {numbers}; words {words}. The aim is nine tenths of "
+        "each. Only predicted claims count. A printed number counts as reproduced by its study's rule: within 15 % of "
+        "the print on the papers' testbeds, 25 % where the path was the Internet or a home; words by the rule beside "
+        "them in the report, partly where they nearly hold.",
     ]
+
+
+def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
+    """What a reader must know of rules, set-ups, scale and spread before believing the totals."""
+    changed = sum(bool(claim.redefined) for _, claim in claims)
+    small = sum("1/" in claim.scale for _, claim in claims)
+    alike = Counter(result.study for result, claim in claims if seeds_alike(claim))
+    where = "; ".join(f"{study} {count}" for study, count in alike.items())
+    return [
+        "- **Rules** of each study were committed before its first run. Of these "
+        f"{len(claims)} claims {changed} ({CHANGED}) were measured or judged differently after results had been seen; "
+        "each change is told below, and was committed before the run that it judges here.",
+        "- **Set-ups** that the papers leave open were in part chosen with verdicts in view, also where no claim is "
+        "marked as fitted; they are listed below.",
+        f"- **Scale** is that of the cells that a claim was measured on, in the paper's rate and time. Measured on "
+        f"less, on a model of the paper's network that is no replication of it: {small} of {len(claims)}.",
+        "- **Spread** is the range over seeds, which vary starts, processing and, where there are any, errors and the "
+        f"crowd. It is no confidence interval. Where it is marked {ALIKE} the seeds lie within a hundredth of each "
+        "other: these runs are all but deterministic, and the spread says nothing of how sure the value is"
+        + (f" ({where})." if where else "."),
+    ]
+
+
+def _redefined(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for _, claim in claims:
+        if claim.redefined:
+            by_reason.setdefault(claim.redefined, []).append(claim.id)
+    return [f"- {', '.join(names)}: {reason}" for reason, names in by_reason.items()] or ["None."]
+
+
+def _chosen(results: Sequence[StudyResult]) -> list[str]:
+    lines = [f"- {_link(result)}: {words}" for result in results for words in result.meta.get("chosen", ())]
+    return lines or ["None is known."]
 
 
 def _link(result: StudyResult) -> str:
@@ -124,14 +188,16 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], *, with_why: bool) -> list[str]:
-    columns = [*COLUMNS, "why"] if with_why else list(COLUMNS)
+def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], more: Sequence[str]) -> list[str]:
+    """Claims with what came out, and further columns: `why`, `verdict` or `because`."""
+    columns = [*COLUMNS, *more]
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for result, claim in of_it:
-        cells = [_link(result), claim.id, claim.text, claim.paper, claim.ours, claim.spread]
-        if with_why:
-            cells.append(claim.why or claim.note or "not explained")
-        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
+        name = f"{claim.id} {CHANGED}" if claim.redefined else claim.id
+        spread = f"{claim.spread} {ALIKE}" if seeds_alike(claim) else claim.spread
+        cells = [_link(result), name, claim.text, claim.paper, claim.ours, spread, claim.scale]
+        told = {"why": claim.why or claim.note or "not explained", "verdict": claim.verdict, "because": claim.because}
+        lines.append("| " + " | ".join(map(_cell, [*cells, *(told[what] for what in more)])) + " |")
     return lines
 
 
@@ -155,9 +221,18 @@ def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict
         "studies": {result.study: result.verdicts() for result in results},
         "missing": list(missing),
         "verdicts": dict(Counter(claim.verdict for claim in every if claim.kind != OURS)),
+        "predicted": {
+            name: dict(zip(("reproduced", "measured"), (one.reproduced, one.measured), strict=True))
+            for name, one in (
+                (name, share([claim for claim in every if claim.kind != OURS], numbers=which))
+                for name, which in (("printed_numbers", True), ("words", False))
+            )
+        },
         "claims": [
             {"study": result.study, "id": claim.id, "text": claim.text, "kind": claim.kind, "verdict": claim.verdict,
-             "paper": claim.paper, "ours": claim.ours, "spread": claim.spread, "fitted": is_fitted(claim)}
+             "paper": claim.paper, "ours": claim.ours, "spread": claim.spread, "scale": claim.scale,
+             "standing": claim.standing, "because": claim.because, "redefined": claim.redefined,
+             "printed_number": claim.kind in NUMBERS}
             for result in results
             for claim in result.claims
         ],

@@ -7,6 +7,7 @@ from .claims import CLAIMS
 from .extract import summarise
 from .figures import FIGURES
 from .grid import BUFFER, DROPTAIL_PACKETS, JITTER, SEGMENT_MTU, START_SPREAD, all_cells
+from .standings import CHOSEN
 from .tables import all_tables
 
 
@@ -41,4 +42,5 @@ STUDY = Study(
     plots=FIGURES,
     tables=all_tables,
     notes=notes,
+    chosen=CHOSEN,
 )

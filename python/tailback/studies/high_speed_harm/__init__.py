@@ -7,6 +7,7 @@ from .claims import CLAIMS
 from .extract import JOIN_RTTS, summarise
 from .figures import FIGURES
 from .grid import FULL, PACKET_BYTES, QUICK, USUAL, WEB_WINDOW, Scale, all_cells, full_cells
+from .standings import CHOSEN, SCALE_SENSITIVE, network_of
 from .tables import all_tables
 
 
@@ -16,6 +17,19 @@ def _scales(data: Data) -> dict[str, Scale]:
         if all(abs(scales[name].seconds(830) - length) < 1e-6 for name, length in lengths.items()):
             return scales
     return USUAL
+
+
+def scale(data: Data, claim: str) -> str:
+    """At what scale the cells of a claim were run."""
+    one = _scales(data)[network_of(claim)]
+    small = one.rate * one.time > 1
+    return f"rate {_part(one.rate)}, time {_part(one.time)}" + (
+        " (scale matters)" if small and claim in SCALE_SENSITIVE else ""
+    )
+
+
+def _part(divisor: int) -> str:
+    return "1" if divisor == 1 else f"1/{divisor}"
 
 
 def notes(data: Data) -> list[str]:
@@ -69,4 +83,6 @@ STUDY = Study(
     tables=all_tables,
     notes=notes,
     seeds=3,
+    chosen=CHOSEN,
+    scale=scale,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..standing import with_standings
 from . import claims_lan, claims_wan
+from .standings import REDEFINED, STANDINGS
 
 # What was tested is in brackets: another cell, an ablation, or the run at the paper's scale on the study's page.
 WHY = {
@@ -39,4 +41,6 @@ WHY = {
     "002-L18c": "Except with 0.1 BDP, where nobody comes near.",
 }
 
-CLAIMS = tuple(replace(one, why=WHY.get(one.id, "")) for one in (*claims_wan.CLAIMS, *claims_lan.CLAIMS))
+CLAIMS = with_standings(
+    [replace(one, why=WHY.get(one.id, "")) for one in (*claims_wan.CLAIMS, *claims_lan.CLAIMS)], STANDINGS, REDEFINED
+)

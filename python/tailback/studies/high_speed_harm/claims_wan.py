@@ -1,6 +1,6 @@
 """Sections 4.1.1 and 4.1.2, sentence by sentence: what they say about the ocean link, and when it counts as so.
 
-The rules were fixed before the first run.
+Which rules were changed after first results is in `standings`.
 """
 
 from __future__ import annotations

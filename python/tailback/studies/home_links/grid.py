@@ -115,9 +115,6 @@ FITTED = (
 On HomePlug and WiFi the presets were chosen with an eye on CUBIC as well, which is therefore a weak test there.
 """
 
-FITTED_CLAIMS = frozenset({"001-Q1a", "001-Q2d", "001-Q3", "001-Q4a", "001-Q6a", "001-Q7a"})
-"""Numbers that a parameter was fitted to, or that follow from one: no evidence that the model is right."""
-
 
 def scenario(
     key: str,

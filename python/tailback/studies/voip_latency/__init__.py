@@ -7,6 +7,7 @@ from .claims import CLAIMS
 from .extract import summarise
 from .figures import FIGURES, explorer
 from .grid import CDF_PATHS, DUMMYNET_CAP, JITTER, ROUTER_HZ, START_SPREAD, all_cells, live_cells, path_title
+from .standings import CHOSEN
 from .tables import all_tables
 
 
@@ -48,4 +49,5 @@ STUDY = Study(
         "own links between. FreeBSD's senders do not run live, nor do other paths and the ablations; claims that need "
         "them were not measured.",
     ),
+    chosen=CHOSEN,
 )

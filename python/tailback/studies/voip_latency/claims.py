@@ -1,6 +1,6 @@
 """Every claim of the paper, how it is measured and when it counts.
 
-The rules were written before the first run; `docs/studies/voip-latency.md` lists what was changed after it, and why.
+Which measures and rules were changed after first results, and why, is in `standings`.
 
 Numbers the paper prints count as reproduced within ±15 %, partly within ±30 %; the ratio 1.14 within ±5 and ±10 %, lest
 no difference at all pass for it. “Three links” are those of the paper's
@@ -11,6 +11,7 @@ distributions (Figs 9–11): 100 Mbit/s × 16 ms, 10 Mbit/s × 80 ms, 100 Mbit/s
 from __future__ import annotations
 
 from ..framework import Claim
+from ..standing import with_standings
 from ..verdicts import AtLeast, AtMost, Near
 from .measures import (
     disturbed_remark,
@@ -36,8 +37,9 @@ from .measures import (
     q8,
     untimed_remark,
 )
+from .standings import REDEFINED, STANDINGS
 
-CLAIMS: tuple[Claim, ...] = (
+_CLAIMS: tuple[Claim, ...] = (
     Claim(
         "000-Q1",
         "Linux NewReno's epochs last about 1.85 times FreeBSD's",
@@ -96,7 +98,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "000-Q5",
         "The fall of cwnd_max that triggers fast convergence is a few packets",
-        "number",
+        "presence",
         "a few",
         " segments",
         "median fall of the window at loss between events, CUBIC, 10 Mbit/s × 80 ms, 1 BDP",
@@ -108,7 +110,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "000-Q6",
         "Irregular H-TCP epochs at high BDP last tens of seconds",
-        "number",
+        "presence",
         "tens of seconds",
         " s",
         "shorter of the two median epochs of Linux H-TCP at 100 Mbit/s × 80 and 160 ms, 1 BDP",
@@ -126,7 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "000-Q7",
         "TCP reacts to a drop within a few round trips",
-        "number",
+        "presence",
         "a few RTTs",
         " RTTs",
         "largest of the five median times from first drop to reaction, loaded round trips, 10 Mbit/s × 80 ms, 1 BDP",
@@ -138,7 +140,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         "000-Q8",
         "Three typical epochs are nearly identical",
-        "number",
+        "shape",
         "identical",
         " %",
         "largest relative difference among three typical epochs (CUBIC: same part of the cycle), "
@@ -334,3 +336,5 @@ CLAIMS: tuple[Claim, ...] = (
         "VI",
     ),
 )
+
+CLAIMS = with_standings(_CLAIMS, STANDINGS, REDEFINED)

@@ -145,11 +145,6 @@ FITTED = (
 )
 """Parameter, value, what it was fitted to, what it was tested on."""
 
-FITTED_CLAIMS = frozenset(
-    {"003-Q1a", "003-Q3a", "003-Q5", "003-Q6a", "003-Q6b", "003-Q7a", "003-L1a", "003-L1b", "003-L3a", "003-L3b"}
-)
-"""Numbers that a parameter was fitted to: no evidence that the model is right."""
-
 
 def _scenario(key: str, network: Network, flows: list[tb.Flow], seconds: float, **rest: Any) -> tb.Scenario:
     """The network with the four senders in front of it, each on a host of its own, and iperf's process behind it."""
