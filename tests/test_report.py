@@ -100,6 +100,16 @@ def test_a_studys_report_says_how_to_run_it_again(study_page):
     assert "duration = " in page
 
 
+def test_a_study_tells_one_time_everywhere(study_page, capsys):
+    from rich.console import Console
+
+    result, page = study_page
+    result.print(Console(width=140))
+    assert f"runs in {result.took()}" in capsys.readouterr().out
+    assert f"<b>{result.took()}</b>" in page
+    assert studies.load(result.folder).wall_s == result.wall_s
+
+
 def test_reports_stay_small(study_page):
     assert len(study_page[1].encode()) < 15e6
 

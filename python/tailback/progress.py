@@ -1,15 +1,20 @@
-"""Progress bars: on a terminal only, on standard error only."""
+"""Progress on standard error: a bar on a terminal, and of long work a line a minute elsewhere."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-__all__ = ["Bar"]
+__all__ = ["Bar", "Steps"]
+
+TELL_EVERY_S = 60.0
 
 
 class Bar:
@@ -49,3 +54,55 @@ class Bar:
     ) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+class Steps:
+    """Progress of runs that cost differently: a bar on a terminal; elsewhere, in a log, a line a minute.
+
+    >>> with Steps("counting", [1.0, 3.0], shown=False) as done:
+    ...     done(1.0)
+    """
+
+    def __init__(self, title: str, costs: Sequence[float], *, shown: bool = True, every_s: float = TELL_EVERY_S):
+        self._title, self._count, self._cost = title, len(costs), sum(costs)
+        self._bar = Bar(title, shown=shown)
+        self._lines = shown and sys.stderr is not None and not sys.stderr.isatty()
+        self._every_s = every_s
+        self._done, self._spent = 0, 0.0
+        self._over = threading.Event()
+        # A run may take longer than a minute: who finishes runs cannot be who tells the time.
+        self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        self._bar.__enter__()
+        if self._lines:
+            self._teller.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        if self._lines:
+            self._teller.join()
+        self._bar.__exit__(kind, error, trace)
+
+    def __call__(self, cost: float) -> None:
+        """Another run is done."""
+        self._done += 1
+        self._spent += cost
+        self._bar.update(self._spent / self._cost if self._cost else 1.0)
+
+    def _tell(self) -> None:
+        while not self._over.wait(self._every_s):
+            print(self._line(time.monotonic() - self._began), file=sys.stderr, flush=True)
+
+    def _line(self, elapsed_s: float) -> str:
+        left = elapsed_s * (self._cost - self._spent) / self._spent if self._spent else None
+        ahead = f", about {_minutes(left)} left" if left is not None else ""
+        return f"{self._title}: {self._done} of {self._count} runs in {_minutes(elapsed_s)}{ahead}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min"

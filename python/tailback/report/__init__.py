@@ -10,7 +10,7 @@ import html
 import io
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -390,8 +390,11 @@ def _link_table(rows: Rows) -> dict[str, Any]:
 # --- Studies --------------------------------------------------------------------------------------------------
 
 
-def write_study(study: Study, data: Data, result: StudyResult, *, progress: bool = False) -> Path:
-    """Draw a study's figures (PNG and PDF into `figures/`) and write its report; fills in `result.figures`."""
+def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[], float]) -> Path:
+    """Draw a study's figures (PNG and PDF into `figures/`) and write its report.
+
+    Fills in `result.figures`, and `result.wall_s` by the clock, in seconds since the study began.
+    """
     from ..studies.store import write_text
 
     folder = result.folder / "figures"
@@ -407,6 +410,7 @@ def write_study(study: Study, data: Data, result: StudyResult, *, progress: bool
             {"name": plot.name, "title": plot.title, "files": [str(Path("figures") / path.name) for path in saved]}
         )
     explorer = study.explorer(data)
+    result.wall_s = clock()
     page = _page(
         title=result.title,
         subtitle=result.paper,
@@ -436,10 +440,9 @@ def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
     tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
-    if result.meta["grid_wall_s"] and not result.cells_reused:
-        tiles.append(
-            {"value": f"{result.meta['grid_wall_s']:.0f} s", "name": f"on {result.meta['cores']} cores", "kind": ""}
-        )
+    # Of runs that were found nobody knows how long they took.
+    if result.cells_run and not result.cells_reused:
+        tiles.append({"value": result.took(), "name": f"on {result.meta['cores']} cores", "kind": ""})
     return tiles
 
 

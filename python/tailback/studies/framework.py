@@ -11,10 +11,8 @@ import math
 import os
 import platform
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from matplotlib.figure import Figure
 
 from tailback.errors import Interrupted
+from tailback.progress import Steps
 from tailback.store import engine_fingerprint
 
 from .outcome import ClaimResult, StudyResult, TableOut
@@ -195,7 +194,7 @@ class Study:
         engine
             "sim", or "live": on this machine's kernel, one cell after the other and in real time, the cells that can.
         progress
-            Show a progress bar (on a terminal).
+            Tell on standard error how far it is: a bar on a terminal, a line a minute elsewhere.
         cancel
             A `tailback.Cancel` to stop the runs from another thread.
         workers
@@ -232,11 +231,11 @@ class Study:
         missing.sort(key=lambda item: -item[0].cost)
         reused = len(summaries)
         each = _live_each(cancel) if is_live else _sim_each(workers, cancel)
-        grid_wall = self._run_missing(out, missing, numbers[0], store, summaries, progress, each)
+        self._run_missing(out, missing, numbers[0], store, summaries, progress, each)
         data = Data(cells, summaries, numbers, out)
         mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
         mode += " --engine live" if is_live else ""
-        return self._finish(data, began, grid_wall, len(missing), reused, mode, progress)
+        return self._finish(data, began, len(missing), reused, mode)
 
     def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
         """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
@@ -262,9 +261,9 @@ class Study:
         summaries: dict[tuple[str, int], Summary],
         progress: bool,
         run_each: Callable[[list[Scenario], Callable[[Result], Any]], Iterator[Any]],
-    ) -> float:
+    ) -> None:
         if not missing:
-            return 0.0
+            return
         by_identity = {(cell.key, seed): (cell, key) for cell, seed, _, key in missing}
 
         def keep(result: Result) -> tuple[tuple[str, int], Summary]:
@@ -279,8 +278,7 @@ class Study:
                 write_text(folder / "cell", key)
             return identity, summary
 
-        began = time.perf_counter()
-        with _bar(self.title, [cell.cost for cell, *_ in missing], progress) as advance:
+        with Steps(self.name, [cell.cost for cell, *_ in missing], shown=progress) as advance:
             try:
                 for identity, summary in run_each([scenario for *_, scenario, _ in missing], keep):
                     store.save(by_identity[identity][1], summary)
@@ -289,11 +287,8 @@ class Study:
             except KeyboardInterrupt:
                 # The same command goes on from here.
                 raise Interrupted([summaries.get(identity) for identity in by_identity]) from None
-        return time.perf_counter() - began
 
-    def _finish(
-        self, data: Data, began: float, grid_wall: float, ran: int, reused: int, mode: str, progress: bool
-    ) -> StudyResult:
+    def _finish(self, data: Data, began: float, ran: int, reused: int, mode: str) -> StudyResult:
         from tailback import report
 
         claims = [
@@ -314,8 +309,6 @@ class Study:
                 "seeds": list(data.seeds),
                 "quick": "--quick" in mode,
                 "cells": len(data.cells),
-                "grid_wall_s": round(grid_wall, 2),
-                "grid_runs": ran,
                 "python": platform.python_version(),
                 "platform": platform.platform(),
                 "cores": os.cpu_count(),
@@ -328,8 +321,7 @@ class Study:
             cells_run=ran,
             cells_reused=reused,
         )
-        report.write_study(self, data, result, progress=progress)
-        result.wall_s = time.perf_counter() - began
+        report.write_study(self, data, result, lambda: time.perf_counter() - began)
         write_text(data.folder / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
         write_text(data.folder / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
         return result
@@ -425,38 +417,3 @@ def _tables_of(out: Path, key: str) -> str | None:
         return (out / "tables" / key / "cell").read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
-
-
-class _Advance:
-    def __init__(self, bar: Any, task: Any) -> None:
-        self.bar, self.task = bar, task
-
-    def __enter__(self) -> Callable[[float], None]:
-        self.bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.bar.stop()
-
-    def __call__(self, cost: float) -> None:
-        self.bar.update(self.task, advance=cost)
-
-
-def _bar(title: str, costs: Sequence[float], progress: bool) -> Any:
-    """A progress bar whose steps weigh what their runs cost, on standard error, only on a terminal."""
-    if not progress or not sys.stderr.isatty():
-        return nullcontext(lambda _: None)
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    return _Advance(bar, bar.add_task(title, total=sum(costs)))

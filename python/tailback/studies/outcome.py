@@ -74,6 +74,7 @@ class StudyResult:
     figures: list[dict[str, Any]]
     meta: dict[str, Any]
     wall_s: float
+    """From the study's start until its page was written: runs, claims and figures. Told alike everywhere."""
     simulated_s: float
     cells_run: int
     cells_reused: int
@@ -110,6 +111,10 @@ class StudyResult:
         ]
         return "\n".join(lines) + "\n"
 
+    def took(self) -> str:
+        """How long this took, the runs that were found left out."""
+        return f"{self.wall_s:.1f} s"
+
     def verdicts(self) -> dict[str, int]:
         """How many claims came to which verdict."""
         counted = dict.fromkeys((REPRODUCED, PARTLY, NOT, UNMEASURED), 0)
@@ -139,7 +144,7 @@ class StudyResult:
             )
         console.print(table)
         summary = ", ".join(f"{count} {word}" for word, count in self.verdicts().items())
-        console.print(f"{summary}; {self.cells_run} runs in {self.wall_s:.1f} s, {self.cells_reused} reused")
+        console.print(f"{summary}; {self.cells_run} runs in {self.took()}, {self.cells_reused} reused")
         console.print(Text(f"report: {self.report_path}"), soft_wrap=True)
 
     def _repr_html_(self) -> str:
