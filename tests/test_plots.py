@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 from matplotlib.figure import Figure
@@ -12,6 +13,7 @@ from synthetic import sawtooth
 from tailback import plots
 from tailback.files import whole_file
 from tailback.metrics import Rows
+from tailback.report import interactive
 
 
 @pytest.mark.parametrize("name", plots.names())
@@ -113,3 +115,25 @@ def test_a_failure_while_writing_keeps_the_earlier_file(tmp_path):
         fail()
     assert target.read_text() == "earlier"
     assert [p.name for p in tmp_path.iterdir()] == ["figure.txt"]
+
+
+def test_epochs_of_twice_the_length_are_twice_as_wide():
+    # Each panel had its own scale: 26 beside 50 s hid a ratio of 1.85.
+    figure = plots.get("cwnd-and-queue")(
+        {"short": sawtooth(duration_s=100.0), "long": sawtooth(period_s=16.0, duration_s=100.0)}
+    )
+    windows = [axes for axes in figure.axes if axes.get_ylabel() != "" or axes.get_title()]
+    spans = {round(axes.get_xlim()[1] - axes.get_xlim()[0], 6) for axes in windows}
+    assert len(spans) == 1
+    assert spans.pop() >= 3 * 16.0
+
+
+def test_interactive_cells_have_one_time_scale():
+    def summary(length: float) -> dict[str, Any]:
+        t = [10.0, 10.0 + length]
+        return {"series": {"cwnd": [t, [1.0, 2.0]], "queue": [t, [1.0, 2.0]]}, "limit_bytes": 1e5}
+
+    spec = interactive.cells({"short": summary(26.0), "long": summary(50.0)}, {"short": "#000000", "long": "#000000"})
+    assert spec is not None
+    ranges = [spec["layout"][axis]["range"] for axis in ("xaxis", "xaxis2")]
+    assert [high - low for low, high in ranges] == [50.0, 50.0]

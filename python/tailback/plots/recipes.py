@@ -81,7 +81,8 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
     """Congestion window above, occupancy of the bottleneck queue below, over three typical epochs.
 
     Counterpart of Figs 2–6 of CAIA-TR-080818A. Epochs by `metrics.typical_epochs`; dashed: the queue's limit;
-    red ticks: packets dropped.
+    red ticks: packets dropped. All panels show as much time as the longest epochs take: an epoch of twice the length is
+    twice as wide.
     """
     wide = min(len(results), 3)
     deep = -(-len(results) // wide)
@@ -89,13 +90,15 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
         2 * deep, wide, width=FULL_WIDTH if wide > 1 else 5.2, height=3.4 * deep + 0.2, sharex=False
     )
     look = who.looks(results)
+    flows = {label: who.first_tcp(rows) if flow is None else rows.flow(flow) for label, rows in results.items()}
+    windows = {label: metrics.typical_epochs(rows, flows[label], count) for label, rows in results.items()}
+    span = max(window.end_s - window.start_s for window in windows.values())
+    margin = 0.03 * span
     for position, (label, rows) in enumerate(results.items()):
-        index = who.first_tcp(rows) if flow is None else rows.flow(flow)
+        index, window = flows[label], windows[label]
         row, column = 2 * (position // wide), position % wide
         top, bottom = axes[row][column], axes[row + 1][column]
-        window = metrics.typical_epochs(rows, index, count)
-        start, end = window.start_s, window.end_s
-        margin = 0.03 * (end - start)
+        start, end = window.start_s, window.start_s + span
         t, w = metrics.decimate(*metrics.cwnd_series(rows, index, start - margin, end + margin), POINTS)
         tq, q = metrics.decimate(*metrics.backlog_series(rows, None, start - margin, end + margin), POINTS)
         found = metrics.epochs(rows, index)
@@ -113,7 +116,7 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
             [float(m) - start for m in marks],
         )
         for ax in (top, bottom):
-            ax.set_xlim(-margin, end - start + margin)
+            ax.set_xlim(-margin, span + margin)
         top.tick_params(labelbottom=False)
         top.set_title(label if len(results) > 1 else f"{who.title_of(rows, index)}: {who.path_of(rows)}")
         bottom.set_xlabel(f"time since t = {start:.2f} s (s)")

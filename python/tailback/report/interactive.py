@@ -110,7 +110,7 @@ def stacked(
 
 
 def cells(summaries: Mapping[str, Mapping[str, Any] | None], colours: Mapping[str, str]) -> Spec | None:
-    """Window and queue of several cells side by side, from their thin series."""
+    """Window and queue of several cells side by side, from their thin series, as long as the longest of them."""
     known = {label: s for label, s in summaries.items() if s and s.get("series")}
     if not known:
         return None
@@ -120,10 +120,15 @@ def cells(summaries: Mapping[str, Mapping[str, Any] | None], colours: Mapping[st
     layout = _layout(430, showlegend=False)
     data: list[Spec] = []
     annotations, shapes = [], []
+    spans = {label: (s["series"]["cwnd"][0][0], s["series"]["cwnd"][0][-1]) for label, s in known.items()}
+    longest = max(end - start for start, end in spans.values())
     for i, (label, summary) in enumerate(known.items()):
         left = i * (each + gap)
         x, top, bottom = ("" if i == 0 else str(i + 1)), str(2 * i + 1 if i else ""), str(2 * i + 2)
-        layout[f"xaxis{x}"] = _axis("time (s)", domain=[left, left + each], anchor=f"y{bottom}")
+        start = spans[label][0]
+        layout[f"xaxis{x}"] = _axis(
+            "time (s)", domain=[left, left + each], anchor=f"y{bottom}", range=[start, start + longest]
+        )
         layout[f"yaxis{top}"] = _axis(
             "cwnd (segments)" if i == 0 else "", domain=[0.54, 1.0], anchor=f"x{x}", rangemode="tozero"
         )

@@ -308,7 +308,7 @@ FIGURES: tuple[Plot, ...] = (
         "Figs 2 and 3: NewReno on FreeBSD and Linux",
         "Congestion window and queue occupancy over three typical epochs. 10 Mbit/s, RTT 80 ms, "
         "queue 1 BDP. Dashed: the "
-        "queue's limit; red ticks: drops.",
+        "queue's limit; red ticks: drops. Both panels show as much time, so epochs compare by width.",
         cwnd_and_queue("freebsd-reno", "linux-reno"),
         cwnd_and_queue_interactive("freebsd-reno", "linux-reno"),
     ),
