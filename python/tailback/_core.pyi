@@ -210,6 +210,9 @@ def check(
 ) -> None:
     """Raise `ScenarioError` unless the scenario can be run; `live` allows what only a kernel can run."""
 
+ROWS_A_GROUP: int
+"""Rows of a table that `run` hands to its sink at once."""
+
 def run(
     json: str,
     cancel: Cancel | None = None,

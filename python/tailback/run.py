@@ -18,7 +18,8 @@ from tailback.algorithms import Algorithm, Factory, factories, is_reference, ref
 from tailback.consent import demand_allowed
 from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.progress import Bar
-from tailback.result import Result
+from tailback.result import Result, write_while
+from tailback.result.layout import Sink
 from tailback.scenario import Scenario
 
 __all__ = ["Cancel", "run", "run_each", "run_many"]
@@ -69,8 +70,14 @@ def _with_references(own: dict[str, Factory], resolved: Mapping[str, Any]) -> di
 
 
 def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
+    return Result(resolved=prepared.resolved, toml=prepared.toml, tables=_tables(prepared, cancel, progress, None))
+
+
+def _tables(
+    prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None, sink: Sink | None
+) -> dict[str, dict[str, Any]]:
     try:
-        tables = _core.run(json.dumps(prepared.resolved), cancel, progress, prepared.factories)
+        return _core.run(json.dumps(prepared.resolved), cancel, progress, prepared.factories, sink)
     except _core.ScenarioError as error:
         # Only the limit on rows can be met after the check.
         raise ScenarioError([Problem(*error.args)]) from None
@@ -80,7 +87,6 @@ def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[fl
         raise AlgorithmError(prepared.name, *error.args) from error.__cause__
     except _core.EngineError as error:
         raise EngineError(f"{prepared.name}: {error}") from None
-    return Result(resolved=prepared.resolved, toml=prepared.toml, tables=tables)
 
 
 def run(
@@ -90,15 +96,22 @@ def run(
     cancel: Cancel | None = None,
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    command: str = "tailback.run",
 ) -> Result:
     """Simulate `scenario` and return what was measured.
+
+    With `out` the result is saved to that folder, as by `Result.save`, while the run goes on: rows are written as they
+    come and take little memory, and the tables of the result are read when they are asked for. `command` is what its
+    `meta.json` then says it was made by.
 
     `progress` is True for a bar on a terminal, or a function that gets the fraction of the simulated time that
     is done. `cancel` stops the run from another thread. `algorithms` are congestion controls of your own by the name
     that the scenario uses, beside those that `algorithm` registered. `allow_code` allows classes that
     the scenario names by module, whose code is then run: read it first. Raises `ScenarioError` before anything is
-    simulated, `Cancelled`, `AlgorithmError` if an algorithm of yours raised, or `EngineError`, which is a bug in
-    tailback; Ctrl-C raises `KeyboardInterrupt`.
+    simulated, or once more rows are recorded than `instruments.most_rows`, `Cancelled`, `AlgorithmError` if an
+    algorithm of yours raised, `ResultError` if `out` cannot be written, or `EngineError`, which is a bug in tailback;
+    Ctrl-C raises `KeyboardInterrupt`.
 
     >>> import tailback as tb
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno"), tb.voip()], duration="5s")
@@ -107,10 +120,17 @@ def run(
     (['bulk', 'voip'], 2)
     """
     prepared = _prepare(scenario, algorithms, allow_code)
+
+    def simulate(progress: Callable[[float], object] | None) -> Result:
+        if out is None:
+            return _simulate(prepared, cancel, progress)
+        work = functools.partial(_tables, prepared, cancel, progress)
+        return write_while(out, prepared.resolved, prepared.toml, work, command)
+
     if callable(progress):
-        return _simulate(prepared, cancel, progress)
+        return simulate(progress)
     with Bar(prepared.name, shown=progress) as bar:
-        return _simulate(prepared, cancel, bar.update if progress else None)
+        return simulate(bar.update if progress else None)
 
 
 class _Crew:

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, bits, bulk, dumbbell, flow, link, run, tcp};
+use common::{MS, bits, bulk, dumbbell, flow, run, tcp};
 use tailback_core::engine::{ROWS_A_GROUP, Simulation};
 use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError, Value};

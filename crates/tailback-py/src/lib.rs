@@ -38,6 +38,10 @@ mod _core {
         env!("CARGO_PKG_VERSION")
     }
 
+    /// Rows of a table that `run` hands to its sink at once.
+    #[pymodule_export]
+    const ROWS_A_GROUP: usize = tailback_core::engine::ROWS_A_GROUP;
+
     /// Everything the engine knows by name, as JSON.
     #[pyfunction]
     fn registry() -> String {

@@ -98,7 +98,10 @@ def run(
     settings: _Set = None,
     algorithm: _Own = None,
     allow_code: _Allow = False,
-    out: Annotated[Path | None, typer.Option(help="Save the result to this folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the result to this folder while the run goes on.")] = None,
+    most_rows: Annotated[
+        int | None, typer.Option(help="Rows the run may record at most; see `most_rows` in docs/scenario.md.")
+    ] = None,
     engine: Annotated[
         str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
     ] = "sim",
@@ -119,30 +122,35 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
     """
     import tailback
-    from tailback.result import demand_writable
 
     scenario = _read(file, settings, seed)
+    if most_rows is not None:
+        scenario = scenario.with_({"instruments.most_rows": most_rows})
     if engine != "sim":
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
         _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json, allow_code)
         return
-    if out is not None:
-        demand_writable(out)
-    result = tailback.run(scenario, progress=not as_json, algorithms=_own(algorithm), allow_code=allow_code)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
     words += ["--allow-code"] if allow_code else []
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
     ]
-    result.meta["command"] = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
-    saved = result.save(out) if out is not None else None
+    command = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
+    result = tailback.run(
+        scenario,
+        progress=not as_json,
+        algorithms=_own(algorithm),
+        allow_code=allow_code,
+        out=out,
+        command=command,
+    )
     if as_json:
         emit(described(result) | {"saved": None if out is None else out})
         return
     console().print(result)
-    if saved is not None:
+    if out is not None:
         say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -59,6 +59,27 @@ _INSTRUMENT = {
 }
 
 
+class _Tables(Mapping[str, Table]):
+    """A result's tables, each read when it is asked for: a large one that nobody looks at takes no memory."""
+
+    def __init__(self, result: Any) -> None:
+        self._result = result
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self._result:
+            raise KeyError(name)
+        return cast(Table, self._result.numpy(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._result
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._result.tables)
+
+    def __len__(self) -> int:
+        return len(self._result.tables)
+
+
 @dataclass(frozen=True)
 class Rows:
     """Tables of one run with the resolved scenario (exact units) that produced them."""
@@ -75,7 +96,7 @@ class Rows:
             return source
         if isinstance(source, Mapping):
             return Rows(cast(Mapping[str, Table], source["tables"]), cast(Mapping[str, Any], source["scenario"]))
-        tables = {name: source.numpy(name) for name in source.tables}
+        tables = _Tables(source)
         names = tuple(source.internals_names) if "internals" in tables else ()
         return Rows(tables, source.resolved, source.meta, names)
 

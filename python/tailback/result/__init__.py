@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,7 @@ __all__ = [
     "Result",
     "demand_writable",
     "open_result",
+    "write_while",
 ]
 
 Array = npt.NDArray[Any]
@@ -393,6 +394,30 @@ class Result:
         with whole_file(target) as partial:
             partial.write_text("".join(lines), encoding="utf-8")
         return target
+
+
+def write_while(
+    folder: str | os.PathLike[str],
+    resolved: Mapping[str, Any],
+    toml: str,
+    work: Callable[[layout.Sink], Mapping[str, Columns]],
+    command: str,
+) -> Result:
+    """Do `work`, which hands rows to a sink as they come and returns the rest, and open the folder that it makes.
+
+    The folder appears complete or not at all, as by `Result.save`, and has the same bytes.
+    """
+    target = Path(folder).absolute()
+    demand_writable(target)
+    with whole_folder(target) as partial:
+        with layout.Sink(partial) as sink:
+            tables = work(sink)
+            sink.finish(tables)
+        result = Result(resolved=resolved, toml=toml, tables=tables)
+        result.meta["command"] = command
+        result._rows |= sink.rows
+        layout.write(result, partial, sink.rows)
+    return open_result(target)
 
 
 def open_result(folder: str | os.PathLike[str]) -> Result:

@@ -7,14 +7,15 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tailback import _core
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
 from tailback.files import cannot_write
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 FORMAT = 2
 _UNCHECKED = 1
 _META = "meta.json"
+#: Rows written at once: what the engine hands over of a table at a time.
+ROWS_A_GROUP = _core.ROWS_A_GROUP
 #: The folder in it for what programs wrote.
 _PROGRAMS = "programs"
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
@@ -47,9 +50,45 @@ class Kept:
     files: dict[str, str] | None
 
 
-def write(result: Result, folder: Path) -> None:
-    """Fill an empty folder."""
+class Sink:
+    """Takes rows of a run while it goes on and writes them to a folder, so that memory holds a few groups of them.
+
+    What it writes has the same bytes as what `write` makes of the whole table.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._writers: dict[str, Any] = {}
+        #: Rows so far, by table.
+        self.rows: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+    def __call__(self, name: str, columns: Mapping[str, Any]) -> None:
+        """Write the next rows of a table, by column."""
+        table = pa.table({key: pa.array(column) for key, column in columns.items()})
+        if name not in self._writers:
+            self._writers[name] = _writer(self._folder / f"{name}.parquet", table.schema)
+        self._writers[name].write_table(table, row_group_size=ROWS_A_GROUP)
+        self.rows[name] = self.rows.get(name, 0) + table.num_rows
+
+    def finish(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add the last rows of the tables it has begun."""
+        for name in self._writers:
+            if len(next(iter(tables[name].values()))):
+                self(name, tables[name])
+
+
+def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
+    """Fill an empty folder, or one in which a `Sink` has `written` some tables."""
     for name in result.tables:
+        if name in written:
+            continue
         _write_table(result.arrow(name), folder / f"{_checked_table(name)}.parquet")
     for name, data in result.files.items():
         place = folder / _PROGRAMS / _checked_file(name)
@@ -292,11 +331,16 @@ def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -
 
 
 def _write_table(table: Any, path: Path) -> None:
-    floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
-    others = [field.name for field in table.schema if not pa.types.is_floating(field.type)]
-    pq.write_table(
-        table,
+    with _writer(path, table.schema) as writer:
+        writer.write_table(table, row_group_size=ROWS_A_GROUP)
+
+
+def _writer(path: Path, schema: Any) -> Any:
+    floats = [field.name for field in schema if pa.types.is_floating(field.type)]
+    others = [field.name for field in schema if not pa.types.is_floating(field.type)]
+    return pq.ParquetWriter(
         path,
+        schema,
         compression="zstd",
         use_dictionary=others,
         use_byte_stream_split=floats,
