@@ -221,6 +221,8 @@ def _run_engines(
 
 def _print_comparison(rows: Sequence[Any]) -> None:
     """One row a metric: the baseline's value, then each other result's with its change."""
+    from tailback.numbers import written
+
     labels = list(rows[0].values)
     base = rows[0].baseline
     others = [label for label in labels if label != base]
@@ -232,15 +234,14 @@ def _print_comparison(rows: Sequence[Any]) -> None:
         table.add_column(escape(label), justify="right")
         table.add_column("change", justify="right", style="dim")
 
-    def number(value: float) -> str:
-        return "-" if math.isnan(value) else f"{value:.4g}"
-
     def change(value: float) -> str:
         return "-" if math.isnan(value) else f"{100 * value:+.1f} %"
 
     for row in rows:
-        told = [text for label in others for text in (number(row.values[label]), change(row.change(label)))]
-        table.add_row(row.metric, escape(row.of), row.unit, number(row.values[base]), *told)
+        told = [
+            text for label in others for text in (written(row.values[label], missing="-"), change(row.change(label)))
+        ]
+        table.add_row(row.metric, escape(row.of), row.unit, written(row.values[base], missing="-"), *told)
     console().print(table)
 
 

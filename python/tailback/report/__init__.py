@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import io
 import json
@@ -20,11 +21,13 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from PIL import Image
 
 from .. import metrics, plots
 from ..felt import felt
 from ..metrics import Rows
 from ..metrics.rows import Floats
+from ..numbers import written
 from ..plots import flows as who
 from ..plots.recipes import POINTS, Curve
 from ..plots.style import BLACK, INK, house_style
@@ -44,11 +47,11 @@ def _template() -> Any:
 
 
 @cache
-def _plotlyjs() -> Markup:
-    from plotly.offline import get_plotlyjs
-
-    # The library is ours to trust; only the closing tag must not end our script element early.
-    return Markup(str(get_plotlyjs()).replace("</script", "<\\/script"))
+def _plotlyjs() -> str:
+    """plotly.js's basic bundle as gzip in base64, which the reader's browser unpacks: a third of its size."""
+    script = files(__name__).joinpath("plotly-basic.min.js").read_bytes()
+    # Without a time in its header the same page has the same bytes.
+    return base64.b64encode(gzip.compress(script, 9, mtime=0)).decode("ascii")
 
 
 def _json(value: Any) -> Markup:
@@ -58,9 +61,19 @@ def _json(value: Any) -> Markup:
 
 
 def _png(figure: Figure) -> str:
-    out = io.BytesIO()
+    drawn = io.BytesIO()
     with house_style():
-        figure.savefig(out, format="png", dpi=160, bbox_inches="tight", pad_inches=0.05)
+        figure.savefig(drawn, format="png", dpi=160, bbox_inches="tight", pad_inches=0.05)
+    return _thrifty(drawn)
+
+
+def _thrifty(drawn: io.BytesIO | Path) -> str:
+    """A PNG in base64, its colours from a palette: a figure has few, and a third of the bytes suffices."""
+    out = io.BytesIO()
+    with Image.open(drawn) as image:
+        image.convert("RGB").quantize(128, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(
+            out, format="png", optimize=True
+        )
     return base64.b64encode(out.getvalue()).decode("ascii")
 
 
@@ -80,7 +93,8 @@ def _page(**parts: Any) -> str:
     }
     page = defaults | parts
     page["specs"] = _json(page["specs"])
-    return str(_template().render(plotlyjs=_plotlyjs(), **page))
+    used = any(parts.get("specs", {}).values())
+    return str(_template().render(plotlyjs=_plotlyjs() if used else "", specs_used=used, **page))
 
 
 def write(what: Any, path: str | Path) -> Path:
@@ -188,7 +202,7 @@ def _plot_entry(
         "name": name,
         "title": title,
         "caption": caption,
-        "png": base64.b64encode(drawn[0].read_bytes()).decode("ascii") if drawn else _png(figure),
+        "png": _thrifty(drawn[0]) if drawn else _png(figure),
         "width": round(figure.get_figwidth() * 146),
         "live": live,
         "live_first": live_first,
@@ -238,32 +252,32 @@ def _overview_spec(rows: Rows) -> dict[str, Any] | None:
 
 
 def _tiles(rows: Rows) -> list[dict[str, str]]:
+    def tile(value: str, name: str) -> dict[str, str]:
+        return {"value": value, "name": name, "kind": ""}
+
+    rates = {flow: metrics.goodput(rows, flow) / 1e6 for flow in rows.tcp_flows}
     tiles = [
-        {
-            "value": f"{metrics.goodput(rows, flow) / 1e6:.2f} Mbit/s",
-            "name": f"goodput, {rows.flow_names[flow]}",
-            "kind": "",
-        }
-        for flow in rows.tcp_flows[:4]
+        tile(f"{written(rate, 3)} Mbit/s", f"goodput, {rows.flow_names[flow]}")
+        for flow, rate in list(rates.items())[:4]
     ]
+    if len(rates) > 1:
+        tiles.append(tile(written(metrics.jain(list(rates.values())), 3), "Jain's fairness index of goodput"))
     if rows.has("packets"):
         recorded = set(np.unique(rows.column("packets", "flow")).tolist())
         for flow in [flow for flow in rows.udp_flows if flow in recorded][:2]:
             median = float(metrics.delay_quantiles(rows, flow, (0.5,))[0]) * 1e3
-            tiles.append(
-                {"value": f"{median:.1f} ms", "name": f"median induced delay, {rows.flow_names[flow]}", "kind": ""}
-            )
+            tiles.append(tile(f"{written(median, 3)} ms", f"median induced delay, {rows.flow_names[flow]}"))
     if rows.has_bottleneck:
+        carried, held = rows.carried_bps(rows.bottleneck), rows.of_link("links", rows.bottleneck)
+        waiting = 8e3 * float(held["backlog_bytes_mean"][0]) / carried
+        if not math.isnan(waiting):
+            tiles.append(tile(f"{written(waiting, 3)} ms", "mean delay in the bottleneck's queue"))
         used = metrics.utilisation(rows)
         # A medium's rate is its own affair, and so is what it could have carried.
         if not math.isnan(used):
-            tiles.append({"value": f"{100 * used:.1f} %", "name": "utilisation", "kind": ""})
-        tiles.append({"value": f"{100 * metrics.loss_rate(rows):.2g} %", "name": "packets dropped", "kind": ""})
+            tiles.append(tile(f"{written(100 * used, 3)} %", "utilisation"))
+        tiles.append(tile(f"{written(100 * metrics.loss_rate(rows), 2)} %", "packets dropped"))
     return tiles
-
-
-def _text(value: float, form: str) -> str:
-    return "–" if math.isnan(value) else format(value, form)
 
 
 def _flow_table(rows: Rows) -> dict[str, Any]:
@@ -274,14 +288,14 @@ def _flow_table(rows: Rows) -> dict[str, Any]:
             [
                 name,
                 who.title_of(rows, flow),
-                _text(metrics.goodput(rows, flow) / 1e6, ".3f"),
+                written(metrics.goodput(rows, flow) / 1e6),
                 f"{int(totals['packets_sent']):,}",
                 f"{int(totals['packets_dropped']):,}",
                 f"{int(totals['segments_retransmitted']):,}",
                 f"{int(totals['recoveries'])}",
                 f"{int(totals['timeouts'])}",
-                _text(1e3 * float(totals["rtt_min_s"]), ".2f"),
-                _text(1e3 * float(totals["srtt_s"]), ".2f"),
+                written(1e3 * float(totals["rtt_min_s"])),
+                written(1e3 * float(totals["srtt_s"])),
             ]
         )
     columns = ["flow", "sender", "goodput (Mbit/s)", "packets", "dropped", "retransmitted", "recoveries", "timeouts",
@@ -302,11 +316,12 @@ def _felt_table(rows: Rows) -> list[dict[str, Any]]:
         [
             row["flow"],
             row["feels"],
-            f"{row['count']:,}",
-            *("–" if row[key] is None else format(row[key], ".1f") for key in ("median_ms", "p95_ms")),
-            "–" if row["lost"] is None else f"{100 * row['lost']:.2f}",
-            "–" if row["jitter_ms"] is None else f"{row['jitter_ms']:.2f}",
-            "–" if row["mos"] is None else f"{row['mos']:.2f}",
+            written(row["count"]),
+            written(row["median_ms"]),
+            written(row["p95_ms"]),
+            written(None if row["lost"] is None else 100 * row["lost"]),
+            written(row["jitter_ms"]),
+            written(row["mos"]),
         ]
         for row in felt(rows)
     ]
@@ -332,7 +347,7 @@ def _program_tables(result: Any) -> list[dict[str, Any]]:
         for row in getattr(result, "program_summary", list)()
     ]  # fmt: skip
     figures = [
-        [row["flow"], row["measured"], f"{row['value']:,.6g}"] for row in getattr(result, "program_metrics", list)()
+        [row["flow"], row["measured"], written(row["value"], 6)] for row in getattr(result, "program_metrics", list)()
     ]
     tables = [
         {
@@ -370,9 +385,9 @@ def _link_table(rows: Rows) -> dict[str, Any]:
                 f"{int(totals['arrived']):,}",
                 f"{int(totals['dropped']):,}",
                 f"{int(totals['marked']):,}",
-                _text(100 * metrics.utilisation(rows, link), ".2f") if queued else "–",
-                f"{float(totals['backlog_bytes_mean']) / 1e3:,.2f}",
-                f"{float(totals['backlog_bytes_max']) / 1e3:,.2f}",
+                written(100 * metrics.utilisation(rows, link)) if queued else "–",
+                written(float(totals["backlog_bytes_mean"]) / 1e3),
+                written(float(totals["backlog_bytes_max"]) / 1e3),
             ]
         )
     columns = ["link", "queue", "rate", "delay (ms)", "packets", "dropped", "marked", "utilisation (%)",

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import compare, plots
 from ..metrics import MissingRows, Rows
+from ..numbers import written
 from ..plots import flows as who
 from ..plots.timeseries import panels
 from ..result import Result
@@ -76,7 +77,7 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
         stack = [
             (f"{panel.title} ({panel.unit})", panel.curves, limit if panel.unit == "kB" else None) for panel in drawn
         ]
-        specs["overlay"] = _one_legend(interactive.stacked(stack))
+        specs["overlay"] = interactive.stacked(stack)
     for name in _FIGURES:
         recipe = plots.get(name)
         try:
@@ -85,20 +86,6 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
             continue
         entries.append(_plot_entry(name, recipe.title, recipe.caption, figure, live=False))
     return entries, specs
-
-
-def _one_legend(spec: dict[str, Any]) -> dict[str, Any]:
-    """Each name once in the legend; to click it hides its curves in every panel."""
-    seen: set[str] = set()
-    for trace in spec["data"]:
-        trace["legendgroup"] = trace["name"]
-        trace["showlegend"] = trace["name"] not in seen
-        seen.add(trace["name"])
-    return spec
-
-
-def _number(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:,.4g}"
 
 
 def _change(value: float) -> str:
@@ -110,8 +97,8 @@ def _metric_table(rows: list[compare.Comparison]) -> dict[str, Any]:
     others = [label for label in rows[0].values if label != base]
     shown = []
     for row in rows:
-        told = [text for label in others for text in (_number(row.values[label]), _change(row.change(label)))]
-        shown.append([row.metric, row.of, row.unit, _number(row.values[base]), *told])
+        told = [text for label in others for text in (written(row.values[label]), _change(row.change(label)))]
+        shown.append([row.metric, row.of, row.unit, written(row.values[base]), *told])
     return {
         "name": "differences",
         "title": "Differences",
@@ -164,7 +151,7 @@ def _tiles(rows: list[compare.Comparison]) -> list[dict[str, str]]:
     shown = [row for row in rows if row.metric in _TILES and not any(map(math.isnan, row.values.values()))]
     return [
         {
-            "value": " / ".join(f"{value:.3g}" for value in row.values.values()) + f" {row.unit}",
+            "value": " / ".join(written(value, 3) for value in row.values.values()) + f" {row.unit}",
             "name": f"{row.metric}, {row.of}: {' / '.join(row.values)}",
             "kind": "",
         }

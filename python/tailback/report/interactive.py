@@ -41,7 +41,7 @@ def _layout(height: int, **more: Any) -> Spec:
 
 def _trace(curve: Curve, axes: str = "", **more: Any) -> Spec:
     return {
-        "type": "scattergl" if len(curve.x) > 5000 else "scatter",
+        "type": "scatter",
         "mode": "lines",
         "name": curve.label,
         "x": _numbers(curve.x),
@@ -106,7 +106,16 @@ def stacked(
                  "line": {"color": "#767676", "width": 1, "dash": "dash"}}
             )  # fmt: skip
     layout["shapes"] = shapes
-    return {"data": data, "layout": layout}
+    return {"data": _one_legend(data), "layout": layout}
+
+
+def _one_legend(traces: list[Spec]) -> list[Spec]:
+    """Each name once in the legend; a click on it hides its curves in every panel."""
+    seen: set[str] = set()
+    for trace in traces:
+        trace |= {"legendgroup": trace["name"], "showlegend": trace["name"] not in seen}
+        seen.add(trace["name"])
+    return traces
 
 
 def cells(summaries: Mapping[str, Mapping[str, Any] | None], colours: Mapping[str, str]) -> Spec | None:

@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from .. import statistics
+from ..numbers import written
 from ..plots import sweeps
 from ..store import Store
 from . import _page, _plot_entry
@@ -70,7 +71,7 @@ def _table(done: pl.DataFrame, name: str, axes: list[str]) -> dict[str, Any]:
         "rows": [
             [
                 *(str(row[axis]) for axis in axes),
-                *(f"{row[key]:.4g}" for key in ("median", "low", "high")),
+                *(written(row[key]) for key in ("median", "low", "high")),
                 str(row["n"]),
             ]
             for row in rows

@@ -6,6 +6,8 @@ import html
 import math
 from typing import TYPE_CHECKING, Any
 
+from tailback.numbers import written
+
 from .words import ENDS, ROLES
 
 if TYPE_CHECKING:
@@ -165,8 +167,4 @@ def _milli(seconds: float) -> float | None:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+    return written(value, missing="")

@@ -1,0 +1,34 @@
+"""One way to write a number for people, in tables, tiles and pages."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+__all__ = ["written"]
+
+
+def written(value: Any, digits: int = 4, missing: str = "–") -> str:
+    """A number in `digits` significant digits with commas between thousands, never with an exponent.
+
+    Whole numbers keep all digits; what is missing (None, NaN) is `missing`; infinity is ∞; text stays.
+
+    >>> written(45831), written(50583.2), written(0.00082913), written(9.5), written(None)
+    ('45,831', '50,583', '0.0008291', '9.5', '–')
+    """
+    if value is None or isinstance(value, str):
+        return missing if value is None else value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    number = float(value)
+    if math.isnan(number):
+        return missing
+    if math.isinf(number):
+        return "∞" if number > 0 else "-∞"
+    if number == 0.0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+    text = f"{number:,.{places}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
