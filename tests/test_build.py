@@ -36,7 +36,7 @@ def declared_rust() -> set[str]:
 
 
 def test_the_compiled_core_is_the_installed_version() -> None:
-    assert _core.version() == importlib.metadata.version("tailback")
+    assert _core.version() == importlib.metadata.version("tailback-lab")
 
 
 def test_every_declared_dependency_is_locked() -> None:

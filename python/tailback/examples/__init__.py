@@ -1,1 +1,59 @@
-"""Worked examples, importable so that scenarios and tests can name them."""
+"""Worked examples: algorithms to import, and scenarios by name, all inside the package.
+
+>>> from tailback import examples
+>>> "voip-and-bulk" in examples.names()
+True
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import takewhile
+from posixpath import dirname, join, normpath
+
+__all__ = ["about", "names", "needs", "read"]
+
+
+def _folder() -> Traversable:
+    return files(__name__).joinpath("scenarios")
+
+
+def names() -> list[str]:
+    """The scenarios' names, such as "voip-and-bulk" and "grids/queue-length", in alphabetical order."""
+    return sorted(_below(_folder(), ""))
+
+
+def _below(folder: Traversable, prefix: str) -> list[str]:
+    out = []
+    for each in folder.iterdir():
+        if each.is_dir():
+            out += _below(each, f"{prefix}{each.name}/")
+        elif each.name.endswith(".toml"):
+            out.append(prefix + each.name.removesuffix(".toml"))
+    return out
+
+
+def read(name: str) -> str:
+    """The text of a scenario by name; `KeyError` if there is none of that name."""
+    if name not in names():
+        raise KeyError(name)
+    return _folder().joinpath(*f"{name}.toml".split("/")).read_text(encoding="utf-8")
+
+
+def about(name: str) -> str:
+    """The first sentence of a scenario's first comment: what it is."""
+    comment = " ".join(line.lstrip("# ").strip() for line in takewhile(_is_text, read(name).splitlines()))
+    return re.split(r"(?<=[.?:]) ", comment)[0].rstrip(":.")
+
+
+def _is_text(line: str) -> bool:
+    return line.startswith("#") and bool(line.strip("# "))
+
+
+def needs(name: str) -> list[str]:
+    """The scenarios that a sweep is based on, by name."""
+    base = tomllib.loads(read(name)).get("base")
+    return [normpath(join(dirname(name), base)).removesuffix(".toml")] if isinstance(base, str) else []

@@ -1,0 +1,176 @@
+"""A stranger's first hour, from an installed wheel: run by `make journey`, and by continuous integration.
+
+Builds the source distribution, from it the wheel, installs that with the locked dependencies into an empty
+environment, and then types what the README says, in an empty folder. Whatever a command prints that it should not,
+whatever is missing from the wheel, and whatever a browser complains about ends the journey with exit code 1.
+
+    python tests/journey/journey.py [--keep FOLDER] [--wheel WHEEL]
+
+With `--keep` the folder, with the screenshots of the pages in it, stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Ended(Exception):
+    """The journey ended here; the text says what happened."""
+
+
+def step(text: str) -> None:
+    print(f"== {text}", flush=True)
+
+
+def demand(condition: object, text: str) -> None:
+    if not condition:
+        raise Ended(text)
+
+
+def call(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
+    settings: dict[str, object] = {"text": True, "capture_output": True, "timeout": 900}
+    done = subprocess.run([str(word) for word in words], check=False, **(settings | options))  # type: ignore[call-overload]
+    if done.returncode:
+        raise Ended(f"{' '.join(map(str, words))} exited with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def build(folder: Path) -> Path:
+    step("source distribution, and the wheel from it")
+    maturin = Path(sys.executable).with_name("maturin")
+    environment = {**os.environ, "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))}
+    call(maturin, "sdist", "--out", folder, cwd=ROOT, env=environment)
+    (archive,) = folder.glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    for place in ("bpf", "docs", "tests", "requirements.lock", "Makefile", "python/tailback/examples/scenarios"):
+        demand((source / place).exists(), f"the source distribution lacks {place}")
+    call(maturin, "build", "--release", "--out", folder / "dist", cwd=source, env=environment)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    demand(wheel.name.startswith("tailback_lab-"), f"the wheel is called {wheel.name}")
+    demand(wheel.stat().st_size < 30e6, f"{wheel.name} has {wheel.stat().st_size / 1e6:.0f} MB")
+    return wheel
+
+
+def install(folder: Path, wheel: Path) -> Path:
+    step("an empty environment, and the wheel in it")
+    call(sys.executable, "-m", "venv", folder / "env")
+    python = folder / "env" / "bin" / "python"
+    # Only what the wheel asks for, in the locked versions.
+    call(python, "-m", "pip", "install", "--quiet", "--constraint", constraints(folder), wheel)
+    return folder / "env" / "bin" / "tailback"
+
+
+def constraints(folder: Path) -> Path:
+    lines = re.findall(r"^([A-Za-z0-9_.-]+==[^\s\\]+(?: ; [^\\\n]+)?)", (ROOT / "requirements.lock").read_text(), re.M)
+    path = folder / "constraints.txt"
+    path.write_text("\n".join(line.strip() for line in lines) + "\n")
+    return path
+
+
+def journey(tailback: Path, work: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+
+    def tb(*words: object) -> subprocess.CompletedProcess[str]:
+        return call(tailback, *words, cwd=work, env=environment)
+
+    step("version, examples, a scenario of one's own")
+    demand(re.match(r"tailback \d+\.\d+\.\d+", tb("--version").stdout), "no version")
+    demand("voip-and-bulk" in tb("examples").stdout, "the examples are not in the wheel")
+    tb("init", "home.toml")
+    tb("check", "home.toml")
+
+    step("run, and compare four")
+    for cc in ("reno", "cubic", "htcp", "bbr"):
+        tb("run", "home.toml", "--set", f"flow.bulk.cc={cc}", "--set", "duration=20s", "--out", f"results/{cc}")
+    four = [f"results/{cc}" for cc in ("reno", "cubic", "htcp", "bbr")]
+    told = json.loads(tb("compare", *four, "--baseline", "results/cubic", "--out", "four.html", "--json").stdout)
+    demand(all(len(row["values"]) == 4 for row in told["metrics"]), "compare has not all four")
+    tb("plot", *four, "--figure", "all", "--out", "four.png")
+    tb("report", "results/cubic", "--out", "cubic.html")
+
+    step("something wrong on purpose")
+    wrong = subprocess.run(
+        [tailback, "run", "home.toml", "--set", "flow.bulk.cc=cubik"],
+        cwd=work, env=environment, text=True, capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    demand(wrong.returncode == 2 and "cubic" in wrong.stderr, f"the error does not help:\n{wrong.stderr}")
+
+    step("a sweep, interrupted and taken up again")
+    tb("examples", "grids/queue-length", "--out", ".")
+    sweep = [str(tailback), "sweep", "grids/queue-length.toml", "--store", "store", "--workers", "1", "--json"]
+    running = subprocess.Popen(
+        sweep, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )  # fmt: skip
+    until = time.monotonic() + 120
+    # Rows of the store's journal, whole lines.
+    while sum(path.read_bytes().count(b"\n") for path in work.glob("store/journal/*")) < 3:
+        demand(time.monotonic() < until and running.poll() is None, "the sweep did not begin")
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=120)
+    demand(running.returncode == 130, f"an interrupted sweep exits with {running.returncode}, not 130")
+    done = json.loads(call(*sweep, cwd=work, env=environment).stdout)
+    demand(done["failed"] == 0 and done["reused"] >= 3, f"the sweep did not resume: {done}")
+    sql = 'SELECT "flow.bulk.cc", "dumbbell.queue", "voip.delay_p95_ms" FROM runs'
+    rows = json.loads(tb("results", "query", sql, "--store", "store", "--intervals", "--json").stdout)["rows"]
+    demand(len(rows) == 12, f"the store answers with {len(rows)} settings")
+    tb("plot", "store", "--figure", "lines", "--out", "lines.png")
+    tb("report", "store", "--out", "sweep.html")
+
+
+def look(work: Path, folder: Path) -> None:
+    """Open the pages in a real browser: what it complains about is an error, what it shows a screenshot."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        print("   no Chromium on this machine: the pages were not opened")
+        return
+    step("the pages in a browser")
+    for page in ("cubic.html", "four.html", "sweep.html"):
+        with tempfile.TemporaryDirectory() as profile:
+            done = call(
+                browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+                "--disable-background-networking", "--disable-component-update", "--disable-sync",
+                "--enable-logging=stderr", f"--user-data-dir={profile}", "--window-size=1100,1500",
+                "--virtual-time-budget=8000", f"--screenshot={folder / page}.png", (work / page).as_uri(), timeout=120,
+            )  # fmt: skip
+        said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+        demand(not said, f"the browser complains about {page}: {said}")
+        demand((folder / f"{page}.png").stat().st_size > 20_000, f"the screenshot of {page} is all but empty")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keep", type=Path, help="a folder to work in, which stays")
+    parser.add_argument("--wheel", type=Path, help="a wheel that was built already")
+    asked = parser.parse_args()
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.keep or Path(temporary)
+        work = folder / "work"
+        work.mkdir(parents=True)
+        try:
+            journey(install(folder, asked.wheel or build(folder)), work)
+            look(work, folder)
+        except Ended as ended:
+            print(f"journey: {ended}", file=sys.stderr)
+            return 1
+    print(f"journey: done in {time.monotonic() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
