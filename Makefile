@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers figures validate docs lint fmt env fast lock clean check-rust check-python
+.PHONY: help demo test bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,12 @@ fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
 	$(BIN)/ruff format --quiet
 
 env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
+
+wheel: $(VENV)/.built ## A wheel for this kind of machine in dist/, compiled by its own profile as `make fast` does
+	@scripts/optimise --wheel dist
+
+journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
+	$(BIN)/python tests/journey/journey.py
 
 fast: $(VENV)/.built ## The environment with an engine compiled by its own profile: a quarter faster, same results
 	@scripts/optimise

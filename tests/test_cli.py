@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import cli
+from tailback import cli, examples
 
 READY = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
 SMALL = """
@@ -315,3 +316,21 @@ def test_nothing_but_data_on_a_pipe(small: Path) -> None:
         out, err = child.communicate(timeout=60)
     assert json.loads(out)["name"] == "small"
     assert err == ""
+
+
+def test_a_scenario_of_ones_own_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(cli.app, ["init", "mine.toml"]).exit_code == 0
+    assert "tailback run mine.toml" in (tmp_path / "mine.toml").read_text()
+    assert tb.Scenario.from_toml(tmp_path / "mine.toml").duration.seconds == 60
+    again = CliRunner().invoke(cli.app, ["init", "mine.toml"])
+    assert "is there already" in str(again.exception)
+
+
+@pytest.mark.parametrize("name", examples.names())
+def test_every_example_is_listed_with_what_it_is_and_can_be_copied(name: str, tmp_path: Path) -> None:
+    assert len(examples.about(name)) > 20
+    done = CliRunner().invoke(cli.app, ["examples", name, "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    for path in json.loads(done.stdout)["written"]:
+        assert Path(path).exists()

@@ -48,7 +48,7 @@ def _distributed() -> Any:
     try:
         import distributed
     except ImportError:
-        raise ClusterError("Dask is not installed. Install it with: pip install 'tailback[dask]'") from None
+        raise ClusterError("Dask is not installed. Install it with: pip install 'tailback-lab[dask]'") from None
     return distributed
 
 

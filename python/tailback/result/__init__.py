@@ -237,7 +237,7 @@ class Result:
         try:
             import pandas as pd
         except ImportError:
-            raise ResultError("pandas is not installed. Install it with: pip install 'tailback[pandas]'") from None
+            raise ResultError("pandas is not installed. Install it with: pip install 'tailback-lab[pandas]'") from None
         if labels:
             return self.arrow(table, labels=True).to_pandas()
         return pd.DataFrame(dict(self.numpy(table)), copy=False)
