@@ -20,7 +20,7 @@ from typing import Any
 from tailback.errors import Problem, ScenarioError, nearest
 from tailback.scenario import Flow, Instruments, Link, Randomness, Scenario, flow, link
 from tailback.scenario._fields import ParamValue
-from tailback.units import Rate, Size
+from tailback.units import Duration, Rate, Size
 
 __all__ = ["CARDS", "Option", "PresetCard", "card", "expand", "names", "scenario"]
 
@@ -168,12 +168,18 @@ def _campus(given: _Given) -> list[Link]:
 def _hsdpa(given: _Given) -> list[Link]:
     there, back = _two_way("internet", "left", "rnc", "26.9ms")
     down = {"name": "hsdpa", "cqi": given["cqi"], "cqi_spread": given["cqi_spread"], "share": given["share"]}
+    down |= _stalls(given)
     return [
         there,
         link("down", "rnc", "right", queue=given["buffer"], medium=down),
         link("up", "right", "rnc", queue="64kB", medium={"name": "dch", "rate": given["up"]}),
         back,
     ]
+
+
+def _stalls(given: _Given) -> dict[str, ParamValue]:
+    """Parameters of the way to the user that stalls; none if it never does."""
+    return {"stall_every": given["stall_every"]} if Duration(str(given["stall_every"])) else {}
 
 
 def _adsl2(given: _Given) -> list[Link]:
@@ -209,7 +215,9 @@ def _cell(ap: str, station: str, given: _Given) -> list[Link]:
         "frame_error": given["frame_error"],
     }  # fmt: skip
     return [
-        link("air", ap, station, queue=given["ap_buffer"], medium=wifi),
+        link(
+            "air", ap, station, queue=given["ap_buffer"], medium=wifi | (_stalls(given) if station == "right" else {})
+        ),
         # An access point hears every station; stations need not hear each other.
         link(
             "air-back",
@@ -293,6 +301,7 @@ _LINE = (
     Option("loss", 0.0, "Share of packets lost between the source and the provider; chosen."),
 )
 _PROVIDER = "One way between source and provider; chosen, with the interleaving, from the idle RTT."
+_STALLS = Option("stall_every", "0s", "Mean time between two stalls of 0.3 to 1 s on the way to the user; 0: never.")
 _AIR = (
     Option("standard", "g", "802.11g, or n with aggregation; chosen."),
     Option("rate", 54.0, "PHY rate in Mbit/s; chosen."),
@@ -300,6 +309,7 @@ _AIR = (
     Option("hidden", 0.0, "Probability that a station's try meets one out of its hearing; chosen."),
     Option("ap_buffer", "100packets", "Queue of the access point; chosen."),
     Option("station_buffer", "100packets", "Queue of each station's interface; chosen."),
+    _STALLS,
 )
 
 _ADSL2 = (
@@ -408,6 +418,7 @@ CARDS: tuple[PresetCard, ...] = (
             Option("share", 0.8, "Share of the intervals that other users leave; chosen."),
             Option("buffer", "128kB", "The user's queue in the network; chosen."),
             Option("up", "128kbit", "Bearer of the uplink; chosen."),
+            _STALLS,
         ), _hsdpa,
     ),
 )  # fmt: skip

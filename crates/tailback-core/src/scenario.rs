@@ -162,6 +162,8 @@ pub struct WireSpec {
     pub reorder: f64,
     /// How long a held-back packet is delayed in addition.
     pub reorder_delay_ps: u64,
+    /// It goes on sooner, once so many have overtaken it; zero: it waits that long.
+    pub reorder_packets: u32,
     /// Uniform extra delay between zero and this, without reordering.
     pub jitter_ps: u64,
     /// Probability that a bit is wrong; a packet with a wrong bit is lost.

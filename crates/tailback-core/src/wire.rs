@@ -16,7 +16,8 @@
 //! Differs from the source:
 //! - Jitter never reorders: a packet arrives no earlier than the one before it. netem's does reorder.
 //! - `reorder` holds the chosen packet back by a fixed time and so lets others overtake; netem lets the chosen
-//!   packet skip the delay instead.
+//!   packet skip the delay instead. With `reorder_packets` it goes on as soon as so many have overtaken it, which is
+//!   its extent of reordering (RFC 4737 section 4.2.1), however close together the others come.
 
 use crate::math;
 use crate::rng::Stream;
@@ -63,6 +64,9 @@ pub struct Wire {
     duplicate: f64,
     reorder: f64,
     reorder_delay: Duration,
+    reorder_packets: u32,
+    /// Packets held back: slot, how many may overtake yet, and when it arrives at the latest.
+    held: Vec<(u32, u32, Time)>,
     jitter: Duration,
     bit_error: f64,
     burst: Option<Burst>,
@@ -108,6 +112,14 @@ impl Wire {
                 "Give the time a reordered packet is held back, or set reorder to 0",
             ));
         }
+        if spec.reorder == 0.0 && spec.reorder_packets > 0 {
+            return Err(refuse(
+                "reorder_packets",
+                spec.reorder_packets.to_string(),
+                "no packet is held back, so none can be overtaken",
+                "Give reorder, the probability that a packet is, or leave this out",
+            ));
+        }
         if spec.burst_start == 0.0 {
             for (what, p) in
                 [("burst_end", spec.burst_end), ("burst_loss", spec.burst_loss), ("gap_loss", spec.gap_loss)]
@@ -143,6 +155,8 @@ impl Wire {
             duplicate: spec.duplicate,
             reorder: spec.reorder,
             reorder_delay: Duration::from_ps(spec.reorder_delay_ps),
+            reorder_packets: spec.reorder_packets,
+            held: Vec::new(),
             jitter: Duration::from_ps(spec.jitter_ps),
             bit_error: spec.bit_error,
             burst: (spec.burst_start > 0.0).then(|| Burst {
@@ -193,6 +207,27 @@ impl Wire {
         }
         self.last = due.max(self.last);
         Passage::InOrder(self.last)
+    }
+
+    /// The packet in `slot` was held back until `latest`.
+    pub fn hold(&mut self, slot: u32, latest: Time) {
+        if self.reorder_packets > 0 {
+            self.held.push((slot, self.reorder_packets, latest));
+        }
+    }
+
+    /// A packet that arrives at `due` was not held back: it overtakes those that were and would arrive later.
+    pub fn overtake(&mut self, due: Time) {
+        self.held.retain(|&(.., latest)| latest > due);
+        for (_, left, _) in &mut self.held {
+            *left -= 1;
+        }
+    }
+
+    /// A packet that has been overtaken often enough, by its slot.
+    pub fn released(&mut self) -> Option<u32> {
+        let place = self.held.iter().position(|&(_, left, _)| left == 0)?;
+        Some(self.held.remove(place).0)
     }
 
     /// Is the packet now arriving followed by a copy of itself?
@@ -300,6 +335,7 @@ mod tests {
         assert_eq!(refused(WireSpec { burst_start: 0.1, ..plain() }), "links[3].wire.burst_end");
         assert_eq!(refused(WireSpec { duplicate: -0.1, ..plain() }), "links[3].wire.duplicate");
         assert_eq!(refused(WireSpec { reorder: 0.1, ..plain() }), "links[3].wire.reorder_delay_ps");
+        assert_eq!(refused(WireSpec { reorder_packets: 2, ..plain() }), "links[3].wire.reorder_packets");
         assert_eq!(refused(WireSpec { jitter_ps: u64::MAX, ..plain() }), "links[3].wire.jitter_ps");
     }
 }

@@ -68,7 +68,7 @@ class Links:
                 "jitter_ps": int(hop.wire.jitter),
             },
         }
-        for key in LOSSES:
+        for key in (*LOSSES, "reorder_packets"):
             if value := getattr(hop.wire, key):
                 out["wire"][key] = value
         if hop.queue is not None and hop.queues:

@@ -42,6 +42,7 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
                     duplicate=wire.get("duplicate") or None,
                     reorder=wire.get("reorder") or None,
                     reorder_delay=span(wire.get("reorder_delay_ps") or None),
+                    reorder_packets=wire.get("reorder_packets") or None,
                     jitter=span(wire.get("jitter_ps") or None),
                     **{key: wire.get(key) or None for key in LOSSES},
                 ),

@@ -148,6 +148,8 @@ class Wire(Part):
     reorder: Probability = 0.0
     #: How long a held-back packet waits in addition.
     reorder_delay: Duration = Duration(0)
+    #: It goes on sooner, once so many have overtaken it; 0: it waits that long.
+    reorder_packets: int = 0
     #: Uniform extra delay from zero to this, order kept.
     jitter: Duration = Duration(0)
     #: Probability that a bit is wrong; a packet with a wrong bit is lost.

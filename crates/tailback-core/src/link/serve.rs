@@ -51,16 +51,38 @@ impl Link {
             None => self.pipe.push_back((due, packet)),
             Some(wire) => match wire.pass(due, packet.bytes) {
                 Passage::Lost => return self.lose(packet, at, fate, watch),
-                Passage::InOrder(due) | Passage::HeldBack(due) => {
-                    let mut place = self.pipe.len();
-                    while place > 0 && self.pipe[place - 1].0 > due {
-                        place -= 1;
+                Passage::InOrder(due) => {
+                    wire.overtake(due);
+                    self.put(due, packet);
+                    while let Some(slot) = self.wire.as_mut().and_then(|wire| wire.released()) {
+                        self.let_go(slot, due);
                     }
-                    self.pipe.insert(place, (due, packet));
+                }
+                Passage::HeldBack(due) => {
+                    wire.hold(packet.slot, due);
+                    self.put(due, packet);
                 }
             },
         }
         self.pipe_bytes += Bytes::from(packet.bytes);
+    }
+
+    /// Into the pipe, behind what arrives no later.
+    fn put(&mut self, due: Time, packet: Packet) {
+        let mut place = self.pipe.len();
+        while place > 0 && self.pipe[place - 1].0 > due {
+            place -= 1;
+        }
+        self.pipe.insert(place, (due, packet));
+    }
+
+    /// The packet in `slot`, held back, has been overtaken often enough: it arrives right after the last at `due`.
+    #[cold]
+    fn let_go(&mut self, slot: u32, due: Time) {
+        let place = self.pipe.iter().rposition(|(latest, packet)| packet.slot == slot && *latest > due);
+        if let Some((_, packet)) = place.and_then(|place| self.pipe.remove(place)) {
+            self.put(due, packet);
+        }
     }
 
     /// The serialiser is free at `at`: take the next packet, if the queue gives one.

@@ -74,6 +74,10 @@ pub struct Air {
 pub trait Access {
     /// What the stations must agree on.
     fn rules(&self) -> Rules;
+    /// If the link may begin nothing at `at`: when it may again. Asked in order of time.
+    fn silent_until(&mut self, _at: Time) -> Option<Time> {
+        None
+    }
     /// An aggregate is about to be put together.
     fn begin(&mut self) {}
     /// May one more packet, as large as any so far, join `frames`?
@@ -144,6 +148,8 @@ struct Station {
     deferral: u32,
     /// It has something to send.
     is_ready: bool,
+    /// What it has may not begin before this.
+    stalled_until: Time,
     stream: Stream,
 }
 
@@ -231,6 +237,7 @@ impl Channel {
             stage: 0,
             deferral: self.rules.deferrals.first().copied().unwrap_or(0),
             is_ready: false,
+            stalled_until: Time::NEVER,
             stream: Stream::named(seed, &format!("channel/{channel}/station/{node}/backoff")),
         });
         (self.stations.len() - 1) as u32
@@ -332,18 +339,36 @@ impl Channel {
         }
         let ready = self.stations.iter().filter(|station| station.is_ready);
         let first = ready.map(|station| station.backoff).min();
-        self.step = first.map_or(Time::NEVER, |slots| self.counting_from + self.rules.slot * slots);
+        let first = first.map_or(Time::NEVER, |slots| self.counting_from + self.rules.slot * slots);
+        self.step = self.stations.iter().map(|station| station.stalled_until).fold(first, Time::min);
+    }
+
+    /// Stations whose stall is over by `at` contend again.
+    fn end_stalls(&mut self, at: Time) {
+        for number in 0..self.stations.len() {
+            let station = &mut self.stations[number];
+            if station.stalled_until <= at {
+                station.stalled_until = Time::NEVER;
+                if !station.is_ready {
+                    self.get_ready(number, at);
+                }
+            }
+        }
     }
 
     /// The slot at `at` belongs to whoever has counted down to it.
     fn transmit(&mut self, links: &mut [Link], at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.end_stalls(at);
+        if at < self.counting_from {
+            return self.plan();
+        }
         let slot = at.since(self.counting_from).as_ps() / self.rules.slot.as_ps();
         let mut senders = Vec::new();
         for number in 0..self.stations.len() {
             if self.stations[number].is_ready && self.stations[number].backoff == slot {
                 match self.load(number, links, at, fate, watch) {
                     Some(sender) => senders.push(sender),
-                    // Its queue has dropped everything.
+                    // Its queue has dropped everything, or what it has may not begin.
                     None => self.stations[number].is_ready = false,
                 }
             }
@@ -397,6 +422,11 @@ impl Channel {
             let link = station.links[station.turn];
             watch.turn_to(link);
             let it = &mut links[link as usize];
+            if let Some(until) = it.stalled_until(at) {
+                station.stalled_until = station.stalled_until.min(until);
+                station.turn = (station.turn + 1) % station.links.len();
+                continue;
+            }
             it.fill_air(at, fate, watch);
             let outlet = it.outlet.as_mut().expect("on a channel");
             if !outlet.frames.is_empty() {
@@ -440,6 +470,7 @@ impl Channel {
         } else {
             at + self.rules.gap_failed
         };
+        self.end_stalls(at);
         self.plan();
     }
 }
@@ -471,6 +502,14 @@ impl Link {
     fn has_something(&self) -> bool {
         self.queue.backlog().packets > 0
             || self.outlet.as_ref().is_some_and(|outlet| !outlet.frames.is_empty())
+    }
+
+    /// If what it has may not begin at `at`: when it may.
+    fn stalled_until(&mut self, at: Time) -> Option<Time> {
+        if !self.has_something() {
+            return None;
+        }
+        self.outlet.as_mut()?.access.silent_until(at)
     }
 
     /// Move packets from the queue into the air as far as the aggregate takes them.

@@ -4,7 +4,8 @@
 //! quality indicator c, ⌊(TBS(c) − 21)/336⌋ RLC PDUs of 320 payload bits. c wanders as Ehrenfest's urn: from k of
 //! 2·spread above its least it rises with probability (2·spread − k)/(2·spread) a step and falls otherwise; so it
 //! is binomial about its mean with variance spread/2 and forgets in `coherence`. A block fails with probability
-//! `bler`, is repeated 12 ms later by HARQ and after four failures by RLC; packets are released in order.
+//! `bler`, is repeated 12 ms later by HARQ and after four failures by RLC; packets are released in order. In a stall
+//! (see `stalls.rs`) no block begins; repetitions under way arrive.
 //!
 //! Source: 3GPP TS 25.214 table 7D (CQI and block size, category 10) and 6A.2 (one CQI step is about 1 dB); TS 25.321
 //! section 9.1 (MAC-hs header 21 bits, MAC-d PDU 336); TS 25.322 (RLC acknowledged mode); Holma and Toskala,
@@ -16,6 +17,7 @@
 //! - Other users are a coin: no proportional-fair gain, no state changes (the bearer is always up).
 
 use super::registry::Registered;
+use super::stalls::{self, Stalls};
 use super::tti::{Bearer, Repeats};
 use crate::capacity::Pace;
 use crate::packet::Packet;
@@ -47,6 +49,7 @@ pub struct Hsdpa {
     share: f64,
     scheduler: Stream,
     processing: Duration,
+    stalls: Option<Stalls>,
     nominal: Rate,
 }
 
@@ -121,6 +124,9 @@ impl Registered for Hsdpa {
                 (0.0, 500.0),
                 "Terminal, Node B, Iub and RNC, downlink.",
             ),
+            stalls::PARAMS[0],
+            stalls::PARAMS[1],
+            stalls::PARAMS[2],
         ],
     };
 }
@@ -169,6 +175,7 @@ impl Hsdpa {
             share,
             scheduler: stream("scheduler"),
             processing: Duration::from_secs_f64(given.number("processing_ms") / 1e3),
+            stalls: Stalls::new(given, stream("stalls"))?,
             nominal: Rate::from_bps((block * 500.0) as u64 + 1),
         })
     }
@@ -181,10 +188,12 @@ fn payload(cqi: u64) -> u64 {
 
 impl Pace for Hsdpa {
     fn serve(&mut self, at: Time, packet: &Packet, continues: bool) -> Time {
-        let Hsdpa { bearer, quality, share, scheduler, most, .. } = self;
+        let Hsdpa { bearer, quality, share, scheduler, most, stalls, .. } = self;
         bearer.serve(at, packet, continues, |interval| {
             let is_ours = *share >= 1.0 || scheduler.chance(*share);
-            if is_ours { payload(quality.at(interval).min(*most)) } else { 0 }
+            let began = Time::from_ps(interval * INTERVAL.as_ps());
+            let is_stalled = stalls.as_mut().is_some_and(|stalls| stalls.end_at(began).is_some());
+            if is_ours && !is_stalled { payload(quality.at(interval).min(*most)) } else { 0 }
         })
     }
 

@@ -10,6 +10,7 @@ pub mod dch;
 pub mod homeplug;
 pub mod hsdpa;
 pub mod registry;
+pub mod stalls;
 pub mod tti;
 pub mod tunnel;
 pub mod wifi;

@@ -64,6 +64,9 @@ impl Access for Shared {
     fn rules(&self) -> Rules {
         each_shared!(self, state => state.rules())
     }
+    fn silent_until(&mut self, at: Time) -> Option<Time> {
+        each_shared!(self, state => state.silent_until(at))
+    }
     fn begin(&mut self) {
         each_shared!(self, state => state.begin())
     }

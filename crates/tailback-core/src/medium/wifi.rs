@@ -5,6 +5,7 @@
 //! frame of T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, n = IP bytes + 36, and is answered after SIFS. No answer: the
 //! window doubles from 15 to 1023 and the frame is sent again, `tries` times in all. 802.11n sends up to `aggregate`
 //! frames behind one preamble, each with its own check; a block acknowledgement says which arrived.
+//! In a stall (see `stalls.rs`) a link begins no try: its receiver listens on another channel, and frames wait for it.
 //! `hidden`: probability that a try fails whatever its length, as stations out of hearing talk over it.
 //! A frame of n bytes fails with 1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at the
 //! rate in use: 10 % for 1000 bytes at the rate's sensitivity, a tenth of it for every decibel more. Rates are fixed
@@ -20,12 +21,13 @@
 
 use super::channel::{Access, Air, Frame, Rules};
 use super::registry::Registered;
+use super::stalls::{self, Stalls};
 use crate::math;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Rate};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 /// Rates in Mbit/s, and minimum sensitivities in dBm: tables 18-14 and 20-23.
 const RATES_G: [f64; 8] = [6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0];
@@ -67,6 +69,7 @@ pub struct Wifi {
     aggregate: usize,
     tries: u32,
     windows: Vec<u32>,
+    stalls: Option<Stalls>,
     errors: Stream,
     successes: u32,
     failures: u32,
@@ -119,6 +122,9 @@ impl Registered for Wifi {
             ParamSpec::whole("tries", "", 7, (1, 255), "Transmissions before a frame is dropped."),
             ParamSpec::whole("cw_min", "slots", 15, (1, 1023), "First contention window."),
             ParamSpec::whole("cw_max", "slots", 1023, (1, 65_535), "Widest contention window."),
+            stalls::PARAMS[0],
+            stalls::PARAMS[1],
+            stalls::PARAMS[2],
         ],
     };
 }
@@ -162,6 +168,7 @@ impl Wifi {
             aggregate,
             tries: given.whole("tries") as u32,
             windows: windows.map(|w| w as u32).collect(),
+            stalls: Stalls::new(given, stream("stalls"))?,
             errors: stream("errors"),
             successes: 0,
             failures: 0,
@@ -241,6 +248,10 @@ impl Access for Wifi {
             counts_busy: false,
             beacon: None,
         }
+    }
+
+    fn silent_until(&mut self, at: Time) -> Option<Time> {
+        self.stalls.as_mut()?.end_at(at)
     }
 
     fn has_room(&self, frames: &[Frame]) -> bool {
