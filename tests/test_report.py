@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import numpy as np
 import pytest
 
 import tailback as tb
@@ -12,6 +13,7 @@ from synthetic import sawtooth
 from tailback import report, studies
 from tailback.metrics import Rows
 from tailback.numbers import written
+from tailback.report import interactive
 from test_study import tiny
 
 
@@ -108,6 +110,17 @@ def test_a_study_tells_one_time_everywhere(study_page, capsys):
     assert f"runs in {result.took()}" in capsys.readouterr().out
     assert f"<b>{result.took()}</b>" in page
     assert studies.load(result.folder).wall_s == result.wall_s
+
+
+def test_the_chooser_of_runs_keeps_extremes_in_few_points():
+    t = np.arange(500.0)
+    v = np.where(t == 250, 99.0, 1.0)
+    series = {"cwnd": [list(t), list(v)], "queue": [list(t), list(-v)], "delay": [[0.0, 1.0], [2.0, 3.0]]}
+    entry = interactive.explorer([("a run", "grid", "#000000", {"limit_bytes": 1e5, "series": series})])["entries"][0]
+    assert len(entry["cwnd"][0]) == len(entry["cwnd"][1]) <= interactive.EXPLORED_POINTS
+    assert max(entry["cwnd"][1]) == 99.0
+    assert min(entry["queue"][1]) == -99.0
+    assert entry["delay"] == [[0.0, 1.0], [2.0, 3.0]]
 
 
 def test_reports_stay_small(study_page):

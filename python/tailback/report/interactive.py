@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import metrics
 from ..plots.recipes import Curve
 from ..plots.style import INK, SKY
 
@@ -183,6 +184,15 @@ def distributions(groups: Sequence[tuple[str, Sequence[Curve]]]) -> Spec:
     return {"data": data, "layout": layout}
 
 
+EXPLORED_POINTS = 240
+"""Of a series in the chooser: every run of a study is there, and three epochs need no more."""
+
+
+def _thin(x: Sequence[float], y: Sequence[float]) -> list[list[float | None]]:
+    t, v = metrics.decimate(np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), EXPLORED_POINTS)
+    return [_numbers(t, 3), _numbers(v, 2)]
+
+
 def explorer(entries: Sequence[tuple[str, str, str, Mapping[str, Any]]]) -> Spec:
     """Series of every cell (label, role, colour, summary) for the report's chooser."""
     return {
@@ -192,7 +202,7 @@ def explorer(entries: Sequence[tuple[str, str, str, Mapping[str, Any]]]) -> Spec
                 "role": role,
                 "colour": colour,
                 "limit": float(summary["limit_bytes"]) / 1e3,
-                **{kind: [_numbers(x, 3), _numbers(y, 2)] for kind, (x, y) in summary["series"].items()},
+                **{kind: _thin(*series) for kind, series in summary["series"].items()},
             }
             for label, role, colour, summary in entries
         ]
