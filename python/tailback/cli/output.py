@@ -17,6 +17,7 @@ from tailback.cli._common import (
     BadInput,
     ResultFolder,
     beside,
+    console,
     emit,
     print_rows,
     say,
@@ -63,6 +64,28 @@ def report(
         emit({"report": path})
     else:
         say(f"report: {escape(str(path))}")
+
+
+@app.command("explain")
+def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
+    """Say in plain sentences why delay, loss and shares came out as they did, each with the rows it rests on.
+
+    For example `tailback explain results/seven`
+    """
+    from tailback.explain import explain
+    from tailback.result import open_result
+
+    found = explain(open_result(result))
+    if as_json:
+        emit({"findings": [finding.as_dict() for finding in found]})
+        return
+    about = ""
+    for finding in found:
+        if finding.about != about:
+            about = finding.about
+            console().print(f"[bold]{about}[/bold]")
+        console().print(f"  {escape(finding.text)}", highlight=False)
+        console().print(f"    [dim]{escape(finding.rests_on)}[/dim]", highlight=False)
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:
