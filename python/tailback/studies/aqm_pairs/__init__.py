@@ -23,8 +23,9 @@ def notes(_: Data) -> list[str]:
         "The paper's eq. (6) prints Jain's index with (nΣx)² below the line, which gives 1/n² for any allocation. "
         "Jain's own n·Σx² is used.",
         "CUBIC is the module the paper names, after its source: β = 0.8, fast convergence without effect.",
-        "In ns-3 a device queue of 100 packets lies beneath CoDel, held back by flow control; here CoDel holds all "
-        "packets.",
+        f"CoDel lies above the device's queue of {DROPTAIL_PACKETS} packets, which stops it while full, as in ns-3.27.",
+        "So the set-up mixes defaults: rates and delays are those of ns-3's codel-vs-pfifo-basic-test, segments and "
+        "queue are ns-3's general ones. That example's own are an ablation.",
         f"Seeds vary the flows' starts (up to {START_SPREAD}) and each packet's processing in its host (up to "
         f"{JITTER}).",
     ]

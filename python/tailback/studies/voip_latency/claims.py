@@ -287,6 +287,10 @@ _CLAIMS: tuple[Claim, ...] = (
         AtLeast(100.0, 60.0),
         "fig-recovery",
         "VI-B",
+        why=(
+            "Linux' rate halving comes down to β·cwnd here and not below it, so there is nothing to climb back; the "
+            "paper has both systems climb."
+        ),
     ),
     Claim(
         "000-L11",
