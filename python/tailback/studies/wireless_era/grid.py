@@ -340,6 +340,8 @@ class Reading:
     change: dict[str, Any]
 
 
+STALLED = "stalls of 0.3 to 1 s on the way to the receiver"
+
 ABLATIONS = {
     "calls-down": Reading("the calls in the download's direction", "calls", CALL_NETWORKS, {"downwards": True}),
     "no-cache": Reading(
@@ -364,6 +366,10 @@ ABLATIONS = {
     "deep-adsl-rtt": Reading(
         "a queue of 400 kB towards the home: RTT", "capture", ("adsl",), {"options": {"buffer": "400kB"}}
     ),
+    "stalls": Reading(STALLED, "single", ("eduroam", "adsl-wifi"), {"options": {"stall_every": "10s"}}),
+    "stalls-rtt": Reading(f"{STALLED}: RTT", "capture", ("adsl-wifi",), {"options": {"stall_every": "10s"}}),
+    "stalls-3g": Reading(STALLED, "single", ("3g",), {"options": {"stall_every": "5s"}}),
+    "stalls-3g-rtt": Reading(f"{STALLED}: RTT", "capture", ("3g",), {"options": {"stall_every": "5s"}}),
     "window-3g": Reading(
         "3G that never drops, and a receive buffer of 128 KiB", "single", ("3g",),
         {"window": "128KiB", "options": {"buffer": "2MB"}},
