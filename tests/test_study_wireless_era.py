@@ -71,9 +71,9 @@ def test_ablations_change_what_they_say_and_are_left_out_of_quick_runs():
 
 RATES = {
     # CUBIC and Hybla ahead, Westwood behind; on ADSL Westwood ahead, Veno last everywhere else.
-    "university": {"cubic": 50.0, "veno": 31.0, "westwood": 30.0, "hybla": 49.0},
-    "eduroam": {"cubic": 10.0, "veno": 7.9, "westwood": 8.0, "hybla": 9.9},
-    "adsl": {"cubic": 11.0, "veno": 9.0, "westwood": 12.0, "hybla": 10.9},
+    "university": {"cubic": 50.0, "veno": 31.0, "westwood": 28.0, "hybla": 46.0},
+    "eduroam": {"cubic": 10.0, "veno": 7.2, "westwood": 8.0, "hybla": 9.9},
+    "adsl": {"cubic": 11.0, "veno": 9.0, "westwood": 12.0, "hybla": 10.2},
     "adsl-wifi": {"cubic": 10.0, "veno": 7.0, "westwood": 11.5, "hybla": 9.9},
     "3g": {"cubic": 1.4, "veno": 1.0, "westwood": 1.1, "hybla": 1.5},
 }
@@ -127,8 +127,47 @@ def verdicts(data: Data) -> dict[str, str]:
 
 def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_path):
     found = verdicts(told(tmp_path, paper()))
-    # Westwood lowest on the wired university, and Veno consistently the poorest: here Veno is, within 5 %.
+    # Westwood lowest on the wired university, and Veno consistently the poorest: elsewhere, in seven cells of nine.
     assert {name: verdict for name, verdict in found.items() if verdict != "reproduced"} == {}
+
+
+def test_one_jitter_beside_all_four_is_no_evidence(tmp_path):
+    # A parameter sets the level: with any constant from 0.377 to 0.477 ms all of Table I counted as reproduced.
+    found = paper()
+    for name in grid.CALL_NETWORKS:
+        jitter = found[grid.calls_key(name)]["jitter_ms"]
+        found[grid.calls_key(name)]["jitter_ms"] = dict.fromkeys(jitter, jitter["cubic"])
+    judged = verdicts(told(tmp_path, found))
+    names = [f"003-Q{table}{letter}" for table in (1, 3) for letter in "bcd"]
+    assert {judged[name] for name in names} == {"not"}
+    assert judged["003-Q1a"] == judged["003-Q3a"] == "reproduced"
+
+
+def test_equal_throughputs_are_no_order(tmp_path):
+    # Ties of 5 % counted as lowest, highest and poorest.
+    found = paper()
+    for name in grid.NETWORKS:
+        cell = found[grid.single_key(name)]
+        same = dict.fromkeys(grid.ALGORITHMS, [5.0] * 10)
+        cell["mbps"] = dict.fromkeys(cell["mbps"], same)
+    judged = verdicts(told(tmp_path, found))
+    ties = ("003-L1a", "003-L1b", "003-L3a", "003-L3b", "003-L3d", "003-L3e", "003-L4a", "003-L5a")
+    assert {judged[name] for name in ties} == {"partly"}
+    assert judged["003-L7d"] == "not"
+
+
+def test_one_network_where_the_leaders_differ_is_seen(tmp_path):
+    # The median of the networks hid 39 beside 55 Mbit/s.
+    judged = verdicts(told(tmp_path, scaled(grid.single_key("university"), "mbps", ("hybla",), 0.75)))
+    assert judged["003-L7c"] == "not"
+
+
+def test_large_variations_are_those_of_most(tmp_path):
+    # CUBIC alone has a short queue: the others' variations are no less evident.
+    found = paper()
+    for each in found[grid.capture_key("adsl-wifi")]["rtts"].values():
+        each["cubic"] = {**each["cubic"], "sd_ms": 3.0}
+    assert verdicts(told(tmp_path, found))["003-L4c"] == "reproduced"
 
 
 def scaled(key: str, what: str, names: tuple[str, ...], factor: float) -> dict[str, dict[str, Any]]:
@@ -163,13 +202,13 @@ def scaled(key: str, what: str, names: tuple[str, ...], factor: float) -> dict[s
         ("single-eduroam", "mbps", ("hybla",), 0.7, {"003-L2a"}),
         ("single-eduroam", "mbps", grid.ALGORITHMS, 9.0, {"003-L2d"}),
         ("single-adsl", "mbps", ("westwood",), 0.8, {"003-L3a", "003-L3b"}),
-        ("single-adsl", "mbps", ("cubic",), 0.9, {"003-L3d"}),
+        ("single-adsl", "mbps", ("cubic",), 0.8, {"003-L3d"}),
         ("single-adsl", "mbps", ("hybla",), 0.7, {"003-L3e"}),
         ("single-adsl-wifi", "mbps", ("westwood",), 0.8, {"003-L4a", "003-L4b"}),
         ("single-3g", "mbps", ("hybla",), 0.7, {"003-L5a", "003-L5b", "003-L5d"}),
         ("capture-university", "sd_ms", grid.ALGORITHMS, 60.0, {"003-L1c", "003-L2c"}),
         ("capture-adsl", "rtt_ms", ("westwood",), 0.4, {"003-L3c", "003-L3f", "003-L7e"}),
-        ("capture-adsl-wifi", "sd_ms", ("cubic",), 0.1, {"003-L4c"}),
+        ("capture-adsl-wifi", "sd_ms", grid.ALGORITHMS, 0.1, {"003-L4c"}),
         ("capture-3g", "rtt_ms", ("veno",), 0.4, {"003-Q7b", "003-Q8a", "003-L5e", "003-L7f"}),
         ("capture-3g", "rtt_ms", ("cubic",), 1.5, {"003-L5c"}),
         ("capture-3g", "rtt_ms", ("hybla",), 2.0, {"003-Q7d", "003-Q8b"}),
@@ -178,7 +217,7 @@ def scaled(key: str, what: str, names: tuple[str, ...], factor: float) -> dict[s
         ("pair-adsl-hybla", "cubic_mbps", (), 2.0, {"003-L3i"}),
         ("idle-3g", "idle", (), 1.5, {"003-Q6a", "003-Q6b"}),
         ("calls-university", "jitter_ms", ("westwood",), 3.0, {"003-Q1c"}),
-        ("calls-eduroam", "jitter_ms", grid.ALGORITHMS, 0.1, {"003-Q3a", "003-Q3b", "003-Q3c", "003-Q3d", "003-L6a"}),
+        ("calls-eduroam", "jitter_ms", grid.ALGORITHMS, 0.1, {"003-Q3a", "003-L6a"}),
         ("calls-eduroam", "lost", grid.ALGORITHMS, 0, {"003-Q4a", "003-Q4b", "003-Q4c", "003-Q4d", "003-L6b"}),
         ("calls-eduroam", "lost", ("veno",), 100, {"003-L6c"}),
     ],

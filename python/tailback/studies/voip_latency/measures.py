@@ -109,12 +109,12 @@ def epoch_ratio(algorithm: str) -> Callable[[Data, int], Measured | None]:
 
 
 def q3(data: Data, seed: int) -> Measured | None:
-    """Share of call packets that met a queue above three quarters, CUBIC, three links."""
+    """Share of call packets that met a queue below three quarters, CUBIC, three links."""
     parts = {}
     for path in cdf_paths():
         summary = at(data, seed, path, "linux-cubic")
         if summary:
-            parts[path_title(*path[:2])] = 100.0 * float(summary["above_three_quarters"])
+            parts[path_title(*path[:2])] = 100.0 * (1.0 - float(summary["above_three_quarters"]))
     return Measured(float(np.median(list(parts.values()))), parts) if parts else None
 
 
@@ -130,6 +130,9 @@ def distinguishability(data: Data, seed: int, path: Path) -> float:
             distances.append(quantile_shift(a["delay_ms"], b["delay_ms"]) / packet_ms)
     return max(distances, default=NAN)
 
+
+SERIES = 2
+"""The fewest bursts that are a series."""
 
 DISCERNIBLE = 1.0
 """A queue's grain is one packet: algorithms that fill it alike to within that cannot be told apart."""
@@ -292,16 +295,37 @@ def l6(data: Data, seed: int) -> Measured | None:
 
 
 def l7(data: Data, seed: int) -> Measured | None:
-    """Largest distance between the normalised distributions of one sender on two of the three links."""
-    parts = {}
+    """Share of twelve distributions (sender × link) that are nearest to their own algorithm's on the other links.
+
+    Near is the mean Kolmogorov–Smirnov distance of normalised delays to an algorithm's distributions on other links.
+    """
+    shapes: dict[str, dict[tuple[Path, str], list[float]]] = {}
     for sender in SENDERS:
+        # The paper leaves it out (its footnote 2).
         if sender.key == "linux-htcp":
             continue
-        shapes = [s for path in cdf_paths() if (s := normalised(at(data, seed, path, sender.key)))]
-        distances = [quantile_distance(a, b) for i, a in enumerate(shapes) for b in shapes[i + 1 :]]
-        if distances:
-            parts[sender.title] = max(distances)
-    return Measured(max(parts.values()), parts) if parts else None
+        for path in cdf_paths():
+            shape = normalised(at(data, seed, path, sender.key))
+            if shape:
+                shapes.setdefault(sender.cc, {})[path, sender.key] = shape
+    within, between = [], []
+    for cc, mine in shapes.items():
+        for (path, _), shape in mine.items():
+            apart = {
+                other: float(
+                    np.mean([quantile_distance(shape, far) for (at_, _), far in theirs.items() if at_ != path])
+                )
+                for other, theirs in shapes.items()
+                if any(at_ != path for at_, _ in theirs)
+            }
+            if cc not in apart or len(apart) < 2:
+                continue
+            within.append(apart.pop(cc))
+            between.append(min(apart.values()))
+    if not within:
+        return None
+    parts = {"to its own algorithm": float(np.mean(within)), "to the nearest other": float(np.mean(between))}
+    return Measured(100.0 * _share(w < b for w, b in zip(within, between, strict=True)), parts)
 
 
 def l8(data: Data, seed: int) -> Measured | None:
@@ -357,8 +381,8 @@ def l9(data: Data, seed: int) -> Measured | None:
 def l10(data: Data, seed: int) -> Measured | None:
     """Share of senders that recover as the paper says.
 
-    Linux: no single fall of more than a tenth of the reduction. FreeBSD: at once. Both: back at 95 % of β·cwnd within
-    three loaded round trips.
+    Linux: no single fall of more than a tenth of the reduction. FreeBSD: at once. Both: below 95 % of β·cwnd and back
+    within three loaded round trips, while the queue meets a series of bursts. Who never falls below has no climb.
     """
     facts, parts = [], {}
     for sender in SENDERS:
@@ -368,7 +392,8 @@ def l10(data: Data, seed: int) -> Measured | None:
             continue
         gradual = recovery["largest_fall"] <= 0.1
         shape = gradual if sender.stack.startswith("linux") else recovery["largest_fall"] >= 0.5
-        facts.append(shape and recovery["climb_rtts"] <= 3.0)
+        climbs = recovery["lowest"] < 0.95 and recovery["climb_rtts"] <= 3.0
+        facts.append(shape and climbs and recovery["bursts"] >= SERIES)
         for name, value in recovery.items():
             parts[f"{sender.key} {name}"] = value
     return Measured(100.0 * _share(facts), parts) if facts else None

@@ -164,7 +164,7 @@ def larger_deviations(network: str, than: str) -> Measure:
 
 
 def relative_deviation(network: str) -> Measure:
-    """Least deviation of RTT over its mean, of algorithms and sizes, in per cent."""
+    """Median deviation of RTT over its mean, of algorithms and sizes, in per cent."""
 
     def measure(data: Data, seed: int) -> Measured | None:
         ratios: dict[str, float] = {}
@@ -173,7 +173,7 @@ def relative_deviation(network: str) -> Measure:
             if mean is None or deviation is None:
                 return None
             ratios |= {f"{TITLES[n]}, {megabytes} MB (%)": 100.0 * deviation[n] / mean[n] for n in ALGORITHMS}
-        return Measured(min(ratios.values()), ratios)
+        return Measured(float(np.median(list(ratios.values()))), ratios)
 
     return measure
 
@@ -324,6 +324,19 @@ def call_jitter(network: str, algorithm: str) -> Measure:
     return measure
 
 
+def more_jitter(network: str, algorithm: str, base: str) -> Measure:
+    """Jitter of the calls beside one algorithm over that beside another, less one, in per cent."""
+
+    def measure(data: Data, seed: int) -> Measured | None:
+        found = data.get(calls_key(network), seed)
+        if found is None or not found["jitter_ms"][base] or found["jitter_ms"][algorithm] is None:
+            return None
+        here, there = float(found["jitter_ms"][algorithm]), float(found["jitter_ms"][base])
+        return Measured(100.0 * (here / there - 1.0), {"jitter (ms)": here})
+
+    return measure
+
+
 def losses(data: Data, seed: int, network: str) -> dict[str, float] | None:
     """Packets of the calls that were lost beside each algorithm, in per cent."""
     found = data.get(calls_key(network), seed)
@@ -402,18 +415,18 @@ def leaders_ahead(networks: Iterable[str]) -> Measure:
 
 
 def leaders_similar(data: Data, seed: int) -> Measured | None:
-    """Median over (network, size) of the lower over the higher of CUBIC's and Hybla's throughput."""
+    """Least over (network, size) of the lower over the higher of CUBIC's and Hybla's throughput."""
     found = _everywhere(data, seed, NETWORKS)
     if found is None:
         return None
     parts = {f"{name}: CUBIC over Hybla": rates["cubic"] / rates["hybla"] for name, rates in found.items()}
-    return Measured(float(np.median([min(value, 1.0 / value) for value in parts.values()])), parts)
+    return Measured(min(min(value, 1.0 / value) for value in parts.values()), parts)
 
 
 def veno_poorest(data: Data, seed: int) -> Measured | None:
-    """Share of (network, size) in which Veno is slowest, within 5 %, in per cent."""
+    """Share of (network, size) in which Veno is slower than all others by more than 5 %, in per cent."""
     found = _everywhere(data, seed, NETWORKS)
     if found is None:
         return None
     parts = {f"{name}: Veno over the slowest other": r["veno"] / min(_rest(r, "veno")) for name, r in found.items()}
-    return Measured(100.0 * fmean(value <= 1.05 for value in parts.values()), parts)
+    return Measured(100.0 * fmean(value < 0.95 for value in parts.values()), parts)
