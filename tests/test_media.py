@@ -275,7 +275,7 @@ def test_a_queue_that_takes_no_packet_is_refused() -> None:
 
 def test_a_paused_host_holds_what_the_adapter_would_drop():
     def most_held(**options):
-        flow = tb.voip(packet_size="1500B", interval="200us")
+        flow = tb.voip(packet_size="1500B", interval="100us")
         made = tb.presets.scenario(
             "homeplug", flows=[flow], duration="200ms", instruments={"queues": ["down"]}, **options
         )

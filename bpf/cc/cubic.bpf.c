@@ -121,6 +121,9 @@ ALWAYS_INLINE void watch_slow_start(struct cubic *cubic, struct tcp_sock *tp, u3
 		cubic->round_rtt = NONE;
 		cubic->samples = 0;
 	}
+	/* The round begins however small the window is. */
+	if (tp->snd_cwnd < LOW_WINDOW)
+		return;
 	if (now - cubic->last_ack <= TRAIN_GAP_US) {
 		cubic->last_ack = now;
 		found = now - cubic->round_start > train_limit(cubic, tp);
@@ -153,7 +156,7 @@ ENTRY2(void, cubic_pkts_acked, struct sock *, sk, const struct ack_sample *, sam
 
 	if (cubic->delay_min == 0 || rtt < cubic->delay_min)
 		cubic->delay_min = rtt;
-	if (!cubic->found && in_slow_start(tp) && tp->snd_cwnd >= LOW_WINDOW)
+	if (!cubic->found && in_slow_start(tp))
 		watch_slow_start(cubic, tp, rtt);
 }
 
