@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -252,6 +256,41 @@ def test_traces_are_read_and_written(tmp_path) -> None:  # type: ignore[no-untyp
         tb.traces.read(path)
     with pytest.raises(tb.traces.TraceError, match="go back"):
         tb.traces.write(path, [2, 1])
+
+
+def test_a_scenario_file_reads_traces_of_its_own_folder_only(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    (folder / "lte").mkdir(parents=True)
+    for place in (tmp_path / "outside.trace", folder / "lte" / "down.trace"):
+        tb.traces.write(place, [0, 2, 5])
+    (folder / "link.trace").symlink_to(tmp_path / "outside.trace")
+    os.mkfifo(folder / "pipe.trace")
+    (folder / "large.trace").write_bytes(b"1\n" * (8 << 20) + b"1\n")
+
+    def scenario(trace: str) -> tb.Scenario:
+        file = folder / "s.toml"
+        file.write_text(
+            f'duration = "1s"\n[[link]]\nname = "a"\nfrom = "x"\nto = "y"\nduplex = true\ntrace = "{trace}"\n'
+            '[[flow]]\nfrom = "x"\nto = "y"\n'
+        )
+        return tb.Scenario.from_toml(file)
+
+    own = scenario("lte/down.trace")
+    assert own.resolve()["links"][0]["trace"] == {"deliveries_ms": [0, 2, 5]}
+    for trace, says in (
+        ("/dev/zero", "outside the scenario's folder"),
+        ("../outside.trace", "outside the scenario's folder"),
+        ("link.trace", "outside the scenario's folder"),
+        ("pipe.trace", "no ordinary file"),
+        (".", "no ordinary file"),
+        ("large.trace", "larger than 16 MiB"),
+    ):
+        with pytest.raises(tb.ScenarioError, match=re.escape(f'link[0].trace = "{trace}": ') + f".*{says}"):
+            scenario(trace).resolve()
+    named = own.with_({"link.a.trace": str(tmp_path / "outside.trace")})
+    assert named.resolve()["links"][0]["trace"] == {"deliveries_ms": [0, 2, 5]}
+    with pytest.raises(tb.ScenarioError, match="no ordinary file"):
+        own.with_({"link.a.trace": "/dev/zero"}).resolve()
 
 
 def test_a_constant_trace_is_a_constant_rate() -> None:

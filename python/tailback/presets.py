@@ -485,5 +485,5 @@ def expand(scenario: Scenario) -> Scenario:
         flows.append(one.model_copy(update={"from_": from_, "to": one.to or ends.get(from_, "right")}))
     data = {"path": None, "links": tuple(row.links(given)), "flows": (*flows, *row.flows(given))}
     expanded = scenario.model_copy(update=data)
-    expanded._file, expanded._lines = scenario._file, scenario._lines
+    expanded._file, expanded._lines, expanded._given = scenario._file, scenario._lines, scenario._given
     return expanded

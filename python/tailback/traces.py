@@ -8,6 +8,7 @@ r"""Recorded links: mahimahi's trace files, a line an opportunity to deliver one
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,8 @@ from tailback.errors import TailbackError
 
 __all__ = ["TraceError", "constant", "parse", "read", "write"]
 
+#: Bytes of a trace file at most.
+LONGEST = 16 << 20
 #: What an opportunity carries: a 1500-byte packet and the four bytes of a tunnel device's header.
 OPPORTUNITY_BITS = 8 * 1504
 
@@ -47,9 +50,16 @@ def parse(text: str, *, name: str = "the trace") -> list[int]:
 
 
 def read(path: str | os.PathLike[str]) -> list[int]:
-    """The instants of a trace file."""
+    """The instants of a trace file: an ordinary file of at most 16 MiB, some hours of a fast link."""
     try:
-        return parse(Path(path).read_text(encoding="ascii"), name=os.fspath(path))
+        # Not to wait for whoever writes to a pipe: it is refused.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise TraceError(f"{path} is no ordinary file", "Give the path of a trace file")
+            data = file.read(LONGEST + 1)
+        if len(data) > LONGEST:
+            raise TraceError(f"{path} is larger than {LONGEST >> 20} MiB", "Cut it: after its end a trace begins again")
+        return parse(data.decode("ascii"), name=os.fspath(path))
     except OSError as error:
         raise TraceError(f"{path} cannot be read: {error.strerror}", "Give the path of a trace file") from None
     except UnicodeDecodeError:

@@ -108,12 +108,26 @@ class Links:
     def _trace(self, hop: Hop, trace: str | Sequence[int]) -> list[int]:
         if not isinstance(trace, str):
             return list(trace)
-        beside = Path(self.scenario._file).parent / trace if self.scenario._file else Path(trace)
         try:
-            return traces.read(beside if beside.exists() else trace)
+            return traces.read(self._trace_file(trace))
         except traces.TraceError as error:
             self.ledger.problem(f"{hop.place}.trace", error.problem, error.fix, value=trace)
             return []
+
+    def _trace_file(self, trace: str) -> Path:
+        """The file meant. What a scenario file says itself lies in its folder or below; it reads no other file."""
+        if self.scenario._file is None:
+            return Path(trace)
+        folder = Path(self.scenario._file).parent
+        beside = folder / trace
+        if trace in self.scenario._given:
+            return beside if beside.exists() else Path(trace)
+        if not beside.resolve().is_relative_to(folder.resolve()):
+            raise traces.TraceError(
+                "the file lies outside the scenario's folder",
+                "Copy it there, or name it yourself: --set PATH.trace=FILE",
+            )
+        return beside
 
     def _delay_place(self, hop: Hop, *, back: bool) -> str:
         if hop.place.startswith("flow"):

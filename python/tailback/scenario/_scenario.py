@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -76,6 +76,8 @@ class Scenario(Part):
 
     _file: str | None = PrivateAttr(default=None)
     _lines: Mapping[str, int | None] = PrivateAttr(default_factory=dict)
+    # Texts that `with_` was given: the file that a caller names may lie anywhere.
+    _given: frozenset[str] = PrivateAttr(default=frozenset())
 
     # -- reading and writing
 
@@ -157,6 +159,7 @@ class Scenario(Part):
         except ScenarioError as error:
             raise error.located(self._file, {}) from None
         changed._file = self._file
+        changed._given = self._given | frozenset(_texts(list(wanted.values())))
         # What stands elsewhere now has no line: an error about it must not point at the old value.
         before, after = self.to_dict(), changed.to_dict()
         changed._lines = {
@@ -295,3 +298,14 @@ class Scenario(Part):
 
     def __str__(self) -> str:
         return self.to_toml()
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Every text in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _texts(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
