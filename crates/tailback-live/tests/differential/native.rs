@@ -129,58 +129,67 @@ impl Native {
         Some(native)
     }
 
-    // SAFETY, for all below: each calls a function of the harness with the arguments it declares; a library's state is
-    // its own, and its `Native` is used by one thread.
-
     pub fn begin(&self, now_us: u64, cwnd: u32, mss: u32, srtt_us: u32) {
+        // SAFETY: the harness declares these arguments; the library is loaded while `self` is, and its state is used by one thread.
         unsafe { (self.begin)(now_us, cwnd, mss, srtt_us) }
     }
 
     pub fn ack(&self, given: &Given) {
+        // SAFETY: `given` is the record the harness declares, outlives the call and is only read; one thread, as in `begin`.
         unsafe { (self.ack)(given) }
     }
 
     pub fn congestion(&self, now_us: u64) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.congestion)(now_us) };
     }
 
     pub fn state(&self, now_us: u64, state: u32) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.state)(now_us, state) }
     }
 
     pub fn event(&self, now_us: u64, event: Event) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.event)(now_us, event as u32) }
     }
 
     pub fn idle(&self, now_us: u64, idle_us: u64) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.idle)(now_us, idle_us) }
     }
 
     pub fn set_cwnd(&self, segments: u32) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.set_cwnd)(segments) }
     }
 
     pub fn cwnd(&self) -> u32 {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.cwnd)() }
     }
 
     pub fn ssthresh(&self) -> u32 {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.ssthresh)() }
     }
 
     /// What the next dice show.
     pub fn set_dice(&self, next: u32) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.set_dice)(next) }
     }
 
     /// How many were thrown since.
     pub fn thrown(&self) -> u32 {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.thrown)() }
     }
 
     /// The twin's own quantities; NaN for those it has not (yet).
     pub fn internals(&self) -> [f64; QUANTITIES] {
         let mut quantities = [Quantity::default(); QUANTITIES];
+        // SAFETY: the harness writes QUANTITIES records, as many as the array has; one thread, as in `begin`.
         unsafe { (self.internals)(quantities.as_mut_ptr()) }
         quantities.map(|quantity| match quantity.per {
             0 => f64::NAN,
