@@ -105,6 +105,7 @@ impl Wishes {
 /// Run the scenario (JSON) and return its tables: `{table: {column: array}}`; rows that `sink` took are not in them.
 #[pyfunction]
 #[pyo3(signature = (json, cancel=None, progress=None, algorithms=None, sink=None, most=None))]
+#[allow(clippy::too_many_arguments, reason = "keywords in Python")]
 pub fn run<'py>(
     py: Python<'py>,
     json: &str,
