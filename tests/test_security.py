@@ -100,7 +100,7 @@ def test_a_tampered_result_runs_nothing(change, spy, tmp_path):
     assert opened.scenario.flows
     print(opened)
     report.write(opened, tmp_path / "report.html")
-    compare.compare(opened, kept)
+    compare.compare({"opened": opened, "kept": kept})
     assert not spy.exists()
 
 

@@ -7,52 +7,60 @@
 >>> result = tb.run(scenario)
 >>> result.flow_names
 ['bulk', 'voip']
+
+Names are imported when they are first used: `tailback --version` needs no numpy.
 """
 
 from __future__ import annotations
 
-from tailback import capture, presets, registry, traces
-from tailback._core import version as _version
-from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
-from tailback.checksums import KeptWarning, Verified, verify
-from tailback.errors import (
-    AlgorithmError,
-    Cancelled,
-    EngineError,
-    Interrupted,
-    Problem,
-    ResultError,
-    ScenarioError,
-    TailbackError,
-    UnitError,
-)
-from tailback.result import Result, open_result
-from tailback.run import Cancel, run, run_each, run_many
-from tailback.scenario import (
-    Dumbbell,
-    Flow,
-    Instruments,
-    Link,
-    Medium,
-    Named,
-    Queue,
-    Randomness,
-    Scenario,
-    Step,
-    Wire,
-    bulk,
-    dumbbell,
-    flow,
-    link,
-    network,
-    voip,
-)
-from tailback.store import Store, open_store
-from tailback.sweep import Span, SweepResult, Until, grid, latin_hypercube, sobol, sweep, zipped
-from tailback.units import Bytes, Duration, Rate, Size
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-#: Version of tailback, package and engine alike.
-__version__ = _version()
+if TYPE_CHECKING:
+    from tailback import capture, presets, registry, traces
+    from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
+    from tailback.checksums import KeptWarning, Verified, verify
+    from tailback.errors import (
+        AlgorithmError,
+        Cancelled,
+        EngineError,
+        Interrupted,
+        Problem,
+        ResultError,
+        ScenarioError,
+        TailbackError,
+        UnitError,
+    )
+    from tailback.result import Result, open_result
+    from tailback.run import Cancel, run, run_each, run_many
+    from tailback.scenario import (
+        Dumbbell,
+        Flow,
+        Instruments,
+        Link,
+        Medium,
+        Named,
+        Queue,
+        Randomness,
+        Scenario,
+        Step,
+        Wire,
+        bulk,
+        dumbbell,
+        flow,
+        link,
+        network,
+        voip,
+    )
+    from tailback.store import Store, open_store
+    from tailback.sweep import Span, SweepResult, Until, grid, latin_hypercube, sobol, sweep, zipped
+    from tailback.units import Bytes, Duration, Rate, Size
+
+    #: Version of tailback, package and engine alike.
+    __version__: str
 
 __all__ = [
     "Ack",
@@ -115,3 +123,38 @@ __all__ = [
     "voip",
     "zipped",
 ]
+
+#: Where the names are, those that need least first.
+_PLACES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "store", "sweep")
+
+
+class _Package(ModuleType):
+    """The package: `tailback.run` and `tailback.sweep` are functions in it, never the modules of that name."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in __all__ and isinstance(value, ModuleType):
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *__all__})
+
+
+sys.modules[__name__].__class__ = _Package
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return importlib.import_module("tailback._core").version()
+        if not name.startswith("_"):
+            if importlib.util.find_spec(f"{__name__}.{name}") is not None:
+                # A module of its own, such as `tailback.plots`.
+                importlib.import_module(f"{__name__}.{name}")
+                return globals()[name]
+            for place in _PLACES if name in __all__ else ():
+                module = importlib.import_module(f"{__name__}.{place}")
+                if name in module.__all__:
+                    globals()[name] = value = getattr(module, name)
+                    return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

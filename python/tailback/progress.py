@@ -7,10 +7,10 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 __all__ = ["Bar", "Steps"]
 
@@ -27,8 +27,11 @@ class Bar:
     def __init__(self, title: str, *, shown: bool = True) -> None:
         self._title = title
         self._progress: Progress | None = None
-        self._task = TaskID(0)
+        self._task: TaskID | None = None
         if shown and sys.stderr is not None and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
             self._progress = Progress(
                 TextColumn("[progress.description]{task.description}"),
                 BarColumn(),
@@ -40,7 +43,7 @@ class Bar:
 
     def update(self, fraction: float, title: str | None = None) -> None:
         """Draw at `fraction`; may be called from any thread."""
-        if self._progress is not None:
+        if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=fraction, description=title or self._title)
 
     def __enter__(self) -> Self:

@@ -16,9 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
-import pyarrow as pa
-import pyarrow.csv as pa_csv
 
 from tailback import _core
 from tailback.errors import ResultError, nearest
@@ -31,6 +28,7 @@ from .words import ANSWERS, EVENTS, EXCHANGES, FATES, INSTRUMENTS, KINDS, NONE, 
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     from matplotlib.figure import Figure
     from rich.console import RenderableType
 
@@ -214,6 +212,8 @@ class Result:
 
         With `labels`, flows and links become dictionary columns of names, and codes become words.
         """
+        import pyarrow as pa
+
         columns = self.numpy(table)
         arrays = {name: pa.array(column) for name, column in columns.items()}
         if labels:
@@ -228,6 +228,8 @@ class Result:
 
     def polars(self, table: str, *, labels: bool = False) -> pl.DataFrame:
         """A Polars frame over the same memory; `labels` as in `arrow`."""
+        import polars as pl
+
         frame = pl.from_arrow(self.arrow(table, labels=labels))
         assert isinstance(frame, pl.DataFrame)
         return frame
@@ -366,6 +368,9 @@ class Result:
 
     def to_csv(self, folder: str | os.PathLike[str], tables: Iterable[str] | None = None) -> list[Path]:
         """Write each table (all unless `tables` names some) to `folder/<table>.csv`, names and words spelt out."""
+        import pyarrow as pa
+        import pyarrow.csv as pa_csv
+
         wanted = list(self.tables if tables is None else tables)
         for name in wanted:
             self._demand(name)

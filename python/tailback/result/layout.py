@@ -12,9 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Self
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
@@ -32,8 +29,6 @@ ROWS_A_GROUP = _core.ROWS_A_GROUP
 #: The folder in it for what programs wrote.
 _PROGRAMS = "programs"
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
-#: What a damaged Parquet file makes its reader say.
-_UNREADABLE = (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError)
 
 
 @dataclass(frozen=True)
@@ -48,6 +43,13 @@ class Kept:
     internals_names: list[str]
     #: The digest of each file; None if it was kept without.
     files: dict[str, str] | None
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What a damaged Parquet file makes its reader say."""
+    import pyarrow as pa
+
+    return (OSError, pa.ArrowException, ValueError, KeyError, IndexError, OverflowError)
 
 
 class Sink:
@@ -71,6 +73,8 @@ class Sink:
 
     def __call__(self, name: str, columns: Mapping[str, Any]) -> None:
         """Write the next rows of a table, by column."""
+        import pyarrow as pa
+
         table = pa.table({key: pa.array(column) for key, column in columns.items()})
         if name not in self._writers:
             self._writers[name] = _writer(self._folder / f"{name}.parquet", table.schema)
@@ -155,15 +159,22 @@ def read(path: Path) -> Kept:
         raise ResultError(f"{place} cannot be read: {error.strerror or error}. Run its scenario again.") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(path, error) from None
-    for name, count in kept.rows.items():
+    _demand_rows(path, kept.rows)
+    return kept
+
+
+def _demand_rows(path: Path, rows: Mapping[str, int]) -> None:
+    """Every table is there, with as many rows as it should have."""
+    import pyarrow.parquet as pq
+
+    for name, count in rows.items():
         file = path / f"{name}.parquet"
         try:
             stored = pq.read_metadata(file).num_rows
-        except _UNREADABLE as error:
+        except _unreadable() as error:
             raise ResultError(f"{file} is missing or damaged: {error}. Run the scenario again.") from None
         if stored != count:
             raise ResultError(f"{file} is damaged: {stored} rows, not {count}. Run the scenario again.")
-    return kept
 
 
 def warn_if_unchecked(path: Path, kept: Kept) -> None:
@@ -235,6 +246,9 @@ def damaged(path: Path, error: Exception) -> ResultError:
 
 def table(folder: Path, name: str, files: Mapping[str, str] | None) -> dict[str, Any]:
     """A table's columns, from its file, which is compared with its digest."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     path = folder / f"{_checked_table(name)}.parquet"
     try:
         # The very bytes that were compared are those that are read.
@@ -243,7 +257,7 @@ def table(folder: Path, name: str, files: Mapping[str, str] | None) -> dict[str,
         if files is not None and digest(data) != files[path.name]:
             raise _differs(path)
         loaded = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
-    except _UNREADABLE as error:
+    except _unreadable() as error:
         raise ResultError(f"{path} is damaged: {error}. Run the scenario again.") from None
     return {key: loaded[key].combine_chunks().to_numpy(zero_copy_only=False) for key in loaded.column_names}
 
@@ -336,6 +350,9 @@ def _write_table(table: Any, path: Path) -> None:
 
 
 def _writer(path: Path, schema: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     floats = [field.name for field in schema if pa.types.is_floating(field.type)]
     others = [field.name for field in schema if not pa.types.is_floating(field.type)]
     return pq.ParquetWriter(
