@@ -110,3 +110,9 @@ def test_a_little_less_fair_is_no_improvement(tmp_path):
             for queue, level in (("codel", 0.895), ("pfifo", 0.9)):
                 summaries |= _ten(np.full(200, level), algorithm=algorithm, queue=queue, delay=delay)
     assert _verdict("004-L5", summaries, tmp_path) == "not"
+
+
+def test_every_figure_does_with_what_there_is(tmp_path):
+    # With five readings for four panels the study crashed after its last run.
+    for plot in studies.get("aqm-pairs").plots:
+        plot.draw(Data({}, {}, (1,), tmp_path))

@@ -119,8 +119,12 @@ def fairness_summary(data: Data) -> Figure:
 def ablations(data: Data) -> Figure:
     """The same throughput under other readings of what the paper leaves open."""
     with house_style():
-        figure, rows = new_figure(len(ABLATIONS) // 2, 2, width=FULL_WIDTH, height=4.6, sharex=True, sharey=True)
-        every = [axes for row in rows for axes in row]
+        deep = -(-len(ABLATIONS) // 2)
+        figure, rows = new_figure(deep, 2, width=FULL_WIDTH, height=2.3 * deep, sharex=True, sharey=True)
+        panels = [axes for row in rows for axes in row]
+        every = panels[: len(ABLATIONS)]
+        for spare in panels[len(ABLATIONS) :]:
+            spare.set_visible(False)
         for axes, (name, (title, _)) in zip(every, ABLATIONS.items(), strict=True):
             _against_delay(data, axes, "wire_mbps", partial(ablation_key, name), labels=False)
             axes.set_title(fill(title, 48), fontsize=8)
@@ -128,6 +132,9 @@ def ablations(data: Data) -> Figure:
             row[0].set_ylabel("throughput (Mbit/s)")
         for axes in every[:-2]:
             axes.set_xlabel("")
+        # An odd one out leaves the panel above the gap the last of its column.
+        for axes in every[-2:]:
+            axes.tick_params(labelbottom=True)
         rows[0][0].set_ylim(0, 21)
     return figure
 
