@@ -457,3 +457,14 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_first_run(tmp_pat
     with pytest.raises(tb.ResultError, match="not a folder"):
         study.run(tmp_path / "file" / "out", seeds=1, progress=False)
     assert not calls
+
+
+def test_only_the_fastest_paths_reorder_and_by_a_share_that_was_tried():
+    for cell in voip_grid.all_cells(quick=False):
+        wire = next(link["wire"] for link in cell.scenario.resolve()["links"] if link["name"] == "bottleneck")
+        if cell.factors.get("kind") == "disturbed":
+            assert wire.get("reorder_packets", 0) == 0
+        elif cell.factors["rate"] == voip_grid.REORDERED_AT_MBIT:
+            assert (wire["reorder"], wire["reorder_packets"]) == (min(voip_grid.DISTURBANCES), 2), cell.key
+        else:
+            assert wire["reorder"] == 0, cell.key
