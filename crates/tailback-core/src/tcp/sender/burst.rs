@@ -28,6 +28,9 @@ const PER_SECOND: u64 = 1024;
 const UNPACED: u64 = 10;
 /// A burst waits only while the last one left less than this ago.
 const RECENT: Duration = Duration::from_ms(1);
+/// A burst waits only for an ACK that is due within this. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
+/// October 2025; half a round trip before, which on long paths is no sign that one is coming.
+const NEAR: Duration = Duration::from_ms(1);
 /// Below 1.2 Mbit/s a sender that sets its own pacing sends single segments (`bbr_min_tso_segs`).
 const SLOW_BPS: u64 = 1_200_000;
 
@@ -149,8 +152,10 @@ impl Sender {
             && limit < room.most
             && (room.is_tail || limit < room.unit)
             && limit < self.control.cwnd.min(self.send_window()) / 3;
-        // An ACK must be near: the oldest segment left half a round trip ago.
-        let is_ack_near = self.board.head_sent().is_some_and(|at| now.since(at) >= self.rtt.srtt() / 2);
+        // Its ACK must be near: the oldest segment's is due within a millisecond, or half a round trip if that is less.
+        let srtt = self.rtt.srtt();
+        let near = (srtt / 2).min(NEAR);
+        let is_ack_near = self.board.head_sent().is_some_and(|at| at + srtt <= now + near);
         let is_last = self.wants_fin && room.is_tail && limit > room.unit;
         could_grow && is_ack_near && !is_last
     }
