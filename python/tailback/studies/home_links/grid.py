@@ -155,7 +155,14 @@ def scenario(
         flows=[flow, ping],
         duration=f"{path.seconds * count:.0f}s",
         randomness={"start_spread": START_SPREAD, "processing_jitter": JITTER},
-        instruments={"requests": [FLOW], "echoes": [PING], "packets": [FLOW], "segments": [FLOW] if captures else []},
+        instruments={
+            "requests": [FLOW],
+            "echoes": [PING],
+            "packets": [FLOW],
+            "segments": [FLOW] if captures else [],
+            # Both hosts' captures of an evening: some 15 million segments at most on HomePlug.
+            **({"most_rows": 40_000_000} if captures else {}),
+        },
         **path.options | (options or {}),
     )
 
