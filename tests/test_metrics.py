@@ -42,8 +42,20 @@ def test_jain_of_nothing_is_undefined():
 
 
 def test_rfc3550_jitter_follows_its_recurrence():
+    # Changes of 0, 5, 3 and 10: the estimates are 0, 0.3125, 0.48047 and 1.07544.
     transit = np.cumsum([0.0, 0.0, 5.0, 3.0, 10.0])
-    assert metrics.smoothed_jitter(transit) == pytest.approx(1.07544, abs=1e-5)
+    assert metrics.smoothed_jitter(transit) == pytest.approx((0.3125 + 0.480469 + 1.075439) / 4, abs=1e-5)
+    assert metrics.smoothed_jitter(transit[:1]) == 0.0
+
+
+def test_jitter_is_of_the_whole_call_and_not_of_its_end():
+    calm, rough = np.zeros(500), np.tile([0.0, 8e-3], 250)
+    packets = {"flow": np.zeros(1000, dtype=np.uint32), "sent_s": np.arange(1000) * 0.02}
+    packets["received_s"] = packets["sent_s"] + np.concatenate([rough, calm])
+    result = Rows({"packets": packets}, sawtooth().scenario)
+    # Half of the call has a change of 8 ms at each packet; its last third of a second has none.
+    assert metrics.jitter(result, 0) == pytest.approx(4e-3, rel=0.02)
+    assert metrics.last_jitter(result, 0) < 1e-9
 
 
 def test_cdf_counts_shares_and_leaves_out_what_is_missing():

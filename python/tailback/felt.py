@@ -24,7 +24,7 @@ def felt(result: Any) -> list[dict[str, Any]]:
 
     `feels` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
     round trip of pings. `lost` is the share of packets lost, of requests never answered, of echoes without reply;
-    `jitter_ms` RFC 3550's; `mos` the E-model's mean opinion score, of calls.
+    `jitter_ms` RFC 3550's, its mean over the packets; `mos` the E-model's mean opinion score, of calls.
     """
     rows = Rows.of(result)
     tell = {"requests": _requests, "echoes": _echoes, "packets": _packets}

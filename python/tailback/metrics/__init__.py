@@ -10,7 +10,15 @@
 from __future__ import annotations
 
 from .answers import echo_rtts, karn_rtts, response_time_quantiles, response_times, unanswered
-from .delay import base_delay, delay_quantiles, induced_delay, jitter, one_way_delay, smoothed_jitter
+from .delay import (
+    base_delay,
+    delay_quantiles,
+    induced_delay,
+    jitter,
+    last_jitter,
+    one_way_delay,
+    smoothed_jitter,
+)
 from .distribution import cdf, decimate, distribution_distance, interquartile_range, share_above, truncated_mean
 from .epochs import (
     MERGE_RTTS,
@@ -97,6 +105,7 @@ __all__ = [
     "jain_series",
     "jitter",
     "karn_rtts",
+    "last_jitter",
     "loaded_rtt_s",
     "loss_impairment",
     "loss_rate",

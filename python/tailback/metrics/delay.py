@@ -78,21 +78,40 @@ def delay_quantiles(
 
 @metric(title="Interarrival jitter", unit="s", source="RFC 3550 section 6.4.1")
 def jitter(result: Any, flow: int | str) -> float:
-    """RFC 3550's estimate after the last packet: J ← J + (|D| − J)/16, D the change of transit time.
+    """RFC 3550's estimate, J ← J + (|D| − J)/16 a packet, D the change of transit time: its mean over the packets.
 
-    Packets are taken in the order of arrival.
+    Packets are taken in the order of arrival. The estimate remembers sixteen packets or so: what it is after the last
+    one (`last_jitter`) tells of the last third of a second of a call.
     """
+    return smoothed_jitter(_transit(result, flow))
+
+
+@metric(title="Interarrival jitter, last estimate", unit="s", source="RFC 3550 section 6.4.1")
+def last_jitter(result: Any, flow: int | str) -> float:
+    """RFC 3550's estimate of `jitter` after the last packet, as a receiver report would carry it."""
+    estimates = _jitters(_transit(result, flow))
+    return float(estimates[-1]) if len(estimates) else 0.0
+
+
+def smoothed_jitter(transit: Floats) -> float:
+    """RFC 3550's jitter of a series of transit times in order of arrival: the mean of its estimates, in their unit."""
+    estimates = _jitters(transit)
+    return float(np.mean(estimates)) if len(estimates) else 0.0
+
+
+def _transit(result: Any, flow: int | str) -> Floats:
     packets = Rows.of(result).of_flow("packets", flow)
     received = floats(packets["received_s"])
     order = np.argsort(received, kind="stable")
     transit = (received - floats(packets["sent_s"]))[order]
-    return smoothed_jitter(transit[~np.isnan(transit)])
+    return np.asarray(transit[~np.isnan(transit)], dtype=np.float64)
 
 
-def smoothed_jitter(transit: Floats) -> float:
-    """RFC 3550's jitter of a series of transit times."""
+def _jitters(transit: Floats) -> Floats:
+    """RFC 3550's estimate after each packet but the first."""
     # scipy's filter does the same, and takes half a second to import: longer than a minute of a call takes to simulate.
-    estimate = 0.0
+    estimates, estimate = [], 0.0
     for change in np.abs(np.diff(transit)).tolist():
         estimate += (change - estimate) / 16
-    return estimate
+        estimates.append(estimate)
+    return np.asarray(estimates, dtype=np.float64)

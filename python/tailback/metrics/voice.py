@@ -78,7 +78,7 @@ class VoiceQuality:
     mos: float
     #: Median one-way delay in the network, seconds.
     delay_s: float
-    #: RFC 3550's interarrival jitter at the end, seconds.
+    #: RFC 3550's interarrival jitter, its mean over the packets, seconds.
     jitter_s: float
     #: Share of packets the network lost.
     loss: float
