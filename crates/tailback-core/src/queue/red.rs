@@ -6,6 +6,9 @@
 //! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM ToN 1(4),
 //! 1993; S. Floyd, R. Gummadi and S. Shenker, "Adaptive RED", 2001; variants' defaults from ns-2.35 and ns-3.27.
 //!
+//! With min = max, weight 1 and ECN it is the step of DCTCP (RFC 8257 section 3.1): every arrival at min or more is
+//! marked.
+//!
 //! Differs from the source:
 //! - Decay while idle starts when the last packet leaves the queue, not the link.
 //! - The adaptive step is taken at the first arrival after each half second, as in ns-2.35.
@@ -53,6 +56,7 @@ struct Law {
     is_gentle: bool,
     is_adaptive: bool,
     marks: bool,
+    drops_above_max: bool,
     mean_packet: f64,
     /// Time one mean packet takes on the link; zero if its rate is not known.
     packet_time: Duration,
@@ -81,7 +85,7 @@ impl Registered for Red {
             ParamSpec::number("min", "unit", 5.0, (0.0, 1e12), "Average from which packets are dropped.")
                 .depends("5 packets; adaptive max(5, rate x target/2) packets"),
             ParamSpec::number("max", "unit", 15.0, (0.0, 1e12), "Average at which max_p is reached.")
-                .depends("3 min"),
+                .depends("3 min; equal to min it is a step"),
             ParamSpec::number("weight", "", 0.002, (1e-9, 1.0), "Weight of a new sample in the average.")
                 .depends("0.002; adaptive 1 - exp(-1/C), C in packets a second"),
             ParamSpec::number("max_p", "", 0.1, (0.0, 1.0), "Drop probability at max.")
@@ -90,7 +94,8 @@ impl Registered for Red {
                 "gentle",
                 true,
                 "Let the probability rise to 1 at 2 max instead of jumping at max.",
-            ),
+            )
+            .depends("on; off if min = max"),
             ParamSpec::flag("adaptive", false, "Move max_p to hold the average.")
                 .depends("variant adaptive: on"),
             ParamSpec::number(
@@ -107,11 +112,13 @@ impl Registered for Red {
                 (1, 65_536),
                 "Typical packet, for automatic values, idle decay and bytes.",
             ),
+            ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
             ParamSpec::flag(
-                "ecn",
+                "harddrop",
                 false,
-                "Mark ECN-capable packets instead of dropping them while avg is below max.",
-            ),
+                "From max on drop ECN-capable packets too (RFC 3168 section 7).",
+            )
+            .depends("off, as in Linux; ns-3.27 on"),
             ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
                 .depends("none; ns-3.27 25"),
             ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("none"),
@@ -135,8 +142,9 @@ impl Registered for Red {
         };
         let min = given.given_number("min").unwrap_or(min * scale);
         let max = given.given_number("max").unwrap_or(3.0 * min);
-        if min >= max {
-            return Err(given.refuse("max", "must be above min", "Give max of about three times min"));
+        if min > max {
+            let fix = "Give max of about three times min, or equal to it for a step";
+            return Err(given.refuse("max", "must not be below min", fix));
         }
         let law = Law {
             in_bytes,
@@ -144,9 +152,10 @@ impl Registered for Red {
             max,
             weight: given.given_number("weight").unwrap_or(weight),
             max_p: given.given_number("max_p").unwrap_or(if variant == "ns-3.27" { 0.02 } else { 0.1 }),
-            is_gentle: given.flag("gentle"),
+            is_gentle: given.given_flag("gentle").unwrap_or(min < max),
             is_adaptive: given.given_flag("adaptive").unwrap_or(variant == "adaptive"),
             marks: given.flag("ecn"),
+            drops_above_max: given.given_flag("harddrop").unwrap_or(variant == "ns-3.27"),
             mean_packet: mean_packet as f64,
             packet_time,
             limit_packets: given
@@ -180,8 +189,8 @@ impl QueueDiscipline for Red {
             return;
         }
         if self.chooses(packet.bytes) {
-            // RFC 3168 section 7: above max even capable packets are dropped.
-            if !(self.law.marks && packet.ecn.is_capable() && self.average < self.law.max) {
+            let may_mark = self.average < self.law.max || !self.law.drops_above_max;
+            if !(self.law.marks && packet.ecn.is_capable() && may_mark) {
                 fate.drop(packet, DropReason::Aqm);
                 return;
             }
@@ -202,6 +211,10 @@ impl QueueDiscipline for Red {
 
     fn backlog(&self) -> Backlog {
         self.line.backlog()
+    }
+
+    fn head(&self) -> Option<&Packet> {
+        self.line.head()
     }
 }
 
@@ -227,6 +240,10 @@ impl Red {
         if p_b <= 0.0 {
             self.count = -1;
             return false;
+        }
+        if p_b >= 1.0 {
+            self.count = 0;
+            return true;
         }
         self.count += 1;
         let p_b = if self.law.in_bytes { p_b * f64::from(bytes) / self.law.mean_packet } else { p_b };
