@@ -527,3 +527,36 @@ def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:
 def test_what_is_nested_beyond_sense_is_refused_before_it_is_read(text: str, says: str) -> None:
     # The standard library took seconds for the keys, and recursed over the brackets.
     assert str(problem(text)).startswith(says)
+
+
+def test_a_token_bucket_takes_any_queue_inside() -> None:
+    inner = {"discipline": "codel", "limit": "100packets", "ecn": True}
+    queue = {"discipline": "token_bucket", "rate": "10mbit", "burst": "1600B", "inner": inner}
+    scenario = tb.dumbbell(
+        rate="1gbit", rtt="80ms", queue=queue, wire={"loss": 0.001}, flows=[tb.bulk()], duration="1s"
+    )
+    link = scenario.resolve()["links"][0]
+    assert link["queue"]["inner"] == {"discipline": "codel", "params": {"limit_packets": 100, "ecn": True}}
+    assert link["wire"]["loss"] == 0.001
+    assert Scenario.parse_toml(scenario.to_toml()).resolve() == scenario.resolve()
+    result = tb.run(scenario)
+    bottleneck = result.link_summary()[0]
+    assert bottleneck["delivered_bytes"] > 0
+    # One BDP is that of the bucket's rate, not of the fast link below it.
+    step = hello(**{"dumbbell.queue": queue | {"inner": "1bdp"}}).resolve()["links"][0]["queue"]
+    assert step["inner"]["params"]["limit_bytes"] == 100_000
+
+
+@pytest.mark.parametrize(
+    ("queue", "field"),
+    [
+        ({"discipline": "codel", "inner": "fifo"}, "dumbbell.queue.inner"),
+        ({"discipline": "token_bucket", "inner": {"discipline": "codle"}}, "dumbbell.queue.inner.discipline"),
+        ({"discipline": "token_bucket", "inner": {"discipline": "codel", "target": "-1ms"}}, "dumbbell.queue.inner"),
+        ({"discipline": "token_bucket", "limit": "9kB", "inner": "codel"}, "dumbbell.queue"),
+    ],
+)
+def test_a_queue_inside_that_cannot_be_is_refused_at_its_place(queue: dict[str, Any], field: str) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.run(hello(**{"dumbbell.queue": queue}))
+    assert str(caught.value.problems[0].field).startswith(field), caught.value

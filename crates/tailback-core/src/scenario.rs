@@ -135,12 +135,15 @@ pub struct QueueSpec {
     /// Its parameters.
     #[serde(default)]
     pub params: Params,
+    /// The queue inside it, for a discipline that shapes another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner: Option<Box<QueueSpec>>,
 }
 
 impl QueueSpec {
     /// A FIFO without limit.
     pub fn unlimited() -> Self {
-        QueueSpec { discipline: "fifo".into(), params: Params::new() }
+        QueueSpec { discipline: "fifo".into(), params: Params::new(), inner: None }
     }
 }
 

@@ -30,8 +30,11 @@ fn paths(cc: &str) -> [(&'static str, Scenario); 5] {
     lossy.links[0].wire.loss = 0.005;
     // Marks instead of losses, from a queue that keeps itself short.
     let mut marked = dumbbell(10 * MBPS, 40 * MS, None, SECONDS, alone("linux"));
-    marked.links[0].queue =
-        QueueSpec { discipline: "codel".into(), params: [("ecn".to_string(), Value::Flag(true))].into() };
+    marked.links[0].queue = QueueSpec {
+        discipline: "codel".into(),
+        params: [("ecn".to_string(), Value::Flag(true))].into(),
+        inner: None,
+    };
     let tcp = marked.flows[0].tcp.as_mut().expect("bulk runs over tcp");
     tcp.stack_params.insert("ecn".into(), Value::Flag(true));
     // An old kernel in a deep buffer that a NewReno flow joins: rate halving, ACK counting, delay from others.

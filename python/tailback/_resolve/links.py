@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,19 @@ MTU = 1500
 LOSSES = ("bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss")
 # Media that stations contend for: the ways there and back of a duplex link are one channel.
 _SHARED = frozenset({"wifi", "homeplug"})
+
+
+@dataclass(frozen=True)
+class _Site:
+    """What a queue's description may refer to."""
+
+    at: str
+    """Its path in the engine's form."""
+    place: str
+    """Its path in the scenario."""
+    rate: int | None
+    rtt: int | None
+    largest: int
 
 
 class Links:
@@ -72,7 +86,7 @@ class Links:
             if value := getattr(hop.wire, key):
                 out["wire"][key] = value
         if hop.queue is not None and hop.queues:
-            out["queue"] = self._queue(index, hop, hop.queue)
+            out["queue"] = self._queue(index, hop, hop.queue, f"{at}.queue")
         if hop.medium is not None:
             out["medium"] = self._medium(hop, hop.medium)
         if hop.schedule:
@@ -139,18 +153,22 @@ class Links:
     def _first(self, first: str, second: str, *, back: bool) -> str:
         return first if back and look_up(self.ledger.told, first) is not None else second
 
-    def _queue(self, index: int, hop: Hop, queue: Queue) -> dict[str, Any]:
+    def _queue(self, index: int, hop: Hop, queue: Queue, at: str) -> dict[str, Any]:
         place = hop.queue_place
-        card = self.ledger.card(
-            queue.discipline, self.ledger.known.queues, f"{place}.discipline", "queue discipline", "queues"
-        )
         crossing = [n for n, (there, back) in enumerate(self.routes) if index in there or index in back]
         rtt = hop.rtt
         if rtt is None:
             round_trips = [self.routes[n][0] + self.routes[n][1] for n in crossing]
             rtt = max((sum(self.graph.hops[step].delay for step in trip) for trip in round_trips), default=None)
         largest = max((self._largest_packet(n) for n in crossing), default=0)
-        params = self._limit(hop, queue, rtt, largest)
+        return self._one_queue(queue, _Site(at, place, hop.rate, rtt, largest))
+
+    def _one_queue(self, queue: Queue, site: _Site) -> dict[str, Any]:
+        place = site.place
+        card = self.ledger.card(
+            queue.discipline, self.ledger.known.queues, f"{place}.discipline", "queue discipline", "queues"
+        )
+        params = self._limit(queue, site)
         for key in params:
             if card is not None and card.param(key) is None:
                 problem = f"{card.name} has no limit in {key.removeprefix('limit_')}"
@@ -160,29 +178,43 @@ class Links:
             for key, value in queue.params.items():
                 if isinstance(value, str) and re.search(r"bdps?\s*$", value, re.IGNORECASE):
                     try:
-                        exact = self._bytes(Size(value), hop.rate, rtt, f"{place}.{key}")
+                        exact = self._bytes(Size(value), site.rate, site.rtt, f"{place}.{key}")
                     except UnitError as error:
                         self.ledger.problem(f"{place}.{key}", error.problem, error.fix)
                         continue
                     value = f"{exact or 0}B"
                 self.ledger.param(card, key, value, f"{place}.{key}", params)
-        return {"discipline": queue.discipline, "params": params}
+        out: dict[str, Any] = {"discipline": queue.discipline, "params": params}
+        if queue.inner is not None:
+            inside = f"{place}.inner"
+            self.ledger.places |= {
+                f"{site.at}.inner": inside,
+                f"{site.at}.inner.discipline": f"{inside}.discipline",
+                f"{site.at}.inner.params": inside,
+            }
+            # What waits inside leaves at the bucket's rate.
+            rate = params.get("rate_bps", site.rate)
+            out["inner"] = self._one_queue(
+                queue.inner,
+                replace(site, at=f"{site.at}.inner", place=inside, rate=None if rate is None else int(rate)),
+            )
+        return out
 
-    def _limit(self, hop: Hop, queue: Queue, rtt: int | None, largest: int) -> dict[str, ParamValue]:
-        """The queue's limit as the parameter it is; a queue too short for the `largest` packet is reported."""
+    def _limit(self, queue: Queue, site: _Site) -> dict[str, ParamValue]:
+        """The queue's limit as the parameter it is; a queue too short for the largest packet is reported."""
         if queue.limit is None:
             return {}
         if queue.limit.unit == "packets":
             return {"limit_packets": int(queue.limit.amount)}
-        size = self._bytes(queue.limit, hop.rate, rtt, hop.queue_place)
+        size = self._bytes(queue.limit, site.rate, site.rtt, site.place)
         if size is None:
             return {}
         # dummynet's rule looks at the backlog alone: a short queue still takes a packet when it is empty.
-        if size < largest and queue.params.get("accept") != "below":
+        if size < site.largest and queue.params.get("accept") != "below":
             self.ledger.problem(
-                hop.queue_place,
-                f"the queue holds {size} bytes, less than one packet of {largest} bytes",
-                f'Give at least "{largest}B" or "1packets", or accept = "below" (a packet when empty)',
+                site.place,
+                f"the queue holds {size} bytes, less than one packet of {site.largest} bytes",
+                f'Give at least "{site.largest}B" or "1packets", or accept = "below" (a packet when empty)',
                 value=str(queue.limit),
             )
         return {"limit_bytes": size}

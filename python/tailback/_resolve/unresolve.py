@@ -14,6 +14,11 @@ def _named(key: str, name: str, row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: name} | dict(row.get("params") or {})
 
 
+def _queue(row: Mapping[str, Any]) -> dict[str, Any]:
+    inner = row.get("inner")
+    return _named("discipline", row["discipline"], row) | ({"inner": _queue(inner)} if inner else {})
+
+
 def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The general network of a resolved description, as TOML would hold it."""
 
@@ -36,7 +41,7 @@ def unresolve(resolved: Mapping[str, Any]) -> dict[str, Any]:
                 rate=str(Rate(row["rate_bps"])) if row.get("rate_bps") is not None else None,
                 delay=span(row.get("delay_ps") or None),
                 tick_hz=row.get("tick_hz"),
-                queue=_named("discipline", queue["discipline"], queue) if queue and finite else None,
+                queue=_queue(queue) if queue and finite else None,
                 wire=lean(
                     loss=wire.get("loss") or None,
                     duplicate=wire.get("duplicate") or None,

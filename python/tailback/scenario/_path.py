@@ -49,6 +49,8 @@ class Queue(Part):
     '100packets'
     >>> Queue(discipline="fq_codel").plain()
     'fq_codel'
+    >>> Queue(discipline="token_bucket", rate="10mbit", inner="codel").plain()
+    {'discipline': 'token_bucket', 'inner': 'codel', 'rate': '10mbit'}
     """
 
     if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
@@ -59,6 +61,8 @@ class Queue(Part):
     discipline: NameText = "fifo"
     #: Limit in bytes, packets or multiples of the BDP; `None`: the discipline's own default.
     limit: Size | None = None
+    #: The queue inside it, for a `token_bucket`; `None`: the bucket's own FIFO.
+    inner: Queue | None = None
     #: Any other parameter of the discipline.
     params: Params = Field(default_factory=dict)
 
@@ -68,7 +72,7 @@ class Queue(Part):
         if isinstance(value, cls):
             return value
         if isinstance(value, Mapping):
-            return _gathered(value, ("discipline", "limit"))
+            return _gathered(value, ("discipline", "limit", "inner"))
         if isinstance(value, str) and value[:1].isalpha():
             return {"discipline": _discipline(value)}
         return {"limit": value}
@@ -77,11 +81,13 @@ class Queue(Part):
         """A size alone for a plain FIFO, a name alone for defaults, else a table."""
         if self.discipline == "fifo" and not self.params and self.limit is not None:
             return str(self.limit)
-        if not self.params and self.limit is None:
+        if not self.params and self.limit is None and self.inner is None:
             return self.discipline
-        head = {"discipline": self.discipline}
+        head: dict[str, Any] = {"discipline": self.discipline}
         if self.limit is not None:
             head["limit"] = str(self.limit)
+        if self.inner is not None:
+            head["inner"] = self.inner.plain()
         return head | self.params
 
 

@@ -80,7 +80,7 @@ impl Link {
             name: spec.name.clone(),
             serialiser: rate.map(Serialiser::new),
             clock,
-            queue: registry::build(&spec.queue.discipline, &spec.queue.params, &queue_path, &place)?,
+            queue: registry::build(&spec.queue, &queue_path, &place)?,
             foreseen: None,
             queued: Backlog::default(),
             serving: None,

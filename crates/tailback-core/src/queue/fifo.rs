@@ -129,6 +129,10 @@ impl QueueDiscipline for Fifo {
         self.line.backlog()
     }
 
+    fn head(&self) -> Option<&Packet> {
+        self.line.head()
+    }
+
     #[inline]
     fn on_service(&mut self, bytes: u32) {
         self.in_service = bytes;

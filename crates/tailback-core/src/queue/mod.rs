@@ -15,7 +15,7 @@ pub mod sfq;
 pub mod token_bucket;
 
 use crate::packet::{Ecn, FlowId, Packet};
-use crate::scenario::{QueueSpec, ScenarioError};
+use crate::scenario::{QueueSpec, ScenarioError, Value};
 use crate::time::{Bytes, Time};
 
 /// Why a packet was dropped.
@@ -89,6 +89,10 @@ pub trait QueueDiscipline {
     fn ready_at(&self, _now: Time) -> Option<Time> {
         None
     }
+    /// The packet `dequeue` would give, if the queue knows it without giving it: one that decides at the head does not.
+    fn head(&self) -> Option<&Packet> {
+        None
+    }
     /// The link tells the queue which bytes are being transmitted (0 = none). Only a queue whose limit
     /// counts the packet in service cares.
     fn on_service(&mut self, _bytes: u32) {}
@@ -117,11 +121,19 @@ pub fn refuse_too_small(
     if fate.drops.is_empty() {
         return Ok(());
     }
-    let named =
-        ["limit_bytes", "burst", "limit_packets"].into_iter().find(|name| spec.params.contains_key(*name));
-    let value = named.map_or_else(String::new, |name| format!("{:?}", spec.params[name]));
+    let named = |spec: &QueueSpec| {
+        ["limit_bytes", "burst", "limit_packets"].into_iter().find(|name| spec.params.contains_key(*name))
+    };
+    let inner =
+        spec.inner.as_deref().and_then(|inner| Some((inner, format!("{field}.inner"), named(inner)?)));
+    let outer = named(spec).map(|name| (spec, field.to_string(), name));
+    // The queue inside has no room, unless it is the bucket that is too small.
+    let takes = |value: &Value| matches!(value, Value::Number(burst) if *burst >= f64::from(bytes));
+    let guilty = if spec.params.get("burst").is_none_or(takes) { inner.or(outer) } else { outer.or(inner) };
+    let value =
+        guilty.as_ref().map_or_else(String::new, |(spec, _, name)| format!("{:?}", spec.params[*name]));
     Err(ScenarioError {
-        field: named.map_or_else(|| field.to_string(), |name| format!("{field}.params.{name}")),
+        field: guilty.map_or_else(|| field.to_string(), |(_, at, name)| format!("{at}.params.{name}")),
         value: value.trim_start_matches("Number(").trim_end_matches(')').to_string(),
         problem: format!("a packet of {bytes} bytes is dropped even by the empty queue"),
         fix: format!(

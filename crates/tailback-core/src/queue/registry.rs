@@ -6,7 +6,7 @@
 use super::{Backlog, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
-use crate::scenario::{Params, ScenarioError};
+use crate::scenario::{QueueSpec, ScenarioError};
 use crate::time::{Rate, Time};
 
 /// Where a queue stands: what it may know of its surroundings.
@@ -86,6 +86,10 @@ impl QueueDiscipline for Queue {
         each!(self, state => state.ready_at(now))
     }
     #[inline]
+    fn head(&self) -> Option<&Packet> {
+        each!(self, state => state.head())
+    }
+    #[inline]
     fn on_service(&mut self, bytes: u32) {
         each!(self, state => state.on_service(bytes))
     }
@@ -96,13 +100,42 @@ pub fn cards() -> &'static [Card] {
     CARDS
 }
 
-/// An empty queue of the discipline called `name`, for the queue at `field_path` (such as `links[0].queue`);
-/// its parameters are then at `field_path.params`.
-pub fn build(name: &str, params: &Params, field_path: &str, place: &Place) -> Result<Queue, ScenarioError> {
-    let Some(row) = CARDS.iter().position(|card| card.name == name) else {
+/// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at
+/// `field_path.params`, the queue inside it at `field_path.inner`.
+pub fn build(spec: &QueueSpec, field_path: &str, place: &Place) -> Result<Queue, ScenarioError> {
+    let Some(row) = CARDS.iter().position(|card| card.name == spec.discipline) else {
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
-        return Err(unknown_name("queue discipline", name, &format!("{field_path}.discipline"), &known));
+        let at = format!("{field_path}.discipline");
+        return Err(unknown_name("queue discipline", &spec.discipline, &at, &known));
     };
     let params_path = format!("{field_path}.params");
-    construct(row, &Checked::new(&CARDS[row], params, &params_path)?, place)
+    let given = Checked::new(&CARDS[row], &spec.params, &params_path)?;
+    let mut queue = construct(row, &given, place)?;
+    if let Some(inner) = &spec.inner {
+        let at = format!("{field_path}.inner");
+        let refusal = |problem: &str, fix: &str| ScenarioError {
+            field: at.clone(),
+            value: format!("\"{}\"", inner.discipline),
+            problem: problem.into(),
+            fix: fix.into(),
+        };
+        let Queue::TokenBucket(bucket) = &mut queue else {
+            let problem = format!("{} has no queue inside it", spec.discipline);
+            return Err(refusal(
+                &problem,
+                "Leave inner out, or make this one the inner queue of a token_bucket",
+            ));
+        };
+        if spec.params.contains_key("limit_bytes") {
+            let problem = "the queue inside has a limit of its own, and so the bucket has none";
+            return Err(given.refuse("limit_bytes", problem, "Give the limit to the inner queue"));
+        }
+        let inside = build(inner, &at, &Place { rate: Some(bucket.rate()), ..*place })?;
+        if matches!(inside, Queue::TokenBucket(_)) {
+            let problem = "a token bucket inside another is not modelled";
+            return Err(refusal(problem, "Give the slower one alone, or put them on two links"));
+        }
+        bucket.put_inside(inside);
+    }
+    Ok(queue)
 }

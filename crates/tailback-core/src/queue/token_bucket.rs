@@ -1,8 +1,12 @@
-//! Token bucket: a FIFO that lets packets go at a rate, after bursts of up to a bucketful.
+//! Token bucket: a queue that lets packets go at a rate, after bursts of up to a bucketful. The queue inside is a FIFO of
+//! bytes, or any other discipline.
 //!
 //! Law: the bucket gains rate/8 bytes a second up to `burst`; a packet goes when the bucket holds its bytes, and
 //! takes them out.
 //! Source: Linux 5.10 sch_tbf.c, without peak rate; RFC 2697 section 3 for the single bucket.
+//!
+//! A queue that decides at its head, such as CoDel, has decided before a packet waits for its tokens: the packet is taken
+//! out of it and held here, as Linux's `qdisc_peek_dequeued` does. A FIFO and RED keep theirs.
 //!
 //! Differs from the source:
 //! - Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s.
@@ -10,7 +14,7 @@
 //! Live twin: Linux `tbf`.
 
 use super::parts::Line;
-use super::registry::{Place, Registered};
+use super::registry::{Place, Queue, Registered};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -23,7 +27,7 @@ const TOKENS_PER_BYTE: u128 = 8_000_000_000_000;
 /// A token bucket.
 #[derive(Clone, Debug)]
 pub struct TokenBucket {
-    line: Line,
+    inside: Inside,
     rate: u64,
     burst: Bytes,
     limit: Bytes,
@@ -32,11 +36,20 @@ pub struct TokenBucket {
     counted: Time,
 }
 
+/// Where packets wait.
+#[derive(Clone, Debug)]
+enum Inside {
+    /// The bucket's own FIFO.
+    Line(Line),
+    /// Another discipline, and the packet taken out of it that waits for tokens.
+    Queue { queue: Box<Queue>, held: Option<Packet> },
+}
+
 impl Registered for TokenBucket {
     const CARD: Card = Card {
         name: "token_bucket",
         title: "Token bucket",
-        law: "a packet goes when the bucket, filled at rate up to burst, holds its bytes",
+        law: "a packet goes when the bucket, filled at rate up to burst, holds its bytes; any queue inside (inner)",
         source: "Linux 5.10 sch_tbf.c; RFC 2697",
         differs: &["Tokens are exact; no peak rate"],
         live_twin: Some("linux:tbf"),
@@ -52,7 +65,7 @@ impl Registered for TokenBucket {
             ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
                 .depends("4 ms of the rate (HZ 250), at least 3000"),
             ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
-                .depends("burst and 50 ms of the rate"),
+                .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
         ],
     };
 
@@ -63,7 +76,7 @@ impl Registered for TokenBucket {
         let burst = given.given_whole("burst").unwrap_or(rate.bytes_in(Duration::from_ms(4)).max(3000));
         let limit = given.given_whole("limit_bytes").unwrap_or(burst + rate.bytes_in(Duration::from_ms(50)));
         Ok(TokenBucket {
-            line: Line::default(),
+            inside: Inside::Line(Line::default()),
             rate: rate.as_bps(),
             burst,
             limit,
@@ -74,36 +87,79 @@ impl Registered for TokenBucket {
 }
 
 impl QueueDiscipline for TokenBucket {
-    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+    fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
         let bytes = Bytes::from(packet.bytes);
-        if bytes > self.burst || self.line.bytes() + bytes > self.limit {
+        if bytes > self.burst {
             fate.drop(packet, DropReason::QueueFull);
             return;
         }
-        self.line.push(packet);
+        match &mut self.inside {
+            Inside::Line(line) if line.bytes() + bytes > self.limit => {
+                fate.drop(packet, DropReason::QueueFull);
+            }
+            Inside::Line(line) => line.push(packet),
+            Inside::Queue { queue, .. } => queue.enqueue(packet, now, fate),
+        }
     }
 
-    fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
-        let need = tokens_for(self.line.head()?);
+    fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
+        if let Inside::Queue { queue, held } = &mut self.inside
+            && held.is_none()
+            && queue.head().is_none()
+        {
+            *held = queue.dequeue(now, fate);
+        }
+        let need = tokens_for(self.next()?);
         self.fill(now);
         if self.tokens < need {
             return None;
         }
         self.tokens -= need;
-        self.line.pop()
+        match &mut self.inside {
+            Inside::Line(line) => line.pop(),
+            Inside::Queue { queue, held } => held.take().or_else(|| queue.dequeue(now, fate)),
+        }
     }
 
     fn backlog(&self) -> Backlog {
-        self.line.backlog()
+        match &self.inside {
+            Inside::Line(line) => line.backlog(),
+            Inside::Queue { queue, held } => {
+                let mut backlog = queue.backlog();
+                if let Some(packet) = held {
+                    backlog.packets += 1;
+                    backlog.bytes += Bytes::from(packet.bytes);
+                }
+                backlog
+            }
+        }
     }
 
     fn ready_at(&self, now: Time) -> Option<Time> {
-        let missing = tokens_for(self.line.head()?).saturating_sub(self.tokens_at(now));
+        let missing = tokens_for(self.next()?).saturating_sub(self.tokens_at(now));
         Some(now + Duration::from_ps(missing.div_ceil(u128::from(self.rate)) as u64))
     }
 }
 
 impl TokenBucket {
+    /// The rate at which it fills.
+    pub(super) fn rate(&self) -> Rate {
+        Rate::from_bps(self.rate)
+    }
+
+    /// Packets wait in `queue`, which holds none yet.
+    pub(super) fn put_inside(&mut self, queue: Queue) {
+        self.inside = Inside::Queue { queue: Box::new(queue), held: None };
+    }
+
+    /// The packet that waits for tokens.
+    fn next(&self) -> Option<&Packet> {
+        match &self.inside {
+            Inside::Line(line) => line.head(),
+            Inside::Queue { queue, held } => held.as_ref().or_else(|| queue.head()),
+        }
+    }
+
     fn tokens_at(&self, now: Time) -> u128 {
         let gained = u128::from(self.rate) * u128::from(now.since(self.counted).as_ps());
         (self.tokens + gained).min(u128::from(self.burst) * TOKENS_PER_BYTE)
