@@ -133,6 +133,8 @@ struct tcp_sock {
 	u32 segs_out;
 	u32 lsndtime;
 	u8 ecn_flags;
+	u64 tcp_wstamp_ns;
+	u64 tcp_clock_cache;
 	u64 tcp_mstamp;
 	u32 rcv_nxt;
 	u32 snd_nxt;

@@ -349,17 +349,33 @@ ALWAYS_INLINE u32 cycle_gain(const struct bbr *bbr)
 	return bbr->cycle == 0 ? 320 : bbr->cycle == 1 ? 192 : ONE;
 }
 
-ALWAYS_INLINE void advance_cycle(struct bbr *bbr, struct tcp_sock *tp, const struct rate_sample *rs, u64 now)
+/* What will be in the network when pacing lets the next segment leave: what is delivered until then has left, and
+ * while the gain is above one the next burst counts. */
+ALWAYS_INLINE u32 in_network(const struct bbr *bbr, struct sock *sk, u32 in_flight)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 now_ns = tp->tcp_clock_cache, departs_ns = tp->tcp_wstamp_ns;
+	u64 wait_us = departs_ns > now_ns ? (departs_ns - now_ns) / 1000 : 0;
+	u32 delivered = estimate(bbr) * wait_us / (8 * SECOND_US) / most(tp->mss_cache, 1);
+
+	if (bbr->pacing_gain > ONE)
+		in_flight += burst_segments(pacing_bps(sk), tp);
+	return in_flight > delivered ? in_flight - delivered : 0;
+}
+
+ALWAYS_INLINE void advance_cycle(struct bbr *bbr, struct sock *sk, const struct rate_sample *rs, u64 now)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+
 	if (bbr->mode != PROBE_BW)
 		return;
-	u32 gain = cycle_gain(bbr);
+	u32 gain = cycle_gain(bbr), out = in_network(bbr, sk, rs->prior_in_flight);
 	bool is_over = now - bbr->cycle_at > bbr->rtt_us;
 
 	if (gain > ONE)
-		is_over = is_over && (rs->losses > 0 || rs->prior_in_flight >= allowed(bbr, tp, gain));
+		is_over = is_over && (rs->losses > 0 || out >= allowed(bbr, tp, gain));
 	else if (gain < ONE)
-		is_over = is_over || rs->prior_in_flight <= allowed(bbr, tp, ONE);
+		is_over = is_over || out <= allowed(bbr, tp, ONE);
 	if (is_over) {
 		bbr->cycle = (bbr->cycle + 1) % 8;
 		bbr->cycle_at = now;
@@ -379,13 +395,15 @@ ALWAYS_INLINE void check_full(struct bbr *bbr, const struct rate_sample *rs)
 	bbr->full = bbr->full_rounds >= FULL_ROUNDS;
 }
 
-ALWAYS_INLINE void check_drain(struct bbr *bbr, struct tcp_sock *tp, u64 now)
+ALWAYS_INLINE void check_drain(struct bbr *bbr, struct sock *sk, u64 now)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
+
 	if (bbr->mode == STARTUP && bbr->full) {
 		bbr->mode = DRAIN;
 		tp->snd_ssthresh = most(allowed(bbr, tp, ONE), 2);
 	}
-	if (bbr->mode == DRAIN && flight(tp) <= allowed(bbr, tp, ONE))
+	if (bbr->mode == DRAIN && in_network(bbr, sk, flight(tp)) <= allowed(bbr, tp, ONE))
 		begin_probe_bw(bbr, now);
 }
 
@@ -562,9 +580,9 @@ ENTRY4(void, bbr_cong_control, struct sock *, sk, u32, ack, int, flag, const str
 		bbr->lost += rs->losses;
 	measure_bandwidth(bbr, tp, rs, now);
 	measure_aggregation(bbr, tp, rs, now);
-	advance_cycle(bbr, tp, rs, now);
+	advance_cycle(bbr, sk, rs, now);
 	check_full(bbr, rs);
-	check_drain(bbr, tp, now);
+	check_drain(bbr, sk, now);
 	measure_rtt(bbr, tp, rs, now);
 	u32 gain = set_gains(bbr);
 

@@ -84,6 +84,9 @@ class Ack:
     def prior_delivered(self) -> int:
         """`delivered` when the segment that gave the rate sample was sent."""
     @property
+    def departs(self) -> float:
+        """When pacing lets the next segment leave, in seconds; before `now` if nothing holds it back."""
+    @property
     def app_limited(self) -> bool:
         """The rate sample was taken while the application had nothing to send."""
     @property

@@ -49,6 +49,7 @@ fn epoch() -> Vec<Ack> {
                 srtt: rtt,
                 in_flight: (window - 1) * mss,
                 prior_in_flight: window * mss,
+                departs: now,
                 delivery_rate: Some(Rate::from_bytes_over(window * mss, rtt)),
                 delivered,
                 prior_delivered: prior_delivered.saturating_sub(window * mss),

@@ -90,6 +90,7 @@ impl Model {
             srtt: self.rtt,
             in_flight: self.snd_nxt - self.snd_una,
             prior_in_flight,
+            departs: Time::ZERO,
             delivery_rate: Some(Rate::from_bytes_over(bytes + mss, self.rtt)),
             delivered: self.delivered,
             prior_delivered,

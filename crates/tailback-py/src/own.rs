@@ -151,6 +151,10 @@ impl PyAck {
         self.0.in_slow_start
     }
     #[getter]
+    fn departs(&self) -> f64 {
+        self.0.departs.as_secs_f64()
+    }
+    #[getter]
     fn snd_una(&self) -> u64 {
         self.0.snd_una
     }

@@ -7,7 +7,6 @@
 //!
 //! Differs from the source:
 //! - Rates in bits per second of payload where the kernel has packets per microsecond; pacing is of payload.
-//! - In flight is what is in flight on this ACK: the kernel's estimate for the next departure time is not made.
 //! - A sender limited by its application while probing RTTmin is not marked as such.
 //!
 //! Live twin: Linux `bbr`.
@@ -195,7 +194,7 @@ impl CongestionControl for Bbr {
         state.lost += u64::from(ack.lost_segments);
         state.measure_bandwidth(ack);
         state.measure_aggregation(ack, control);
-        state.advance_cycle(ack, control.mss);
+        state.advance_cycle(ack, control);
         state.check_full(ack);
         state.check_drain(ack, control);
         state.measure_rtt(ack, control);
@@ -361,13 +360,14 @@ impl State {
         self.extra[self.extra_slot] = self.extra[self.extra_slot].max(extra);
     }
 
-    fn advance_cycle(&mut self, ack: &Ack, mss: u32) {
+    fn advance_cycle(&mut self, ack: &Ack, control: &Control) {
         if self.mode != Mode::ProbeBw {
             return;
         }
         let gain = if self.policer.in_use { ONE } else { CYCLE[usize::from(self.cycle)] };
+        let mss = control.mss;
         let is_long = ack.now.since(self.cycle_at).as_us() > u64::from(self.rtt_us);
-        let in_flight = ack.prior_in_flight / u64::from(mss);
+        let in_flight = self.in_network(ack.prior_in_flight, ack, control);
         let is_over = if gain > ONE {
             is_long && (ack.lost_segments > 0 || in_flight >= self.inflight(gain, mss))
         } else if gain < ONE {
@@ -379,6 +379,17 @@ impl State {
             self.cycle = (self.cycle + 1) % CYCLE.len() as u8;
             self.cycle_at = ack.now;
         }
+    }
+
+    /// What will be in the network when the next segment departs, in segments: what is delivered until then has left,
+    /// and while the gain is above one the next burst counts. Linux `bbr_packets_in_net_at_edt`.
+    fn in_network(&self, in_flight: Bytes, ack: &Ack, control: &Control) -> u64 {
+        let mss = u64::from(control.mss);
+        let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
+        let next = if self.pacing_gain > ONE { burst_segments(pacing_bps, control.mss) } else { 0 };
+        let wait = Duration::from_us(ack.departs.since(ack.now).as_us());
+        let delivered = Rate::from_bps(self.estimate()).bytes_in(wait) / mss;
+        (in_flight / mss + next).saturating_sub(delivered)
     }
 
     fn check_full(&mut self, ack: &Ack) {
@@ -400,7 +411,7 @@ impl State {
             self.mode = Mode::Drain;
             control.ssthresh = self.inflight(ONE, control.mss).max(2) * u64::from(control.mss);
         }
-        let in_flight = ack.in_flight / u64::from(control.mss);
+        let in_flight = self.in_network(ack.in_flight, ack, control);
         if self.mode == Mode::Drain && in_flight <= self.inflight(ONE, control.mss) {
             self.begin_probe_bw(ack.now);
         }

@@ -78,6 +78,7 @@ impl Lab {
             srtt: self.rtt,
             in_flight: self.control.cwnd.saturating_sub(bytes),
             prior_in_flight: self.control.cwnd,
+            departs: Time::ZERO,
             delivery_rate: None,
             delivered: self.delivered,
             prior_delivered,

@@ -126,6 +126,8 @@ pub struct Ack {
     pub in_flight: Bytes,
     /// Bytes in flight before this ACK.
     pub prior_in_flight: Bytes,
+    /// When pacing lets the next segment leave; before `now` if nothing holds it back.
+    pub departs: Time,
     /// Delivery-rate sample, if valid (draft-cheng-iccrg-delivery-rate-estimation).
     pub delivery_rate: Option<Rate>,
     /// Total bytes delivered on the connection so far.

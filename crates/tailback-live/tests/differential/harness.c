@@ -77,6 +77,7 @@ struct given {
 	u32 prior_delivered;
 	u32 losses;
 	u32 prior_in_flight;
+	u32 wait_us;
 };
 
 /* An acknowledgement; `rtt_us` negative for none, `grows` if the kernel would call the growth hook. */
@@ -90,6 +91,8 @@ void test_ack(const struct given *given)
 	tp->snd_nxt = given->snd_nxt;
 	tp->delivered += given->delivered;
 	tp->delivered_ce += given->marked;
+	tp->tcp_clock_cache = given->now_us * 1000;
+	tp->tcp_wstamp_ns = (given->now_us + given->wait_us) * 1000;
 	tp->is_cwnd_limited = given->limited;
 	/* What is under way, for the twins that ask the stack. */
 	tp->packets_out = (tp->snd_nxt - tp->snd_una) / (tp->mss_cache ? tp->mss_cache : 1);

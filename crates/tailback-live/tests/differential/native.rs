@@ -39,6 +39,8 @@ pub struct Given {
     pub prior_delivered: u32,
     pub losses: u32,
     pub prior_in_flight: u32,
+    /// Until pacing lets the next segment leave.
+    pub wait_us: u32,
 }
 
 #[repr(C)]

@@ -145,6 +145,8 @@ impl Pair {
         let interval = self.rtt();
         let in_flight = snd_nxt - self.snd_una;
         let prior_in_flight = in_flight + u64::from(delivered) * u64::from(MSS);
+        // Now and then pacing holds the next segment back.
+        let wait_us = (self.delivered / u64::from(MSS) % 7) as u32 * 700;
         let ack = Ack {
             now: self.now,
             mss: MSS,
@@ -159,6 +161,7 @@ impl Pair {
             srtt: self.rtt(),
             in_flight,
             prior_in_flight,
+            departs: self.now + Duration::from_us(wait_us.into()),
             delivery_rate: Some(Rate::from_bytes_over(sampled * u64::from(MSS), interval)),
             delivered: self.delivered,
             prior_delivered,
@@ -197,6 +200,7 @@ impl Pair {
             prior_delivered: (prior_delivered / u64::from(MSS)) as u32,
             losses,
             prior_in_flight: (prior_in_flight / u64::from(MSS)) as u32,
+            wait_us,
         });
         for _ in 0..self.native.thrown() {
             match self.draws {

@@ -101,3 +101,17 @@ fn recovery_conserves_packets_for_a_round_and_then_restores_the_window() {
     bbr.on_ack(&ack, &mut lab.control);
     assert!(lab.window() + 10 >= before.min(206), "{} after {before}", lab.window());
 }
+
+#[test]
+fn a_held_departure_counts_what_is_delivered_until_then() {
+    let (mut bbr, mut lab) = started();
+    feed(&mut bbr, &mut lab, 10_000_000, 30);
+    let ack = lab.ack(1);
+    let held = Ack { departs: ack.now + Duration::from_us(1_700), ..ack };
+    // 10 Mbit/s in 1.7 ms: 2,125 bytes, two whole segments of 1000.
+    for (gain, at_once, later) in [(ONE, 100, 98), (192, 100, 98), (320, 102, 100)] {
+        bbr.state.pacing_gain = gain;
+        assert_eq!(bbr.state.in_network(100_000, &ack, &lab.control), at_once, "gain {gain}");
+        assert_eq!(bbr.state.in_network(100_000, &held, &lab.control), later, "gain {gain}");
+    }
+}

@@ -116,6 +116,7 @@ impl Sender {
             srtt: self.rtt.srtt(),
             in_flight: self.in_flight(),
             prior_in_flight,
+            departs: self.pace_at,
             delivery_rate: rate.map(|sample| sample.rate),
             delivered: self.board.delivered(),
             prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
