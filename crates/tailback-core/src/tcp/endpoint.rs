@@ -177,12 +177,18 @@ impl Endpoint {
             _ => {}
         }
         if segment.flags.has(Flags::ACK) {
+            if segment.ack > self.sender.snd_nxt() {
+                return; // Acknowledges what was never sent: dropped with all it carries (RFC 9293 section 3.10.7.4).
+            }
             self.sender.on_ack(segment, now, notes);
         }
         let srtt = self.sender.rtt.srtt();
+        let had_finished = self.receiver.is_finished();
         if self.receiver.on_segment(segment, now, srtt, &self.stack) == AckWhen::Now {
             self.ack_pending = true;
         }
+        // Nothing is left for the acknowledgement of the second FIN to ride on.
+        self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
         self.step_state();
     }
 

@@ -271,6 +271,9 @@ impl Receiver {
         }
         // In order, perhaps filling a gap.
         let had_gap = !self.ranges.is_empty();
+        if had_gap && stack.dsack {
+            self.note_overlap(range);
+        }
         self.duplicates_sent = 0;
         let prior_next = self.next;
         self.advance_to(range.end);
@@ -280,9 +283,12 @@ impl Receiver {
         if self.reader.is_some() {
             self.on_unread(prior_next, now);
         }
-        if had_gap || segment.flags.has(Flags::FIN) {
+        if had_gap {
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
+        }
+        if segment.flags.has(Flags::FIN) {
+            return self.on_fin(length, now, stack);
         }
         self.decide(length, segment.flags, now, stack)
     }
@@ -341,14 +347,32 @@ impl Receiver {
             self.quick_acks -= 1;
             return AckWhen::Now;
         }
-        // More than one full segment since the last ACK; `ack_every` generalises the two of RFC 1122.
-        let full = u64::from(stack.ack_every.saturating_sub(1)) * u64::from(self.mss);
-        if self.unacknowledged > full {
+        if self.owes_more_than_one(stack) || self.is_asked_by_reader(length, flags, stack) {
             return AckWhen::Now;
         }
-        if self.is_asked_by_reader(length, flags, stack) {
-            return AckWhen::Now;
+        self.delay_ack(delay, now, stack)
+    }
+
+    /// Linux `tcp_fin`: the connection answers from now on, so the acknowledgement waits for this end's own FIN.
+    #[cold]
+    fn on_fin(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
+        self.unacknowledged += length;
+        self.last_received = now;
+        match stack.delayed_ack {
+            Some(delay) if stack.fin_ack_delayed && !self.owes_more_than_one(stack) => {
+                self.is_answering = true;
+                self.delay_ack(delay, now, stack)
+            }
+            _ => AckWhen::Now,
         }
+    }
+
+    /// More than one full segment since the last ACK; `ack_every` generalises the two of RFC 1122.
+    fn owes_more_than_one(&self, stack: &Stack) -> bool {
+        self.unacknowledged > u64::from(stack.ack_every.saturating_sub(1)) * u64::from(self.mss)
+    }
+
+    fn delay_ack(&mut self, delay: Duration, now: Time, stack: &Stack) -> AckWhen {
         if self.delayed_until == Time::NEVER {
             self.delayed_until = match stack.delayed_ack_tick {
                 // BSD's fast timer fires on a grid, so the delay is anything up to one period.
@@ -382,13 +406,13 @@ impl Receiver {
         }
         let first = self.ranges.partition_point(|(held, _)| held.end < range.start);
         let last = self.ranges.partition_point(|(held, _)| held.start <= range.end);
+        if stack.dsack {
+            self.note_overlap(range);
+        }
         let mut merged = range;
         let mut segments = 1;
         for (held, count) in self.ranges.range(first..last) {
             if held.start <= range.start && range.end <= held.end {
-                if stack.dsack {
-                    self.duplicate = Some(range);
-                }
                 segments = 0;
             }
             merged.start = merged.start.min(held.start);
@@ -409,6 +433,22 @@ impl Receiver {
         match stack.sack_compression {
             Some(most) if stack.sack && self.duplicate.is_none() => self.compress(most, now, srtt),
             _ => AckWhen::Now,
+        }
+    }
+
+    /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
+    /// hangs together.
+    fn note_overlap(&mut self, range: Range) {
+        for (held, _) in &self.ranges {
+            let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
+            if shared.start >= shared.end {
+                continue;
+            }
+            match &mut self.duplicate {
+                None => self.duplicate = Some(shared),
+                Some(known) if known.end == shared.start => known.end = shared.end,
+                Some(_) => return,
+            }
         }
     }
 

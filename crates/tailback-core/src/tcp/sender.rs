@@ -55,6 +55,8 @@ pub struct Sender {
     fin_sent: bool,
     send_buffer: Bytes,
     right_edge: u64,
+    /// Sequence number of the segment that told the window last (SND.WL1).
+    window_told_at: u64,
     widest_window: Bytes,
     phase: Phase,
     // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
@@ -142,6 +144,7 @@ impl Sender {
             fin_sent: false,
             send_buffer,
             right_edge: 0,
+            window_told_at: 0,
             widest_window: 0,
             phase: Phase::Open,
             recover: 0,

@@ -239,6 +239,8 @@ pub struct Stack {
     pub ack_every: u32,
     /// What makes the reader, who has emptied the buffer, acknowledge at once.
     pub ack_on_push: AckOnPush,
+    /// A FIN is acknowledged as late as data, so that the acknowledgement may ride on this end's own FIN.
+    pub fin_ack_delayed: bool,
     /// Segments acknowledged at once at the start (quick-ACK mode).
     pub quick_acks: u32,
     /// Quick-ACK mode again after every out-of-order segment.

@@ -10,15 +10,8 @@ use crate::time::{Bytes, Duration, Time};
 impl Sender {
     /// An ACK arrived. `ack` and the SACK blocks come from the segment.
     pub fn on_ack(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
-        if segment.ack > self.snd_nxt {
-            return; // Acknowledges what was never sent: RFC 9293 section 3.10.7.4 drops it.
-        }
         let prior_window = self.right_edge;
-        let edge = segment.ack + segment.window;
-        if segment.ack >= self.snd_una && edge > self.right_edge {
-            self.right_edge = edge;
-            self.widest_window = self.widest_window.max(segment.window);
-        }
+        self.take_window(segment);
         // The side that only receives hears nothing else: no need to look further.
         let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe_end != 0;
         if !has_news && self.board.is_empty() {

@@ -2,6 +2,7 @@
 
 use super::Sender;
 use crate::cc::{CongestionControl, Phase};
+use crate::tcp::segment::Segment;
 use crate::tcp::stack::{GrowthGate, IdleRestart};
 use crate::time::{Bytes, Time};
 
@@ -26,6 +27,20 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// The latest segment's window is in force, though it be smaller or nothing (RFC 9293 section 3.10.7.4); of two as
+    /// late the larger, or none at all (Linux `tcp_may_update_window`).
+    pub(super) fn take_window(&mut self, segment: &Segment) {
+        let is_later = segment.ack > self.snd_una || segment.seq > self.window_told_at;
+        let edge = segment.ack + segment.window;
+        let is_news = edge > self.right_edge || segment.window == 0;
+        if segment.ack < self.snd_una || !(is_later || segment.seq == self.window_told_at && is_news) {
+            return;
+        }
+        self.window_told_at = segment.seq;
+        self.right_edge = edge;
+        self.widest_window = self.widest_window.max(segment.window);
     }
 
     pub(super) fn keep_floor(&mut self) {

@@ -142,6 +142,7 @@ impl Stack {
             ("delayed_ack_tick", self.delayed_ack_tick.to_string()),
             ("ack_every", self.ack_every.to_string()),
             ("ack_on_push", push.into()),
+            ("fin_ack_delayed", self.fin_ack_delayed.to_string()),
             ("quick_acks", self.quick_acks.to_string()),
             ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
@@ -352,6 +353,7 @@ impl Stack {
                     )?,
                 };
             }
+            "fin_ack_delayed" => self.fin_ack_delayed = flag()?,
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
             "quick_acks_after_gap" => self.quick_acks_after_gap = flag()?,
             "initial_receive_buffer" => {

@@ -59,6 +59,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         delayed_ack_tick: false,
         ack_every: 2,
         ack_on_push: AckOnPush::Short,
+        fin_ack_delayed: true,
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(5_840),
@@ -116,6 +117,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
         ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss: a segment shorter than the largest seen"),
+        ("fin_ack_delayed", "tcp_fin: pingpong mode, no acknowledgement at once"),
         ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16)"),
         (
             "quick_acks_after_gap",
@@ -191,6 +193,7 @@ pub const LINUX_3_2: Profile = Profile {
         delayed_ack_tick: false,
         ack_every: 2,
         ack_on_push: AckOnPush::Short,
+        fin_ack_delayed: true,
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(14_600),
@@ -248,6 +251,7 @@ pub const LINUX_3_2: Profile = Profile {
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
         ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss: a segment shorter than the largest seen"),
+        ("fin_ack_delayed", "tcp_fin: pingpong mode, no acknowledgement at once"),
         ("quick_acks", "tcp_incr_quickack: min(rcv_wnd/(2 rcv_mss), 16)"),
         (
             "quick_acks_after_gap",
@@ -323,6 +327,7 @@ pub const LINUX: Profile = Profile {
         delayed_ack_tick: false,
         ack_every: 2,
         ack_on_push: AckOnPush::ShortOrPushed,
+        fin_ack_delayed: true,
         quick_acks: 16,
         quick_acks_after_gap: false,
         initial_receive_window: Some(65_535),
@@ -389,6 +394,7 @@ pub const LINUX: Profile = Profile {
         ("delayed_ack_tick", "timer started at the segment"),
         ("ack_every", "__tcp_ack_snd_check: more than one full segment"),
         ("ack_on_push", "tcp_cleanup_rbuf, tcp_measure_rcv_mss 6.6, as in 6.1 since 6.1.57"),
+        ("fin_ack_delayed", "tcp_fin: pingpong mode, no acknowledgement at once"),
         ("quick_acks", "TCP_MAX_QUICKACKS 16"),
         ("quick_acks_after_gap", "no longer forced by out-of-order segments since 4.18"),
         (
