@@ -183,7 +183,7 @@ def test_failures_are_exit_code_one(tailback: Any, small: Path, tmp_path: Path) 
 def test_a_result_folder_that_cannot_be_written_is_told_before_the_run(
     tailback: Any, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tb, "run", lambda *_, **__: pytest.fail("it ran"))
+    monkeypatch.setattr("tailback._core.run", lambda *_, **__: pytest.fail("it ran"))
     (tmp_path / "file").write_text("x")
     ran = tailback("run", small, "--out", tmp_path / "file" / "below")
     assert ran.code == 1
@@ -285,7 +285,7 @@ def _command(*arguments: str | Path) -> subprocess.Popen[str]:
 @pytest.mark.skipif(os.name != "posix", reason="sends a Unix signal")
 def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
-    long = ("--set", "duration=500h", "--set", "instruments.segments=[]")
+    long = ("--set", "duration=500h", "--set", "instruments.segments=[]", "--set", "instruments.packets=[]")
     with _command("--tell", "run", small, *long, "--out", saved) as child:
         assert child.stderr is not None
         assert child.stderr.readline() == "ready\n"
