@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
+.PHONY: help demo test fuzz bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ demo: $(VENV)/.built ## Run the voip-latency study in full; prints the claims ta
 	$(BIN)/tailback study voip-latency
 
 test: lint check-rust check-python ## Lint, then every test there is: what CI runs
+
+fuzz: $(VENV)/.built ## Try three thousand random scenarios; the smallest of each fault is left in fuzz/
+	$(BIN)/python scripts/fuzz
 
 bench: $(VENV)/.built ## Measure the engine
 	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then cargo bench $(CARGO_FLAGS) --bench '*'; \
