@@ -109,6 +109,7 @@ SpanAboveZero = Annotated[Duration, AfterValidator(_above_zero)]
 RateAboveZero = Annotated[Rate, AfterValidator(_above_zero)]
 BytesAboveZero = Annotated[Bytes, AfterValidator(_above_zero)]
 Tick = Annotated[int, PlainValidator(_whole(1, 2**32 - 1))]
+Count = Annotated[int, PlainValidator(_whole(0, 2**32 - 1))]
 #: Rows have numbers of 32 bits in the engine.
 MostRows = Annotated[int, PlainValidator(_whole(1, 2**32 - 2))]
 Seed = Annotated[int, PlainValidator(_whole(0, 2**64 - 1))]

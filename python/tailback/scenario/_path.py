@@ -16,6 +16,7 @@ from tailback import registry
 from tailback.errors import UnitError, nearest
 from tailback.scenario._base import Part
 from tailback.scenario._fields import (
+    Count,
     NameText,
     Params,
     Probability,
@@ -155,7 +156,7 @@ class Wire(Part):
     #: How long a held-back packet waits in addition.
     reorder_delay: Duration = Duration(0)
     #: It goes on sooner, once so many have overtaken it; 0: it waits that long.
-    reorder_packets: int = 0
+    reorder_packets: Count = 0
     #: Uniform extra delay from zero to this, order kept.
     jitter: Duration = Duration(0)
     #: Probability that a bit is wrong; a packet with a wrong bit is lost.
