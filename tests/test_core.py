@@ -35,6 +35,7 @@ ENDLESS = description(seconds=2_000_000)
 def test_the_stubs_name_what_the_module_has() -> None:
     stubs = ast.parse(Path(_core.__file__).with_name("_core.pyi").read_text())
     named = {node.name for node in stubs.body if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    named |= {ast.unparse(node.target) for node in stubs.body if isinstance(node, ast.AnnAssign)}
     assert named == {name for name in dir(_core) if not name.startswith("_")}
 
 
