@@ -96,7 +96,7 @@ lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock anew
 	cargo update
 
 clean: ## Remove everything the targets have built; results stay
-	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so
+	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest
 	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.lock
@@ -111,5 +111,9 @@ $(VENV)/.installed: requirements.lock
 $(VENV)/.built: $(VENV)/.installed pyproject.toml $(RUST)
 	@echo 'compiling the extension module'
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --verbose --editable .
+	@# What runs in the guests of `--engine vm`, where there are any.
+	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
+	    cargo build --release --locked --quiet --package tailback-live --bin tailback-guest && \
+	    install -m 755 target/release/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
 	@touch $@

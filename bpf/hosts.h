@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Whose sockets are ours: those in the run's own namespaces. HOSTS: the namespaces' numbers, a list. */
+/* Whose sockets are ours: those in the run's own namespaces. HOSTS: how many there are. */
 #pragma once
 
 #ifdef HOSTS
 
-static const u32 ours[] = { HOSTS };
+/* The namespaces' numbers, filled in before the program is loaded: a program compiled elsewhere serves any of them. */
+const volatile u32 ours[HOSTS] SEC(".rodata.ours") = {};
 
 ALWAYS_INLINE bool is_ours(struct sock *sk)
 {
 	u32 inum = sk->__sk_common.skc_net.net->ns.inum;
 
-	for (u32 i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+	for (u32 i = 0; i < HOSTS; i++)
 		if (ours[i] == inum)
 			return true;
 	return false;

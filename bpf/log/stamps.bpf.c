@@ -5,7 +5,7 @@
  *
  * Source of the places: the kernel's tracepoints net:net_dev_start_xmit (a host sends) and
  * net:netif_receive_skb_entry (a host has received).
- * ROOM: places in a ring, a power of two; PORTS: how many hosts.
+ * ROOM: places in a ring, a power of two; HOSTS: how many hosts.
  */
 
 enum { SENT = 0, RECEIVED = 1 };
@@ -31,7 +31,7 @@ struct {
 	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
 	u32 *key;
 	struct stamp *value;
-	int (*max_entries)[2 * PORTS * ROOM];
+	int (*max_entries)[2 * HOSTS * ROOM];
 	int (*map_flags)[1 << 10]; /* BPF_F_MMAPABLE */
 } stamps SEC(".maps");
 
@@ -39,7 +39,7 @@ struct {
 	int (*type)[2]; /* BPF_MAP_TYPE_ARRAY */
 	u32 *key;
 	struct count *value;
-	int (*max_entries)[2 * PORTS];
+	int (*max_entries)[2 * HOSTS];
 	int (*map_flags)[1 << 10]; /* BPF_F_MMAPABLE */
 } counts SEC(".maps");
 
@@ -54,11 +54,11 @@ ALWAYS_INLINE void note(struct sk_buff *skb, u32 direction)
 {
 	struct net_device *dev = skb->dev;
 	u32 inum = dev->nd_net.net->ns.inum;
-	u32 ring = 2 * PORTS;
+	u32 ring = 2 * HOSTS;
 
 	if (dev->ifindex == LOOPBACK)
 		return;
-	for (u32 i = 0; i < PORTS; i++)
+	for (u32 i = 0; i < HOSTS; i++)
 		if (ours[i] == inum)
 			ring = 2 * i + direction;
 	struct count *count = map_lookup_elem(&counts, &ring);

@@ -5,7 +5,8 @@
  * state.
  *
  * Source of the places: the kernel's tracepoints tcp:tcp_probe, net:net_dev_start_xmit and tcp:tcp_cong_state_set.
- * Only sockets of the run's own namespaces are logged.
+ * Only sockets of the run's own namespaces are logged. With -DBEFORE_CASTS for kernels before 6.2, which lack
+ * bpf_rdonly_cast and let a pointer be followed without it.
  */
 
 enum { RECEIVED = 0, STATE = 1, SENT = 2 };
@@ -75,7 +76,9 @@ static struct tcp_sock *(*const skc_to_tcp_sock)(void *sk) = (void *)137;
 static void *(*const map_lookup_elem)(void *map, const void *key) = (void *)1;
 static long (*const probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 
+#ifndef BEFORE_CASTS
 extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __attribute__((section(".ksyms")));
+#endif
 
 /* A bulk of rows a wake-up: the reader looks often anyway. */
 #define NO_WAKEUP 1
@@ -187,9 +190,13 @@ SEC("tp_btf/net_dev_start_xmit") int on_sent(u64 *context)
 	/* Our hosts send no IP options. */
 	if (probe_read_kernel(ip, sizeof(ip), skb->data) || ip[0] != 0x45 || ip[9] != TCP)
 		return 0;
+#ifdef BEFORE_CASTS
+	struct tcp_sock *tp = skc_to_tcp_sock(sk);
+#else
 	/* A packet's socket is no argument of the tracepoint, so the kernel's own check of its type does not take it; that it
 	 * is TCP's and established was seen above. */
 	struct tcp_sock *tp = bpf_rdonly_cast(sk, __builtin_btf_type_id(*(struct tcp_sock *)0, 1));
+#endif
 
 	struct header header = header_of(skb->data + IP_HEADER, skb->len - IP_HEADER);
 	struct skb_shared_info *shared = (void *)(skb->head + skb->end);

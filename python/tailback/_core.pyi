@@ -273,6 +273,12 @@ def live_run(
     What programs wrote is under `_files`, bytes by name.
     """
 
+def vm_programs(json: str, controls: list[str], hz: int, twins: bool) -> list[tuple[str, bytes]]:
+    """The BPF programs of a run on a kernel with these congestion controls and `hz` ticks a second: name and contents.
+
+    Raises `ScenarioError` for what no guest with this kernel can do, `LiveError` if one does not compile.
+    """
+
 def live_doctor(seconds: float) -> str:
     """What this machine can run live, as JSON; a timer's lateness is measured for so many seconds."""
 

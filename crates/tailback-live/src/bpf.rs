@@ -1,4 +1,4 @@
-//! BPF programs: compiled by clang for this run, loaded by libbpf, gone when dropped.
+//! BPF programs: compiled ([`crate::recipe`]), loaded by libbpf, gone when dropped.
 //!
 //! libbpf is opened when it is needed, not linked: the extension module then builds and imports on machines
 //! without it, and `doctor` can say that it is missing.
@@ -8,21 +8,13 @@
 )]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use crate::error::LiveError;
-
-const KERNEL: &str = include_str!("../../../bpf/kernel.h");
-const PARTS: &str = include_str!("../../../bpf/parts.h");
-const HOSTS: &str = include_str!("../../../bpf/hosts.h");
-const INTERNALS: &str = include_str!("../../../bpf/internals.h");
-/// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
-const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
 
 /// `struct_ops` maps made with this flag are held by a link, and a link by a process (linux/bpf.h).
 const BPF_F_LINK: u32 = 1 << 13;
@@ -51,6 +43,7 @@ struct Library {
     map_fd: unsafe extern "C" fn(*const Map) -> c_int,
     set_autoload: unsafe extern "C" fn(*mut Program, bool) -> c_int,
     set_map_flags: unsafe extern "C" fn(*mut Map, u32) -> c_int,
+    set_initial: unsafe extern "C" fn(*mut Map, *const c_void, usize) -> c_int,
     attach_struct_ops: unsafe extern "C" fn(*const Map) -> *mut Link,
     attach: unsafe extern "C" fn(*const Program) -> *mut Link,
     disconnect: unsafe extern "C" fn(*mut Link),
@@ -95,6 +88,7 @@ fn open_library() -> Result<Library, String> {
             map_fd: function!(c"bpf_map__fd"),
             set_autoload: function!(c"bpf_program__set_autoload"),
             set_map_flags: function!(c"bpf_map__set_map_flags"),
+            set_initial: function!(c"bpf_map__set_initial_value"),
             attach_struct_ops: function!(c"bpf_map__attach_struct_ops"),
             attach: function!(c"bpf_program__attach"),
             disconnect: function!(c"bpf_link__disconnect"),
@@ -136,29 +130,6 @@ pub fn is_available() -> Result<(), LiveError> {
     library().map(drop)
 }
 
-/// Compile a program of ours; `defines` become macros.
-pub fn compile(name: &str, source: &str, defines: &[(&str, String)]) -> Result<Vec<u8>, LiveError> {
-    let fail = |why: String| LiveError::Failed(format!("compiling the BPF program {name}: {why}"));
-    let mut clang = Command::new("clang");
-    clang.args(["-x", "c", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Werror", "-Wall"]);
-    clang.args(["-Wno-unused-function", "-Wno-pragma-once-outside-header"]);
-    for (macro_name, value) in defines {
-        clang.arg(format!("-D{macro_name}={value}"));
-    }
-    clang.args(["-c", "-", "-o", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
-    let mut input = running.stdin.take().expect("piped above");
-    let text = [KERNEL, PARTS, HOSTS, INTERNALS, LICENCE, source].concat();
-    // Read by clang in full before it writes a byte: the two pipes cannot block each other.
-    input.write_all(text.as_bytes()).map_err(|error| fail(error.to_string()))?;
-    drop(input);
-    let done = running.wait_with_output().map_err(|error| fail(error.to_string()))?;
-    if !done.status.success() {
-        return Err(fail(String::from_utf8_lossy(&done.stderr).trim().into()));
-    }
-    Ok(done.stdout)
-}
-
 /// A loaded object; its programs go when it is dropped.
 pub struct Loaded {
     name: String,
@@ -173,11 +144,16 @@ unsafe impl Send for Loaded {}
 impl Loaded {
     /// Load a compiled program. A map called `twin` is prepared to be held by a link.
     pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
-        Self::load_without(name, object, None)
+        Self::load_for(name, object, &[], None)
     }
 
-    /// [`Loaded::load`], but for one of its programs.
-    pub fn load_without(name: &str, object: &[u8], left_out: Option<&CStr>) -> Result<Self, LiveError> {
+    /// [`Loaded::load`], for the hosts with these namespace numbers, and but for one of its programs.
+    pub fn load_for(
+        name: &str,
+        object: &[u8],
+        hosts: &[u64],
+        left_out: Option<&CStr>,
+    ) -> Result<Self, LiveError> {
         let library = library()?;
         let fail = |what: &str| {
             let why = io::Error::last_os_error();
@@ -194,6 +170,15 @@ impl Loaded {
             let twin = (library.find_map)(opened, c"twin".as_ptr());
             if !twin.is_null() && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
                 return Err(fail("preparing"));
+            }
+            let ours = (library.find_map)(opened, c".rodata.ours".as_ptr());
+            if !ours.is_null() {
+                // The program has them as numbers of 32 bits, which is what they are.
+                let numbers: Vec<u32> = hosts.iter().map(|number| *number as u32).collect();
+                if (library.set_initial)(ours, numbers.as_ptr().cast(), size_of_val(numbers.as_slice())) != 0
+                {
+                    return Err(fail("telling the hosts to"));
+                }
             }
             if let Some(program) = left_out {
                 (library.set_autoload)((library.find_program)(opened, program.as_ptr()), false);

@@ -75,6 +75,8 @@ pub struct Plan {
     pub crowds: Vec<bool>,
     /// The end of the run.
     pub end: Time,
+    /// The machine has nothing else to do, and exact timers.
+    pub is_alone: bool,
     /// How late packets may be handed over, at the 99th percentile, before the result is another.
     pub lateness_limit: Duration,
     /// Smallest round trip of any flow, by propagation alone.
@@ -88,11 +90,34 @@ pub struct Manner<'a> {
     pub here: &'a Path,
     /// Take our twins of congestion controls that the kernel has itself, too.
     pub twins: bool,
+    /// Where the run will be.
+    pub place: Place<'a>,
+}
+
+/// Where a run will be.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Place<'a> {
+    /// On this machine, among others' runs.
+    #[default]
+    Here,
+    /// On this machine, which has nothing else to do and ends with the run.
+    Alone,
+    /// On a machine of its own with this kernel; here it is only planned.
+    Elsewhere(&'a Kernel),
+}
+
+/// What a plan needs to know of a kernel that does not run here.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its own congestion controls.
+    pub controls: Vec<String>,
+    /// Timer ticks a second it was built with.
+    pub hz: u64,
 }
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Manner { here: Path::new("."), twins: false }
+        Manner { here: Path::new("."), twins: false, place: Place::Here }
     }
 }
 
@@ -115,6 +140,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
         controls_of: Vec::new(),
         crowds: Vec::new(),
         end: Time::from_ps(scenario.duration_ps),
+        is_alone: matches!(manner.place, Place::Alone),
         lateness_limit: lateness_limit(scenario),
         rtt_least: rtt_least(scenario),
     };
@@ -128,7 +154,9 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     for (_, settings) in &mut plan.hosts {
         settings.mtu = largest;
     }
-    machine(&plan)?;
+    if !matches!(manner.place, Place::Elsewhere(_)) {
+        machine(&plan)?;
+    }
     Ok(plan)
 }
 
@@ -247,8 +275,13 @@ fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Re
     let others = spec.cc_turns.iter().enumerate();
     let others = others.map(|(turn, cc)| (&cc.cc, &cc.cc_params, format!("{path}.tcp.cc_turns[{turn}]")));
     let mut numbers = Vec::new();
+    let known = match manner.place {
+        Place::Elsewhere(kernel) => kernel.controls.clone(),
+        Place::Here | Place::Alone => twins::in_kernel(),
+    };
     for (cc, params, place) in std::iter::once(first).chain(others) {
-        let wanted = Control { cc: cc.clone(), source: twins::choose(cc, params, &place, manner.twins)? };
+        let wanted =
+            Control { cc: cc.clone(), source: twins::choose(cc, params, &place, manner.twins, &known)? };
         let known = plan.controls.iter().position(|known| *known == wanted);
         numbers.push(known.unwrap_or_else(|| {
             plan.controls.push(wanted);

@@ -10,6 +10,7 @@ use crate::bpf;
 use crate::clock;
 use crate::host::{Host, Settings};
 use crate::lease::Lease;
+use crate::recipe;
 use crate::sys;
 use crate::tcp_log::TcpLog;
 use crate::twins;
@@ -88,6 +89,7 @@ pub fn bpf_basics() -> Vec<Check> {
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         text.lines().next().unwrap_or("clang").to_owned()
     });
+    let version = version.or_else(|| recipe::are_lent().then(|| "programs come compiled".into()));
     let library = bpf::is_available();
     vec![
         check(

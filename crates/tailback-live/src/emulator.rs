@@ -100,6 +100,8 @@ pub struct Emulator {
     end: Time,
     /// The processor it has for itself, if any.
     place: Option<usize>,
+    /// Awake this long before something is due.
+    spin: std::time::Duration,
     stamps: Option<Stamps>,
     handed: Handed,
     punctuality: Punctuality,
@@ -163,6 +165,7 @@ impl Emulator {
             clock,
             end,
             place: None,
+            spin: SPIN,
             stamps: None,
             handed: Handed::default(),
             punctuality: Punctuality::default(),
@@ -174,6 +177,12 @@ impl Emulator {
     #[must_use]
     pub fn at(self, place: Option<usize>) -> Self {
         Emulator { place, ..self }
+    }
+
+    /// On a machine whose timers are exact: asleep until something is due, because the hosts may have but one processor.
+    #[must_use]
+    pub fn trusting_timers(self, are_exact: bool) -> Self {
+        Emulator { spin: if are_exact { std::time::Duration::ZERO } else { SPIN }, ..self }
     }
 
     /// Knowing when packets were sent, if it can be had.
@@ -278,7 +287,7 @@ impl Emulator {
     /// Sleep until a packet comes or something is nearly due. Nearer than that: spin, by returning at once.
     fn rest(&mut self, polls: &mut [libc::pollfd]) -> Result<(), LiveError> {
         let due = self.clock.until(self.path.next_due().min(self.end));
-        let Some(nap) = due.checked_sub(SPIN).filter(|nap| !nap.is_zero()) else { return Ok(()) };
+        let Some(nap) = due.checked_sub(self.spin).filter(|nap| !nap.is_zero()) else { return Ok(()) };
         sys::wait_prepared(polls, Some(nap.min(NAP))).doing("waiting for packets").map(drop)
     }
 

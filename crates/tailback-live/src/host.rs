@@ -17,6 +17,8 @@ use crate::sys::{self, Tun};
 
 /// Packets a device may hold for the emulator to fetch: more than any window in use, so that none is lost here.
 const DEVICE_QUEUE: u32 = 100_000;
+/// The least that is asked for where a kernel refuses more.
+const LEAST_QUEUE: u32 = 1_000;
 
 /// A flow's way to its peer, which carries what the kernel keeps by route and not by host.
 #[derive(Clone, Debug)]
@@ -137,16 +139,16 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
     }
     let mut netlink = Netlink::open()?;
     // The loopback device is always the first.
-    netlink.set_up(1, None, None)?;
-    let index = netlink.index_of(device)?;
-    netlink.set_up(index, Some(settings.mtu), Some(DEVICE_QUEUE))?;
+    netlink.set_up(1, None, None).map_err(while_doing("bringing loopback up"))?;
+    let index = netlink.index_of(device).map_err(while_doing("asking for the device"))?;
+    bring_up(&mut netlink, index, settings.mtu).map_err(while_doing("bringing the device up"))?;
     if let Some(segments) = settings.bursts {
-        netlink.set_bursts(index, segments)?;
+        netlink.set_bursts(index, segments).map_err(while_doing("setting the size of bursts"))?;
     }
     for address in &settings.addresses {
-        netlink.add_address(index, *address)?;
+        netlink.add_address(index, *address).map_err(while_doing("adding an address"))?;
     }
-    netlink.add_default_route(index)?;
+    netlink.add_default_route(index).map_err(while_doing("adding a route"))?;
     for route in &settings.routes {
         let added = netlink.add_route_to(index, route.destination, route.source, route.metrics());
         added.map_err(|error| {
@@ -158,4 +160,19 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
         })?;
     }
     Ok((namespace, tun))
+}
+
+/// Bring the device up with room for as many packets as this kernel allows: some have a limit below ours (6.1.192).
+fn bring_up(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
+    let mut queue = DEVICE_QUEUE;
+    loop {
+        match netlink.set_up(index, Some(mtu), Some(queue)) {
+            Err(error) if error.raw_os_error() == Some(libc::ERANGE) && queue > LEAST_QUEUE => queue /= 2,
+            done => return done,
+        }
+    }
+}
+
+fn while_doing(what: &str) -> impl FnOnce(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -12,10 +12,11 @@ use tailback_core::probe::rows::Internals;
 use tailback_core::scenario::Params;
 use tailback_core::time::{Duration, Time};
 
-use crate::bpf::{Loaded, RingReader, compile};
+use crate::bpf::{Loaded, RingReader};
 use crate::clock::Clock;
 use crate::error::LiveError;
 use crate::headers::addresses;
+use crate::recipe::Recipe;
 
 /// No algorithm shows more.
 const QUANTITIES: usize = 5;
@@ -93,6 +94,14 @@ pub fn has_any(cc: &str) -> bool {
     !names(cc).is_empty()
 }
 
+/// The program that reads the kernel's own `cc` on so many hosts, where its layout is known.
+pub fn recipe_of_kernel(cc: &str, hosts: usize) -> Option<Recipe> {
+    let (_, source) = OWN.iter().find(|(name, _)| *name == cc)?;
+    let defines =
+        vec![("NAME", format!("\"{cc}\"")), ("HOSTS", hosts.to_string()), ("INTERNALS_WANTED", "1".into())];
+    Some(Recipe::new(cc, source, defines))
+}
+
 /// Reads what one congestion control shows.
 pub struct Reader {
     names: Vec<&'static str>,
@@ -111,16 +120,12 @@ impl Reader {
 
     /// Of the kernel's own `cc`, on the hosts with these namespace numbers.
     pub fn of_kernel(cc: &str, hosts: &[u64]) -> Result<Reader, LiveError> {
-        let Some((_, source)) = OWN.iter().find(|(name, _)| *name == cc) else {
+        let Some(recipe) = recipe_of_kernel(cc, hosts.len()) else {
             return Err(LiveError::Failed(format!(
                 "the kernel's own {cc} keeps its memory in a layout we do not know"
             )));
         };
-        let hosts: Vec<String> = hosts.iter().map(u64::to_string).collect();
-        let defines =
-            [("NAME", format!("\"{cc}\"")), ("HOSTS", hosts.join(",")), ("INTERNALS_WANTED", "1".into())];
-        let object = compile(cc, source, &defines)?;
-        let mut loaded = Loaded::load(cc, &object)?;
+        let mut loaded = Loaded::load_for(cc, &recipe.object()?, hosts, None)?;
         let ring = loaded.ring("shown")?;
         loaded.attach("on_internals")?;
         Ok(Reader { names: names(cc), ring, _loaded: Some(loaded) })

@@ -17,6 +17,8 @@ use crate::twins;
 const FOLDER: &str = "/run/tailback";
 /// What every mark begins with.
 const PREFIX: &str = "tb";
+/// The mark of a run that has a machine to itself.
+pub const ALONE: &str = "tb0000";
 
 /// A run's mark and its file.
 #[derive(Debug)]
@@ -26,6 +28,14 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The mark of the only run that a machine ever has, and its file: the same every time.
+    pub fn alone() -> Result<Self, LiveError> {
+        fs::create_dir_all(FOLDER).doing("making /run/tailback")?;
+        let path = PathBuf::from(format!("{FOLDER}/{ALONE}.json"));
+        fs::write(&path, text()).doing("writing down the run's mark")?;
+        Ok(Lease { mark: ALONE.into(), path })
+    }
+
     /// A mark nobody uses, and its file.
     pub fn take() -> Result<Self, LiveError> {
         fs::create_dir_all(FOLDER).doing("making /run/tailback")?;

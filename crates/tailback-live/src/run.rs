@@ -14,22 +14,23 @@ use crate::applications::ledger::{self, Ledger, Tally};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
-use crate::demands::{self, Manner, Plan, Work};
+use crate::demands::{self, Kernel, Manner, Place, Plan, Work};
 use crate::emulator::{Emulated, Emulator, Port, Shared};
 use crate::error::{Doing, LiveError};
 use crate::headers::addresses;
 use crate::host::Host;
 use crate::internals::{self, Reader};
-use crate::lease::Lease;
+use crate::lease::{self, Lease};
 use crate::path::{Path, Poll};
 use crate::places::Places;
 use crate::programs;
 use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing};
-use crate::stamps::Stamps;
+use crate::recipe::Recipe;
+use crate::stamps::{self, Stamps};
 use crate::sys;
 use crate::tables::{self, Record};
-use crate::tcp_log::{Row, TcpLog, ticks_a_second};
+use crate::tcp_log::{self, Row, TcpLog, ticks_a_second};
 use crate::twins::{self, Registered, Source};
 use crate::watch::{self, Look};
 
@@ -71,7 +72,7 @@ pub fn run_as<E: From<LiveError>>(
 ) -> Result<Outcome, E> {
     let mut plan = demands::plan(scenario, manner)?;
     sys::raise_file_limit();
-    let lease = Lease::take()?;
+    let lease = if matches!(manner.place, Place::Alone) { Lease::alone()? } else { Lease::take()? };
     let mut twins = register(&mut plan, &lease, scenario.instruments.internals)?;
     let mut hosts = Vec::new();
     for (name, settings) in &plan.hosts {
@@ -86,7 +87,7 @@ pub fn run_as<E: From<LiveError>>(
     let with_sent = !scenario.instruments.segments.is_empty();
     let log = TcpLog::attach(&numbers, with_sent)
         .or_else(|error| {
-            // Kernels before 6.2 cannot tell the state behind a packet that leaves.
+            // Some kernel's verifier may not let it see the state behind a packet that leaves.
             let without = if with_sent { TcpLog::attach(&numbers, false) } else { Err(error) };
             without.inspect(|_| notes.push("the state log has no rows for segments sent".into()))
         })
@@ -103,6 +104,23 @@ pub fn run_as<E: From<LiveError>>(
     drop(twins);
     visit(1.0)?;
     Ok(outcome)
+}
+
+/// The BPF programs that a run of this scenario loads on a machine of its own with this kernel.
+pub fn recipes(scenario: &Scenario, twins: bool, kernel: &Kernel) -> Result<Vec<Recipe>, LiveError> {
+    let manner = Manner { twins, place: Place::Elsewhere(kernel), ..Manner::default() };
+    let plan = demands::plan(scenario, &manner)?;
+    let hosts = plan.hosts.len();
+    let shows = scenario.instruments.internals;
+    let of_control = |(number, control): (usize, &demands::Control)| match &control.source {
+        Source::Twin(macros) => {
+            let name = twins::kernel_name(lease::ALONE, number, &control.cc);
+            Some(twins::recipe(&control.cc, macros, &name, kernel.hz, shows))
+        }
+        Source::Kernel => internals::recipe_of_kernel(&control.cc, hosts).filter(|_| shows),
+    };
+    let controls = plan.controls.iter().enumerate().filter_map(of_control);
+    Ok(controls.chain(tcp_log::recipes(hosts)).chain([stamps::recipe(hosts)]).collect())
 }
 
 /// Put the twins the plan needs into the kernel, and their names into the plan.
@@ -209,6 +227,7 @@ fn in_threads<E: From<LiveError>>(
     };
     let (models, programs) = prepare(plan, lease, hosts, states)?;
     let end = plan.end;
+    let plan_is_alone = plan.is_alone;
     let places = Places::share_out();
     // The log goes on until everything else has ended.
     let log_stop = AtomicBool::new(false);
@@ -233,7 +252,8 @@ fn in_threads<E: From<LiveError>>(
             return Err(error);
         }
         let clock = Clock::starting_in(LEAD);
-        let emulator = Emulator::new(path, ports, clock, end).at(places.emulator()).with(stamps);
+        let emulator = Emulator::new(path, ports, clock, end).at(places.emulator());
+        let emulator = emulator.trusting_timers(plan_is_alone).with(stamps);
         for go in signs {
             let _ = go.send(clock);
         }

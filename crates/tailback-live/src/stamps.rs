@@ -4,9 +4,10 @@
 //! it at the instant it was sent, as long as nothing later has happened there yet. The stamps lie in memory shared
 //! with a BPF program (`bpf/log/stamps.bpf.c`): to look whether a packet waits is no system call.
 
-use crate::bpf::{Loaded, Memory, compile};
+use crate::bpf::{Loaded, Memory};
 use crate::clock;
 use crate::error::LiveError;
+use crate::recipe::Recipe;
 
 const SOURCE: &str = include_str!("../../../bpf/log/stamps.bpf.c");
 /// Stamps kept of each device and direction: more than wait unread in any run that keeps time.
@@ -45,6 +46,11 @@ fn key(frame: &[u8]) -> Option<u64> {
     Some(u64::from(key) | (frame.len() as u64) << 32)
 }
 
+/// The stamps' program, for so many hosts.
+pub fn recipe(hosts: usize) -> Recipe {
+    Recipe::new("stamps", SOURCE, vec![("HOSTS", hosts.to_string()), ("ROOM", ROOM.to_string())])
+}
+
 impl Stamps {
     /// Stamp the packets of the hosts with these namespace numbers; port `i` is the `i`th.
     pub fn attach(hosts: &[u64]) -> Result<Self, LiveError> {
@@ -54,10 +60,8 @@ impl Stamps {
                 hosts.len()
             )));
         }
-        let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
-        let defines =
-            [("HOSTS", list.join(",")), ("PORTS", hosts.len().to_string()), ("ROOM", ROOM.to_string())];
-        let mut loaded = Loaded::load("stamps", &compile("stamps", SOURCE, &defines)?)?;
+        let object = recipe(hosts.len()).object()?;
+        let mut loaded = Loaded::load_for("stamps", &object, hosts, None)?;
         let counts = loaded.memory("counts", 2 * hosts.len() * WORDS_OF_A_COUNT)?;
         let stamps = loaded.memory("stamps", 2 * hosts.len() * ROOM as usize * WORDS_OF_A_STAMP)?;
         loaded.attach("on_sent")?;

@@ -4,6 +4,7 @@
     reason = "libc's calls are raw; every wrapper below owns its pointers for the call's length"
 )]
 
+mod machine;
 mod sockets;
 mod tcp_info;
 mod tun;
@@ -14,6 +15,7 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+pub use machine::*;
 pub use sockets::*;
 pub use tcp_info::{TcpInfo, tcp_info};
 pub use tun::{Framed, Offload, Tun};

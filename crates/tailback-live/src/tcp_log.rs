@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::bpf::{Loaded, RingReader, compile};
+use crate::bpf::{Loaded, RingReader};
 use crate::error::LiveError;
+use crate::recipe::Recipe;
 
 const SOURCE: &str = include_str!("../../../bpf/log/tcp.bpf.c");
 /// Between looks at the ring: it holds 16 MB, some 0.1 s of rows at the highest rate.
@@ -161,13 +162,20 @@ pub struct TcpLog {
     ring: RingReader,
 }
 
+/// The log's program for so many hosts, as kernels of 6.2 and later take it, and as those before.
+pub fn recipes(hosts: usize) -> [Recipe; 2] {
+    let hosts = ("HOSTS", hosts.to_string());
+    [vec![hosts.clone()], vec![hosts, ("BEFORE_CASTS", "1".into())]]
+        .map(|defines| Recipe::new("tcp log", SOURCE, defines))
+}
+
 impl TcpLog {
     /// Log the connections of the hosts with these namespace numbers, and what they send if it is wanted.
     pub fn attach(hosts: &[u64], with_sent: bool) -> Result<Self, LiveError> {
-        let list: Vec<String> = hosts.iter().map(u64::to_string).collect();
-        let object = compile("tcp log", SOURCE, &[("HOSTS", list.join(","))])?;
+        let [now, before] = recipes(hosts.len());
         let left_out = (!with_sent).then_some(c"on_sent");
-        let mut loaded = Loaded::load_without("tcp log", &object, left_out)?;
+        let load = |recipe: Recipe| Loaded::load_for("tcp log", &recipe.object()?, hosts, left_out);
+        let mut loaded = load(now).or_else(|error| load(before).map_err(|_| error))?;
         let ring = loaded.ring("rows")?;
         loaded.attach("on_received")?;
         loaded.attach("on_state")?;

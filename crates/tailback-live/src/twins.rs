@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 
 use tailback_core::scenario::{Params, Value};
 
-use crate::bpf::{Loaded, compile};
+use crate::bpf::Loaded;
 use crate::error::LiveError;
 use crate::internals::{self, Reader};
+use crate::recipe::Recipe;
 use crate::sys;
 
 /// The longest name a congestion control may have in the kernel.
@@ -93,16 +94,21 @@ pub enum Source {
     Twin(Vec<(&'static str, String)>),
 }
 
-/// Where `cc` comes from, or why it cannot be had. A twin of what the kernel has is taken for its parameters, or because
-/// it is `preferred`.
-pub fn choose(cc: &str, params: &Params, field: &str, preferred: bool) -> Result<Source, LiveError> {
+/// Where `cc` comes from on a kernel with the controls `known`, or why it cannot be had. A twin of what the kernel has is
+/// taken for its parameters, or because it is `preferred`.
+pub fn choose(
+    cc: &str,
+    params: &Params,
+    field: &str,
+    preferred: bool,
+    known: &[String],
+) -> Result<Source, LiveError> {
     // Being Linux' variant is what live means.
     let asked: Vec<(&String, &Value)> = params
         .iter()
         .filter(|(name, value)| *name != "variant" || **value != Value::Name("linux".into()))
         .collect();
     let twin = TWINS.iter().find(|twin| twin.name == cc);
-    let known = in_kernel();
     let twin_is_wanted = !asked.is_empty() || preferred && twin.is_some();
     if !twin_is_wanted && known.iter().any(|name| name == cc) {
         return Ok(Source::Kernel);
@@ -117,7 +123,7 @@ pub fn choose(cc: &str, params: &Params, field: &str, preferred: bool) -> Result
                 "Leave its parameters out, or run it with --engine sim.",
             ));
         }
-        let mut have: Vec<String> = names().map(str::to_owned).chain(known).collect();
+        let mut have: Vec<String> = names().map(str::to_owned).chain(known.iter().cloned()).collect();
         have.sort_unstable();
         have.dedup();
         return Err(LiveError::refuse(
@@ -168,21 +174,27 @@ pub fn kernel_name(mark: &str, number: usize, cc: &str) -> String {
     name
 }
 
+/// The program of the twin of `cc` that the kernel, of so many ticks a second, is to know by `name`; with its own
+/// quantities if that is wanted and it has some.
+pub fn recipe(cc: &str, macros: &[(&'static str, String)], name: &str, hz: u64, shows: bool) -> Recipe {
+    let source = source(cc).expect("chosen from the list");
+    let mut defines = vec![("NAME", format!("\"{name}\"")), ("KERNEL_HZ", hz.to_string())];
+    defines.extend(macros.iter().cloned());
+    if shows && internals::has_any(cc) {
+        defines.push(("INTERNALS_WANTED", "1".into()));
+    }
+    Recipe::new(cc, source, defines)
+}
+
 /// Compile, load and register a twin, and read its own quantities if that is wanted and it has some.
 pub fn register(
     cc: &str,
-    macros: &[(&str, String)],
+    macros: &[(&'static str, String)],
     name: &str,
     shows: bool,
 ) -> Result<Registered, LiveError> {
-    let source = source(cc).expect("chosen from the list");
-    let mut defines = vec![("NAME", format!("\"{name}\"")), ("KERNEL_HZ", sys::ticks_a_second().to_string())];
-    defines.extend(macros.iter().map(|(name, value)| (*name, value.clone())));
     let shows = shows && internals::has_any(cc);
-    if shows {
-        defines.push(("INTERNALS_WANTED", "1".into()));
-    }
-    let object = compile(cc, source, &defines)?;
+    let object = recipe(cc, macros, name, sys::ticks_a_second(), shows).object()?;
     let mut loaded = Loaded::load(cc, &object)?;
     let link = loaded.register()?;
     let shows = if shows { Some(Reader::of_twin(cc, &mut loaded)?) } else { None };
@@ -211,11 +223,12 @@ mod tests {
             ("variant".into(), Value::Name("linux".into())),
         ]);
         assert_eq!(
-            choose("vegas", &params, "flows[0].tcp", false).unwrap(),
+            choose("vegas", &params, "flows[0].tcp", false, &in_kernel()).unwrap(),
             Source::Twin(vec![("ALPHA", "3".into())])
         );
         let params = Params::from([("variant".into(), Value::Name("freebsd".into()))]);
-        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp", false) else {
+        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp", false, &in_kernel())
+        else {
             panic!("accepted")
         };
         assert_eq!(error.field, "flows[0].tcp.cc_params.variant");
@@ -226,14 +239,16 @@ mod tests {
         let Some(known) = in_kernel().into_iter().find(|known| names().any(|name| name == known)) else {
             return;
         };
-        let of = |preferred| choose(&known, &Params::new(), "flows[0].tcp", preferred).unwrap();
+        let of = |preferred| choose(&known, &Params::new(), "flows[0].tcp", preferred, &in_kernel()).unwrap();
         assert_eq!(of(false), Source::Kernel);
         assert_eq!(of(true), Source::Twin(vec![]));
     }
 
     #[test]
     fn what_nobody_has_is_refused_with_what_there_is() {
-        let Err(LiveError::Refused(error)) = choose("bbr3", &Params::new(), "flows[0].tcp", false) else {
+        let Err(LiveError::Refused(error)) =
+            choose("bbr3", &Params::new(), "flows[0].tcp", false, &in_kernel())
+        else {
             panic!("accepted")
         };
         assert!(error.fix.contains("htcp"), "{}", error.fix);

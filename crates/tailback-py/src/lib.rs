@@ -12,6 +12,8 @@ mod own;
 mod registry;
 mod run;
 mod tables;
+#[cfg(target_os = "linux")]
+mod vm;
 
 use pyo3::prelude::*;
 
@@ -29,6 +31,9 @@ mod _core {
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::vm::vm_programs;
 
     use super::*;
 

@@ -25,7 +25,7 @@ create_exception!(
 );
 
 /// Why a live run ended early: of itself, or because Python said so.
-enum Ended {
+pub enum Ended {
     Live(Failure),
     Python(PyErr),
 }
@@ -54,7 +54,7 @@ impl From<Ended> for PyErr {
 pub fn live_check(py: Python<'_>, json: &str, here: PathBuf, twins: bool) -> PyResult<()> {
     py.detach(|| {
         let scenario = parse(json)?;
-        demands::plan(&scenario, &Manner { here: &here, twins })
+        demands::plan(&scenario, &Manner { here: &here, twins, ..Manner::default() })
             .map(drop)
             .map_err(|error| Ended::from(error).into())
     })
@@ -88,7 +88,7 @@ pub fn live_run<'py>(
     };
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
-        match caught(|| run::run_as(&scenario, &Manner { here: &here, twins }, visit)) {
+        match caught(|| run::run_as(&scenario, &Manner { here: &here, twins, ..Manner::default() }, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }

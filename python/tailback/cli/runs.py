@@ -103,8 +103,16 @@ def run(
         int | None, typer.Option(help="Rows the run may record at most; see `most_rows` in docs/scenario.md.")
     ] = None,
     engine: Annotated[
-        str, typer.Option(help="`sim`, `live` (this machine's kernel; needs root), or `sim,live` for both.")
+        str,
+        typer.Option(
+            help="`sim`, `live` (this machine's kernel; needs root), `vm` (any kernel, in a virtual machine), "
+            "or several: `sim,vm`."
+        ),
     ] = "sim",
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="The kernel of `--engine vm`: a name of `tailback vm kernels`, or an image's path."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and show what happened.
@@ -119,6 +127,8 @@ def run(
 
     - `sudo tailback run scenarios/voip-and-bulk.toml --engine sim,live --out results/both`
 
+    - `tailback run scenarios/voip-and-bulk.toml --engine sim,vm --kernel debian-6.12`
+
     - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
     """
     import tailback
@@ -126,10 +136,13 @@ def run(
     scenario = _read(file, settings, seed)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
+    if kernel is not None and "vm" not in engine.split(","):
+        raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
     if engine != "sim":
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, _engines(engine), out, ["tailback run", file.name], as_json, allow_code)
+        words = ["tailback run", file.name, *(f"--kernel {Path(name).name}" for name in [kernel] if name)]
+        _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel)
         return
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
@@ -157,19 +170,24 @@ def run(
 def _engines(text: str) -> list[str]:
     chosen = [name.strip() for name in text.split(",")]
     for name in chosen:
-        if name not in ("sim", "live"):
-            raise BadInput(unknown("engine", name, ["sim", "live"]))
+        if name not in ("sim", "live", "vm"):
+            raise BadInput(unknown("engine", name, ["sim", "live", "vm"]))
     if len(set(chosen)) != len(chosen):
         raise BadInput(f"--engine {text}: an engine is named twice")
     return chosen
 
 
 def _run_engines(
-    scenario: Any, chosen: list[str], out: Path | None, words: list[str], as_json: bool, allow_code: bool
+    scenario: Any,
+    chosen: list[str],
+    out: Path | None,
+    words: list[str],
+    as_json: bool,
+    allow_code: bool,
+    kernel: str | None,
 ) -> None:
-    """Run on the engines chosen; two are compared, and each is saved to a folder of its own below `out`."""
-    import tailback
-    from tailback import compare, live
+    """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
+    from tailback import compare, live, vm
     from tailback.consent import demand_allowed
     from tailback.result import demand_writable
 
@@ -177,20 +195,21 @@ def _run_engines(
         # Refused now rather than after a minute of simulating.
         demand_allowed(scenario.resolve(live=True), allow_code, scenario)
         live.check(scenario)
+    if "vm" in chosen:
+        vm.check(scenario, kernel=kernel)
     folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
     results = {}
     for name in chosen:
-        made_by = live.run if name == "live" else tailback.run
-        result = made_by(scenario, progress=not as_json, allow_code=allow_code)
+        result = _run_on(name, scenario, not as_json, allow_code, kernel)
         result.meta["command"] = " ".join([*words, *(["--allow-code"] if allow_code else []), f"--engine {name}"])
         results[name] = result
         folder = folders[name]
         if folder is not None:
             result.save(folder)
-        for note in result.meta.get("notes", []) if name == "live" else []:
+        for note in result.meta.get("notes", []) if name != "sim" else []:
             say(f"[bold]note:[/bold] {escape(note)}")
     rows = compare.compare(results) if len(results) > 1 else []
     page = None
@@ -217,6 +236,16 @@ def _run_engines(
         say(f"saved: {escape(', '.join(str(folder) for folder in folders.values()))}")
     if page is not None:
         say(f"report of both: {escape(str(page))}")
+
+
+def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: str | None) -> Any:
+    import tailback
+    from tailback import live, vm
+
+    if engine == "vm":
+        return vm.run(scenario, kernel=kernel, progress=shown)
+    made_by = live.run if engine == "live" else tailback.run
+    return made_by(scenario, progress=shown, allow_code=allow_code)
 
 
 def _print_comparison(rows: Sequence[Any]) -> None:

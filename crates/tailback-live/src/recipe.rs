@@ -1,0 +1,104 @@
+//! A BPF program of ours from source to object: compiled by clang, here or where there is one.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::error::{Doing, LiveError};
+
+const KERNEL: &str = include_str!("../../../bpf/kernel.h");
+const PARTS: &str = include_str!("../../../bpf/parts.h");
+const HOSTS: &str = include_str!("../../../bpf/hosts.h");
+const INTERNALS: &str = include_str!("../../../bpf/internals.h");
+/// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
+const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
+
+/// Where objects lie that were compiled elsewhere.
+static LENT: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on take every object from `folder`, by its [`Recipe::key`]: this machine has no compiler.
+pub fn take_from(folder: PathBuf) {
+    // Said twice, the first stands.
+    let _ = LENT.set(folder);
+}
+
+/// Can programs be had without a compiler?
+pub fn are_lent() -> bool {
+    LENT.get().is_some()
+}
+
+/// What a program is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// Its name, for people.
+    pub name: String,
+    source: &'static str,
+    defines: Vec<(&'static str, String)>,
+}
+
+impl Recipe {
+    /// A program of ours; `defines` become macros.
+    pub fn new(name: impl Into<String>, source: &'static str, defines: Vec<(&'static str, String)>) -> Self {
+        Recipe { name: name.into(), source, defines }
+    }
+
+    fn text(&self) -> String {
+        [KERNEL, PARTS, HOSTS, INTERNALS, LICENCE, self.source].concat()
+    }
+
+    /// The name of its object: another one for every text and every macro.
+    pub fn key(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (self.text(), &self.defines).hash(&mut hasher);
+        format!("{:016x}.o", hasher.finish())
+    }
+
+    /// Its object: lent, or compiled now.
+    pub fn object(&self) -> Result<Vec<u8>, LiveError> {
+        match LENT.get() {
+            Some(folder) => {
+                let doing = format!("reading the compiled BPF program {}", self.name);
+                fs::read(folder.join(self.key())).doing(&doing)
+            }
+            None => self.compile(),
+        }
+    }
+
+    /// Compile it.
+    pub fn compile(&self) -> Result<Vec<u8>, LiveError> {
+        let fail = |why: String| LiveError::Failed(format!("compiling the BPF program {}: {why}", self.name));
+        let mut clang = Command::new("clang");
+        clang.args(["-x", "c", "-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Werror", "-Wall"]);
+        clang.args(["-Wno-unused-function", "-Wno-pragma-once-outside-header"]);
+        for (name, value) in &self.defines {
+            clang.arg(format!("-D{name}={value}"));
+        }
+        clang.args(["-c", "-", "-o", "-"]);
+        clang.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
+        let mut input = running.stdin.take().expect("piped above");
+        // Read by clang in full before it writes a byte: the two pipes cannot block each other.
+        input.write_all(self.text().as_bytes()).map_err(|error| fail(error.to_string()))?;
+        drop(input);
+        let done = running.wait_with_output().map_err(|error| fail(error.to_string()))?;
+        if !done.status.success() {
+            return Err(fail(String::from_utf8_lossy(&done.stderr).trim().into()));
+        }
+        Ok(done.stdout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_object_is_another_for_another_macro() {
+        let recipe = |value: &str| Recipe::new("a", "int a;", vec![("NAME", value.into())]);
+        assert_eq!(recipe("1").key(), recipe("1").key());
+        assert_ne!(recipe("1").key(), recipe("2").key());
+    }
+}

@@ -1,0 +1,82 @@
+//! What the first process of a machine asks of its kernel.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::check;
+
+/// Mount a file system of this kind, without options.
+pub fn mount(kind: &str, place: &str) -> io::Result<()> {
+    let (kind, place) = (CString::new(kind)?, CString::new(place)?);
+    // SAFETY: the texts outlive the call; no data is passed.
+    check(unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) }).map(drop)
+}
+
+/// Load a kernel module from its file.
+pub fn load_module(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open and the parameters are an empty text.
+    let done = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+    check(done as libc::c_int).map(drop)
+}
+
+/// End the machine: a restart, which the emulator around it takes as the end. Returns only if it may not.
+pub fn end_machine() -> io::Error {
+    // SAFETY: no pointers.
+    unsafe {
+        libc::sync();
+        libc::reboot(libc::RB_AUTOBOOT);
+    }
+    io::Error::last_os_error()
+}
+
+/// A file as memory that somebody else reads.
+#[derive(Debug)]
+pub struct SharedMemory {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it is owned by one thread at a time, like a vector.
+unsafe impl Send for SharedMemory {}
+
+impl SharedMemory {
+    /// The whole of an open file.
+    pub fn of(file: &File, bytes: usize) -> io::Result<Self> {
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a mapping of its own, which nothing else in this process refers to.
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(SharedMemory { start: start.cast(), bytes })
+    }
+
+    /// How much there is.
+    pub fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Never: an empty file cannot be mapped.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Copy `bytes` to place `at`; what does not fit is a fault of the caller's.
+    pub fn put(&mut self, at: usize, bytes: &[u8]) {
+        assert!(at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes), "{at} of {}", self.bytes);
+        // SAFETY: within the mapping, and the two do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(at), bytes.len()) }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: ours, and unmapped once.
+        unsafe {
+            libc::munmap(self.start.cast(), self.bytes);
+        }
+    }
+}

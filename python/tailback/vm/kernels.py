@@ -1,0 +1,284 @@
+"""The kernels guests run: those fetched, and any image by path."""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from tailback.errors import TailbackError, nearest
+from tailback.files import whole_folder
+
+__all__ = ["FETCHABLE", "Kernel", "KernelError", "fetch", "fetched", "find"]
+
+#: What `fetch` knows: the newest package of Debian's whose name matches.
+FETCHABLE = {
+    "debian-6.1": r"linux-image-6\.1\.[0-9.]*-[0-9]+-cloud-amd64",
+    "debian-6.12": r"linux-image-6\.12\.[0-9]+(\+deb[0-9]+)?-cloud-amd64",
+}
+
+#: Options of a kernel by the congestion controls they bring; reno is always there.
+_CONTROLS = {
+    "BIC": "bic",
+    "CUBIC": "cubic",
+    "WESTWOOD": "westwood",
+    "HTCP": "htcp",
+    "HSTCP": "highspeed",
+    "HYBLA": "hybla",
+    "VEGAS": "vegas",
+    "NV": "nv",
+    "SCALABLE": "scalable",
+    "LP": "lp",
+    "VENO": "veno",
+    "YEAH": "yeah",
+    "ILLINOIS": "illinois",
+    "DCTCP": "dctcp",
+    "CDG": "cdg",
+    "BBR": "bbr",
+}
+
+#: What a guest cannot do without, by option, and what for.
+_NEEDED = {
+    "NET_NS": "hosts are network namespaces",
+    "BPF_SYSCALL": "the state log is a BPF program",
+    "DEBUG_INFO_BTF": "BPF programs find the kernel's fields by its type information (BTF)",
+    "DEVTMPFS": "the guest's devices appear in /dev by it",
+    "SERIAL_8250_CONSOLE": "the guest's last words come over its serial port",
+}
+
+
+class KernelError(TailbackError):
+    """A kernel that is not there, or that guests cannot run."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's image with its modules.
+
+    `name` is what it was asked for by, `image` a bzImage, `modules` the folder with its `kernel` folder in it, `config`
+    the file of options it was built with.
+    """
+
+    name: str
+    image: Path
+    modules: Path
+    config: Path
+    #: Name and version of the package it came in, if it did.
+    package: str = ""
+    _options: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
+
+    @cached_property
+    def release(self) -> str:
+        """What `uname -r` says there."""
+        return self.build.split(" ", 1)[0]
+
+    @cached_property
+    def build(self) -> str:
+        """Release, builder and date, as the image tells them (Linux/x86 boot protocol, `kernel_version`)."""
+        with self.image.open("rb") as file:
+            head = file.read(0x210)
+            if head[0x202:0x206] != b"HdrS":
+                raise KernelError(
+                    f"{self.image}: this is no bzImage. Give the kernel's image, such as /boot/vmlinuz-6.1.0."
+                )
+            file.seek(0x200 + struct.unpack_from("<H", head, 0x20E)[0])
+            return file.read(256).split(b"\0", 1)[0].decode(errors="replace")
+
+    @cached_property
+    def options(self) -> dict[str, str]:
+        """The options it was built with, without CONFIG_."""
+        found = re.findall(r"^CONFIG_(\w+)=(.*)$", self.config.read_text(), re.MULTILINE)
+        return dict(found)
+
+    @property
+    def hz(self) -> int:
+        """Timer ticks a second."""
+        return int(self.options["HZ"])
+
+    @cached_property
+    def controls(self) -> list[str]:
+        """The congestion controls it has itself, built in or as modules."""
+        have = [name for option, name in _CONTROLS.items() if self._has(f"TCP_CONG_{option}", f"tcp_{name}")]
+        return sorted({"reno", *have})
+
+    def _has(self, option: str, module: str) -> bool:
+        setting = self.options.get(option)
+        return setting == "y" or (setting == "m" and module in self._modules)
+
+    @cached_property
+    def _modules(self) -> dict[str, Path]:
+        """The modules' files by name."""
+        files = (self.modules / "kernel").rglob("*.ko*")
+        return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
+
+    def demand_able(self) -> None:
+        """Raise `KernelError` unless a guest can run it."""
+        for option, purpose in _NEEDED.items():
+            if self.options.get(option) != "y":
+                raise KernelError(
+                    f"{self.name} ({self.release}): it was built without CONFIG_{option}, and {purpose}. "
+                    "Take another kernel: tailback vm kernels"
+                )
+        if not self._has("TUN", "tun"):
+            raise KernelError(
+                f"{self.name} ({self.release}): it has no TUN devices (CONFIG_TUN, module tun below {self.modules}), "
+                "over which packets come to the emulated path. Take another kernel: tailback vm kernels"
+            )
+
+    def loads(self, wanted: Iterable[str]) -> list[tuple[str, bytes]]:
+        """The modules `wanted` that are not built in, each after those it needs: name and contents."""
+        out: dict[str, bytes] = {}
+        for name in wanted:
+            self._load(name, out)
+        return list(out.items())
+
+    def _load(self, name: str, out: dict[str, bytes]) -> None:
+        if name in out or name not in self._modules:
+            return
+        contents = _unpacked(self._modules[name])
+        depends = re.search(rb"\0depends=([^\0]*)\0", contents)
+        for other in depends.group(1).decode().split(",") if depends else ():
+            if other:
+                self._load(other.replace("-", "_"), out)
+        out[name] = contents
+
+
+def _unpacked(file: Path) -> bytes:
+    if file.suffix == ".xz":
+        return lzma.decompress(file.read_bytes())
+    if file.suffix in (".zst", ".gz"):
+        tool = {".zst": "zstd", ".gz": "gzip"}[file.suffix]
+        if shutil.which(tool) is None:
+            raise KernelError(
+                f"{file}: the module is packed, and {tool} is not installed. Install it: apt-get install {tool}"
+            )
+        return subprocess.run([tool, "-dc", str(file)], check=True, capture_output=True).stdout
+    return file.read_bytes()
+
+
+def cache() -> Path:
+    """Where fetched kernels are kept."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "tailback" / "kernels"
+
+
+def fetched() -> list[Kernel]:
+    """The kernels that `fetch` has brought, by name."""
+    folder = cache()
+    found = [_in_folder(path) for path in sorted(folder.iterdir())] if folder.is_dir() else []
+    return [kernel for kernel in found if kernel is not None]
+
+
+def _in_folder(folder: Path) -> Kernel | None:
+    images = sorted(folder.glob("boot/vmlinuz-*"))
+    if folder.name.startswith(".") or not images:
+        return None
+    release = images[-1].name.removeprefix("vmlinuz-")
+    roots = [root for root in (folder / "lib/modules", folder / "usr/lib/modules") if (root / release).is_dir()]
+    package = folder / "package"
+    return Kernel(
+        name=folder.name,
+        image=images[-1],
+        modules=(roots or [folder / "lib/modules"])[0] / release,
+        config=images[-1].with_name(f"config-{release}"),
+        package=package.read_text().strip() if package.is_file() else "",
+    )
+
+
+def find(name: str | None = None) -> Kernel:
+    """A kernel by name, by the path of its image, or (`None`) the first of those fetched; it can be run.
+
+    An image's configuration is looked for beside it and in its modules' folder, its modules where packages put them.
+    """
+    have = fetched()
+    if name is None:
+        if not have:
+            raise KernelError("there is no kernel for guests yet. Fetch one: tailback vm fetch debian-6.1")
+        kernel = have[0]
+    elif "/" in name or Path(name).is_file():
+        kernel = _by_path(Path(name))
+    else:
+        named = {kernel.name: kernel for kernel in have}
+        if name not in named:
+            raise KernelError(_unknown(name, list(named)))
+        kernel = named[name]
+    kernel.demand_able()
+    return kernel
+
+
+def _unknown(name: str, have: list[str]) -> str:
+    if name in FETCHABLE:
+        return f"the kernel {name} is not here yet. Fetch it: tailback vm fetch {name}"
+    known = sorted({*have, *FETCHABLE})
+    close = nearest(name, known)
+    hint = f' Did you mean "{close}"?' if close else ""
+    return f'there is no kernel "{name}".{hint} There are: {", ".join(known)}, and any image by its path'
+
+
+def _by_path(image: Path) -> Kernel:
+    if not image.is_file():
+        raise KernelError(f"{image}: there is no such file. Give a kernel's image, or a name: tailback vm kernels")
+    image = image.absolute()
+    release = Kernel(str(image), image, image, image).release
+    above = image.parent.parent
+    roots = [above / "lib/modules" / release, above / "usr/lib/modules" / release, image.parent / "modules"]
+    modules = next((root for root in [*roots, Path("/lib/modules") / release] if (root / "kernel").is_dir()), None)
+    if modules is None:
+        raise KernelError(
+            f"{image}: its modules are not there. Put the folder of {release} at one of: "
+            + ", ".join(str(root) for root in roots)
+        )
+    places = [image.with_name(f"config-{release}"), image.with_name("config"), modules / "config"]
+    config = next((place for place in places if place.is_file()), None)
+    if config is None:
+        raise KernelError(f"{image}: its configuration is not there. Put it at one of: {', '.join(map(str, places))}")
+    return Kernel(name=str(image), image=image, modules=modules, config=config)
+
+
+def fetch(name: str) -> Kernel:
+    """Download the newest package of a kernel in `FETCHABLE` by the distribution's client; unpack it for this user."""
+    if name not in FETCHABLE:
+        close = nearest(name, FETCHABLE)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise KernelError(f'no kernel "{name}" can be fetched.{hint} There are: {", ".join(FETCHABLE)}')
+    for tool in ("apt-cache", "apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise KernelError(
+                f"{tool} is not installed, and kernels are fetched by Debian's package client. "
+                "Unpack a kernel's package yourself and give its image by path."
+            )
+    known = _said("apt-cache", "pkgnames", "linux-image-").split()
+    candidates = [package for package in known if re.fullmatch(FETCHABLE[name], package)]
+    if not candidates:
+        raise KernelError(
+            f"the package lists have no kernel for {name}. Bring them up to date (apt-get update), or add a release of "
+            "Debian's that has it (6.1: bookworm, 6.12: trixie or bookworm-backports)"
+        )
+    package = max(candidates, key=lambda text: [int(number) for number in re.findall(r"\d+", text)])
+    target = cache() / name
+    with whole_folder(target) as partial:
+        _said("apt-get", "download", package, within=partial)
+        (archive,) = partial.glob("*.deb")
+        _said("dpkg-deb", "--extract", str(archive), str(partial))
+        version = _said("dpkg-deb", "--field", str(archive), "Version").strip()
+        archive.unlink()
+        (partial / "package").write_text(f"{package} {version}\n")
+    kernel = _in_folder(target)
+    if kernel is None:
+        raise KernelError(f"{package} has no kernel in it")
+    kernel.demand_able()
+    return kernel
+
+
+def _said(*words: str, within: Path | None = None) -> str:
+    done = subprocess.run(words, cwd=within, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KernelError(f"{' '.join(words)}: {done.stderr.strip() or f'it ended with {done.returncode}'}")
+    return done.stdout

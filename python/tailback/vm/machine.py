@@ -1,0 +1,127 @@
+"""One virtual machine from start to end: QEMU counting instructions, watched through the memory it shares."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tailback._core import Cancel
+from tailback.errors import Cancelled, TailbackError
+from tailback.vm import letter
+
+__all__ = ["QEMU", "VmError", "boot", "command"]
+
+QEMU = "qemu-system-x86_64"
+#: A guest that is no further after this many seconds of wall time hangs. One that runs tells ten times a guest second.
+PATIENCE_S = 180.0
+_MEMORY_MB = 2048
+_LOOK_S = 0.02
+
+#: The time-stamp counter is the instruction count at 1 GHz, exactly. Defences, self-tests, and the local timer, which
+#: the kernel would calibrate by waiting, cost seconds at the start; HPET keeps time as exactly.
+_ARGUMENTS = (
+    "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog init_on_alloc=0 cryptomgr.notests=1 "
+    "nolapic_timer tsc=reliable clocksource=tsc tsc_early_khz=1000000 no_timer_check lpj=4000000"
+)
+
+
+class VmError(TailbackError):
+    """A run in a virtual machine that failed; the machine is gone."""
+
+
+def command(image: Path, initial: Path, memory: Path, console: Path, seed: int) -> list[str]:
+    """The words that start the machine."""
+    if shutil.which(QEMU) is None:
+        raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
+    return [
+        *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-machine", "pc", "-cpu", "qemu64", "-smp", "1", "-m", str(_MEMORY_MB)),
+        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording, though nobody
+        # wants the record, makes QEMU's two threads take turns: else the jump may be reckoned while the instructions
+        # just done are not yet counted, and the guest wakes some microseconds late, by how busy the host is.
+        *("-accel", "tcg,thread=single", "-icount", f"shift=0,sleep=off,align=off,rr=record,rrfile={os.devnull}"),
+        # Nothing of the host's time or chance comes in.
+        *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
+        *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial), "-append", _ARGUMENTS),
+        *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
+        *("-device", "ivshmem-plain,memdev=letter"),
+    ]
+
+
+def boot(
+    words: list[str],
+    memory: Path,
+    console: Path,
+    progress: Callable[[float], object] | None,
+    cancel: Cancel | None,
+) -> None:
+    """Run the machine to its end. Raises `VmError` if it ends without a letter, hangs, or does not start."""
+    machine = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours to hear.
+        preexec_fn=_die_with_us,
+    )
+    try:
+        _watch(machine, memory, console, progress, cancel)
+    finally:
+        if machine.poll() is None:
+            machine.kill()
+        machine.wait()
+        if machine.stderr:
+            machine.stderr.close()
+
+
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+
+
+def _die_with_us() -> None:
+    # PR_SET_PDEATHSIG: even if this process is killed, no machine stays behind.
+    if _PRCTL is not None:
+        _PRCTL(1, signal.SIGKILL)
+
+
+def _watch(
+    machine: subprocess.Popen[bytes],
+    memory: Path,
+    console: Path,
+    progress: Callable[[float], object] | None,
+    cancel: Cancel | None,
+) -> None:
+    last = letter.Progress(0, 0.0)
+    moved = time.monotonic()
+    while machine.poll() is None:
+        time.sleep(_LOOK_S)
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("cancelled")
+        now = letter.progress(memory)
+        if now != last:
+            last, moved = now, time.monotonic()
+            if progress is not None and now.state == letter.RUNNING:
+                progress(now.fraction)
+        elif time.monotonic() - moved > PATIENCE_S:
+            raise VmError(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s{_last_words(console)}")
+    if letter.progress(memory).state == letter.DONE:
+        return
+    said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
+    if machine.returncode:
+        raise VmError(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
+    raise VmError(f"the guest ended without a result{_last_words(console)}")
+
+
+def _last_words(console: Path) -> str:
+    lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
+    told = [line.rstrip() for line in lines if line.strip()][-12:]
+    return (
+        "; its console's last lines:\n" + "\n".join(f"    {line}" for line in told)
+        if told
+        else "; its console is empty"
+    )

@@ -1,0 +1,265 @@
+"""Runs in a virtual machine: real kernels where QEMU and one of them are here, and every lack told in words."""
+
+import shutil
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tailback as tb
+from tailback import vm
+from tailback.vm import kernels, letter, machine
+from tailback.vm.archive import archive
+
+_LACKS = [
+    what
+    for what, is_here in {
+        f"{machine.QEMU} (apt-get install qemu-system-x86)": shutil.which(machine.QEMU) is not None,
+        "clang (apt-get install clang)": shutil.which("clang") is not None,
+        "the guests' program (make env, on Linux x86_64)": vm._GUEST.is_file(),
+        "a kernel (tailback vm fetch debian-6.1)": bool(kernels.fetched()),
+    }.items()
+    if not is_here
+]
+boots = pytest.mark.skipif(bool(_LACKS), reason=f"not here: {', '.join(_LACKS)}")
+
+
+def scenario(cc: str = "cubic", **more: object) -> tb.Scenario:
+    return tb.dumbbell(
+        rate="4mbit",
+        rtt="20ms",
+        queue="1bdp",
+        flows=[tb.bulk(cc), tb.voip()],
+        duration="2s",
+        instruments=tb.Instruments(segments=["bulk"], packets=["voip"]),
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def first() -> tb.Result:
+    return vm.run(scenario())
+
+
+@boots
+def test_a_kernel_carries_a_scenario_and_is_named(first: tb.Result) -> None:
+    kernel = first.meta["kernel"]
+    assert kernel["release"].split(".")[0].isdigit()
+    assert kernel["hz"] in (100, 250, 300, 1000)
+    assert first.meta["fit"] is True
+    assert first.meta["engine"].startswith("vm ")
+    emulator = first.numpy("emulator")
+    assert emulator["late_p99_s"][0] < 100e-6
+    assert emulator["device_drops"][0] == 0
+    # Rows of the kernel's own tracepoints, of both ends and both ways.
+    segments = first.numpy("segments")
+    assert {(bool(out), bool(far)) for out, far in zip(segments["outgoing"], segments["at_receiver"], strict=True)} == {
+        (True, False),
+        (False, False),
+        (True, True),
+        (False, True),
+    }
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """A machine with more to do than it has processors."""
+    words = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(words) for _ in range(3)]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+@boots
+@pytest.mark.usefixtures("busy")
+def test_a_loaded_machine_gives_the_same_bytes(first: tb.Result) -> None:
+    again = vm.run(scenario())
+    assert again.tables == first.tables
+    for table in first.tables:
+        for column, values in first.numpy(table).items():
+            assert again.numpy(table)[column].tobytes() == values.tobytes(), f"{table}.{column}"
+
+
+@boots
+def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
+    simulated = tb.run(scenario())
+    sent = [float(result.numpy("flows")["bytes_received"][0]) for result in (simulated, first)]
+    assert sent[1] == pytest.approx(sent[0], rel=0.03)
+    # The call crosses an emulated path of known length: no packet is faster, and the first is as fast.
+    packets = [result.numpy("packets") for result in (simulated, first)]
+    delays = [float(np.nanmin(rows["received_s"] - rows["sent_s"])) for rows in packets]
+    assert delays[1] == pytest.approx(delays[0], abs=50e-6)
+
+
+@boots
+def test_a_run_that_is_cancelled_leaves_no_machine() -> None:
+    cancel = tb.Cancel()
+    threading.Timer(1.0, cancel.set).start()
+    with pytest.raises(tb.errors.Cancelled):
+        vm.run(scenario().with_(duration="600s"), cancel=cancel)
+    assert not _machines()
+
+
+def _machines() -> list[str]:
+    """QEMUs that are this process's children."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, parent = folder.joinpath("stat").read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        if "qemu" in name and int(parent.split()[1]) == __import__("os").getpid():
+            found.append(name)
+    return found
+
+
+@boots
+def test_a_guest_that_dies_tells_its_last_words(tmp_path: Path) -> None:
+    kernel = kernels.find()
+    initial, memory, console = (tmp_path / name for name in ("initial", "memory", "console"))
+    # A program that is none.
+    initial.write_bytes(archive({"/init": b"\x7fELF nonsense"}))
+    letter.prepare(memory)
+    words = machine.command(kernel.image, initial, memory, console, 1)
+    with pytest.raises(vm.VmError, match=r"(?s)without a result.*Kernel panic"):
+        machine.boot(words, memory, console, None, None)
+
+
+@boots
+def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
+    kernel = kernels.find()
+    initial, memory, console = (tmp_path / name for name in ("initial", "memory", "console"))
+    initial.write_bytes(archive({"/init": b""}))
+    letter.prepare(memory)
+    began = time.monotonic()
+    with pytest.raises(vm.VmError, match="hangs"):
+        machine.boot(machine.command(kernel.image, initial, memory, console, 1), memory, console, None, None)
+    assert time.monotonic() - began < 60
+    assert not _machines()
+
+
+@boots
+def test_programs_are_refused() -> None:
+    flow = tb.flow("exec", params={"client": "true", "server": "true"}, name="own", cc="reno")
+    one = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[flow], duration="1s")
+    with pytest.raises(tb.ScenarioError, match="none of this machine's programs"):
+        vm.check(one)
+
+
+@boots
+def test_an_algorithm_no_guest_has_is_refused_before_anything_starts() -> None:
+    with pytest.raises(tb.ScenarioError, match="neither this kernel nor"):
+        vm.check(scenario("bbr3"))
+
+
+def test_without_qemu_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(vm.VmError, match="apt-get install qemu-system-x86"):
+        machine.command(tmp_path, tmp_path, tmp_path, tmp_path, 1)
+
+
+def test_without_a_kernel_the_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(vm.KernelError, match="tailback vm fetch"):
+        kernels.find()
+    with pytest.raises(vm.KernelError, match=r"tailback vm fetch debian-6\.12"):
+        kernels.find("debian-6.12")
+    with pytest.raises(vm.KernelError, match=r'Did you mean "debian-6\.1"'):
+        kernels.find("debian-6.l")
+    with pytest.raises(vm.KernelError, match="no such file"):
+        kernels.find(str(tmp_path / "vmlinuz"))
+    with pytest.raises(vm.KernelError, match="can be fetched"):
+        kernels.fetch("debian-7.0")
+
+
+def _image(folder: Path, options: str, modules: tuple[str, ...] = ("tun",)) -> Path:
+    """The head of a bzImage with a release, and what packages put around it."""
+    boot, drivers = folder / "boot", folder / "lib/modules/9.9.9/kernel"
+    boot.mkdir()
+    drivers.mkdir(parents=True)
+    head = bytearray(0x400)
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<H", head, 0x20E, 0x100)
+    head[0x300:0x310] = b"9.9.9 (somebody)"
+    (boot / "vmlinuz-9.9.9").write_bytes(head)
+    (boot / "config-9.9.9").write_text(options)
+    for module in modules:
+        (drivers / f"{module}.ko").write_bytes(b"\0depends=\0")
+    return boot / "vmlinuz-9.9.9"
+
+
+_ALL = (
+    "".join(f"CONFIG_{option}=y\n" for option in (*kernels._NEEDED, "TCP_CONG_CUBIC")) + "CONFIG_TUN=m\nCONFIG_HZ=300\n"
+)
+
+
+def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) -> None:
+    kernel = kernels.find(str(_image(tmp_path, _ALL + "CONFIG_TCP_CONG_HTCP=m\n", ("tun", "tcp_htcp"))))
+    assert (kernel.release, kernel.hz) == ("9.9.9", 300)
+    assert kernel.controls == ["cubic", "htcp", "reno"]
+
+
+@pytest.mark.parametrize(
+    ("options", "modules", "lack"),
+    [
+        (_ALL.replace("DEBUG_INFO_BTF=y", "DEBUG_INFO_BTF=n"), ("tun",), "BTF"),
+        (_ALL.replace("NET_NS=y", "NET_NS=n"), ("tun",), "NET_NS"),
+        (_ALL, (), "TUN"),
+    ],
+)
+def test_a_kernel_that_lacks_something_is_refused(
+    tmp_path: Path, options: str, modules: tuple[str, ...], lack: str
+) -> None:
+    with pytest.raises(vm.KernelError, match=lack):
+        kernels.find(str(_image(tmp_path, options, modules)))
+
+
+def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
+    image = _image(tmp_path, _ALL)
+    image.write_bytes(bytes(0x400))
+    with pytest.raises(vm.KernelError, match="no bzImage"):
+        kernels.find(str(image))
+
+
+def test_modules_come_after_those_they_need(tmp_path: Path) -> None:
+    image = _image(tmp_path, _ALL, ("tun", "one", "two"))
+    drivers = tmp_path / "lib/modules/9.9.9/kernel"
+    (drivers / "one.ko").write_bytes(b"\0depends=two\0")
+    loaded = kernels.find(str(image)).loads(["one", "built_in"])
+    assert [name for name, _ in loaded] == ["two", "one"]
+
+
+@pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed (apt-get install cpio)")
+def test_others_can_read_the_archive(tmp_path: Path) -> None:
+    made = archive({"/a/b/c": b"text", "/init": b"x" * 7})
+    subprocess.run(["cpio", "-idm", "--quiet"], input=made, cwd=tmp_path, check=True)
+    assert (tmp_path / "a/b/c").read_bytes() == b"text"
+    assert (tmp_path / "init").read_bytes() == b"x" * 7
+
+
+def test_a_letter_is_read_as_it_was_written(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    letter.prepare(memory)
+    assert letter.progress(memory) == letter.Progress(0, 0.0)
+    head = b'{"tables": [["t", [["x", "<f8", 2], ["ok", "|b1", 3]]]], "files": [["f", 3]]}'
+    padded = head + bytes(-len(head) % 8)
+    body = struct.pack("<dd", 1.5, -2.0) + b"\1\0\1".ljust(8, b"\0") + b"abc"
+    with memory.open("r+b") as file:
+        file.write(struct.pack("<QQQ", letter.DONE, 500_000, len(head)))
+        file.seek(4096)
+        file.write(padded + body)
+    assert letter.progress(memory) == letter.Progress(letter.DONE, 0.5)
+    told, tables, files = letter.contents(memory)
+    assert tables["t"]["x"].tolist() == [1.5, -2.0]
+    assert tables["t"]["ok"].tolist() == [True, False, True]
+    assert files == {"f": b"abc"}
+    assert "refused" not in told
