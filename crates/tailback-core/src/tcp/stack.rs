@@ -129,7 +129,7 @@ pub enum GrowthGate {
     Always,
     /// Only if the window was full when the ACK arrived (Linux 2.6 without segmentation offload).
     WindowFull,
-    /// In slow start if more than half the window was used, else if it was full in the last round (Linux 6).
+    /// If it was full in the last round, and in slow start if more than half of it was used (Linux 6).
     RecentlyFull,
     /// While the congestion window and not the peer's is the limit (FreeBSD 9).
     BelowSendWindow,

@@ -20,11 +20,7 @@ impl Sender {
             GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
             GrowthGate::BelowSendWindow => self.control.cwnd <= self.send_window(),
             GrowthGate::RecentlyFull => {
-                if self.is_in_slow_start() {
-                    self.control.cwnd < 2 * self.most_out
-                } else {
-                    self.window_full
-                }
+                self.window_full || (self.is_in_slow_start() && self.control.cwnd < 2 * self.most_out)
             }
         }
     }

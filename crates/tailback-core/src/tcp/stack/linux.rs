@@ -366,7 +366,10 @@ pub const LINUX: Profile = Profile {
         ("undo", "tcp_try_undo_recovery (timestamps, D-SACK)"),
         ("frto", "tcp_frto = 2 (tcp_process_loss)"),
         ("frto_response", "tcp_try_undo_loss"),
-        ("growth_gate", "tcp_is_cwnd_limited: in slow start cwnd < 2 max_packets_out, else is_cwnd_limited"),
+        (
+            "growth_gate",
+            "tcp_is_cwnd_limited 6.1: is_cwnd_limited, or in slow start cwnd < 2 max_packets_out",
+        ),
         ("window_validation", "tcp_cwnd_application_limited"),
         ("max_burst", "tcp_moderate_cwnd is gone"),
         ("pacing", "off without fq; on, 200 and 120 % (tcp_pacing_ss_ratio, tcp_pacing_ca_ratio)"),
