@@ -97,8 +97,14 @@ impl HyStart {
         let rtt_us = span_us(rtt);
         self.found = match self.flavour {
             Flavour::PlusPlus => self.conservative_rounds_are_over(ack, rtt_us),
-            _ if control.cwnd_segments() < LOW_WINDOW => false,
-            _ => self.train_or_rise(ack, rtt_us, delay_min_us, control),
+            _ => {
+                // The round begins however small the window is, or the first one judged would begin in its midst.
+                if self.is_over(ack) {
+                    self.begin_round(ack);
+                }
+                control.cwnd_segments() >= LOW_WINDOW
+                    && self.train_or_rise(ack, rtt_us, delay_min_us, control)
+            }
         };
         if self.found {
             control.ssthresh = control.cwnd;
@@ -136,9 +142,6 @@ impl HyStart {
     }
 
     fn train_or_rise(&mut self, ack: &Ack, rtt_us: u32, delay_min_us: u32, control: &Control) -> bool {
-        if self.is_over(ack) {
-            self.begin_round(ack);
-        }
         let now = us32(ack.now);
         let mut found = false;
         if now.wrapping_sub(self.last_ack) <= TRAIN_GAP_US {
@@ -259,6 +262,25 @@ mod tests {
         assert!(acks(&mut lab, &mut hystart, 1, gap, 80_000));
         assert_eq!(lab.control.ssthresh, lab.control.cwnd);
         assert_eq!(lab.window(), 73);
+    }
+
+    #[test]
+    fn a_round_begins_however_small_the_window() {
+        // Ten segments leave, each ACK releases two, and the first of the second flight comes an RTT later: from it
+        // the train is timed, and not from the ACK that found 16 segments.
+        let mut lab = Lab::new(10, Counting::PerSegment);
+        let mut hystart = HyStart::new(Flavour::Classic);
+        lab.rtt = Duration::from_ms(16);
+        let gap = Duration::from_us(1_200);
+        assert!(!acks(&mut lab, &mut hystart, 10, gap, 16_000));
+        let flight = hystart.end;
+        lab.now += Duration::from_ms(4);
+        assert!(!acks(&mut lab, &mut hystart, 1, gap, 16_000));
+        assert!(hystart.end > flight, "the second round begins with the first ACK beyond the first flight");
+        // (16 + 1)/2 = 8.5 ms: the eighth ACK after, 9.6 ms on; 28 segments, as in the kernel.
+        assert!(!acks(&mut lab, &mut hystart, 7, gap, 16_000));
+        assert!(acks(&mut lab, &mut hystart, 1, gap, 16_000));
+        assert_eq!(lab.window(), 28);
     }
 
     #[test]
