@@ -308,6 +308,7 @@ impl Sender {
     pub fn write(&mut self, bytes: Bytes) {
         if !self.wants_fin {
             self.write_end = self.write_end.saturating_add(bytes).min(u64::MAX / 4);
+            self.look_again();
         }
     }
     /// The application always has data.

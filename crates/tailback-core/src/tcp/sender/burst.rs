@@ -49,6 +49,8 @@ pub(super) struct Bursts {
     sizes: VecDeque<(u64, Bytes)>,
     /// A burst waits for a wider window: as good as a full one.
     pub(super) waits: bool,
+    /// A burst waits, for whatever reason, until an ACK or more data comes.
+    is_deferred: bool,
     /// Payload of the burst, whose pacing was charged when it began, still to leave.
     pub(super) charged: Bytes,
 }
@@ -98,9 +100,19 @@ impl Sender {
         self.bursts.left = 0;
         self.bursts.charged = 0;
         self.bursts.waits = false;
+        self.bursts.is_deferred = false;
+    }
+
+    /// The application has written more.
+    pub(super) fn look_again(&mut self) {
+        self.bursts.is_deferred = false;
     }
 
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
+        // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
+        if self.bursts.is_deferred {
+            return false;
+        }
         let mss = u64::from(self.control.mss);
         self.fill_buffer();
         if self.snd_nxt >= self.bursts.unit_end {
@@ -115,6 +127,7 @@ impl Sender {
             most: u64::from(self.most_segments()) * mss,
         };
         if self.defers(&room, now) {
+            self.bursts.is_deferred = true;
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
         }
