@@ -1,0 +1,229 @@
+"""The simulator against a real kernel on paths drawn by a design, not chosen: cells, errors, and what is kept of them.
+
+The design and the bounds are fixed: they were written down before the first cell was run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tailback as tb
+from tailback.files import whole_file
+from tailback.result import Result
+
+__all__ = ["ALGORITHMS", "BOUNDS", "CELLS", "Cell", "Error", "design", "errors", "measure", "run_cells"]
+
+ALGORITHMS = (
+    "reno",
+    "cubic",
+    "bic",
+    "htcp",
+    "highspeed",
+    "hybla",
+    "vegas",
+    "veno",
+    "westwood",
+    "illinois",
+    "yeah",
+    "scalable",
+    "cdg",
+    "bbr",
+)
+QUEUES = ("fifo", "codel", "codel+ecn", "fq_codel", "fq_codel+ecn", "pie", "pie+ecn")
+LOSSES = (0.0, 0.001, 0.01)
+TRAFFIC = ("one", "two", "short")
+CELLS = 512
+"""Points of the design; a Sobol sequence is even over its first 2, 4, 8, … points."""
+SEED = 20
+DURATION_S = 20.0
+
+BOUNDS = {"goodput": 0.05, "delay": 0.10}
+"""Largest relative error of goodput and of the median queueing delay that 95 % of the cells may have."""
+FLOOR_S = 0.001
+"""A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A point of the design."""
+
+    number: int
+    algorithm: str
+    rate_mbps: float
+    rtt_ms: float
+    queue_bdp: float
+    queue: str
+    loss: float
+    reorder: bool
+    traffic: str
+
+    def scenario(self) -> tb.Scenario:
+        """What both engines run."""
+        kind, _, ecn = self.queue.partition("+")
+        bdp_packets = self.rate_mbps * 1e6 * self.rtt_ms * 1e-3 / 12_000
+        # A queue of less than four packets is no queue.
+        packets = max(4, round(self.queue_bdp * bdp_packets))
+        queue: dict[str, Any] = {"discipline": kind}
+        if kind == "fifo":
+            queue["limit"] = f"{1500 * packets}B"
+        else:
+            queue |= {"limit_packets": packets, "ecn": bool(ecn)}
+        stack = {"name": "linux", "ecn": bool(ecn)}
+        if self.traffic == "short":
+            flows = [
+                tb.flow(
+                    "transfers",
+                    name="short",
+                    cc=self.algorithm,
+                    stack=stack,
+                    params={"bytes": 200_000, "idle_low": 0.2, "idle_high": 0.6},
+                )
+            ]
+        else:
+            flows = [tb.bulk(self.algorithm, name="first", stack=stack)]
+        if self.traffic == "two":
+            flows.append(tb.bulk(self.algorithm, name="second", stack=stack, start="2s"))
+        wire: dict[str, Any] = {"loss": self.loss}
+        if self.reorder:
+            wire |= {"reorder": 0.005, "reorder_delay": f"{round(self.rtt_ms * 100)}us"}
+        return tb.dumbbell(
+            name=f"sampled-{self.number:04d}",
+            rate=f"{round(self.rate_mbps * 1000)}kbit",
+            rtt=f"{round(self.rtt_ms * 1000)}us",
+            queue=queue,
+            wire=wire,
+            flows=flows,
+            duration=f"{DURATION_S:g}s",
+            seed=1 + self.number,
+            instruments=tb.Instruments(queue_polls=["bottleneck"], poll_interval="10ms"),
+        )
+
+
+def design(cells: int = CELLS) -> list[Cell]:
+    """The first `cells` points: SciPy's scrambled Sobol sequence over eight quantities, the same on every machine."""
+    from scipy.stats import qmc
+
+    points = qmc.Sobol(8, scramble=True, seed=SEED).random_base2(int(math.log2(CELLS)))
+    return [_cell(number, point) for number, point in enumerate(points[:cells])]
+
+
+def _cell(number: int, point: Any) -> Cell:
+    algorithm, rate, rtt, depth, queue, loss, reorder, traffic = (float(value) for value in point)
+
+    def one_of(values: Sequence[Any], at: float) -> Any:
+        return values[min(int(at * len(values)), len(values) - 1)]
+
+    def between(low: float, high: float, at: float) -> float:
+        return float(low * (high / low) ** at)
+
+    return Cell(
+        number=number,
+        algorithm=one_of(ALGORITHMS, algorithm),
+        rate_mbps=round(between(1.0, 100.0, rate), 3),
+        rtt_ms=round(between(10.0, 200.0, rtt), 3),
+        queue_bdp=round(between(0.1, 4.0, depth), 3),
+        queue=one_of(QUEUES, queue),
+        loss=one_of(LOSSES, loss),
+        reorder=reorder >= 0.75,
+        traffic=one_of(TRAFFIC, traffic),
+    )
+
+
+def measure(result: Result) -> dict[str, float]:
+    """Goodput of all transfers in Mbit/s, median delay of the bottleneck's queue in s, and counts."""
+    flows, links = result.numpy("flows"), result.numpy("links")
+    polls = result.numpy("queue_polls")
+    rate = float(result.resolved["links"][0]["rate_bps"])
+    return {
+        "goodput": float(flows["bytes_received"].sum()) * 8e-6 / result.duration_s,
+        "delay": float(np.median(polls["backlog_bytes"])) * 8 / rate,
+        "retransmitted": float(flows["segments_retransmitted"].sum()),
+        "timeouts": float(flows["timeouts"].sum()),
+        "dropped": float(links["dropped"][0]),
+        "marked": float(links["marked"][0]),
+    }
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    engines: Sequence[str],
+    folder: Path,
+    *,
+    told: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+) -> None:
+    """Run what is not in `folder` yet, cell by cell, on "sim" and kernels by name; one file a run, whole or not at all.
+
+    It ends before a run that begins after `seconds`; what is there is kept, and the next call goes on.
+    """
+    from tailback import vm
+
+    began = time.monotonic()
+    for cell in cells:
+        for engine in engines:
+            file = folder / engine / f"{cell.number:04d}.json"
+            if file.is_file():
+                continue
+            if time.monotonic() - began > seconds:
+                return
+            started = time.monotonic()
+            found: dict[str, Any] = {"cell": asdict(cell), "engine": engine}
+            try:
+                result = tb.run(cell.scenario()) if engine == "sim" else vm.run(cell.scenario(), kernel=engine)
+                found |= {"measures": measure(result), "kernel": result.meta.get("kernel")}
+            except vm.VmError as error:
+                # A cell no guest can carry is told as one, not left out.
+                found["refused"] = str(error)
+            found["wall_s"] = round(time.monotonic() - started, 2)
+            with whole_file(file) as partial:
+                partial.write_text(json.dumps(found, indent=1) + "\n")
+            told(f"{cell.number} of {len(cells)} on {engine}: {found['wall_s']} s")
+
+
+@dataclass(frozen=True)
+class Error:
+    """A cell's errors: the second engine against the first, relative."""
+
+    cell: Cell
+    goodput: float
+    delay: float
+    measures: tuple[dict[str, float], dict[str, float]]
+
+    @property
+    def is_within(self) -> bool:
+        """Within both bounds?"""
+        return abs(self.goodput) <= BOUNDS["goodput"] and abs(self.delay) <= BOUNDS["delay"]
+
+    @property
+    def worst(self) -> float:
+        """The larger of the two, in bounds."""
+        return max(abs(self.goodput) / BOUNDS["goodput"], abs(self.delay) / BOUNDS["delay"])
+
+
+def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[list[Error], list[str]]:
+    """The errors of engine `of` against `against` where both have run, and why others were refused."""
+    found, refused = [], []
+    for cell in cells:
+        files = [folder / engine / f"{cell.number:04d}.json" for engine in (against, of)]
+        if not all(file.is_file() for file in files):
+            continue
+        rows = [json.loads(file.read_text()) for file in files]
+        if any(row["cell"] != asdict(cell) for row in rows):
+            raise tb.TailbackError(f"{folder}: cell {cell.number} is of another design. Give another folder")
+        reasons = [row["refused"] for row in rows if "refused" in row]
+        if reasons:
+            refused.append(f"{cell.number}: {reasons[0]}")
+            continue
+        a, b = (row["measures"] for row in rows)
+        goodput = b["goodput"] / a["goodput"] - 1 if a["goodput"] else math.nan
+        delay = (b["delay"] - a["delay"]) / max(a["delay"], FLOOR_S)
+        found.append(Error(cell, goodput, delay, (a, b)))
+    return found, refused
