@@ -100,6 +100,22 @@ def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
 
 
 @boots
+def test_what_the_kernel_lacks_runs_as_a_twin_and_shows_its_quantities() -> None:
+    one = tb.dumbbell(
+        rate="4mbit",
+        rtt="20ms",
+        flows=[tb.bulk("compound")],
+        duration="500ms",
+        instruments=tb.Instruments(polls=["bulk"], internals=True),
+    )
+    assert "compound" not in kernels.find().controls
+    result = vm.run(one)
+    assert result.meta["notes"] == []
+    assert result.rows("internals") > 0
+    assert result.numpy("flows")["bytes_received"][0] > 100_000
+
+
+@boots
 def test_a_run_that_is_cancelled_leaves_no_machine() -> None:
     cancel = tb.Cancel()
     threading.Timer(1.0, cancel.set).start()

@@ -130,6 +130,15 @@ pub fn is_available() -> Result<(), LiveError> {
     library().map(drop)
 }
 
+/// How a congestion control is to be held in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// By a descriptor, so that it goes with the process: Linux 6.4 and later.
+    ByProcess,
+    /// By the kernel, for as long as that runs: for a machine that ends with the run.
+    ByKernel,
+}
+
 /// A loaded object; its programs go when it is dropped.
 pub struct Loaded {
     name: String,
@@ -144,7 +153,12 @@ unsafe impl Send for Loaded {}
 impl Loaded {
     /// Load a compiled program. A map called `twin` is prepared to be held by a link.
     pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
-        Self::load_for(name, object, &[], None)
+        Self::load_held(name, object, Held::ByProcess)
+    }
+
+    /// [`Loaded::load`], with a congestion control in it prepared to be held in this way.
+    pub fn load_held(name: &str, object: &[u8], held: Held) -> Result<Self, LiveError> {
+        Self::load_as(name, object, &[], None, held)
     }
 
     /// [`Loaded::load`], for the hosts with these namespace numbers, and but for one of its programs.
@@ -153,6 +167,16 @@ impl Loaded {
         object: &[u8],
         hosts: &[u64],
         left_out: Option<&CStr>,
+    ) -> Result<Self, LiveError> {
+        Self::load_as(name, object, hosts, left_out, Held::ByProcess)
+    }
+
+    fn load_as(
+        name: &str,
+        object: &[u8],
+        hosts: &[u64],
+        left_out: Option<&CStr>,
+        held: Held,
     ) -> Result<Self, LiveError> {
         let library = library()?;
         let fail = |what: &str| {
@@ -168,7 +192,8 @@ impl Loaded {
             }
             let loaded = Loaded { name: name.into(), object: opened, library, links: Vec::new() };
             let twin = (library.find_map)(opened, c"twin".as_ptr());
-            if !twin.is_null() && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
+            let by_link = !twin.is_null() && held == Held::ByProcess;
+            if by_link && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
                 return Err(fail("preparing"));
             }
             let ours = (library.find_map)(opened, c".rodata.ours".as_ptr());
@@ -188,6 +213,22 @@ impl Loaded {
             }
             Ok(loaded)
         }
+    }
+
+    /// Register the congestion control in map `twin` of an object loaded to be held by the kernel.
+    pub fn register_for_good(&mut self) -> Result<(), LiveError> {
+        let library = self.library;
+        heard();
+        // SAFETY: the map belongs to our object; the link is let go without being undone.
+        unsafe {
+            let link = (library.attach_struct_ops)((library.find_map)(self.object, c"twin".as_ptr()));
+            if link.is_null() {
+                return Err(self.failed("registering"));
+            }
+            (library.disconnect)(link);
+            (library.destroy)(link);
+        }
+        Ok(())
     }
 
     /// Register the congestion control in map `twin`. It is there for as long as the descriptor is open.

@@ -195,7 +195,7 @@ fn trials() -> (Outcome, Outcome, Outcome) {
     let settings = Settings { mtu: 1500, ..Settings::default() };
     let host = Host::make("trial", lease.mark(), &settings).map(drop);
     let name = twins::kernel_name(lease.mark(), 0, "trial");
-    let twin = twins::register("reno", &[], &name, false).map(drop);
+    let twin = twins::register("reno", &[], &name, false, false).map(drop);
     let log = TcpLog::attach(&[0], true).map(drop);
     let told = |outcome: Result<(), crate::LiveError>| outcome.map_err(|error| error.to_string());
     (told(host), told(twin), told(log))

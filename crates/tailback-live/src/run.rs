@@ -132,7 +132,7 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
             Source::Kernel => names.push(control.cc.clone()),
             Source::Twin(macros) => {
                 let name = twins::kernel_name(lease.mark(), number, &control.cc);
-                let registered = twins::register(&control.cc, macros, &name, shows)?;
+                let registered = twins::register(&control.cc, macros, &name, shows, plan.is_alone)?;
                 names.push(registered.name.clone());
                 twins.push(registered);
             }

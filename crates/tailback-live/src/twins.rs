@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use tailback_core::scenario::{Params, Value};
 
-use crate::bpf::Loaded;
+use crate::bpf::{Held, Loaded};
 use crate::error::LiveError;
 use crate::internals::{self, Reader};
 use crate::recipe::Recipe;
@@ -163,7 +163,7 @@ pub struct Registered {
     /// Reads its own quantities, if they were wanted; whoever follows them takes it.
     pub shows: Option<Reader>,
     // Before the object: a congestion control goes before its programs.
-    _link: OwnedFd,
+    _link: Option<OwnedFd>,
     _loaded: Loaded,
 }
 
@@ -186,17 +186,34 @@ pub fn recipe(cc: &str, macros: &[(&'static str, String)], name: &str, hz: u64, 
     Recipe::new(cc, source, defines)
 }
 
-/// Compile, load and register a twin, and read its own quantities if that is wanted and it has some.
+fn held_by_process(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), LiveError> {
+    let mut loaded = Loaded::load(cc, object)?;
+    let link = loaded.register()?;
+    Ok((loaded, Some(link)))
+}
+
+fn held_by_kernel(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), LiveError> {
+    let mut loaded = Loaded::load_held(cc, object, Held::ByKernel)?;
+    loaded.register_for_good()?;
+    Ok((loaded, None))
+}
+
+/// Compile, load and register a twin, and read its own quantities if that is wanted and it has some. `ends_with_us`: the
+/// machine ends with this process, so nothing needs to be taken back.
 pub fn register(
     cc: &str,
     macros: &[(&'static str, String)],
     name: &str,
     shows: bool,
+    ends_with_us: bool,
 ) -> Result<Registered, LiveError> {
     let shows = shows && internals::has_any(cc);
     let object = recipe(cc, macros, name, sys::ticks_a_second(), shows).object()?;
-    let mut loaded = Loaded::load(cc, &object)?;
-    let link = loaded.register()?;
+    let (mut loaded, link) = held_by_process(cc, &object).or_else(|error| match ends_with_us {
+        // Before Linux 6.4 only the kernel could hold on to it.
+        true => held_by_kernel(cc, &object).map_err(|_| error),
+        false => Err(error),
+    })?;
     let shows = if shows { Some(Reader::of_twin(cc, &mut loaded)?) } else { None };
     Ok(Registered { name: name.into(), shows, _link: link, _loaded: loaded })
 }

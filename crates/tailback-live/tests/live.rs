@@ -278,7 +278,7 @@ fn every_twin_loads_and_leaves_the_kernel() {
     for (number, cc) in twins::names().enumerate() {
         let name = twins::kernel_name("tbtest", number, cc);
         let registered =
-            twins::register(cc, &[], &name, true).unwrap_or_else(|error| panic!("{cc}: {error}"));
+            twins::register(cc, &[], &name, true, false).unwrap_or_else(|error| panic!("{cc}: {error}"));
         assert!(twins::in_kernel().contains(&name), "{cc}");
         drop(registered);
         assert!(!twins::in_kernel().contains(&name), "{cc} is gone");
