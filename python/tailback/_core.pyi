@@ -250,6 +250,27 @@ def capture_write(
     server, and the step of the RTP clock; the rest are columns of the result's tables.
     """
 
+class CaptureError(ValueError):
+    """A file that is no capture, or captures that do not belong together."""
+
+def capture_read(
+    path: str | PathLike[str],
+    segments: bool = False,
+    datagrams: bool = False,
+    bin_ns: int = 0,
+    only: list[int] = ...,
+    most_rows: int = 20_000_000,
+) -> dict[str, dict[str, Any]]:
+    """Read a capture: `flows`, `info`, and as far as wanted `segments`, `blocks`, `datagrams` and `bins`."""
+
+def capture_pair(
+    first: str | PathLike[str],
+    second: str | PathLike[str] | None = None,
+    horizon_ns: int = ...,
+    rows: bool = True,
+) -> dict[str, dict[str, Any]]:
+    """Pair two captures, or one that holds each packet twice: `flows`, `counts`, `delays`, `info`, and `pairs`."""
+
 # The rest is there on Linux only; `tailback.live` asks first.
 
 class LiveError(RuntimeError):

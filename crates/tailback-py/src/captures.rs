@@ -67,6 +67,7 @@ fn connections_of(table: &Bound<'_, PyDict>) -> PyResult<HashMap<(u32, u32), Con
 /// Write a run's packets at one point as pcapng; returns how many. `about` is comment, name, description and snap length;
 /// `wire` has the point's rows, `headers`, `sacks` and `connections` are the result's tables.
 #[pyfunction]
+#[allow(clippy::too_many_arguments, reason = "one argument a table")]
 pub fn capture_write(
     py: Python<'_>,
     path: PathBuf,

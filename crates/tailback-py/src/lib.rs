@@ -5,6 +5,7 @@
 //! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
 
 mod captures;
+mod captures_in;
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 mod _core {
     #[pymodule_export]
     use crate::captures::capture_write;
+    #[pymodule_export]
+    use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]
     use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]

@@ -1,5 +1,33 @@
 """Packet captures: a run's packets out to pcapng, anyone's captures in."""
 
+from tailback.capture.calls import voip
 from tailback.capture.export import export, export_all, points
+from tailback.capture.logs import siftr, web100, write_web100
+from tailback.capture.opened import open_capture
+from tailback.capture.pairing import Clocks, Delays, owd, rtt
+from tailback.capture.reading import CaptureError, Reading, flows, read, throughput
+from tailback.capture.window import Window, draw, window, write_page
 
-__all__ = ["export", "export_all", "points"]
+__all__ = [
+    "CaptureError",
+    "Clocks",
+    "Delays",
+    "Reading",
+    "Window",
+    "draw",
+    "export",
+    "export_all",
+    "flows",
+    "open_capture",
+    "owd",
+    "points",
+    "read",
+    "rtt",
+    "siftr",
+    "throughput",
+    "voip",
+    "web100",
+    "window",
+    "write_page",
+    "write_web100",
+]

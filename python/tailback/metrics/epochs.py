@@ -102,9 +102,11 @@ class Window:
 def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) -> float:
     """Propagation delay there and back plus the time a full bottleneck queue takes to drain.
 
-    A link with a medium drains at the rate it carried.
+    A link with a medium drains at the rate it carried. Of a capture, which knows no link, the mean round trip measured.
     """
     rows = Rows.of(result)
+    if rows.meta.get("engine") == "capture":
+        return float(rows.column("flows", "srtt_s")[rows.flow(flow)])
     index = rows.bottleneck if link is None else rows.link(link)
     limit, rate = rows.limit_bytes(index), rows.carried_bps(index)
     waiting = 8.0 * limit / rate if np.isfinite(limit) else 0.0

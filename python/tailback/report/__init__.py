@@ -144,7 +144,7 @@ def single(result: Any) -> str:
     provenance = [
         ("name", rows.name or "–"),
         ("seed", str(rows.seed)),
-        ("simulated", f"{rows.duration_s:g} s"),
+        ("captured" if meta.get("engine") == "capture" else "simulated", f"{rows.duration_s:g} s"),
         *((str(k), str(v)) for k, v in meta.items() if k in ("version", "engine", "command", "python", "platform")),
     ]
     toml = getattr(result, "toml", "")

@@ -319,7 +319,10 @@ class Result:
     @property
     def title(self) -> str:
         """Name, simulated time and seed in one line."""
-        how = "on a real kernel" if str(self.meta.get("engine", "")).startswith("live") else "simulated"
+        engine = str(self.meta.get("engine", ""))
+        if engine == "capture":
+            return f"{self.name}: {self.duration_s:g} s captured"
+        how = "on a real kernel" if engine.startswith("live") else "simulated"
         return f"{self.name or 'result'}: {self.duration_s:g} s {how}, seed {self.seed}"
 
     def __repr__(self) -> str:

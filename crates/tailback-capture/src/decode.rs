@@ -1,0 +1,331 @@
+//! What the headers of a frame say.
+//!
+//! Ethernet with VLAN tags, Linux cooked (both versions), BSD loopback and raw IP; IPv4 and IPv6 with their extensions;
+//! TCP with its options, UDP, ICMP. A frame that was cut short says as much as was kept.
+
+use std::hash::Hasher;
+
+use etherparse::{
+    EtherType, IpNumber, LaxNetSlice, LaxSlicedPacket, TcpOptionElement, TcpSlice, TransportSlice, ether_type,
+};
+use pcap_parser::Linktype;
+use rustc_hash::FxHasher;
+
+use crate::source::Frame;
+
+/// TCP header bits.
+pub const FIN: u8 = 1;
+/// Synchronise.
+pub const SYN: u8 = 2;
+/// Reset.
+pub const RST: u8 = 4;
+/// The acknowledgement counts.
+pub const ACK: u8 = 0x10;
+
+/// No window scale.
+pub const NO_SCALE: u8 = 255;
+/// Payload bytes that are kept: an RTP header.
+pub const HEAD: usize = 12;
+const SLL: Linktype = Linktype(113);
+const SLL2: Linktype = Linktype(276);
+
+/// What a TCP header says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tcp {
+    /// Sequence number of the first byte.
+    pub seq: u32,
+    /// Next sequence number expected.
+    pub ack: u32,
+    /// Window as it stands in the header.
+    pub window: u16,
+    /// FIN to CWR.
+    pub flags: u8,
+    /// Options: largest segment (0: none),
+    pub mss: u16,
+    /// window scale ([`NO_SCALE`]: none),
+    pub scale: u8,
+    /// selective acknowledgements offered,
+    pub sack_permitted: bool,
+    /// timestamp and echo,
+    pub stamps: Option<(u32, u32)>,
+    /// SACK blocks.
+    pub blocks: [(u32, u32); 4],
+    /// How many of them are valid.
+    pub block_count: u8,
+}
+
+/// One packet, decoded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packet {
+    /// When, in nanoseconds since 1970.
+    pub t_ns: u64,
+    /// From: an IPv4 address is mapped into IPv6.
+    pub from: [u8; 16],
+    /// To.
+    pub to: [u8; 16],
+    /// Ports, or zero.
+    pub ports: [u16; 2],
+    /// IP protocol.
+    pub protocol: u8,
+    /// ECN bits.
+    pub ecn: u8,
+    /// IP identification: 16 bits, or IPv6's of a fragment; 0 if there is none.
+    pub ip_id: u32,
+    /// IP length.
+    pub bytes: u32,
+    /// Payload of TCP or UDP, by the lengths in the headers.
+    pub payload: u32,
+    /// Not the first fragment of a larger packet: there are no ports.
+    pub is_later_fragment: bool,
+    /// The first fragment, or a later one.
+    pub is_fragment: bool,
+    /// `tcp` is this packet's: it is TCP, and its header was kept.
+    pub has_tcp: bool,
+    /// See [`Packet::tcp`].
+    tcp: Tcp,
+    /// The first bytes of the payload of what is not TCP,
+    pub head: [u8; HEAD],
+    /// as far as they were kept.
+    pub head_bytes: u8,
+    /// A hash of what routers leave alone: the packet's name at another point.
+    pub name: u64,
+    /// Too little was kept for that name to be its own.
+    pub is_short: bool,
+}
+
+impl Packet {
+    /// Of TCP, what its header says.
+    #[inline]
+    pub fn tcp(&self) -> Option<&Tcp> {
+        self.has_tcp.then_some(&self.tcp)
+    }
+}
+
+/// Why a frame is no packet of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skip {
+    /// ARP and other protocols beside IP.
+    NotIp,
+    /// So little was kept, or it is so odd, that its IP header cannot be read.
+    Broken,
+    /// A kind of link we do not know.
+    UnknownLink,
+}
+
+fn v4(address: [u8; 4]) -> [u8; 16] {
+    let mut all = [0; 16];
+    all[10..12].copy_from_slice(&[0xff, 0xff]);
+    all[12..].copy_from_slice(&address);
+    all
+}
+
+fn slice<'a>(frame: &Frame<'a>) -> Result<LaxSlicedPacket<'a>, Skip> {
+    let data = frame.data;
+    let at = |place: usize| -> Result<EtherType, Skip> {
+        let bytes = data.get(place..place + 2).ok_or(Skip::Broken)?;
+        Ok(EtherType(u16::from_be_bytes([bytes[0], bytes[1]])))
+    };
+    let rest = |place: usize| data.get(place..).ok_or(Skip::Broken);
+    match frame.link {
+        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(data).map_err(|_| Skip::Broken),
+        SLL => Ok(LaxSlicedPacket::from_ether_type(at(14)?, rest(16)?)),
+        SLL2 => Ok(LaxSlicedPacket::from_ether_type(at(0)?, rest(20)?)),
+        Linktype::NULL | Linktype(108) => {
+            let family = data.get(..4).ok_or(Skip::Broken)?;
+            // AF_INET is 2 everywhere; AF_INET6 is 10, 24, 28 or 30; in either byte order.
+            let kind = match family[0].max(family[3]) {
+                2 => ether_type::IPV4,
+                10 | 24 | 28 | 30 => ether_type::IPV6,
+                _ => return Err(Skip::NotIp),
+            };
+            Ok(LaxSlicedPacket::from_ether_type(kind, rest(4)?))
+        }
+        Linktype::RAW | Linktype(12 | 14) | Linktype::IPV4 | Linktype::IPV6 => {
+            LaxSlicedPacket::from_ip(data).map_err(|_| Skip::Broken)
+        }
+        _ => Err(Skip::UnknownLink),
+    }
+}
+
+fn tcp_of(slice: &TcpSlice<'_>, tcp: &mut Tcp) {
+    (tcp.seq, tcp.ack) = (slice.sequence_number(), slice.acknowledgment_number());
+    (tcp.window, tcp.flags) = (slice.window_size(), slice.header_slice()[13]);
+    (tcp.mss, tcp.scale, tcp.sack_permitted, tcp.stamps, tcp.block_count) = (0, NO_SCALE, false, None, 0);
+    let options = slice.options();
+    // Most segments carry timestamps and nothing else, aligned.
+    if let [1, 1, 8, 10, a, b, c, d, e, f, g, h] = *options {
+        tcp.stamps = Some((u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])));
+        return;
+    }
+    for option in slice.options_iterator().flatten() {
+        match option {
+            TcpOptionElement::MaximumSegmentSize(mss) => tcp.mss = mss,
+            TcpOptionElement::WindowScale(scale) => tcp.scale = scale.min(14),
+            TcpOptionElement::SelectiveAcknowledgementPermitted => tcp.sack_permitted = true,
+            TcpOptionElement::Timestamp(value, echo) => tcp.stamps = Some((value, echo)),
+            TcpOptionElement::SelectiveAcknowledgement(first, others) => {
+                for block in std::iter::once(first).chain(others.into_iter().flatten()) {
+                    tcp.blocks[usize::from(tcp.block_count)] = block;
+                    tcp.block_count += 1;
+                }
+            }
+            TcpOptionElement::Noop => {}
+        }
+    }
+}
+
+/// Decode a frame into `it`; with `is_named`, give it its name too.
+#[inline]
+pub fn decode(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), Skip> {
+    let sliced = slice(frame)?;
+    let (from, to, protocol, ecn, ip_id, bytes, header, offset, is_fragment) = match &sliced.net {
+        Some(LaxNetSlice::Ipv4(ip)) => {
+            let header = ip.header();
+            let total = u32::from(header.total_len());
+            // A sender that leaves cutting to its card writes no length.
+            let beside = frame.wire_bytes.saturating_sub(frame.data.len() as u32);
+            let bytes = if total == 0 {
+                header.slice().len() as u32 + ip.payload().payload.len() as u32 + beside
+            } else {
+                total
+            };
+            (
+                v4(header.source()),
+                v4(header.destination()),
+                ip.payload().ip_number,
+                header.ecn().value(),
+                u32::from(header.identification()),
+                bytes,
+                header.slice().len() as u32,
+                header.fragments_offset().value(),
+                header.is_fragmenting_payload(),
+            )
+        }
+        Some(LaxNetSlice::Ipv6(ip)) => {
+            let header = ip.header();
+            let extensions = ip.extensions().slice().len() as u32;
+            let bytes = 40 + u32::from(header.payload_length());
+            let fragment = ip.extensions().clone().into_iter().find_map(|part| match part {
+                etherparse::Ipv6ExtensionSlice::Fragment(it) => Some(it),
+                _ => None,
+            });
+            let (id, offset) =
+                fragment.map_or((0, 0), |it| (it.identification(), it.fragment_offset().value()));
+            (
+                header.source(),
+                header.destination(),
+                ip.payload().ip_number,
+                header.traffic_class() & 3,
+                id,
+                bytes,
+                40 + extensions,
+                offset,
+                ip.payload().fragmented,
+            )
+        }
+        Some(LaxNetSlice::Arp(_)) => return Err(Skip::NotIp),
+        None if sliced.stop_err.is_some() => return Err(Skip::Broken),
+        None => return Err(Skip::NotIp),
+    };
+    (it.t_ns, it.from, it.to, it.ports) = (frame.t_ns, from, to, [0; 2]);
+    (it.protocol, it.ecn, it.ip_id, it.bytes, it.payload) = (protocol.0, ecn, ip_id, bytes, 0);
+    (it.is_later_fragment, it.is_fragment, it.is_short, it.has_tcp) = (offset > 0, is_fragment, false, false);
+    let carried = bytes.saturating_sub(header);
+    let content: &[u8];
+    if it.is_later_fragment {
+        content = sliced.ip_payload().map_or(&[], |payload| payload.payload);
+    } else {
+        match &sliced.transport {
+            Some(TransportSlice::Tcp(slice)) => {
+                it.ports = [slice.source_port(), slice.destination_port()];
+                it.payload = carried.saturating_sub(slice.header_slice().len() as u32);
+                it.has_tcp = true;
+                tcp_of(slice, &mut it.tcp);
+                content = slice.payload();
+            }
+            Some(TransportSlice::Udp(slice)) => {
+                it.ports = [slice.source_port(), slice.destination_port()];
+                it.payload = carried.saturating_sub(8);
+                content = slice.payload();
+            }
+            Some(TransportSlice::Icmpv4(slice)) => {
+                it.payload = carried.saturating_sub(8);
+                content = slice.slice();
+            }
+            Some(TransportSlice::Icmpv6(slice)) => {
+                it.payload = carried.saturating_sub(8);
+                content = slice.slice();
+            }
+            None => {
+                content = sliced.ip_payload().map_or(&[], |payload| payload.payload);
+                if protocol == IpNumber::TCP && cut_tcp(it, content, carried) {
+                    return finish(it, &[], is_named);
+                }
+                it.is_short = matches!(protocol, IpNumber::TCP | IpNumber::UDP);
+            }
+        }
+    }
+    finish(it, content, is_named)
+}
+
+/// A TCP header whose options were cut off in the middle still says most.
+#[cold]
+fn cut_tcp(it: &mut Packet, kept: &[u8], carried: u32) -> bool {
+    if kept.len() < 20 {
+        return false;
+    }
+    // What is missing reads as the end of the options.
+    let mut whole = [0; 60];
+    let count = kept.len().min(60);
+    whole[..count].copy_from_slice(&kept[..count]);
+    let length = usize::from(whole[12] >> 4) * 4;
+    let Some(Ok(slice)) = whole.get(..length).map(TcpSlice::from_slice) else { return false };
+    it.ports = [slice.source_port(), slice.destination_port()];
+    it.payload = carried.saturating_sub(length as u32);
+    it.has_tcp = true;
+    tcp_of(&slice, &mut it.tcp);
+    true
+}
+
+fn finish(it: &mut Packet, content: &[u8], is_named: bool) -> Result<(), Skip> {
+    let kept = content.len().min(HEAD);
+    if !it.has_tcp {
+        it.head = [0; HEAD];
+        it.head[..kept].copy_from_slice(&content[..kept]);
+        let wanted = (it.payload as usize).min(HEAD);
+        it.is_short |= content.len() < wanted;
+    }
+    it.head_bytes = kept as u8;
+    if is_named {
+        name(it);
+    }
+    Ok(())
+}
+
+/// Addresses, ports, identification, sequence numbers, flags, timestamps and the first bytes of the payload: routers leave
+/// them alone. TTL, ECN, differentiated services and checksums are not in it.
+fn name(it: &mut Packet) {
+    let mut hash = FxHasher::default();
+    for address in [it.from, it.to] {
+        let [high, low]: [u64; 2] =
+            [0, 8].map(|at| u64::from_be_bytes(address[at..at + 8].try_into().expect("eight bytes")));
+        hash.write_u64(high);
+        hash.write_u64(low);
+    }
+    hash.write_u64(u64::from(it.ports[0]) << 48 | u64::from(it.ports[1]) << 32 | u64::from(it.ip_id));
+    hash.write_u64(u64::from(it.protocol) << 32 | u64::from(it.bytes));
+    if let Some(tcp) = it.tcp() {
+        hash.write_u64(u64::from(tcp.seq) << 32 | u64::from(tcp.ack));
+        // A router may set CE and nothing in the TCP header.
+        let (value, echo) = tcp.stamps.unwrap_or((0, 0));
+        hash.write_u64(u64::from(tcp.flags) << 16 | u64::from(tcp.window));
+        hash.write_u64(u64::from(value) << 32 | u64::from(echo));
+    } else {
+        // What tells datagrams apart, above all where the identification is zero.
+        let mut head = [0; 16];
+        head[..HEAD].copy_from_slice(&it.head);
+        hash.write_u64(u64::from_be_bytes(head[..8].try_into().expect("eight bytes")));
+        hash.write_u64(u64::from_be_bytes(head[8..].try_into().expect("eight bytes")));
+    }
+    it.name = hash.finish();
+}

@@ -1,0 +1,239 @@
+//! Whose packet is it? Connections and other flows of a capture, in order of appearance.
+
+use rustc_hash::FxHashMap;
+
+use crate::decode::{ACK, Packet, SYN, Skip, decode};
+use crate::source::{Frame, Source};
+use crate::tcp::{Conversation, Seen};
+
+/// The two ends of a flow, the lower address first, and the protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Key {
+    ends: [([u8; 16], u16); 2],
+    protocol: u8,
+}
+
+/// A flow.
+#[derive(Clone, Debug)]
+pub struct Flow {
+    /// Address and port of the end that opened it, or that was heard first; and of the other.
+    pub ends: [([u8; 16], u16); 2],
+    /// IP protocol.
+    pub protocol: u8,
+    /// The first packet,
+    pub first_ns: u64,
+    /// and the last.
+    pub last_ns: u64,
+    /// What each end sent; of other protocols than TCP only the counts.
+    pub talk: Conversation,
+    /// Which of the key's ends is the client.
+    client: usize,
+    isn: u32,
+}
+
+/// What of a capture was no packet of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Skipped {
+    /// ARP and the like.
+    pub not_ip: u64,
+    /// Unreadable IP headers.
+    pub broken: u64,
+    /// A kind of link we do not know.
+    pub unknown_link: u64,
+    /// Packets whose transport header was not kept.
+    pub headless: u64,
+    /// Fragments after the first whose first was not seen.
+    pub orphans: u64,
+    /// Fragments of any kind.
+    pub fragments: u64,
+    /// IP packets larger than 1500 bytes: cards or kernels had joined or not yet cut them.
+    pub oversize: u64,
+    /// Stamps earlier than that of the frame before.
+    pub backwards: u64,
+}
+
+/// Addresses, identification and protocol: what the fragments of a datagram have in common.
+type Datagram = ([u8; 16], [u8; 16], u32, u8);
+
+/// First fragments whose ports are remembered.
+const FRAGMENTS: usize = 4096;
+
+/// The flows of a capture so far.
+#[derive(Debug, Default)]
+pub struct Flows {
+    /// Them.
+    pub all: Vec<Flow>,
+    /// Everything else.
+    pub skipped: Skipped,
+    /// Packets of flows.
+    pub packets: u64,
+    /// Their IP bytes.
+    pub bytes: u64,
+    /// Stamps of the first packet
+    pub first_ns: u64,
+    /// and of the last.
+    pub last_ns: u64,
+    latest: FxHashMap<Key, u32>,
+    last: Option<(Key, u32)>,
+    /// Packets get their names, and segments are only counted.
+    pub is_named: bool,
+    packet: Packet,
+    fragments: FxHashMap<Datagram, [u16; 2]>,
+}
+
+/// A packet with its flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned<'a> {
+    /// The packet; a later fragment has the ports of the first.
+    pub packet: &'a Packet,
+    /// Its flow's number.
+    pub flow: u32,
+    /// From the server to the client.
+    pub is_reverse: bool,
+    /// Of TCP, what it turned out to be.
+    pub seen: Option<Seen>,
+}
+
+/// The key of a packet's flow, and which of its ends sent it.
+fn key_of(packet: &Packet) -> (Key, usize) {
+    let from = (packet.from, packet.ports[0]);
+    let to = (packet.to, packet.ports[1]);
+    let sender = usize::from(from > to);
+    let ends = if sender == 0 { [from, to] } else { [to, from] };
+    (Key { ends, protocol: packet.protocol }, sender)
+}
+
+impl Flows {
+    /// For packets with names, whose segments are only counted.
+    pub fn named() -> Self {
+        Flows { is_named: true, ..Flows::default() }
+    }
+
+    /// The flow a packet of another capture belongs to, and whether it comes from the server.
+    pub fn find(&self, packet: &Packet) -> Option<(u32, bool)> {
+        let (key, sender) = key_of(packet);
+        let number = match self.last {
+            Some((last, number)) if last == key => number,
+            _ => *self.latest.get(&key)?,
+        };
+        Some((number, sender != self.all[number as usize].client))
+    }
+
+    /// A frame passes; `None` if it is no packet of a flow.
+    #[inline]
+    pub fn take(&mut self, frame: &Frame<'_>) -> Option<Owned<'_>> {
+        if let Err(skip) = decode(frame, &mut self.packet, self.is_named) {
+            *match skip {
+                Skip::NotIp => &mut self.skipped.not_ip,
+                Skip::Broken => &mut self.skipped.broken,
+                Skip::UnknownLink => &mut self.skipped.unknown_link,
+            } += 1;
+            return None;
+        }
+        if self.packet.is_fragment || self.packet.is_later_fragment {
+            self.mend_fragment()?;
+        } else if self.packet.is_short && self.packet.ports == [0, 0] {
+            self.skipped.headless += 1;
+            return None;
+        }
+        let t_ns = self.packet.t_ns;
+        self.skipped.oversize += u64::from(self.packet.bytes > 1500);
+        self.note_time(t_ns);
+        self.packets += 1;
+        self.bytes += u64::from(self.packet.bytes);
+        let (number, is_reverse) = self.owner();
+        let packet = &self.packet;
+        let flow = &mut self.all[number as usize];
+        flow.last_ns = flow.last_ns.max(t_ns);
+        let side = usize::from(is_reverse);
+        let seen = match packet.tcp() {
+            Some(tcp) if !self.is_named => Some(flow.talk.on_segment(side, packet, tcp)),
+            _ => {
+                let side = &mut flow.talk.sides[side];
+                side.packets += 1;
+                side.bytes += u64::from(packet.bytes);
+                side.payload += u64::from(packet.payload);
+                side.data_packets += u64::from(packet.payload > 0);
+                side.marked += u64::from(packet.ecn == 3);
+                None
+            }
+        };
+        Some(Owned { packet, flow: number, is_reverse, seen })
+    }
+
+    fn note_time(&mut self, t_ns: u64) {
+        if self.packets == 0 {
+            self.first_ns = t_ns;
+        }
+        self.skipped.backwards += u64::from(t_ns < self.last_ns);
+        self.first_ns = self.first_ns.min(t_ns);
+        self.last_ns = self.last_ns.max(t_ns);
+    }
+
+    /// Later fragments have no ports: they take those of the first.
+    fn mend_fragment(&mut self) -> Option<()> {
+        let packet = &mut self.packet;
+        self.skipped.fragments += 1;
+        let key = (packet.from, packet.to, packet.ip_id, packet.protocol);
+        if packet.is_later_fragment {
+            let Some(ports) = self.fragments.get(&key) else {
+                self.skipped.orphans += 1;
+                return None;
+            };
+            packet.ports = *ports;
+            packet.has_tcp = false;
+        } else {
+            if self.fragments.len() == FRAGMENTS {
+                self.fragments.clear();
+            }
+            self.fragments.insert(key, packet.ports);
+        }
+        Some(())
+    }
+
+    fn owner(&mut self) -> (u32, bool) {
+        let packet = &self.packet;
+        let (key, sender) = key_of(packet);
+        let ends = key.ends;
+        let known = match self.last {
+            Some((last, number)) if last == key => Some(number),
+            _ => self.latest.get(&key).copied(),
+        };
+        let flags = packet.tcp().map_or(0, |tcp| tcp.flags);
+        let is_opening = flags & (SYN | ACK) == SYN;
+        if let Some(number) = known {
+            let flow = &self.all[number as usize];
+            // The same ports again, behind another initial number: another connection.
+            let seq = packet.tcp().map_or(0, |tcp| tcp.seq);
+            if !(is_opening && flow.isn != seq && flow.talk.sides.iter().any(|side| side.packets > 0)) {
+                self.last = Some((key, number));
+                return (number, sender != flow.client);
+            }
+        }
+        let number = self.all.len() as u32;
+        // Who answers a SYN did not open.
+        let client = if flags & (SYN | ACK) == SYN | ACK { 1 - sender } else { sender };
+        self.all.push(Flow {
+            ends: [ends[client], ends[1 - client]],
+            protocol: packet.protocol,
+            first_ns: packet.t_ns,
+            last_ns: packet.t_ns,
+            talk: Conversation::default(),
+            client,
+            isn: packet.tcp().filter(|_| is_opening).map_or(0, |tcp| tcp.seq),
+        });
+        self.latest.insert(key, number);
+        self.last = Some((key, number));
+        (number, sender != client)
+    }
+
+    /// Read a whole capture.
+    pub fn read(source: &mut Source) -> Self {
+        let mut flows = Flows::default();
+        source.each(|frame| {
+            flows.take(&frame);
+            true
+        });
+        flows
+    }
+}

@@ -1,0 +1,340 @@
+//! Captures in: files as a stream of frames, whatever their format.
+//!
+//! pcap (micro- and nanoseconds, either byte order) and pcapng (any interfaces, any resolution), plain, gzip or zstd.
+//! What is cut off or broken ends the stream; what was read before counts, and [`Source::trouble`] says what happened.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Chain, Cursor, Read};
+use std::path::Path;
+
+use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
+use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapError, create_reader};
+
+/// Bytes read at once.
+const ROOM: usize = 1 << 20;
+/// The largest block that is taken for one: a packet has 64 KiB, and options or secrets may be long.
+const LARGEST: usize = 1 << 25;
+
+/// Why a file is no capture.
+#[derive(Debug)]
+pub enum NoCapture {
+    /// It cannot be read.
+    Io(io::Error),
+    /// It is empty.
+    Empty,
+    /// It begins as neither pcap nor pcapng does; these are its first bytes.
+    Unknown(Vec<u8>),
+}
+
+impl fmt::Display for NoCapture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoCapture::Io(error) => write!(f, "cannot be read: {error}"),
+            NoCapture::Empty => f.write_str("is empty"),
+            NoCapture::Unknown(start) => {
+                write!(f, "is no capture: it begins with")?;
+                start.iter().try_for_each(|byte| write!(f, " {byte:02x}"))?;
+                write!(f, ", and pcap with d4 c3 b2 a1 (or its variants), pcapng with 0a 0d 0d 0a")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoCapture {}
+
+/// An interface of a pcapng section, or a pcap file's only one.
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: Linktype,
+    /// Stamps count in 10^-n seconds, or 2^-n if `is_binary`.
+    resolution: u8,
+    is_binary: bool,
+    offset_s: i64,
+    snap: u32,
+}
+
+impl Interface {
+    /// Nanoseconds since 1970 of a stamp; what lies outside 1970 to 2554 is at its end.
+    fn ns(&self, stamp: u64) -> u64 {
+        let stamp = u128::from(stamp);
+        let ns = if self.is_binary {
+            (stamp * 1_000_000_000) >> self.resolution
+        } else if self.resolution <= 9 {
+            stamp * 10u128.pow(u32::from(9 - self.resolution))
+        } else {
+            stamp / 10u128.pow(u32::from(self.resolution - 9).min(30))
+        };
+        let ns =
+            i128::try_from(ns).unwrap_or(i128::MAX).saturating_add(i128::from(self.offset_s) * 1_000_000_000);
+        u64::try_from(ns.max(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// A frame as it was captured.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// When, in nanoseconds since 1970.
+    pub t_ns: u64,
+    /// What the bytes begin with.
+    pub link: Linktype,
+    /// The bytes that were kept,
+    pub data: &'a [u8],
+    /// and how many there were.
+    pub wire_bytes: u32,
+}
+
+/// A capture being read.
+pub struct Source {
+    reader: Box<dyn PcapReaderIterator + Send>,
+    interfaces: Vec<Interface>,
+    /// Of a pcap file: nanoseconds a count of the second half of a stamp.
+    legacy_fraction_ns: u64,
+    room: usize,
+    /// Frames read.
+    pub frames: u64,
+    /// Bytes read, of the file as it is without compression.
+    pub bytes: u64,
+    /// What ended the stream too early, if anything did.
+    pub trouble: Option<String>,
+    is_over: bool,
+}
+
+type Prefixed = Chain<Cursor<Vec<u8>>, File>;
+
+fn plain(path: &Path) -> Result<Box<dyn Read + Send>, NoCapture> {
+    let mut file = File::open(path).map_err(NoCapture::Io)?;
+    let mut start = vec![0; 4];
+    let mut filled = 0;
+    while filled < start.len() {
+        match file.read(&mut start[filled..]).map_err(NoCapture::Io)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    start.truncate(filled);
+    let is_gzip = start.starts_with(&[0x1f, 0x8b]);
+    let is_zstd = start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+    let whole: Prefixed = Cursor::new(start).chain(file);
+    if is_gzip {
+        return Ok(Box::new(flate2::read::MultiGzDecoder::new(whole)));
+    }
+    if is_zstd {
+        let decoder = ruzstd::decoding::StreamingDecoder::new(whole)
+            .map_err(|error| NoCapture::Io(io::Error::other(error.to_string())))?;
+        return Ok(Box::new(decoder));
+    }
+    Ok(Box::new(whole))
+}
+
+/// Fills what it is asked for as far as it can: the framing below asks once and takes what comes for all there is.
+struct Filling<R>(R);
+
+impl<R: Read> Read for Filling<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match self.0.read(&mut out[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // What was read before counts; the next call reports it.
+                Err(_) if filled > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Source {
+    /// Open a file.
+    pub fn open(path: &Path) -> Result<Self, NoCapture> {
+        Self::of(plain(path)?)
+    }
+
+    /// Read a stream.
+    pub fn of(stream: impl Read + Send + 'static) -> Result<Self, NoCapture> {
+        let mut stream = Filling(stream);
+        let mut start = vec![0; 12];
+        let count = stream.read(&mut start).map_err(NoCapture::Io)?;
+        start.truncate(count);
+        let begins = start.clone();
+        let whole = Filling(Cursor::new(start).chain(stream));
+        match create_reader(ROOM, whole) {
+            Ok(reader) => Ok(Source {
+                reader,
+                interfaces: Vec::new(),
+                legacy_fraction_ns: 1000,
+                room: ROOM,
+                frames: 0,
+                bytes: 0,
+                trouble: None,
+                is_over: false,
+            }),
+            Err(_) if begins.is_empty() => Err(NoCapture::Empty),
+            Err(_) => Err(NoCapture::Unknown(begins)),
+        }
+    }
+
+    /// Give each frame to `visit` until one says stop (`false`) or there are no more. True once the file is over.
+    pub fn each(&mut self, mut visit: impl FnMut(Frame<'_>) -> bool) -> bool {
+        while !self.is_over {
+            match self.step(&mut visit) {
+                Step::Frame(true) | Step::Other => {}
+                Step::Frame(false) => return false,
+                Step::Over => self.is_over = true,
+            }
+        }
+        true
+    }
+
+    fn step(&mut self, visit: &mut impl FnMut(Frame<'_>) -> bool) -> Step {
+        let Source { reader, interfaces, legacy_fraction_ns, frames, .. } = self;
+        let before = reader.data().len();
+        let failure = match reader.next() {
+            Ok((offset, block)) => {
+                let outcome = match frame_of(&block, interfaces, legacy_fraction_ns) {
+                    Ok(Some(frame)) => {
+                        *frames += 1;
+                        Step::Frame(visit(frame))
+                    }
+                    Ok(None) => Step::Other,
+                    Err(trouble) => {
+                        self.trouble = Some(trouble);
+                        return Step::Over;
+                    }
+                };
+                self.bytes += offset as u64;
+                self.reader.consume(offset);
+                return outcome;
+            }
+            Err(PcapError::Eof) => return Step::Over,
+            Err(PcapError::Incomplete(_)) => None,
+            Err(PcapError::BufferTooSmall) => Some("a block is larger than the reader's room".to_owned()),
+            Err(PcapError::UnexpectedEof) => Some("the file is cut off in the middle of a block".to_owned()),
+            Err(_) => Some("a block is damaged".to_owned()),
+        };
+        match failure {
+            None => {
+                if self.reader.refill().is_err() {
+                    self.trouble = Some("the file could not be read on".into());
+                    return Step::Over;
+                }
+                if self.reader.data().len() == before && !self.reader.reader_exhausted() {
+                    return self.grow();
+                }
+                if self.reader.data().is_empty() { Step::Over } else { Step::Other }
+            }
+            Some(what) if what.starts_with("a block is larger") => self.grow(),
+            Some(what) => {
+                self.trouble = Some(format!("{what}, {} bytes from the beginning", self.bytes));
+                Step::Over
+            }
+        }
+    }
+
+    /// More room for a large block, within reason.
+    fn grow(&mut self) -> Step {
+        self.room *= 2;
+        if self.room > LARGEST || !self.reader.grow(self.room) {
+            self.trouble = Some(format!(
+                "a block claims more than {} MiB, {} bytes from the beginning",
+                LARGEST >> 20,
+                self.bytes
+            ));
+            return Step::Over;
+        }
+        let _ = self.reader.refill();
+        Step::Other
+    }
+}
+
+enum Step {
+    /// A frame; its visitor wants more.
+    Frame(bool),
+    /// Something else.
+    Other,
+    /// The end.
+    Over,
+}
+
+fn interface_of(idb: &pcap_parser::InterfaceDescriptionBlock<'_>) -> Interface {
+    let raw = idb.if_tsresol;
+    let offset =
+        idb.options.iter().find(|option| option.code == OptionCode::IfTsoffset && option.value.len() >= 8);
+    let offset = offset.map_or(0, |option| {
+        let bytes: [u8; 8] = option.value[..8].try_into().expect("eight bytes");
+        // In the section's byte order, which the block's type tells.
+        if idb.block_type == 1 { i64::from_le_bytes(bytes) } else { i64::from_be_bytes(bytes) }
+    });
+    Interface {
+        link: idb.linktype,
+        resolution: raw & 0x7f,
+        is_binary: raw & 0x80 != 0,
+        offset_s: offset,
+        snap: idb.snaplen,
+    }
+}
+
+fn frame_of<'a>(
+    block: &'a PcapBlockOwned<'_>,
+    interfaces: &mut Vec<Interface>,
+    legacy_fraction_ns: &mut u64,
+) -> Result<Option<Frame<'a>>, String> {
+    match block {
+        PcapBlockOwned::LegacyHeader(header) => {
+            *legacy_fraction_ns = if header.is_nanosecond_precision() { 1 } else { 1000 };
+            let snap = header.snaplen;
+            interfaces.push(Interface {
+                link: header.network,
+                resolution: 9,
+                is_binary: false,
+                offset_s: 0,
+                snap,
+            });
+            Ok(None)
+        }
+        PcapBlockOwned::Legacy(it) => {
+            let link = interfaces.first().map_or(Linktype(-1), |it| it.link);
+            let fraction = u64::from(it.ts_usec) * *legacy_fraction_ns;
+            let t_ns = u64::from(it.ts_sec) * 1_000_000_000 + fraction;
+            Ok(Some(Frame { t_ns, link, data: it.data, wire_bytes: it.origlen.max(it.caplen) }))
+        }
+        PcapBlockOwned::NG(Block::SectionHeader(_)) => {
+            interfaces.clear();
+            Ok(None)
+        }
+        PcapBlockOwned::NG(Block::InterfaceDescription(idb)) => {
+            interfaces.push(interface_of(idb));
+            Ok(None)
+        }
+        PcapBlockOwned::NG(Block::EnhancedPacket(it)) => {
+            let Some(interface) = interfaces.get(it.if_id as usize) else {
+                return Err(format!(
+                    "a packet names interface {}, and there are {}",
+                    it.if_id,
+                    interfaces.len()
+                ));
+            };
+            let t_ns = interface.ns(u64::from(it.ts_high) << 32 | u64::from(it.ts_low));
+            let data = it.packet_data();
+            Ok(Some(Frame {
+                t_ns,
+                link: interface.link,
+                data,
+                wire_bytes: it.origlen.max(data.len() as u32),
+            }))
+        }
+        PcapBlockOwned::NG(Block::SimplePacket(it)) => {
+            let Some(interface) = interfaces.first() else {
+                return Err("a packet comes before any interface is described".into());
+            };
+            let kept = if interface.snap == 0 { it.origlen } else { it.origlen.min(interface.snap) };
+            let data = &it.data[..it.data.len().min(kept as usize)];
+            // Such a block has no stamp.
+            Ok(Some(Frame { t_ns: 0, link: interface.link, data, wire_bytes: it.origlen }))
+        }
+        PcapBlockOwned::NG(_) => Ok(None),
+    }
+}

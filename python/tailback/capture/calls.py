@@ -1,0 +1,126 @@
+"""Calls in a capture: loss, delay, jitter and quality of RTP or fixed-size datagram streams."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tailback.capture.opened import open_capture
+from tailback.capture.pairing import owd
+from tailback.capture.reading import CaptureError, Place, read
+
+Array = npt.NDArray[Any]
+
+#: Fewer packets are no call.
+LEAST = 10
+_RTP_CLOCK_HZ = 8000
+
+
+def voip(first: Place, second: Place | None = None, *, correct: str = "none") -> pl.DataFrame:
+    """Streams of calls, a row each: RTP by its source, other datagrams if they are all of one size and evenly spaced.
+
+    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms` (RFC
+    3550 section 6.4.1, from RTP's clock at 8 kHz or else from the stream's mean interval). With two captures delay and
+    loss are measured between them, and `mos` is the E-model's (`metrics.voice_quality`). Raises `CaptureError`.
+    """
+    found = read(first, datagrams=True)
+    it = {key: np.asarray(column) for key, column in found.datagrams.items()}
+    paired = None if second is None else owd(first, second, rows=True, correct=correct)
+    quality = {} if second is None else _quality(first, second, correct)
+    names = found.flows["name"].to_list()
+    rows = []
+    for flow in np.unique(it["flow"]):
+        for back in (False, True):
+            mine = np.flatnonzero((it["flow"] == flow) & (it["reverse"] == back))
+            if len(mine) < LEAST:
+                continue
+            rows += _streams({key: column[mine] for key, column in it.items()}, str(names[flow]), back)
+    if not rows:
+        raise CaptureError(
+            f"{Path(first).name}: none of the {len(names)} flows is a call: no RTP, and no datagrams of one size "
+            "evenly spaced"
+        )
+    if paired is not None:
+        delays = {(row["name"], row["reverse"]): row for row in paired.table.iter_rows(named=True)}
+        for row in rows:
+            way = delays.get((row["flow"], row["direction"] == "server"))
+            if way is None:
+                continue
+            total = way["paired"] + way["lost"]
+            row |= {"lost": way["lost"], "loss": way["lost"] / total if total else None}
+            row |= {"delay_median_ms": way["p50_ms"], "delay_p95_ms": way["p95_ms"], "mos": quality.get(row["flow"])}
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def _quality(first: Place, second: Place, correct: str) -> dict[str, float]:
+    from tailback import metrics
+
+    result = open_capture(first, second, correct=correct)
+    calls = [flow["name"] for flow in result.resolved["flows"] if flow["app"]["kind"] == "voip"]
+    return {name: float(metrics.voice_quality(result, name).mos) for name in calls}
+
+
+def _streams(it: dict[str, Array], name: str, back: bool) -> list[dict[str, Any]]:
+    is_rtp = bool(it["is_rtp"].mean() > 0.9)
+    if not is_rtp:
+        return [_stream(it, name, back, None)] if _is_even(it) else []
+    sources, counts = np.unique(it["rtp_source"], return_counts=True)
+    rows = []
+    for source in sources[counts >= LEAST]:
+        mine = it["rtp_source"] == source
+        rows.append(_stream({key: column[mine] for key, column in it.items()}, name, back, int(source)))
+    return rows
+
+
+def _is_even(it: dict[str, Array]) -> bool:
+    """One size, and half of the gaps within a fifth of their median."""
+    gaps: Array = np.diff(it["t_ns"].astype(np.int64)).astype(np.float64)
+    middle = float(np.median(gaps))
+    is_regular = middle > 0 and float(np.mean(np.abs(gaps - middle) <= 0.2 * middle)) >= 0.5
+    return len(np.unique(it["bytes"])) == 1 and is_regular and middle <= 0.25e9
+
+
+def _stream(it: dict[str, Array], name: str, back: bool, source: int | None) -> dict[str, Any]:
+    t = it["t_ns"].astype(np.int64) * 1e-9
+    lost = loss = None
+    if source is None:
+        sent = np.arange(len(t)) * float(np.mean(np.diff(t)))
+    else:
+        numbers = _unwrapped(it["rtp_number"], 16)
+        expected = int(numbers.max() - numbers.min()) + 1
+        lost = expected - len(np.unique(numbers))
+        loss = lost / expected
+        sent = _unwrapped(it["rtp_clock"], 32) / _RTP_CLOCK_HZ
+    step = np.abs(np.diff(t) - np.diff(sent))
+    jitter = 0.0
+    for each in step.tolist():
+        jitter += (each - jitter) / 16.0
+    return {
+        "flow": name,
+        "direction": "server" if back else "client",
+        "source": None if source is None else f"{source:08x}",
+        "packets": len(t),
+        "bytes": int(np.median(it["bytes"])),
+        "interval_ms": 1e3 * float(np.median(np.diff(t))),
+        "duration_s": float(t[-1] - t[0]),
+        "lost": lost,
+        "loss": loss,
+        "jitter_ms": 1e3 * jitter,
+        "delay_median_ms": None,
+        "delay_p95_ms": None,
+        "mos": None,
+    }
+
+
+def _unwrapped(values: Array, bits: int) -> Array:
+    """Numbers of so many bits that count on beyond their range."""
+    wide = values.astype(np.int64)
+    steps = np.diff(wide)
+    half, whole = 1 << (bits - 1), 1 << bits
+    steps = (steps + half) % whole - half
+    unwrapped: Array = np.concatenate([[0], np.cumsum(steps)]) + wide[0]
+    return unwrapped

@@ -1,0 +1,467 @@
+"""A capture, or a pair of them, as a result: the third source of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from tailback import _core
+from tailback.capture import pairing
+from tailback.capture.reading import CaptureError, Place, Reading, derived, read
+from tailback.result import Result
+
+Array = npt.NDArray[Any]
+
+#: Classes of segments, as the reader numbers them.
+NEW, REPEATED, REPAIRED, OVERTAKEN = 1, 2, 3, 4
+#: Codes of the tables: see `tailback.result.words`.
+_RECEIVED, _DROPPED, _IN_TRANSIT = 0, 1, 2
+_RECOVERY_ENTERED, _RECOVERY_LEFT, _TIMEOUT = 0, 1, 2
+_OPEN, _RECOVERY = 0, 3
+_ESTABLISHED = 4
+_UNLIMITED = 1 << 62
+#: Linux's smallest retransmission timeout: a repetition after so long a silence is taken for a timeout.
+_SILENCE_S = 0.2
+#: G.711's packet in IP bytes, and its interval: datagrams alike are taken for a call.
+_CALL_INTERVAL_S = (0.018, 0.032)
+
+MEASURED = ("packets", "bytes", "segments", "options", "windows offered", "retransmissions seen", "RTTs")
+INFERRED = (
+    "cwnd (bytes in flight less those SACKed)",
+    "ssthresh",
+    "recovery and timeouts",
+    "losses of a single capture",
+)
+
+
+def open_capture(first: Place, second: Place | None = None, *, correct: str = "none", most_flows: int = 1000) -> Result:
+    """A result from a capture, or from a pair of them: the first at the senders' side, the second at the receivers'.
+
+    Tables: `flows`, `links` (one path there and one back), `segments` and `congestion` of TCP connections, `echoes` of
+    pings, and of a pair `packets` with the delay of each. `result.meta["capture"]` says what was measured and what
+    inferred: a capture shows no congestion window, only the bytes in flight. Times are seconds since the first packet.
+    `correct` as for `owd`. Raises `CaptureError`.
+    """
+    reading = read(first, segments=True, datagrams=True)
+    if not len(reading.flows):
+        raise CaptureError(f"{first}: there is no IP packet in it" + "".join(f"; {note}" for note in reading.notes))
+    if len(reading.flows) > most_flows:
+        raise CaptureError(f"{first}: {len(reading.flows):,} flows, and a result holds {most_flows:,}. "
+                           "Cut it (editcap, tcpdump -r … -w … host ADDRESS), or raise most_flows")  # fmt: skip
+    paired = None if second is None else pairing.owd(first, second, rows=True, correct=correct)
+    return _Builder(reading, paired, correct, Path(first), None if second is None else Path(second)).result()
+
+
+class _Builder:
+    def __init__(
+        self, reading: Reading, paired: pairing.Delays | None, correct: str, first: Path, second: Path | None
+    ) -> None:
+        self.reading, self.paired, self.first, self.second = reading, paired, first, second
+        self.flows = derived(reading.flows)
+        self.start_ns = int(reading.info["first_ns"])
+        self.end_ns = int(reading.info["last_ns"])
+        shift = 0.0
+        if paired is not None:
+            if correct != "none":
+                shift = paired.clocks.offset_s
+            self.end_ns = max(self.end_ns, int(paired.info["second_last_ns"] - shift * 1e9))
+        self.shift_ns = round(shift * 1e9)
+        self.segments = {key: np.asarray(column) for key, column in reading.segments.items()}
+        self.datagrams = {key: np.asarray(column) for key, column in reading.datagrams.items()}
+        self.names = self.flows["name"].to_list()
+        # The end that sends more payload is a flow's sender, whoever opened it.
+        self.segments["own"] = self.segments["reverse"] == self._reversed()[self.segments["flow"]]
+
+    def seconds(self, ns: Array) -> Array:
+        return (np.asarray(ns).astype(np.int64) - self.start_ns) * 1e-9
+
+    def result(self) -> Result:
+        tables: dict[str, Mapping[str, Array]] = {"segments": self._segments()}
+        tables["congestion"] = self._congestion(tables["segments"])
+        tables["echoes"] = self._echoes()
+        if self.paired is not None:
+            tables["packets"] = self._packets()
+        tables["flows"] = self._flows(tables["congestion"])
+        tables["links"] = self._links(tables["flows"])
+        resolved = self._resolved(tables)
+        files = [path.name for path in (self.first, self.second) if path is not None]
+        notes = list(dict.fromkeys([*self.reading.notes, *(self.paired.notes if self.paired else ())]))
+        meta: dict[str, Any] = {
+            "format": 1,
+            "version": _core.version(),
+            "engine": "capture",
+            "name": resolved["name"],
+            "seed": 0,
+            "command": "tailback pcap open " + " ".join(files),
+            "capture": {
+                "files": files,
+                "epoch_ns": self.start_ns,
+                "measured": [*MEASURED, *(("one-way delays", "losses between the points") if self.paired else ())],
+                "inferred": list(INFERRED[: 3 if self.paired else 4]),
+                "notes": notes,
+            },
+        }
+        if self.paired is not None:
+            clocks = self.paired.clocks
+            meta["capture"]["clocks"] = {
+                "offset_s": _finite(clocks.offset_s), "drift_ppm": _finite(clocks.drift_ppm),
+                "uncertainty_s": _finite(clocks.uncertainty_s), "taken_away_s": self.shift_ns * 1e-9,
+            }  # fmt: skip
+        told = meta["capture"]
+        warnings = [f"measured: {', '.join(told['measured'])}", f"inferred: {', '.join(told['inferred'])}", *notes]
+        meta["notes"] = warnings
+        names: Any = {"warnings": warnings}
+        toml = f"# Captured, not described: {' and '.join(files)}\n"
+        return Result(resolved=resolved, toml=toml, tables={**tables, "_names": names}, meta=meta)
+
+    # -- tables
+
+    def _segments(self) -> Mapping[str, Array]:
+        it = self.segments
+        count = len(it["t_ns"])
+        flight = _last_of(it, it["in_flight"], it["own"])
+        outstanding = _last_of(it, it["outstanding"], it["own"])
+        offered = _last_of(it, it["window"], ~it["own"])
+        own = _last_of(it, it["window"], it["own"])
+        srtt = _smoothed(it)
+        mss = self.flows["mss"].to_numpy()
+        mss = np.where(mss > 0, mss, 1460)
+        again = (it["class"] == REPEATED) | (it["class"] == REPAIRED)
+        phase = np.where(_in_recovery(it, again), _RECOVERY, _OPEN).astype(np.uint8)
+        zeros = np.zeros(count, dtype=np.uint64)
+        scale = [np.where(self.flows[f"{side}scale"].to_numpy() == 255, 0, self.flows[f"{side}scale"].to_numpy())
+                 for side in ("", "back_")]  # fmt: skip
+        return {
+            "t_s": self.seconds(it["t_ns"]),
+            "flow": it["flow"],
+            "outgoing": it["own"],
+            "at_receiver": np.zeros(count, dtype=np.bool_),
+            "seq": np.maximum(it["seq"], 0).astype(np.uint64),
+            "length": it["length"],
+            "ack": np.maximum(it["ack"], 0).astype(np.uint64),
+            "cwnd": outstanding.astype(np.uint64),
+            "ssthresh": np.full(count, _UNLIMITED, dtype=np.uint64),
+            "snd_wnd": offered.astype(np.uint64),
+            "rcv_wnd": own.astype(np.uint64),
+            "snd_scale": scale[1][it["flow"]].astype(np.uint8),
+            "rcv_scale": scale[0][it["flow"]].astype(np.uint8),
+            "state": np.full(count, _ESTABLISHED, dtype=np.uint8),
+            "mss": mss[it["flow"]].astype(np.uint32),
+            "srtt_s": srtt,
+            "sack_enabled": (self.flows["sack"].to_numpy() > 0)[it["flow"]],
+            "flags": it["flags"].astype(np.uint32),
+            "rto_s": np.full(count, np.nan),
+            "snd_buf": zeros,
+            "snd_buf_used": zeros,
+            "rcv_buf": zeros,
+            "rcv_buf_used": zeros,
+            "in_flight": flight.astype(np.uint64),
+            "reassembly": np.zeros(count, dtype=np.uint32),
+            "phase": phase,
+        }
+
+    def _congestion(self, segments: Mapping[str, Array]) -> Mapping[str, Array]:
+        """An episode begins with the first repetition, and ends when what was sent until then is acknowledged."""
+        rows: list[tuple[float, int, int, int, int, int, int]] = []
+        it = self.segments
+        again = ((it["class"] == REPEATED) | (it["class"] == REPAIRED)) & (it["length"] > 0) & it["own"]
+        for flow in np.unique(it["flow"][again]):
+            mine = np.flatnonzero(it["flow"] == flow)
+            rows += _episodes({key: column[mine] for key, column in it.items()}, segments["t_s"][mine], again[mine],
+                              int(flow))  # fmt: skip
+        rows.sort()
+        columns = list(zip(*rows, strict=True)) or [()] * 7
+        kinds = (np.float64, np.uint32, np.uint8, np.uint64, np.uint64, np.uint64, np.uint64)
+        keys = ("t_s", "flow", "kind", "cwnd_before", "cwnd_after", "ssthresh", "in_flight")
+        return {key: np.array(column, dtype=kind) for key, kind, column in zip(keys, kinds, columns, strict=True)}
+
+    def _echoes(self) -> Mapping[str, Array]:
+        """Requests of pings, each with its reply, by the identifier and number that both carry."""
+        it = self.datagrams
+        protocol = self.flows["protocol"].to_numpy()
+        pings = np.isin(protocol[it["flow"]], (1, 58)) if len(it["flow"]) else np.zeros(0, dtype=np.bool_)
+        asked, answers = pings & ~it["reverse"], pings & it["reverse"]
+        replies: dict[tuple[int, int], int] = {}
+        for flow, name, t_ns in zip(it["flow"][answers], it["rtp_clock"][answers], it["t_ns"][answers], strict=True):
+            replies.setdefault((int(flow), int(name)), int(t_ns))
+        t_ns = it["t_ns"][asked]
+        keys = [(int(flow), int(name)) for flow, name in zip(it["flow"][asked], it["rtp_clock"][asked], strict=True)]
+        rtts = [(replies[key] - int(t)) * 1e-9 if key in replies else np.nan for key, t in zip(keys, t_ns, strict=True)]
+        return {
+            "t_s": self.seconds(t_ns),
+            "flow": it["flow"][asked].astype(np.uint32),
+            "number": (it["rtp_clock"][asked] & 0xFFFF).astype(np.uint64),
+            "rtt_s": np.array(rtts, dtype=np.float64),
+        }
+
+    def _packets(self) -> Mapping[str, Array]:
+        """Every packet that the flow's sender sent: seen at both points, or lost between them."""
+        assert self.paired is not None
+        assert self.paired.pairs is not None
+        pairs = {key: np.asarray(column) for key, column in self.paired.pairs.items()}
+        # Only what goes the flow's own way, from the first point to the second: others' packets are acknowledgements.
+        up = {(row["flow"], row["reverse"]) for row in self.paired.table.filter(pl.col("from_to") == "A>B")
+              .iter_rows(named=True)}  # fmt: skip
+        own = pairs["reverse"] == self._reversed()[pairs["flow"]]
+        ways = np.array([[(flow, back) in up for back in (False, True)] for flow in range(len(self.names))])
+        chosen = own & ways[pairs["flow"], pairs["reverse"].astype(int)]
+        sent, received = pairs["a_ns"][chosen], pairs["b_ns"][chosen].astype(np.int64) - self.shift_ns
+        flow, size = pairs["flow"][chosen], pairs["bytes"][chosen]
+        lost = self._lost(flow, sent, ways)
+        t = np.concatenate([sent.astype(np.int64), lost["t_ns"]])
+        flows = np.concatenate([flow, lost["flow"]]).astype(np.uint32)
+        order = np.lexsort((t, flows))
+        fate = np.concatenate([np.full(len(sent), _RECEIVED), np.full(len(lost["t_ns"]), _DROPPED)]).astype(np.uint8)
+        arrived = np.concatenate([self.seconds(received), np.full(len(lost["t_ns"]), np.nan)])
+        sizes = np.concatenate([size, lost["bytes"]]).astype(np.uint32)
+        flows, t = flows[order], t[order]
+        starts = np.searchsorted(flows, flows, side="left")
+        return {
+            "flow": flows,
+            "index": (np.arange(len(flows)) - starts).astype(np.uint64),
+            "bytes": sizes[order],
+            "sent_s": self.seconds(t),
+            "received_s": arrived[order],
+            "fate": fate[order],
+            "stream": np.zeros(len(flows), dtype=np.uint16),
+        }
+
+    def _reversed(self) -> Array:
+        """Of each flow: does most payload come from its server?"""
+        return (self.flows["back_payload"] > self.flows["payload"]).to_numpy()
+
+    def _lost(self, flow: Array, sent: Array, ways: Array) -> dict[str, Array]:
+        """Packets of the first capture that were not paired and passed while both captures ran."""
+        assert self.paired is not None
+        rows = [
+            np.concatenate([self.segments[key], self.datagrams[key]]) for key in ("flow", "t_ns", "reverse", "bytes")
+        ]
+        flows, t_ns, reverse, size = rows
+        own = (reverse == self._reversed()[flows]) & ways[flows, reverse.astype(int)]
+        seen = np.unique(np.stack([flow.astype(np.uint64), sent], axis=1), axis=0)
+        mine = np.stack([flows.astype(np.uint64), t_ns], axis=1)
+        known = _members(mine, seen)
+        begin, end = int(self.paired.info["second_first_ns"]), int(self.paired.info["second_last_ns"])
+        least = {(row["flow"], row["reverse"]): row["min_ms"] for row in self.paired.table.iter_rows(named=True)}
+        delay = np.array(
+            [[least.get((number, back), 0.0) for back in (False, True)] for number in range(len(self.names))]
+        )
+        arrival = t_ns.astype(np.float64) + delay[flows, reverse.astype(int)] * 1e6 + self.shift_ns
+        chosen = own & ~known & (arrival >= begin) & (arrival <= end)
+        return {"flow": flows[chosen], "t_ns": t_ns[chosen].astype(np.int64), "bytes": size[chosen]}
+
+    def _flows(self, congestion: Mapping[str, Array]) -> Mapping[str, Array]:
+        frame, count = self.flows, len(self.names)
+        there, back = ("back_", ""), ("", "back_")
+
+        def number(name: str, sides: tuple[str, str] = back) -> Array:
+            values = np.where(self._reversed(), frame[sides[1] + name].to_numpy(), frame[sides[0] + name].to_numpy())
+            return np.asarray(values).astype(np.uint64)
+
+        sent, lost = number("packets"), number("retransmitted")
+        if self.paired is not None:
+            lost = np.zeros(count, dtype=np.uint64)
+            for row in self.paired.table.iter_rows(named=True):
+                if row["reverse"] == self._reversed()[row["flow"]]:
+                    lost[row["flow"]] = row["lost"]
+        tcp = frame["protocol"].to_numpy() == 6
+        kinds, flows = congestion["kind"], congestion["flow"]
+
+        def events(kind: int) -> Array:
+            return np.bincount(flows[kinds == kind], minlength=count).astype(np.uint64)
+
+        fresh = number("payload") - number("retransmitted_bytes")
+        rtt = [np.where(self._reversed(), frame[f"back_{name}"].to_numpy(), frame[name].to_numpy())
+               for name in ("rtt_min_s", "rtt_mean_s")]  # fmt: skip
+        started, ended = self.seconds(frame["first_ns"].to_numpy()), self.seconds(frame["last_ns"].to_numpy())
+        done = (frame["fin"].to_numpy() > 0) | (frame["back_fin"].to_numpy() > 0) | (frame["reset"].to_numpy() > 0)
+        return {
+            "flow": np.arange(count, dtype=np.uint32),
+            "packets_sent": sent,
+            "packets_received": sent - np.minimum(lost, sent),
+            "packets_dropped": lost,
+            "bytes_sent": number("bytes"),
+            "bytes_acked": np.where(tcp, fresh, 0).astype(np.uint64),
+            "bytes_received": np.where(tcp, fresh, number("bytes")).astype(np.uint64),
+            "segments_sent": np.where(tcp, number("data_packets"), 0).astype(np.uint64),
+            "segments_retransmitted": number("retransmitted"),
+            "recoveries": events(_RECOVERY_ENTERED),
+            "timeouts": events(_TIMEOUT),
+            "undos": np.zeros(count, dtype=np.uint64),
+            "started_s": started,
+            "established_s": np.where(tcp, started, np.nan),
+            "finished_s": np.where(tcp & done, ended, np.nan),
+            "rtt_min_s": rtt[0],
+            "srtt_s": rtt[1],
+            "connections": tcp.astype(np.uint64),
+            "connections_failed": np.zeros(count, dtype=np.uint64),
+            "connections_open": (tcp & ~done).astype(np.uint64),
+            "bytes_returned": np.where(tcp, number("payload", there), 0).astype(np.uint64),
+            "back_segments_sent": np.where(tcp, number("data_packets", there), 0).astype(np.uint64),
+            "back_segments_retransmitted": number("retransmitted", there),
+        }
+
+    def _links(self, flows: Mapping[str, Array]) -> Mapping[str, Array]:
+        frame = self.flows
+        totals = [[int(frame[side + key].sum()) for side in ("", "back_")] for key in ("packets", "bytes")]
+        gone = int(flows["packets_dropped"].sum()) if self.paired else 0
+        lost = [gone, 0]
+        nothing = np.zeros(2, dtype=np.uint64)
+        span = (self.end_ns - self.start_ns) * 1e-9
+        return {
+            "link": np.arange(2, dtype=np.uint32),
+            "arrived": np.array(totals[0], dtype=np.uint64),
+            "delivered": np.array([max(0, n - k) for n, k in zip(totals[0], lost, strict=True)], dtype=np.uint64),
+            "dropped": np.array(lost, dtype=np.uint64),
+            "marked": np.array([int(frame["marked"].sum()), int(frame["back_marked"].sum())], dtype=np.uint64),
+            "duplicated": nothing,
+            "resident": nothing,
+            "arrived_bytes": np.array(totals[1], dtype=np.uint64),
+            "delivered_bytes": np.array(totals[1], dtype=np.uint64),
+            "dropped_bytes": nothing,
+            "busy_s": np.full(2, span),
+            "backlog_bytes_mean": np.full(2, np.nan),
+            "backlog_bytes_max": nothing,
+        }
+
+    # -- the description
+
+    def _resolved(self, tables: Mapping[str, Mapping[str, Array]]) -> dict[str, Any]:
+        tcp = self.flows["protocol"].to_numpy() == 6
+        flows = [self._flow(index, bool(tcp[index])) for index in range(len(self.names))]
+        over_tcp = [name for name, is_tcp in zip(self.names, tcp, strict=True) if is_tcp]
+        pings = [flow["name"] for flow in flows if flow["app"]["kind"] == "ping"]
+        queue = {"discipline": "fifo", "params": {}}
+        link = {"rate_bps": None, "delay_ps": 0, "tick_hz": None, "queue": queue, "wire": {}}
+        return {
+            "format": 1,
+            "name": self.first.stem,
+            "seed": 0,
+            "duration_ps": max(1, self.end_ns - self.start_ns) * 1000,
+            "nodes": ["near", "far"],
+            "links": [
+                {"name": "path", "from": "near", "to": "far", **link},
+                {"name": "path.back", "from": "far", "to": "near", **link},
+            ],
+            "flows": flows,
+            "randomness": {},
+            "instruments": {
+                "segments": over_tcp, "polls": [], "packets": self.names if self.paired else [], "requests": [],
+                "echoes": pings, "queue_polls": [], "queues": [], "drops": [],
+            },
+        }  # fmt: skip
+
+    def _flow(self, index: int, is_tcp: bool) -> dict[str, Any]:
+        row = self.flows.row(index, named=True)
+        kind = "bulk" if is_tcp else self._kind(index, row)
+        mss = max(int(row["mss"]), int(row["back_mss"])) or 1460
+        return {
+            "name": self.names[index],
+            "from": "near",
+            "to": "far",
+            "route": ["path"],
+            "back_route": ["path.back"],
+            "start_ps": (int(row["first_ns"]) - self.start_ns) * 1000,
+            "stop_ps": (int(row["last_ns"]) - self.start_ns) * 1000 + 1,
+            "again": [],
+            "app": {"kind": kind, "params": {}},
+            "tcp": {
+                "stack": "unknown", "cc": "unknown", "cc_params": {}, "mtu": mss + 40,
+                "stack_params": {"timestamps": bool(row["timestamps"])},
+            } if is_tcp else None,
+        }  # fmt: skip
+
+    def _kind(self, index: int, row: Mapping[str, Any]) -> str:
+        if row["protocol"] in (1, 58):
+            return "ping"
+        mine = (self.datagrams["flow"] == index) & ~self.datagrams["reverse"]
+        sizes, times = self.datagrams["bytes"][mine], self.datagrams["t_ns"][mine]
+        if len(times) < 3:
+            return "udp-cbr"
+        interval = float(np.median(np.diff(times.astype(np.int64)))) * 1e-9
+        is_steady = len(np.unique(sizes)) == 1 and _CALL_INTERVAL_S[0] <= interval <= _CALL_INTERVAL_S[1]
+        is_rtp = bool(self.datagrams["is_rtp"][mine].mean() > 0.9)
+        return "voip" if is_steady or (is_rtp and interval < 0.1) else "udp-cbr"
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _members(rows: Array, known: Array) -> Array:
+    """Which of the rows (pairs of numbers) are among the known ones."""
+    both = np.dtype([("flow", np.uint64), ("t", np.uint64)])
+    return np.isin(np.ascontiguousarray(rows).view(both).ravel(), np.ascontiguousarray(known).view(both).ravel())
+
+
+def _last_of(it: Mapping[str, Array], values: Array, chosen: Array) -> Array:
+    """The value at the latest chosen row of the same flow, that row included; zero before the first."""
+    out = np.zeros(len(values), dtype=np.float64)
+    for flow in np.unique(it["flow"]):
+        mine = np.flatnonzero(it["flow"] == flow)
+        last = np.maximum.accumulate(np.where(chosen[mine], np.arange(len(mine)), -1))
+        out[mine] = np.where(last >= 0, values[mine][np.maximum(last, 0)], 0)
+    return out
+
+
+def _smoothed(it: Mapping[str, Array]) -> Array:
+    """RFC 6298's smoothed RTT of the client's data, over the samples that the point saw."""
+    out = np.full(len(it["flow"]), np.nan)
+    best = np.where(it["rtt_ns"] > 0, it["rtt_ns"], it["stamp_rtt_ns"]) * 1e-9
+    for flow in np.unique(it["flow"]):
+        mine = np.flatnonzero(it["flow"] == flow)
+        smoothed = np.nan
+        series = np.full(len(mine), np.nan)
+        samples = (best[mine] > 0) & ~it["own"][mine]
+        for place, value, has in zip(range(len(mine)), best[mine].tolist(), samples.tolist(), strict=True):
+            if has:
+                smoothed = value if smoothed != smoothed else 0.875 * smoothed + 0.125 * value
+            series[place] = smoothed
+        out[mine] = series
+    return out
+
+
+def _in_recovery(it: Mapping[str, Array], again: Array) -> Array:
+    """Between a repetition and the ACK of everything sent before it."""
+    out = np.zeros(len(again), dtype=np.bool_)
+    for flow in np.unique(it["flow"][again]):
+        mine = np.flatnonzero(it["flow"] == flow)
+        top, until = 0, -1
+        for place in mine.tolist():
+            if it["own"][place]:
+                if again[place]:
+                    until = max(until, top)
+                top = max(top, int(it["seq"][place]) + int(it["length"][place]))
+            elif until >= 0 and int(it["ack"][place]) >= until:
+                until = -1
+            out[place] = until >= 0
+    return out
+
+
+def _episodes(
+    it: Mapping[str, Array], t_s: Array, again: Array, flow: int
+) -> list[tuple[float, int, int, int, int, int, int]]:
+    rows = []
+    top, until, last_s, flight_before = 0, -1, -np.inf, 0
+    for place in range(len(t_s)):
+        own = bool(it["own"][place])
+        t = float(t_s[place])
+        if own and it["length"][place]:
+            flight = int(it["outstanding"][place])
+            if again[place] and until < 0:
+                kind = _TIMEOUT if t - last_s > _SILENCE_S else _RECOVERY_ENTERED
+                rows.append((t, flow, kind, flight_before, flight, _UNLIMITED, flight))
+                until = top
+            elif until < 0:
+                flight_before = flight
+            top = max(top, int(it["seq"][place]) + int(it["length"][place]))
+            last_s = t
+        elif not own and until >= 0 and int(it["ack"][place]) >= until:
+            rows.append((t, flow, _RECOVERY_LEFT, flight_before, int(it["in_flight"][place]), _UNLIMITED, 0))
+            until = -1
+    return rows

@@ -1,0 +1,168 @@
+"""A connection in detail: bytes in flight, an estimated window, and tcptrace's time–sequence plot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from matplotlib.figure import Figure
+
+from tailback.capture.opened import NEW, OVERTAKEN, REPAIRED, REPEATED
+from tailback.capture.reading import CaptureError, Place, choose, derived, read
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Window:
+    """One connection, seen from its sender's side of the capture."""
+
+    name: str
+    #: A row a segment with payload: `t_s`, `seq`, `end`, `what`, `in_flight`, `cwnd` (bytes; `cwnd` is estimated).
+    sent: pl.DataFrame
+    #: A row a segment from the receiver: `t_s`, `ack`, `window`, `rtt_s` (NaN without a sample).
+    acked: pl.DataFrame
+    #: A row a SACK block: `t_s`, `start`, `end`.
+    blocks: pl.DataFrame
+
+
+def window(path: Place, flow: int | str | None = None) -> Window:
+    """Bytes in flight and the time–sequence data of one connection: that of most payload unless `flow` names one.
+
+    `in_flight` is the highest byte sent less the highest acknowledged, right if the capture was taken at the sender, as
+    tshark's `tcp.analysis.bytes_in_flight`. `cwnd` is an estimate: the largest flight, less what SACK blocks report, of
+    the round trip before, so it is below the window while the application or the receiver holds the sender back. Raises
+    `CaptureError`.
+    """
+    frame = derived(read(path).flows)
+    number = choose(frame, flow)
+    row = frame.row(number, named=True)
+    if row["protocol"] != 6:
+        raise CaptureError(f"{row['name']} is no TCP connection")
+    found = read(path, segments=True, only=[number])
+    it = {key: np.asarray(column) for key, column in found.segments.items()}
+    own = it["reverse"] == (row["back_payload"] > row["payload"])
+    t = (it["t_ns"].astype(np.int64) - int(found.info["first_ns"])) * 1e-9
+    words = np.array(["probe"] * 8, dtype=object)
+    words[[NEW, REPEATED, REPAIRED, OVERTAKEN]] = ["new", "repeated", "repaired", "overtaken"]
+    data = own & (it["length"] > 0)
+    flight = it["in_flight"][data].astype(np.float64)
+    outstanding = it["outstanding"][data].astype(np.float64)
+    rtt_s = row["back_rtt_mean_s"] if row["back_payload"] > row["payload"] else row["rtt_mean_s"]
+    sent = pl.DataFrame({
+        "t_s": t[data], "seq": it["seq"][data], "end": it["seq"][data] + it["length"][data].astype(np.int64),
+        "what": words[it["class"][data]].astype(str), "in_flight": flight.astype(np.uint64),
+        "cwnd": _largest_before(t[data], outstanding, rtt_s if rtt_s and np.isfinite(rtt_s) else 0.1).astype(np.uint64),
+    })  # fmt: skip
+    back = ~own & (it["ack"] >= 0)
+    samples = np.where(it["rtt_ns"] > 0, it["rtt_ns"] * 1e-9, np.nan)
+    acked = pl.DataFrame({"t_s": t[back], "ack": it["ack"][back], "window": it["window"][back], "rtt_s": samples[back]})
+    rows = np.asarray(found.blocks["row"])
+    theirs = ~own[rows] if len(rows) else np.zeros(0, dtype=np.bool_)
+    blocks = pl.DataFrame({
+        "t_s": t[rows[theirs]], "start": np.asarray(found.blocks["start"])[theirs],
+        "end": np.asarray(found.blocks["end"])[theirs],
+    })  # fmt: skip
+    return Window(str(row["name"]), sent, acked, blocks)
+
+
+def _largest_before(t: Array, values: Array, span_s: float) -> Array:
+    """The largest value within `span_s` up to each instant."""
+    from collections import deque
+
+    out = np.empty(len(values))
+    held: deque[int] = deque()
+    for place, value in enumerate(values.tolist()):
+        while held and values[held[-1]] <= value:
+            held.pop()
+        held.append(place)
+        while t[held[0]] < t[place] - span_s:
+            held.popleft()
+        out[place] = values[held[0]]
+    return out
+
+
+_COLOURS = {"new": "#111111", "repeated": "#d55e00", "repaired": "#cc0000", "overtaken": "#0072b2", "probe": "#999999"}
+
+
+def draw(it: Window, *, start_s: float | None = None, end_s: float | None = None) -> Figure:
+    """The time–sequence plot above the bytes in flight, as a figure."""
+    from tailback.plots.style import house_style
+
+    with house_style():
+        figure = Figure(figsize=(8, 6), layout="constrained")
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=[2, 1])
+        sent, acked, blocks = (_between(frame, start_s, end_s) for frame in (it.sent, it.acked, it.blocks))
+        for what, colour in _COLOURS.items():
+            part = sent.filter(pl.col("what") == what)
+            if len(part):
+                top.vlines(part["t_s"], part["seq"] / 1e6, part["end"] / 1e6, color=colour, lw=1.2, label=what)
+        top.step(acked["t_s"], acked["ack"] / 1e6, where="post", color="#009e73", lw=0.8, label="acknowledged")
+        offered = (acked["ack"] + acked["window"].cast(pl.Int64)) / 1e6
+        highest = float(sent["end"].max() or 0) / 1e6  # type: ignore[arg-type]
+        top.step(acked["t_s"], offered, where="post", color="#e69f00", lw=0.8, label="window offered")
+        if len(blocks):
+            top.vlines(blocks["t_s"], blocks["start"] / 1e6, blocks["end"] / 1e6, color="#cc79a7", lw=0.8, label="SACK")
+        lowest = float(sent["seq"].min() or 0) / 1e6  # type: ignore[arg-type]
+        top.set_ylim(lowest - 0.02 * (highest - lowest), highest + 0.05 * (highest - lowest) + 1e-6)
+        top.set_ylabel("sequence (MB)")
+        top.set_title(it.name)
+        top.legend(loc="upper left", fontsize="x-small", ncols=2)
+        bottom.plot(sent["t_s"], sent["in_flight"] / 1e3, color="#111111", lw=0.7, label="in flight")
+        bottom.plot(sent["t_s"], sent["cwnd"] / 1e3, color="#0072b2", lw=0.9, label="cwnd, estimated")
+        bottom.set_ylabel("kB")
+        bottom.set_xlabel("time (s)")
+        bottom.legend(loc="upper left", fontsize="x-small")
+        return figure
+
+
+def _between(frame: pl.DataFrame, start_s: float | None, end_s: float | None) -> pl.DataFrame:
+    low, high = start_s if start_s is not None else -np.inf, end_s if end_s is not None else np.inf
+    return frame.filter((pl.col("t_s") >= low) & (pl.col("t_s") <= high))
+
+
+def write_page(it: Window, path: Place) -> Path:
+    """The same as one HTML file that zooms and needs nothing else."""
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    from tailback.files import whole_file
+
+    page = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.04)
+    for what, colour in _COLOURS.items():
+        part = it.sent.filter(pl.col("what") == what)
+        if len(part):
+            page.add_trace(_bars(go, part["t_s"], part["seq"], part["end"], what, colour), row=1, col=1)
+    if len(it.blocks):
+        bars = _bars(go, it.blocks["t_s"], it.blocks["start"], it.blocks["end"], "SACK", "#cc79a7")
+        page.add_trace(bars, row=1, col=1)
+    t, ack = it.acked["t_s"].to_list(), it.acked["ack"]
+    offered = ack + it.acked["window"].cast(pl.Int64)
+    for name, series, colour in (("acknowledged", ack, "#009e73"), ("window offered", offered, "#e69f00")):
+        line = {"shape": "hv", "color": colour, "width": 1}
+        page.add_trace(go.Scattergl(x=t, y=series.to_list(), name=name, mode="lines", line=line), row=1, col=1)
+    for name, key, colour in (("in flight", "in_flight", "#111111"), ("cwnd, estimated", "cwnd", "#0072b2")):
+        x, y = it.sent["t_s"].to_list(), it.sent[key].to_list()
+        page.add_trace(
+            go.Scattergl(x=x, y=y, name=name, mode="lines", line={"color": colour, "width": 1}), row=2, col=1
+        )
+    page.update_layout(title=it.name, template="plotly_white", height=800, hovermode="closest")
+    page.update_yaxes(title_text="sequence (bytes)", row=1, col=1)
+    page.update_yaxes(title_text="bytes", row=2, col=1)
+    page.update_xaxes(title_text="time (s)", row=2, col=1)
+    target = Path(path)
+    with whole_file(target) as partial:
+        partial.write_text(page.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+    return target
+
+
+def _bars(go: Any, t: pl.Series, low: pl.Series, high: pl.Series, name: str, colour: str) -> Any:
+    """One line a segment, from its first byte to its last."""
+    x = np.repeat(t.to_numpy(), 3)
+    y = np.stack([low.to_numpy(), high.to_numpy(), np.full(len(low), np.nan)], axis=1).ravel()
+    return go.Scattergl(x=x.tolist(), y=[None if v != v else v for v in y.tolist()], name=name, mode="lines",
+                        line={"color": colour, "width": 2})  # fmt: skip
