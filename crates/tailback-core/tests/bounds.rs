@@ -192,3 +192,11 @@ fn the_shortest_timeouts_allowed_end() {
     let events = common::column(&tables, "engine", "events")[0];
     assert!((4_000.0..40_000.0).contains(&events), "2,000 probes, their answers, their timers: {events}");
 }
+
+#[test]
+fn a_flow_that_sends_at_its_own_rate_is_expected_to_record_no_more_than_that() {
+    // A call of 80 kbit/s: an hour of it on a link of 100 Gbit/s is far from 20 million packets.
+    let mut scenario = dumbbell(100_000_000_000, 40 * MS, None, 3600, vec![flow("call", "voip", None)]);
+    scenario.instruments.packets = vec!["call".into()];
+    assert!(Simulation::build(&scenario).is_ok());
+}

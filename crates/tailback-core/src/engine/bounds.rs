@@ -6,6 +6,7 @@ use super::build::{Parts, refuse};
 use super::network::Flow;
 use crate::link::Link;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
+use crate::traffic::Application;
 
 /// Rows a run may record unless the scenario says otherwise: 3 GB of the widest table.
 pub const MOST_ROWS: u64 = 20_000_000;
@@ -101,17 +102,22 @@ fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
         Some(rate) => rate.as_bps() as f64 / (8.0 * PACKET) * span_ps / 1e12,
         None => 0.0,
     };
-    // Flows that share their slowest link share its packets.
+    // Flows that share their slowest link share its packets; a flow with a rate of its own sends no more than that.
     let crossing = |names: &[String]| -> f64 {
-        let mut slowest = BTreeMap::new();
+        let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
         for (spec, flow) in scenario.flows.iter().zip(&parts.flows) {
-            if names.contains(&spec.name) {
-                let rated = flow.route.iter().map(|link| (*link as usize, packets(*link as usize)));
-                slowest
-                    .extend(rated.filter(|(_, packets)| *packets > 0.0).min_by(|a, b| a.1.total_cmp(&b.1)));
+            if !names.contains(&spec.name) {
+                continue;
             }
+            let rated = flow.route.iter().map(|link| (*link as usize, packets(*link as usize)));
+            let slowest = rated.filter(|(_, packets)| *packets > 0.0).min_by(|a, b| a.1.total_cmp(&b.1));
+            let own = flow.app.needs().load_bps[0] / (8.0 * PACKET) * span_ps / 1e12;
+            let Some((link, carried)) = slowest else { continue };
+            let wanted = if own > 0.0 { own.min(carried) } else { carried };
+            let sum = sums.entry(link).or_default();
+            *sum = (*sum + wanted).min(carried);
         }
-        slowest.values().sum()
+        sums.values().sum()
     };
     let queues = scenario.links.iter().enumerate().filter(|(_, link)| wanted.queues.contains(&link.name));
     // A side of a link sees its packets, a node those of all its links, and each packet's headers are a row too.
