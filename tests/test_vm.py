@@ -16,6 +16,7 @@ import tailback as tb
 from tailback import vm
 from tailback.vm import kernels, letter, machine
 from tailback.vm.archive import archive
+from tailback.vm.scratch import scratch
 
 _LACKS = [
     what
@@ -252,6 +253,20 @@ def test_modules_come_after_those_they_need(tmp_path: Path) -> None:
     (drivers / "one.ko").write_bytes(b"\0depends=two\0")
     loaded = kernels.find(str(image)).loads(["one", "built_in"])
     assert [name for name, _ in loaded] == ["two", "one"]
+
+
+def test_what_a_killed_run_left_goes_with_the_next_and_what_runs_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    killed = tmp_path / "tailback-vm-killed"
+    killed.mkdir()
+    (killed / "lock").touch()
+    with scratch() as first, scratch() as second:
+        assert not killed.exists()
+        assert first.is_dir()
+        assert second.is_dir()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not installed (apt-get install cpio)")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tailback.vm import kernels, letter, machine
 from tailback.vm.archive import archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import VmError
+from tailback.vm.scratch import scratch
 
 __all__ = ["Kernel", "KernelError", "VmError", "check", "fetch", "fetched", "run"]
 
@@ -84,8 +85,7 @@ def _run(
     twins: bool,
 ) -> Result:
     programs = _programs(scenario, resolved, kernel, twins)
-    with tempfile.TemporaryDirectory(prefix="tailback-vm-") as made:
-        folder = Path(made)
+    with scratch() as folder:
         initial, memory, console = (folder / part for part in ("initial", "memory", "console"))
         initial.write_bytes(archive(_files(resolved, kernel, programs, twins)))
         letter.prepare(memory)
@@ -133,6 +133,8 @@ def _programs(scenario: Scenario, resolved: dict[str, Any], kernel: Kernel, twin
     """The BPF programs the guest needs; a refusal if the kernel cannot run the scenario."""
     if not hasattr(_core, "vm_programs") or not _GUEST.is_file():
         raise VmError("the program that guests run is not part of this installation. Build it on Linux: make env")
+    if shutil.which("clang") is None:
+        raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     for number, flow in enumerate(resolved["flows"]):
         if flow["app"]["kind"] == "exec":
             fix = "Run it with --engine live."
