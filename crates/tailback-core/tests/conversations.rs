@@ -722,6 +722,17 @@ fn linux_6_counts_segments_not_acks() {
 }
 
 #[test]
+fn ns3_counts_acks_in_3_27_and_segments_in_3_44() {
+    // One ACK for two segments: half a segment a round trip in 3.27, a whole one in 3.44 (LinuxReno).
+    let grown = |stack: &str| {
+        let got = windows(options(stack, 20.0), 2, 2, 21);
+        got[20] - got[0]
+    };
+    assert!((grown("ns3") - 10.0).abs() <= 1.0, "{}", grown("ns3"));
+    assert!((grown("ns3-3.44") - 20.0).abs() <= 1.0, "{}", grown("ns3-3.44"));
+}
+
+#[test]
 fn freebsd_7_adds_whole_bytes_for_every_ack() {
     let mut options = options("freebsd-7", 10.0);
     options.mss = 1448;

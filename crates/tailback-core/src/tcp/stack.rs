@@ -289,6 +289,7 @@ pub static PROFILES: &[Profile] = &[
     linux::LINUX,
     others::NS2_SACK,
     others::NS3,
+    others::NS3_44,
     others::WINDOWS_VISTA,
 ];
 
