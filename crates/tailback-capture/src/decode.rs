@@ -205,12 +205,7 @@ pub fn decode(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), 
             let header = ip.header();
             let extensions = ip.extensions().slice().len() as u32;
             let bytes = 40 + u32::from(header.payload_length());
-            let fragment = ip.extensions().clone().into_iter().find_map(|part| match part {
-                etherparse::Ipv6ExtensionSlice::Fragment(it) => Some(it),
-                _ => None,
-            });
-            let (id, offset) =
-                fragment.map_or((0, 0), |it| (it.identification(), it.fragment_offset().value()));
+            let (id, offset) = fragment_of(header.next_header(), ip.extensions().slice()).unwrap_or((0, 0));
             (
                 header.source(),
                 header.destination(),
@@ -266,6 +261,29 @@ pub fn decode(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), 
         }
     }
     finish(it, content, is_named)
+}
+
+/// Identification and offset of a fragment, from the extension headers behind an IPv6 header (RFC 8200 section 4).
+///
+/// By hand, for etherparse 0.19 iterates over headers that were cut off as if they were whole, and reads beyond them.
+fn fragment_of(first: IpNumber, mut rest: &[u8]) -> Option<(u32, u16)> {
+    let mut kind = first;
+    loop {
+        let length = match kind {
+            IpNumber::IPV6_FRAGMENTATION_HEADER => {
+                let [_, _, high, low, id @ ..] = *rest.first_chunk::<8>()?;
+                return Some((u32::from_be_bytes(id), u16::from_be_bytes([high, low]) >> 3));
+            }
+            IpNumber::IPV6_HEADER_HOP_BY_HOP
+            | IpNumber::IPV6_ROUTE_HEADER
+            | IpNumber::IPV6_DESTINATION_OPTIONS => (usize::from(*rest.get(1)?) + 1) * 8,
+            // RFC 4302 section 2.2 counts words of four bytes, less two.
+            IpNumber::AUTHENTICATION_HEADER => (usize::from(*rest.get(1)?) + 2) * 4,
+            _ => return None,
+        };
+        kind = IpNumber(*rest.first()?);
+        rest = rest.get(length..)?;
+    }
 }
 
 /// A TCP header whose options were cut off in the middle still says most.
