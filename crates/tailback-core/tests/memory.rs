@@ -18,10 +18,12 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size(), Relaxed);
+        // SAFETY: the caller's promises about `layout` are those that the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: `memory` came from `alloc` above, so from the system's allocator, with this `layout`.
         unsafe { System.dealloc(memory, layout) }
     }
 }

@@ -126,43 +126,60 @@ def _between(frame: pl.DataFrame, start_s: float | None, end_s: float | None) ->
 
 
 def write_page(it: Window, path: Place) -> Path:
-    """The same as one HTML file that zooms and needs nothing else."""
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
+    """The same as one HTML page that zooms and needs nothing else."""
     from tailback.files import whole_file
+    from tailback.report import page_of_figure
 
-    page = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.68, 0.32], vertical_spacing=0.04)
+    traces = []
     for what, colour in _COLOURS.items():
         part = it.sent.filter(pl.col("what") == what)
         if len(part):
-            page.add_trace(_bars(go, part["t_s"], part["seq"], part["end"], what, colour), row=1, col=1)
+            traces.append(_bars(part["t_s"], part["seq"], part["end"], what, colour))
     if len(it.blocks):
-        bars = _bars(go, it.blocks["t_s"], it.blocks["start"], it.blocks["end"], "SACK", "#cc79a7")
-        page.add_trace(bars, row=1, col=1)
-    t, ack = it.acked["t_s"].to_list(), it.acked["ack"]
+        traces.append(_bars(it.blocks["t_s"], it.blocks["start"], it.blocks["end"], "SACK", "#cc79a7"))
+    ack = it.acked["ack"]
     offered = ack + it.acked["window"].cast(pl.Int64)
     for name, series, colour in (("acknowledged", ack, "#009e73"), ("window offered", offered, "#e69f00")):
-        line = {"shape": "hv", "color": colour, "width": 1}
-        page.add_trace(go.Scattergl(x=t, y=series.to_list(), name=name, mode="lines", line=line), row=1, col=1)
-    for name, key, colour in (("in flight", "in_flight", "#111111"), ("cwnd, estimated", "cwnd", "#0072b2")):
-        x, y = it.sent["t_s"].to_list(), it.sent[key].to_list()
-        page.add_trace(
-            go.Scattergl(x=x, y=y, name=name, mode="lines", line={"color": colour, "width": 1}), row=2, col=1
-        )
-    page.update_layout(title=it.name, template="plotly_white", height=800, hovermode="closest")
-    page.update_yaxes(title_text="sequence (bytes)", row=1, col=1)
-    page.update_yaxes(title_text="bytes", row=2, col=1)
-    page.update_xaxes(title_text="time (s)", row=2, col=1)
+        traces.append(_line(it.acked["t_s"], series, name, colour, "y", shape="hv"))
+    for name, key, colour in (("in flight", "in_flight", "#222222"), ("cwnd, estimated", "cwnd", "#0072b2")):
+        traces.append(_line(it.sent["t_s"], it.sent[key], name, colour, "y2"))
+    plain = {"gridcolor": "#ececec", "zeroline": False, "automargin": True}
+    layout = {
+        "height": 760,
+        "margin": {"l": 72, "r": 16, "t": 16, "b": 48},
+        "hovermode": "closest",
+        "legend": {"orientation": "h", "y": -0.1},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "xaxis": plain | {"title": {"text": "time (s)"}, "anchor": "y2"},
+        "yaxis": plain | {"title": {"text": "sequence (bytes)"}, "domain": [0.36, 1.0]},
+        "yaxis2": plain | {"title": {"text": "bytes"}, "domain": [0.0, 0.32]},
+    }
+    caption = "A bar is a segment from its first byte to its last. The congestion window is estimated."
+    text = page_of_figure(it.name, caption, draw(it), {"data": traces, "layout": layout})
     target = Path(path)
     with whole_file(target) as partial:
-        partial.write_text(page.to_html(include_plotlyjs=True, full_html=True), encoding="utf-8")
+        partial.write_text(text, encoding="utf-8")
     return target
 
 
-def _bars(go: Any, t: pl.Series, low: pl.Series, high: pl.Series, name: str, colour: str) -> Any:
+def _line(t: pl.Series, y: pl.Series, name: str, colour: str, axis: str, shape: str = "linear") -> dict[str, Any]:
+    line = {"color": colour, "width": 1, "shape": shape}
+    values = [None if value is None or value != value else value for value in y.to_list()]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": t.to_list(),
+        "y": values,
+        "yaxis": axis,
+        "line": line,
+    }
+
+
+def _bars(t: pl.Series, low: pl.Series, high: pl.Series, name: str, colour: str) -> dict[str, Any]:
     """One line a segment, from its first byte to its last."""
     x = np.repeat(t.to_numpy(), 3)
     y = np.stack([low.to_numpy(), high.to_numpy(), np.full(len(low), np.nan)], axis=1).ravel()
-    return go.Scattergl(x=x.tolist(), y=[None if v != v else v for v in y.tolist()], name=name, mode="lines",
-                        line={"color": colour, "width": 2})  # fmt: skip
+    made = _line(pl.Series(x), pl.Series(y), name, colour, "y")
+    return made | {"line": {"color": colour, "width": 2}}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..studies.framework import Data, Study
     from ..studies.outcome import ClaimResult, StudyResult
 
-__all__ = ["claims_html", "single", "write", "write_study"]
+__all__ = ["claims_html", "page_of_figure", "single", "write", "write_study"]
 
 
 @cache
@@ -95,6 +95,12 @@ def _page(**parts: Any) -> str:
     page["specs"] = _json(page["specs"])
     used = any(parts.get("specs", {}).values())
     return str(_template().render(plotlyjs=_plotlyjs() if used else "", specs_used=used, **page))
+
+
+def page_of_figure(title: str, caption: str, figure: Figure, spec: dict[str, Any]) -> str:
+    """A page with one figure to zoom into, as HTML; `spec` is plotly's data and layout, `figure` the still picture."""
+    entry = _plot_entry("figure", title, caption, figure, live=True, live_first=True)
+    return _page(title=title, plots=[entry], specs={"figures": {"figure": spec}})
 
 
 def write(what: Any, path: str | Path) -> Path:
