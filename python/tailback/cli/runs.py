@@ -159,6 +159,7 @@ def run(
         out=out,
         command=command,
     )
+    result.meta["command"] = command
     if as_json:
         emit(described(result) | {"saved": None if out is None else out})
         return
