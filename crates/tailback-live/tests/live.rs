@@ -367,18 +367,20 @@ fn a_twin_of_what_the_kernel_has_can_be_preferred() {
     }
     let mut scenario = scenario(4_000, json!({}), vec![bulk("cubic")]);
     scenario.instruments.internals = true;
-    let mut tops = Vec::new();
+    let mut means = Vec::new();
     for twins in [false, true] {
         let outcome = live_with(&scenario, twins);
-        let w_max = shown(&outcome, 0)["w_max"].clone();
-        // The largest, slow start's: how many losses follow in four seconds, and what fast convergence leaves of it,
-        // differs from run to run.
-        tops.push(w_max.iter().copied().fold(0.0, f64::max));
+        assert!(shown(&outcome, 0).contains_key("w_max"), "the algorithm that ran shows what CUBIC has");
+        let polls = table(&outcome, "polls");
+        let (times, cwnd) = (numbers(polls["t_s"]), numbers(polls["cwnd"]));
+        // Slow start's end differs from run to run; after two seconds both go up and down below the same losses.
+        let late: Vec<f64> =
+            times.iter().zip(&cwnd).filter(|(t, _)| **t > 2.0).map(|(_, w)| w / 1448.0).collect();
+        means.push(late.iter().sum::<f64>() / late.len() as f64);
     }
-    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments, which slow start exceeds by as many in a round trip,
-    // and by what comes until the loss is seen.
-    assert!(tops.iter().all(|top| (33.0..100.0).contains(top)), "{tops:?}");
-    assert!((tops[0] - tops[1]).abs() <= 0.25 * tops[0], "{tops:?}");
+    // 10 Mbit/s, 20 ms and 25 kB of queue hold some 33 segments: above seven tenths of it, and below it.
+    assert!(means.iter().all(|mean| (17.0..34.0).contains(mean)), "{means:?}");
+    assert!((means[0] - means[1]).abs() <= 0.15 * means[0], "{means:?}");
 }
 
 #[test]
