@@ -3,14 +3,15 @@
 //!
 //! Law: a unit is what fits in 64 KiB and in half of the peer's largest window; a burst is what one unit, the
 //! window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that could grow with the next
-//! ACK waits for it. The last segment of a burst of several carries PSH. Sending stops while two bursts, or 1/1024 s
-//! of the pacing rate, wait in the host's queue, if the stack looks at it.
-//! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`, `tcp_small_queue_check`, and
-//! `__tcp_transmit_skb` for PSH. Since 4.17 TCP does so even where the device cannot: the cutting then happens on
+//! ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a unit whose writer
+//! then waits for room. Sending stops while two bursts, or 1/1024 s of the pacing rate, wait in the host's queue, if
+//! the stack looks at it.
+//! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`,
+//! `tcp_small_queue_check`; `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH. Since 4.17 TCP does so even where the device cannot: the cutting then happens on
 //! the way to it, so turning offload off with ethtool changes nothing above.
 //!
 //! Differs from the source: what is repaired leaves by segments; the buffer counts payload, without Linux's
-//! bookkeeping; PSH for a writer that has to wait, and after half of the peer's window, is left out. The queue of the
+//! bookkeeping; PSH after half of the peer's window is left out. The queue of the
 //! first link on the route stands for qdisc and device together, and its bytes for the memory they take; links that
 //! hold packets for processing jitter stand before it and empty at once, so with them there is nothing to bound.
 
@@ -47,6 +48,8 @@ pub(super) struct Bursts {
     written: u64,
     /// Size of the units written from an offset on, where it changes.
     sizes: VecDeque<(u64, Bytes)>,
+    /// Where the application had to wait for room in the buffer.
+    waited_at: VecDeque<u64>,
     /// A burst waits for a wider window: as good as a full one.
     pub(super) waits: bool,
     /// A burst waits, for whatever reason, until an ACK or more data comes.
@@ -61,6 +64,16 @@ impl Bursts {
             self.sizes.pop_front();
         }
         self.sizes[0].1
+    }
+
+    /// Does the unit end at `end`, and did its writer then wait for room? A unit that is begun is filled first.
+    fn ends_where_writer_waited(&mut self, end: u64) -> bool {
+        let mut has_waited = false;
+        while end >= self.unit_end && self.waited_at.front().is_some_and(|at| *at <= end) {
+            self.waited_at.pop_front();
+            has_waited = true;
+        }
+        has_waited
     }
 }
 
@@ -85,9 +98,9 @@ impl Sender {
         true
     }
 
-    /// Has the segment just taken from the burst to be pushed?
-    pub(super) fn ends_burst(&self) -> bool {
-        self.bursts.is_several && self.bursts.left == 0
+    /// Has the segment just taken from the burst, which ends at `end`, to be pushed?
+    pub(super) fn is_pushed(&mut self, end: u64) -> bool {
+        self.bursts.left == 0 && (self.bursts.is_several | self.bursts.ends_where_writer_waited(end))
     }
 
     /// Is a burst under way, which nothing interrupts?
@@ -153,7 +166,11 @@ impl Sender {
         if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
             self.bursts.sizes.push_back((self.bursts.written, size));
         }
-        self.bursts.written = self.write_end.min(self.snd_una + self.send_buffer);
+        let full = self.snd_una + self.send_buffer;
+        self.bursts.written = self.write_end.min(full);
+        if full < self.write_end {
+            self.bursts.waited_at.push_back(full);
+        }
     }
 
     /// Linux `tcp_tso_should_defer`.

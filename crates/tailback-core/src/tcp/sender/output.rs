@@ -179,7 +179,7 @@ impl Sender {
         let mut segment =
             self.compose(Range { start: range.start, end: range.start + length }, is_fin, false, now);
         // The end of what was written, or of a burst.
-        if range.end == self.write_end || is_cut && self.ends_burst() {
+        if range.end == self.write_end || is_cut && self.is_pushed(range.end) {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         Some(segment)
