@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,21 @@ bench: $(VENV)/.built ## Measure the engine
 	@if ls crates/*/benches/*.rs >/dev/null 2>&1; then cargo bench $(CARGO_FLAGS) --bench '*'; \
 	else echo 'no benchmarks in crates/*/benches'; fi
 	$(if $(shell command -v valgrind),$(BIN)/python scripts/ack_costs,@echo 'valgrind is not installed: what an ACK costs was not counted')
+
+instructions: $(VENV)/.installed ## Count the engine's instructions a packet; beyond 2 % of the kept counts is an error
+	@$(BIN)/python scripts/instructions
+
+coverage: $(VENV)/.built ## Which share of the lines the tests run, Rust and Python: two numbers, in half an hour
+	@command -v cargo-llvm-cov >/dev/null || { printf 'missing: cargo-llvm-cov\n    cargo install --locked cargo-llvm-cov\n' >&2; exit 1; }
+	cargo llvm-cov $(CARGO_FLAGS) --summary-only --quiet 2>/dev/null | grep -E '^(Filename|TOTAL)'
+	$(BIN)/pytest --quiet -n auto --cov=tailback --cov-report=term | grep -E '^TOTAL'
+
+audit: $(VENV)/.installed ## Licences, origins and advisories of every crate: cargo-deny, or offline what needs no network
+	@if ! command -v cargo-deny >/dev/null; then scripts/check_licences; \
+	    echo 'licences and origins are as deny.toml allows; advisories were not looked up: cargo install --locked cargo-deny'; \
+	elif cargo deny fetch db >/dev/null 2>&1; then cargo deny --locked check; \
+	else cargo deny --locked --offline check licenses bans sources; \
+	    echo 'advisories were not looked up: their database cannot be reached'; fi
 
 validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md and docs/algorithms.md
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
@@ -64,6 +79,7 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	$(BIN)/ruff check --quiet
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/mypy --no-error-summary
+	scripts/check_licences
 
 check-rust: $(VENV)/.installed
 	cargo test $(CARGO_FLAGS)

@@ -32,6 +32,13 @@ fn gigabit() -> Scenario {
     dumbbell(1_000_000_000, 100 * MS, Some(12_500_000), 60, flows(4, "reno"))
 }
 
+/// The long form: CUBIC in a shallow buffer, and a wire that loses one packet in a million.
+fn gigabit_cubic() -> Scenario {
+    let mut scenario = dumbbell(1_000_000_000, 100 * MS, Some(2_500_000), 60, flows(4, "cubic"));
+    scenario.links[0].wire.loss = 1e-6;
+    scenario
+}
+
 fn gigabit_probed() -> Scenario {
     let mut scenario = gigabit();
     scenario.instruments = Instruments {
@@ -129,7 +136,7 @@ fn measure(name: &str, scenario: &Scenario, rounds: usize) {
     }
     let seconds = scenario.duration_ps as f64 / SECOND as f64;
     println!(
-        "{name:<24} {best:7.3} s  {:6.2} M packets/s  {:6.2} M events/s  {:5.1} x real time  {:7.1} Mbit/s delivered  {sum:016x}",
+        "{name:<24} {best:7.3} s  {:6.2} M packets/s  {:6.2} M events/s  {:5.1} x real time  {:7.1} Mbit/s delivered  {packets} packets  {sum:016x}",
         packets / best / 1e6,
         events / best / 1e6,
         seconds / best,
@@ -145,8 +152,9 @@ fn main() {
         |word: &&String| *word == "-1" || word.strip_suffix('s').is_some_and(|n| n.parse::<u64>().is_ok());
     let chosen: Vec<&String> = words.iter().filter(|word| !is_option(word)).collect();
     type Case = (&'static str, fn() -> Scenario);
-    let all: [Case; 9] = [
+    let all: [Case; 10] = [
         ("gigabit", gigabit),
+        ("gigabit-cubic", gigabit_cubic),
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
         ("crowd-10000", || crowd(10_000)),
