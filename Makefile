@@ -113,7 +113,7 @@ lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock anew
 
 clean: ## Remove everything the targets have built; results stay
 	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest
-	find python tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find python papers validation tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.lock
 	@scripts/check_prerequisites
@@ -124,9 +124,10 @@ $(VENV)/.installed: requirements.lock
 	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	@touch $@
 
-$(VENV)/.built: $(VENV)/.installed pyproject.toml $(RUST)
+$(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@echo 'compiling the extension module'
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --verbose --editable .
+	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
 	    cargo build --release --locked --quiet --package tailback-live --bin tailback-guest && \

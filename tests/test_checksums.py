@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tailback as tb
-from tailback.store.index import Writer
-from tailback.studies.store import Store as CellStore
+from tailback.experiment.store.index import Writer
 
 FLIPS = 200
 
@@ -251,13 +250,3 @@ def test_a_missing_column_is_named(result: tb.Result, tmp_path: Path) -> None:
         opened = tb.open_result(folder)
     with pytest.raises(tb.ResultError, match=r"^table flows has no column bytes_received\. Did you mean"):
         opened.flow_summary()
-
-
-def test_a_damaged_cell_of_a_study_is_made_again(tmp_path: Path) -> None:
-    cells = CellStore(tmp_path, "1")
-    cells.save("a", {"median": 0.25, "none": None})
-    assert cells.load("a") == {"median": 0.25, "none": None}
-    for _ in flips(tmp_path, 100, 3):
-        assert cells.load("a") in (None, {"median": 0.25, "none": None})
-    cells.path("a").write_text('{"median": 0.25}')
-    assert cells.load("a") is None

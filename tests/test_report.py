@@ -7,14 +7,15 @@ import re
 
 import numpy as np
 import pytest
+from test_study import tiny
 
 import tailback as tb
 from synthetic import sawtooth
-from tailback import report, studies
+from tailback import report
+from tailback.experiment import studies
 from tailback.metrics import Rows
 from tailback.numbers import written
 from tailback.report import interactive
-from test_study import tiny
 
 
 def specs_of(page: str) -> dict:

@@ -45,7 +45,7 @@ def test_every_public_name_is_found_when_it_is_first_used() -> None:
         _ = tb.nothing  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("first", ["tailback.run", "tailback.sweep", "tailback.plots", "tailback.cli"])
+@pytest.mark.parametrize("first", ["tailback.run", "tailback.experiment", "tailback.plots", "tailback.cli"])
 def test_a_function_stays_one_whatever_is_imported_first(first: str) -> None:
     code = f"import {first}; import tailback as tb; print(callable(tb.run), callable(tb.sweep), tb.plots.__name__)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == [

@@ -34,6 +34,18 @@ if TYPE_CHECKING:
         TailbackError,
         UnitError,
     )
+    from tailback.experiment import (
+        Span,
+        Store,
+        SweepResult,
+        Until,
+        grid,
+        latin_hypercube,
+        open_store,
+        sobol,
+        sweep,
+        zipped,
+    )
     from tailback.result import Result, open_result
     from tailback.run import Cancel, run, run_each, run_many
     from tailback.scenario import (
@@ -55,8 +67,6 @@ if TYPE_CHECKING:
         network,
         voip,
     )
-    from tailback.store import Store, open_store
-    from tailback.sweep import Span, SweepResult, Until, grid, latin_hypercube, sobol, sweep, zipped
     from tailback.units import Bytes, Duration, Rate, Size
 
     #: Version of tailback, package and engine alike.
@@ -125,11 +135,11 @@ __all__ = [
 ]
 
 #: Where the names are, those that need least first.
-_PLACES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "store", "sweep")
+_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment")
 
 
 class _Package(ModuleType):
-    """The package: `tailback.run` and `tailback.sweep` are functions in it, never the modules of that name."""
+    """The package: `tailback.run` is the function in it, never the module of that name."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in __all__ and isinstance(value, ModuleType):
@@ -152,7 +162,7 @@ if not TYPE_CHECKING:
                 # A module of its own, such as `tailback.plots`.
                 importlib.import_module(f"{__name__}.{name}")
                 return globals()[name]
-            for place in _PLACES if name in __all__ else ():
+            for place in _MODULES if name in __all__ else ():
                 module = importlib.import_module(f"{__name__}.{place}")
                 if name in module.__all__:
                     globals()[name] = value = getattr(module, name)

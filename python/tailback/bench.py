@@ -205,8 +205,8 @@ def start_up_s() -> float:
 
 def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
     """What a sweep adds to its runs: time a run on one thread, and the share of all cores that is put to use."""
-    from tailback.sweep import sweep
-    from tailback.sweep.work import cores
+    from tailback.experiment import sweep
+    from tailback.experiment.workers import cores
 
     count = workers or cores()
     base = dumbbell(rate="20mbit", rtt="20ms", flows=[bulk("reno", name="bulk")], duration="60s")
@@ -243,9 +243,8 @@ def sweep_cost(runs: int = 200, workers: int | None = None) -> dict[str, float]:
 
 def grid_wall(workers: int | None = None) -> dict[str, float]:
     """(d) Wall time of the voip-latency study's grid, one seed, measuring included."""
-    from tailback import studies
+    from tailback.experiment import GRID, studies
     from tailback.run import run_each
-    from tailback.studies.framework import GRID
 
     study = studies.get("voip-latency")
     cells = [cell for cell in study.grid(False) if cell.role == GRID]

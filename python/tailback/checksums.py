@@ -75,8 +75,8 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
     ...     tb.verify(result.save(f"{folder}/one")).ok
     True
     """
+    from tailback.experiment.store import Store
     from tailback.result import layout
-    from tailback.store import Store
 
     path = Path(folder)
     return Store(path, create=False).verify() if (path / "store.json").is_file() else layout.verify(path)

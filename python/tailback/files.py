@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tailback.errors import ResultError
 
-__all__ = ["cannot_write", "replaced", "sync_folder", "whole_file", "whole_folder"]
+__all__ = ["cannot_write", "replaced", "sync_folder", "whole_file", "whole_folder", "write_text"]
 
 
 @contextmanager
@@ -42,6 +42,12 @@ def whole_file(path: Path) -> Iterator[Path]:
             yield partial
     except OSError as error:
         raise cannot_write(path, error) from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old one or the new one, never a part."""
+    with whole_file(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager

@@ -5,14 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["Bar", "Steps"]
+__all__ = ["Bar", "Runs"]
 
 TELL_EVERY_S = 60.0
 
@@ -59,19 +59,23 @@ class Bar:
             self._progress.stop()
 
 
-class Steps:
-    """Progress of runs that cost differently: a bar on a terminal; elsewhere, in a log, a line a minute.
+class Runs:
+    """Progress of many runs: a bar on a terminal; elsewhere, in a log, a line a minute; or a function.
 
-    >>> with Steps("counting", [1.0, 3.0], shown=False) as done:
-    ...     done(1.0)
+    >>> with Runs("counting", shown=False) as progress:
+    ...     progress.update(1, 2, spent=1.0, cost=4.0)
     """
 
-    def __init__(self, title: str, costs: Sequence[float], *, shown: bool = True, every_s: float = TELL_EVERY_S):
-        self._title, self._count, self._cost = title, len(costs), sum(costs)
-        self._bar = Bar(title, shown=shown)
-        self._lines = shown and sys.stderr is not None and not sys.stderr.isatty()
+    def __init__(
+        self, title: str, *, shown: bool | Callable[[int, int], object] = True, every_s: float = TELL_EVERY_S
+    ) -> None:
+        self._title = title
+        self._call = shown if callable(shown) else None
+        self._bar = Bar(title, shown=shown is True)
+        self._lines = shown is True and sys.stderr is not None and not sys.stderr.isatty()
         self._every_s = every_s
-        self._done, self._spent = 0, 0.0
+        self._finished, self._total, self._failed = 0, 0, 0
+        self._spent, self._cost, self._found = 0.0, 0.0, 0.0
         self._over = threading.Event()
         # A run may take longer than a minute: who finishes runs cannot be who tells the time.
         self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
@@ -91,20 +95,32 @@ class Steps:
             self._teller.join()
         self._bar.__exit__(kind, error, trace)
 
-    def __call__(self, cost: float) -> None:
-        """Another run is done."""
-        self._done += 1
-        self._spent += cost
-        self._bar.update(self._spent / self._cost if self._cost else 1.0)
+    def update(
+        self, finished: int, total: int, *, spent: float, cost: float, found: float = 0.0, failed: int = 0
+    ) -> None:
+        """So many runs are done, at `spent` of the `cost` of all; `found` of that was in the store already."""
+        news = finished != self._finished
+        self._finished, self._total, self._failed = finished, total, failed
+        self._spent, self._cost, self._found = spent, cost, found
+        if news:
+            if self._call is not None:
+                self._call(finished, total)
+            self._bar.update(spent / cost if cost else 1.0, f"{finished} of {total} runs{self._failures()}")
+
+    def _failures(self) -> str:
+        return f", {self._failed} failed" if self._failed else ""
 
     def _tell(self) -> None:
         while not self._over.wait(self._every_s):
             print(self._line(time.monotonic() - self._began), file=sys.stderr, flush=True)
 
     def _line(self, elapsed_s: float) -> str:
-        left = elapsed_s * (self._cost - self._spent) / self._spent if self._spent else None
-        ahead = f", about {_minutes(left)} left" if left is not None else ""
-        return f"{self._title}: {self._done} of {self._count} runs in {_minutes(elapsed_s)}{ahead}"
+        # Runs found in the store took no time, so they say nothing about the rest.
+        spent = self._spent - self._found
+        ahead = f", about {_minutes(elapsed_s * (self._cost - self._spent) / spent)} left" if spent else ""
+        return (
+            f"{self._title}: {self._finished} of {self._total} runs{self._failures()} in {_minutes(elapsed_s)}{ahead}"
+        )
 
 
 def _minutes(seconds: float) -> str:

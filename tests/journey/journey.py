@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -55,11 +56,22 @@ def build(folder: Path) -> Path:
     (archive,) = folder.glob("*.tar.gz")
     shutil.unpack_archive(archive, folder / "source", filter="data")
     (source,) = (folder / "source").iterdir()
-    for place in ("bpf", "docs", "tests", "requirements.lock", "Makefile", "python/tailback/examples/scenarios"):
+    for place in (
+        "bpf",
+        "docs",
+        "tests",
+        "papers",
+        "validation",
+        "requirements.lock",
+        "Makefile",
+        "python/tailback/examples/scenarios",
+    ):
         demand((source / place).exists(), f"the source distribution lacks {place}")
     call(maturin, "build", "--release", "--out", folder / "dist", cwd=source, env=environment)
     (wheel,) = (folder / "dist").glob("*.whl")
     demand(wheel.name.startswith("tailback_lab-"), f"the wheel is called {wheel.name}")
+    packed = [name for name in zipfile.ZipFile(wheel).namelist() if re.search("papers|validation|truth", name)]
+    demand(not packed, f"the wheel has what is not for it: {packed[:3]}")
     demand(wheel.stat().st_size < 30e6, f"{wheel.name} has {wheel.stat().st_size / 1e6:.0f} MB")
     return wheel
 
@@ -132,6 +144,22 @@ def journey(tailback: Path, work: Path) -> None:
     tb("report", "store", "--out", "sweep.html")
 
 
+def papers(tailback: Path, folder: Path, work: Path) -> None:
+    step("without the papers, and with them")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    for words, says in ((["study", "--list"], "pip install tailback-papers"), (["validate"], "not in the wheel")):
+        done = subprocess.run(
+            [tailback, *words], cwd=work, env=environment, text=True, capture_output=True, check=False
+        )
+        demand(done.returncode == 2 and says in done.stderr, f"{words} does not say what it needs:\n{done.stderr}")
+    build = ["pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", ROOT / "papers"]
+    call(sys.executable, "-m", *build, "--wheel-dir", folder / "papers")
+    (wheel,) = (folder / "papers").glob("tailback_papers-*.whl")
+    call(tailback.with_name("python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
+    rows = json.loads(call(tailback, "study", "--list", "--json", cwd=work, env=environment).stdout)["studies"]
+    demand(len(rows) == 6, f"of the papers' wheel these studies are found: {rows}")
+
+
 def look(work: Path, folder: Path) -> None:
     """Open the pages in a real browser: what it complains about is an error, what it shows a screenshot."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -163,7 +191,9 @@ def main() -> int:
         work = folder / "work"
         work.mkdir(parents=True)
         try:
-            journey(install(folder, asked.wheel or build(folder)), work)
+            tailback = install(folder, asked.wheel or build(folder))
+            journey(tailback, work)
+            papers(tailback, folder, work)
             look(work, folder)
         except Ended as ended:
             print(f"journey: {ended}", file=sys.stderr)

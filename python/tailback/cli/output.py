@@ -46,9 +46,9 @@ def report(
 
     - `tailback report results/store`
     """
-    reports, studies = import_module("tailback.report"), import_module("tailback.studies")
+    reports, studies = import_module("tailback.report"), import_module("tailback.experiment.studies")
+    from tailback.experiment.store import is_store, open_store
     from tailback.result import open_result
-    from tailback.store import is_store, open_store
 
     inside = studies.is_study(result) or is_store(result)
     subject = (
@@ -129,8 +129,8 @@ def plot(
 
     - `tailback plot results/store --figure lines --metric voip.delay_p95_ms --axis dumbbell.queue`
     """
+    from tailback.experiment.store import is_store
     from tailback.result import open_result
-    from tailback.store import is_store
 
     plots = import_module("tailback.plots")
     if is_store(results[0]):
@@ -163,8 +163,8 @@ def _plot_store(
     listed: bool,
     as_json: bool,
 ) -> None:
+    from tailback.experiment.store import open_store
     from tailback.plots import save, sweeps
-    from tailback.store import open_store
 
     if listed:
         _list_figures([{"name": name, "title": title} for name, (title, _) in sweeps.FIGURES.items()], as_json)

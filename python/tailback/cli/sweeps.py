@@ -54,7 +54,7 @@ def sweep(
     """
     from dataclasses import replace
 
-    from tailback.sweep import read_sweep, sweep
+    from tailback.experiment import read_sweep, sweep
 
     wanted = read_sweep(file)
     if keep is not None:
@@ -92,7 +92,7 @@ def results_ls(
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest last."""
-    from tailback.store import open_store
+    from tailback.experiment.store import open_store
 
     frame = open_store(store).frame()
     keys = ("key", "status", "sweep", "point", "seed", "name", "wall_s", "error")
@@ -112,7 +112,7 @@ def results_show(
     as_json: AsJson = False,
 ) -> None:
     """Show a run: what was measured, or the scenario to run it again."""
-    from tailback.store import open_store
+    from tailback.experiment.store import open_store
 
     row = open_store(store).find(key)
     if scenario:
@@ -147,14 +147,14 @@ def results_query(
 
     - `tailback results query --intervals 'SELECT "flow.bulk.cc", "dumbbell.queue", "voip.delay_p95_ms" FROM runs'`
     """
-    from tailback.statistics import StatisticsError
-    from tailback.store import QueryError, open_store
+    from tailback.experiment.statistics import StatisticsError
+    from tailback.experiment.store import QueryError, open_store
 
     try:
         opened = open_store(store)
         frame = opened.query(sql) if sql else opened.columns()
         if intervals:
-            from tailback.statistics import fold
+            from tailback.experiment.statistics import fold
 
             frame = fold(frame)
     except (QueryError, StatisticsError) as error:
@@ -206,7 +206,7 @@ def results_gc(
     """Tidy up a store: one index file, no rows that newer ones replaced, no tables or leftovers without a row."""
     from dataclasses import asdict
 
-    from tailback.store import open_store
+    from tailback.experiment.store import open_store
 
     done = open_store(store).gc(other_engines=other_engines, failed=failed, dry_run=dry_run)
     if as_json:

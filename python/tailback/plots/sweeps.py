@@ -14,8 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
-from .. import statistics
 from ..errors import TailbackError, nearest
+from ..experiment import statistics
 from ..metrics.rows import Floats
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure

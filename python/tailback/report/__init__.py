@@ -34,8 +34,8 @@ from ..plots.style import BLACK, INK, house_style
 from . import interactive
 
 if TYPE_CHECKING:
-    from ..studies.framework import Data, Study
-    from ..studies.outcome import ClaimResult, StudyResult
+    from ..experiment.outcome import ClaimResult, StudyResult
+    from ..experiment.study import Data, Study
 
 __all__ = ["claims_html", "page_of_figure", "single", "write", "write_study"]
 
@@ -108,9 +108,9 @@ def write(what: Any, path: str | Path) -> Path:
 
     The file appears whole or not at all.
     """
-    from ..store import Store
-    from ..studies.outcome import StudyResult
-    from ..studies.store import write_text
+    from ..experiment.outcome import StudyResult
+    from ..experiment.store import Store
+    from ..files import write_text
 
     target = Path(path)
     if isinstance(what, StudyResult):
@@ -416,7 +416,7 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
 
     Fills in `result.figures`, and `result.wall_s` by the clock, in seconds since the study began.
     """
-    from ..studies.store import write_text
+    from ..files import write_text
 
     folder = result.folder / "figures"
     entries, specs = [], {}

@@ -25,7 +25,7 @@ _FIGURES = ("delay-cdf", "rtt-cdf", "response-times", "box")
 
 def write_comparison(results: Mapping[str, Result], path: str | Path, *, baseline: str | None = None) -> Path:
     """Write the report of results by label as one HTML file, which appears whole or not at all."""
-    from ..studies.store import write_text
+    from ..files import write_text
 
     target = Path(path)
     write_text(target, comparison(results, baseline=baseline))

@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from .. import statistics
+from ..experiment import statistics
+from ..experiment.store import Store
 from ..numbers import written
 from ..plots import sweeps
-from ..store import Store
 from . import _page, _plot_entry
 
 __all__ = ["stored"]

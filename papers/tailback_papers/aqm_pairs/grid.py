@@ -1,0 +1,180 @@
+"""The paper's two scenarios as cells, and what it leaves open as ablations.
+
+The paper states rates, delays and durations, but neither queue limits, nor segment size, nor socket buffers, nor start
+times. The base takes ns-3.27's defaults for segment size (536 bytes of payload) and drop-tail limit (100 packets: the
+device's queue, above which a CoDel lies, stopped while it is full), and buffers that never limit: with ns-3.27's
+default of 131,072 bytes both algorithms would be held at 131,072·8/RTT, the same for both, and no difference could be
+seen at 40 and 80 ms. The ablation shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tailback as tb
+from tailback.experiment import ABLATION, Cell
+
+ALGORITHMS = ("reno", "cubic")
+QUEUES = ("pfifo", "codel")
+TITLES = {"reno": "NewReno", "cubic": "CUBIC", "pfifo": "PFIFO", "codel": "CoDel"}
+DELAYS_MS = (5, 10, 20, 40, 80)
+FAIR_DELAYS_MS = (5, 30)
+DURATION_S = 200
+FLOWS = 10
+RATE, FAIR_RATE = "20mbit", "100mbit"
+
+SEGMENT_MTU = 536 + 52
+"""ns-3.27's SegmentSize of 536 bytes, with IPv4, TCP and timestamps."""
+STACK = "ns3"
+BUFFER = "4MiB"
+NS3_BUFFER = "131072B"
+DROPTAIL_PACKETS, PFIFO_PACKETS = 100, 1000
+EXAMPLE_MTU, EXAMPLE_DEVICE = 1458 + 52, 10
+"""ns-3's example codel-vs-pfifo-basic-test: segments of 1,458 bytes, a device that takes 10 packets. A FIFO above it is
+one longer FIFO."""
+EXAMPLE: dict[str, Any] = {
+    "mtu": EXAMPLE_MTU, "device": EXAMPLE_DEVICE, "packets": PFIFO_PACKETS + EXAMPLE_DEVICE,
+}  # fmt: skip
+START_SPREAD, JITTER = "100ms", "8us"
+
+CUBIC: dict[str, Any] = {"name": "cubic", "variant": "linux-2.6.25", "fast_convergence": False}
+"""The CUBIC module for ns-3.26 (Levasseur, Claypool and Kinicki, WNS3 2014): Linux 2.6.2x constants, β = 0.8; its
+fast convergence has no effect, as W_max is overwritten right after it."""
+
+
+def congestion_control(algorithm: str) -> Any:
+    """What the paper calls NewReno or CUBIC."""
+    return CUBIC if algorithm == "cubic" else algorithm
+
+
+def queue(discipline: str, packets: int = DROPTAIL_PACKETS, device: int = DROPTAIL_PACKETS) -> dict[str, Any]:
+    """A queue of the paper, with ns-3.27's defaults; CoDel lies above a device whose own queue takes `device`."""
+    if discipline == "codel":
+        return {"discipline": "codel", "variant": "ns-3.27", "device_packets": device}
+    return {"discipline": "fifo", "limit_packets": packets}
+
+
+def _flow(algorithm: str, name: str, mtu: int, buffer: str) -> tb.Flow:
+    return tb.bulk(
+        name=name,
+        cc=congestion_control(algorithm),
+        stack=STACK,
+        mtu=f"{mtu}B",
+        send_buffer=buffer,
+        receive_buffer=buffer,
+    )
+
+
+def scenario(
+    key: str,
+    algorithm: str,
+    discipline: str,
+    delay_ms: int,
+    *,
+    flows: int = 1,
+    rate: str = RATE,
+    buffer: str = BUFFER,
+    packets: int = DROPTAIL_PACKETS,
+    device: int = DROPTAIL_PACKETS,
+    mtu: int = SEGMENT_MTU,
+) -> tb.Scenario:
+    """One run of the paper. The bottleneck's delay is one way, so the round trip is twice it."""
+    names = ["flow"] if flows == 1 else [f"flow-{number}" for number in range(1, flows + 1)]
+    return tb.dumbbell(
+        rate=rate,
+        delay=f"{delay_ms}ms",
+        queue=queue(discipline, packets, device),
+        flows=[_flow(algorithm, name, mtu, buffer) for name in names],
+        duration=f"{DURATION_S}s",
+        name=key,
+        randomness={"start_spread": START_SPREAD, "processing_jitter": JITTER},
+        instruments={"polls": "all", "queue_polls": ["bottleneck"], "poll_interval": "100ms"},
+    )
+
+
+def key_of(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a single-flow cell."""
+    return f"one-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def fair_key(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell."""
+    return f"ten-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "ns3-buffers": ("socket buffers of ns-3.27's default, 131,072 B", {"buffer": NS3_BUFFER}),
+    "long-pfifo": ("PFIFO of 1,000 packets (the queue discipline) instead of 100 (the device)", {"packets": 1000}),
+    "codel-alone": ("CoDel at the link itself, no device queue of 100 packets below it", {"device": 0}),
+    "mtu-1500": ("segments of 1,448 B instead of 536 B", {"mtu": 1500}),
+    "ns3-example": ("segments, disciplines and device of ns-3's example codel-vs-pfifo-basic-test", EXAMPLE),
+}
+
+
+def ablation_key(name: str, algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of an ablation's cell."""
+    return f"{name}-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def alone_key(algorithm: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell with CoDel at the link itself."""
+    return f"codel-alone-ten-{algorithm}-{delay_ms}ms"
+
+
+def _alone() -> list[Cell]:
+    """Ten flows under a CoDel without a device below it."""
+    cells = []
+    for algorithm in ALGORITHMS:
+        for delay in FAIR_DELAYS_MS:
+            key = alone_key(algorithm, delay)
+            ten = scenario(key, algorithm, "codel", delay, flows=FLOWS, rate=FAIR_RATE, device=0)
+            title = f"{TITLES[algorithm]} × CoDel at the link itself, ten flows, {delay} ms"
+            factors = {"algorithm": algorithm, "queue": "codel", "delay_ms": delay, "ablation": "codel-alone"}
+            cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=6.0))
+    return cells
+
+
+def example_key(algorithm: str, discipline: str, delay_ms: int) -> str:
+    """Name of a ten-flow cell of ns-3's example."""
+    return f"ns3-example-ten-{algorithm}-{discipline}-{delay_ms}ms"
+
+
+def _example() -> list[Cell]:
+    """Ten flows with the numbers of ns-3's example."""
+    cells = []
+    for algorithm in ALGORITHMS:
+        for discipline in QUEUES:
+            for delay in FAIR_DELAYS_MS:
+                key = example_key(algorithm, discipline, delay)
+                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE, **EXAMPLE)
+                title = f"{TITLES[algorithm]} × {TITLES[discipline]}, ten flows, {delay} ms, ns-3's example"
+                factors = {"algorithm": algorithm, "queue": discipline, "delay_ms": delay, "ablation": "ns3-example"}
+                cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=3.0))
+    return cells
+
+
+def all_cells(quick: bool) -> list[Cell]:
+    """The grid; `quick` leaves the ablations out."""
+    cells = [] if quick else [*_alone(), *_example()]
+    for algorithm in ALGORITHMS:
+        for discipline in QUEUES:
+            factors = {"algorithm": algorithm, "queue": discipline}
+            label = f"{TITLES[algorithm]} × {TITLES[discipline]}"
+            for delay in DELAYS_MS:
+                key = key_of(algorithm, discipline, delay)
+                one = scenario(key, algorithm, discipline, delay)
+                cells.append(Cell(key, f"{label}, {delay} ms", one, {**factors, "delay_ms": delay}))
+            for delay in FAIR_DELAYS_MS:
+                key = fair_key(algorithm, discipline, delay)
+                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE)
+                title = f"{label}, ten flows, {delay} ms"
+                cells.append(Cell(key, title, ten, {**factors, "delay_ms": delay, "flows": FLOWS}, cost=6.0))
+            if quick:
+                continue
+            for name, (title, change) in ABLATIONS.items():
+                for delay in DELAYS_MS:
+                    key = ablation_key(name, algorithm, discipline, delay)
+                    other = scenario(key, algorithm, discipline, delay, **change)
+                    factors_here = {**factors, "delay_ms": delay, "ablation": name}
+                    cells.append(Cell(key, f"{label}, {delay} ms, {title}", other, factors_here, role=ABLATION))
+    return cells

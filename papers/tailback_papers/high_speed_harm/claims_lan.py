@@ -1,0 +1,102 @@
+"""Sections 4.2.1 and 4.2.2, sentence by sentence: what they say about the campus, and when it counts as so.
+
+Which rules were changed after first results is in `standings`.
+"""
+
+from __future__ import annotations
+
+from tailback.experiment import AtLeast, AtMost
+
+from .measures_lan import (
+    SLIGHT_CALL,
+    SLIGHT_PAGE,
+    UNSEEN,
+    at_the_cliff,
+    clocked_lead,
+    compound_bursts,
+    compound_jitter,
+    compound_slows,
+    compound_unseeing,
+    cubic_imperceptible,
+    cubic_seldom,
+    cubic_small_bursts,
+    cubic_uses,
+    hardly_later,
+    hardly_longer,
+    high_loss,
+    lead,
+    less_synchronised,
+    short_is_easy,
+    short_queue,
+    sometimes_better,
+    tcp_is_good,
+    too_often,
+)
+from .see import claim
+
+RESULTS, DISCUSSION = "4.2.1", "4.2.2"
+LINK, USERS, WHY = "lan-link", "lan-users", "mechanism"
+CLAIMS = (
+    claim("002-L14a", "On the campus TCP achieves quite high utilisation too", f"{RESULTS}, Fig. 8(a)", "quite high",
+          " %", "SACK's utilisation, mean of the queues", tcp_is_good, AtLeast(85, 75), LINK),
+    claim("002-L14b", "Cause: its BDP is not very large and its RTT short", RESULTS, "higher than on the ocean link",
+          " points", "SACK's utilisation less that on the ocean link, the same queues", short_is_easy,
+          AtLeast(5, 0), LINK),
+    claim("002-L14c", "HS-TCP cannot improve utilisation", f"{RESULTS}, Fig. 8(a)", "no better", " points",
+          "HS-TCP less SACK, mean of the queues", lead("highspeed", "reno"), AtMost(1, 3), LINK),
+    claim("002-L14d", "Compound is even worse than TCP where it cannot see congestion", f"{RESULTS}, Fig. 8(a)",
+          "worse", " points", "SACK less Compound, 0.1 and 0.2 BDP", lead("reno", "compound", UNSEEN),
+          AtLeast(1, 0), LINK),
+    claim("002-L14e", "H-TCP and CUBIC achieve higher throughput than TCP", f"{RESULTS}, Fig. 8(a)", "higher",
+          " points", "the smaller lead over SACK's utilisation, mean of the queues", clocked_lead, AtLeast(1, 0), LINK),
+    claim("002-L14f", "CUBIC is better than H-TCP", f"{RESULTS}, Fig. 8(a)", "better", " points",
+          "CUBIC less H-TCP, mean of the queues", lead("cubic", "htcp"), AtLeast(0.5, 0), LINK),
+    claim("002-L14g", "Compound suffers more than HS-TCP, as it cuts by half", RESULTS, "more", " points",
+          "HS-TCP less Compound, 0.1 and 0.2 BDP", lead("highspeed", "compound", UNSEEN), AtLeast(1, 0), LINK),
+    claim("002-L15a", "Cause: growth by the round trip congests the campus too frequently", RESULTS, "too frequently",
+          "×", "reductions a second of HS-TCP and Compound (smaller) over H-TCP and CUBIC (larger), 0.1 and 0.2 BDP",
+          too_often, AtLeast(1.5, 1), WHY),
+    claim("002-L15b", "HS-TCP and Compound have high loss rates", f"{RESULTS}, Fig. 8(b)", "high", "×",
+          "loss rates, as before", high_loss, AtLeast(1.5, 1), LINK),
+    claim("002-L15c", "Cause: CUBIC's losses are less synchronised than H-TCP's", RESULTS, "less", "×",
+          "share of the flows hit in an event, CUBIC over H-TCP, mean of the queues", less_synchronised,
+          AtMost(0.8, 1), WHY),
+    claim("002-L15d", "Cause: so the network keeps working around the cliff", RESULTS, "longer", "×",
+          "time with the queue over half full, CUBIC over H-TCP, mean of the queues", at_the_cliff,
+          AtLeast(1.1, 1), WHY),
+    claim("002-L16a", "Queueing on the campus is short beside the leased line's propagation", RESULTS, "very short",
+          " %", "largest mean queueing delay over the leased line's 50 ms; a full queue of 1 BDP is 20 %", short_queue,
+          AtMost(10, 15), USERS),
+    claim("002-L16b", "Response times are not obviously raised by high-speed algorithms", f"{RESULTS}, Fig. 9(a, b)",
+          "not obviously", " %", "4 and 64 KB over SACK's, mean of the queues, the largest of the four",
+          hardly_longer, AtMost(5, 10), USERS),
+    claim("002-L16c", "Nor is the call's delay", f"{RESULTS}, Fig. 9(c)", "not obviously", " %",
+          "less SACK's over the leased line's 50 ms, mean of the queues, the largest of the four; full queues give 9 %",
+          hardly_later, AtMost(SLIGHT_CALL, 2 * SLIGHT_CALL), USERS),
+    claim("002-L16d", "In some cases they are even better than TCP", RESULTS, "some", " cases",
+          "of 48 (algorithm, queue, measure) those in which every seed is better than every seed of SACK, and the "
+          "median by over 5 %; chance gives 7 in one study of twenty", sometimes_better, AtLeast(7, 5), USERS),
+    claim("002-L17a", "Below 0.5 BDP Compound causes the largest jitter", f"{RESULTS}, Fig. 9(d)", "largest", " %",
+          "share of 0.1 and 0.2 BDP at which no other is more than 5 % above it", compound_jitter,
+          AtLeast(100, 50), USERS),
+    claim("002-L17b", "And obviously reduces the throughput of FTP", f"{RESULTS}, Fig. 9(e, f)", "reduced", "×",
+          "FTP and HFTP over those beside SACK, 0.1 and 0.2 BDP, mean of both", compound_slows,
+          AtMost(0.9, 1), USERS),
+    claim("002-L17c", "Cause: it cannot detect congestion through delay there", RESULTS, "cannot", " %",
+          "share of its losses before which the backlog it saw was below γ, 0.1 and 0.2 BDP", compound_unseeing,
+          AtLeast(75, 50), WHY),
+    claim("002-L17d", "Cause: in each congestion many segments are dropped", RESULTS, "many", "×",
+          "packets lost in an event over the largest of the other three, 0.1 and 0.2 BDP", compound_bursts,
+          AtLeast(1.2, 1), WHY),
+    claim("002-L18a", "CUBIC effectively reduces the frequency of congestion", DISCUSSION, "reduced", "×",
+          "reductions a second over the mean of HS-TCP, Compound and SACK, mean of the queues", cubic_seldom,
+          AtMost(0.67, 1), WHY),
+    claim("002-L18b", "Its concavity reduces the bursts of loss", DISCUSSION, "reduced", "×",
+          "packets of the flows lost in an event over H-TCP's, mean of the queues", cubic_small_bursts,
+          AtMost(0.8, 1), WHY),
+    claim("002-L18c", "It uses the campus network well", DISCUSSION, "well", " %", "utilisation, mean of the queues",
+          cubic_uses, AtLeast(95, 90), LINK),
+    claim("002-L18d", "Its effects on interactive users can be imperceptible", DISCUSSION, "imperceptible", "",
+          f"what it adds to SACK's delay of the call over {SLIGHT_CALL:g} % of 50 ms, and to its time of 64 KB over "
+          f"{SLIGHT_PAGE:g} %, mean of the queues, the larger", cubic_imperceptible, AtMost(1, 2), USERS),
+)  # fmt: skip

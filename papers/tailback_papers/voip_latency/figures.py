@@ -1,0 +1,384 @@
+"""Counterparts of the paper's Figs 2–14, and three of our own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from tailback import metrics, plots
+from tailback.experiment import Data, Plot
+from tailback.metrics import Rows
+from tailback.plots import recipes
+from tailback.plots.recipes import Curve, Medians, draw_cdfs, draw_medians
+from tailback.plots.style import FULL_WIDTH, INK, SKY, SOFT, colour_of, halo, house_style, new_figure
+from tailback.report import interactive
+
+from .extract import QUANTILES
+from .grid import (
+    CDF_PATHS,
+    DISTURBANCES,
+    RATES_MBIT,
+    RTTS_MS,
+    SENDER,
+    SENDERS,
+    disturbed_key,
+    key_of,
+    path_title,
+    window_segments,
+)
+from .measures import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, Path, distinguishability, figure_path, median_delay
+
+
+def _tables(data: Data, senders: tuple[str, ...]) -> dict[str, Rows]:
+    found = {}
+    for sender in senders:
+        key = key_of(*figure_path(), sender)
+        if data.has_tables(key):
+            found[SENDER[sender].title] = Rows.of(data.result(key))
+    return found
+
+
+def _empty(reason: str = "not run") -> Figure:
+    with house_style():
+        figure, axes = new_figure(width=FULL_WIDTH, height=1.0)
+        axes[0][0].axis("off")
+        axes[0][0].text(0.5, 0.5, reason, ha="center", va="center", color=SOFT)
+    return figure
+
+
+def cwnd_and_queue(*senders: str) -> Any:
+    """Window and queue of these senders over three typical epochs."""
+
+    def draw(data: Data) -> Figure:
+        tables = _tables(data, senders)
+        return plots.get("cwnd-and-queue")(tables) if tables else _empty()
+
+    return draw
+
+
+def cwnd_and_queue_interactive(*senders: str) -> Any:
+    """The same, to zoom into."""
+
+    def build(data: Data) -> dict[str, Any] | None:
+        return interactive.cells(
+            {SENDER[s].title: data.first(key_of(*figure_path(), s)) for s in senders},
+            {SENDER[s].title: colour_of(SENDER[s].cc) for s in senders},
+        )
+
+    return build
+
+
+def delay_vs_occupancy(data: Data) -> Figure:
+    """Figs 7 and 8."""
+    tables = _tables(data, ("freebsd-htcp", "linux-cubic"))
+    return plots.get("delay-vs-occupancy")(tables) if tables else _empty()
+
+
+def _cdf_curves(data: Data, path: Path) -> list[Curve]:
+    curves = []
+    for sender in SENDERS:
+        summaries = [s for s in data.over_seeds(key_of(*path, sender.key)) if s["delay_ms"]]
+        if not summaries:
+            continue
+        # Quantile by quantile, the median over seeds.
+        x = np.median(np.array([s["delay_ms"] for s in summaries]), axis=0)
+        style = "--" if sender.stack.startswith("freebsd") else "-"
+        curves.append(Curve(sender.title, x, QUANTILES, colour_of(sender.cc), style))
+    return curves
+
+
+def _with_legend(figure: Figure, axes: list[Axes], curves: list[Curve]) -> None:
+    handles = [axes[0].plot([], [], color=c.colour, ls=c.style, lw=1.4, label=c.label)[0] for c in curves]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.8)
+
+
+def delay_cdfs(data: Data) -> Figure:
+    """Figs 9–11 side by side."""
+    with house_style():
+        figure, axes = new_figure(1, 3, width=FULL_WIDTH, height=2.9, sharey=True)
+        last: list[Curve] = []
+        for ax, path, number in zip(axes[0], CDF_PATHS, (9, 10, 11), strict=True):
+            curves = _cdf_curves(data, (*path, "1bdp"))
+            draw_cdfs(ax, curves, labels=False)
+            ax.set_title(f"Fig. {number}: {path_title(*path)}", fontsize=8.5)
+            ax.set_xlim(0, path[1] * 1.06)
+            ax.set_xlabel("induced delay (ms)")
+            last = curves or last
+        axes[0][0].set_ylabel("share of call packets")
+        if last:
+            _with_legend(figure, axes[0], last)
+    return figure
+
+
+def delay_cdfs_interactive(data: Data) -> dict[str, Any] | None:
+    """Figs 9–11 to zoom into."""
+    panels = []
+    for path in CDF_PATHS:
+        curves = _cdf_curves(data, (*path, "1bdp"))
+        if curves:
+            panels.append((path_title(*path), curves))
+    return interactive.distributions(panels) if panels else None
+
+
+def medians(data: Data) -> Figure:
+    """Fig. 12, for all nine paths."""
+    paths = sorted(((r, t, "1bdp") for r in RATES_MBIT for t in RTTS_MS), key=lambda p: (p[0] * p[1], p[0]))
+    paths = [p for p in paths if data.over_seeds(key_of(*p, "linux-cubic"))]
+    if not paths:
+        return _empty()
+    series = []
+    for sender in SENDERS:
+        values = [[median_delay(s) / 1e3 for s in data.over_seeds(key_of(*p, sender.key))] for p in paths]
+        series.append(
+            Medians(
+                sender.title,
+                np.array([p[0] * p[1] * 125.0 for p in paths]),
+                np.array([np.median(v) if v else np.nan for v in values]),
+                np.array([min(v, default=np.nan) for v in values]),
+                np.array([max(v, default=np.nan) for v in values]),
+                colour_of(sender.cc),
+                sender.stack.startswith("freebsd"),
+            )
+        )
+    with house_style():
+        figure, axes = new_figure(width=FULL_WIDTH, height=3.4)
+        ax = axes[0][0]
+        draw_medians(ax, series, [f"{r} Mbit/s\n{t} ms\n{r * t / 8:g} kB" for r, t, _ in paths])
+        for position, (_, t, _) in enumerate(paths):
+            # A full queue in milliseconds is the path's RTT at 1 BDP.
+            ax.hlines(t, position - 0.42, position + 0.42, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+        halo(
+            ax.text(
+                len(paths) - 0.55, paths[-1][1] * 1.02, "full queue", ha="right", va="bottom", fontsize=7.5, color=SOFT
+            )
+        )
+        ax.set_ylim(0, 200)
+        ax.set_xlabel("bottleneck, round-trip time, bandwidth × delay (queue: 1 BDP)")
+    return figure
+
+
+def irregular(rtts: tuple[int, ...]) -> Any:
+    """Figs 13 and 14: the plain model, then with a disturbed wire and the two clocks."""
+
+    def draw(data: Data) -> Figure:
+        shown = _irregular_cells(data, rtts)
+        if not shown:
+            return _empty()
+        with house_style():
+            figure, axes = new_figure(len(shown), 2, height=1.5 * len(shown) + 0.4, sharex="row",
+                                      gridspec_kw={"width_ratios": [1.5, 1.0]})  # fmt: skip
+            for (left, right), (label, rows) in zip(axes, shown, strict=True):
+                flow = rows.flow("tcp")
+                middle = 0.5 * rows.duration_s
+                start, end = middle - 30.0, middle + 30.0
+                t, w = metrics.decimate(*metrics.cwnd_series(rows, flow, start, end), recipes.POINTS)
+                left.plot(t, w / rows.mss(flow), color=colour_of("htcp"), lw=1.0)
+                left.set_ylim(bottom=0)
+                left.set_xlim(start, end)
+                left.set_ylabel("cwnd (segments)")
+                left.set_title(label, fontsize=8)
+                tg, growth = metrics.growth_per_rtt(rows, flow, start, end)
+                right.step(tg, np.maximum(growth, 0.1), where="post", color=INK, lw=0.8)
+                right.set_yscale("log")
+                right.yaxis.set_major_formatter("{x:g}")
+                right.yaxis.set_minor_formatter(NullFormatter())
+                right.axhline(1.0, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+                right.set_ylabel("growth (seg./RTT)")
+                for event in metrics.congestion_events(rows, flow).t_s:
+                    if start <= event <= end:
+                        left.axvline(float(event), color=SOFT, lw=0.5, ls=":")
+            for ax in axes[-1]:
+                ax.set_xlabel("time (s)")
+        return figure
+
+    return draw
+
+
+def _irregular_cells(data: Data, rtts: tuple[int, ...]) -> list[tuple[str, Rows]]:
+    shown = []
+    for rtt in rtts:
+        wanted = [
+            (key_of(100, rtt, "1bdp", "linux-htcp"), "as configured"),
+            (
+                disturbed_key(rtt, DISTURBANCES[1], "open"),
+                "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)",
+            ),
+            (disturbed_key(rtt, DISTURBANCES[1], "event"), "the same wire, clock restarts on congestion only (2.6.28)"),
+        ]
+        for key, what in wanted:
+            if data.has_tables(key):
+                shown.append((f"{path_title(100, rtt)}: {what}", Rows.of(data.result(key))))
+    return shown
+
+
+def irregular_interactive(rtts: tuple[int, ...]) -> Any:
+    """Figs 13 and 14 to zoom into."""
+
+    def build(data: Data) -> dict[str, Any] | None:
+        panels = []
+        for label, rows in _irregular_cells(data, rtts):
+            t, w = metrics.decimate(*metrics.cwnd_series(rows, "tcp"), 3000)
+            panels.append((label, "cwnd (segments)", [Curve(label, t, w / rows.mss("tcp"), colour_of("htcp"))]))
+        return interactive.panels(panels, "time (s)") if panels else None
+
+    return build
+
+
+def discernible(data: Data) -> Figure:
+    """Distance between algorithms against the window the path holds."""
+    with house_style():
+        figure, axes = new_figure(width=5.2, height=3.1)
+        ax = axes[0][0]
+        for path in PATHS:
+            values = [d for s in data.seeds if not np.isnan(d := distinguishability(data, s, path))]
+            if not values:
+                continue
+            x = window_segments(*path)
+            hollow = path[2] != "1bdp"
+            colour = colour_of("htcp") if np.median(values) > DISCERNIBLE else colour_of("reno")
+            ax.vlines(x, min(values), max(values), color=colour, lw=1)
+            ax.plot(x, max(float(np.median(values)), 0.03), "o", color=colour, mfc="white" if hollow else colour, ms=5)
+        ax.axvline(VISIBLE_SEGMENTS, color=SOFT, lw=0.9, ls=(0, (4, 2)))
+        ax.axhline(DISCERNIBLE, color=SOFT, lw=0.9, ls=(0, (4, 2)))
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        ax.set_ylim(0.02, 1000)
+        ax.xaxis.set_major_formatter("{x:g}")
+        ax.yaxis.set_major_formatter("{x:g}")
+        halo(ax.text(VISIBLE_SEGMENTS * 1.08, 600, "paper: 25 packets", va="top", fontsize=8, color=SOFT))
+        halo(ax.text(2500, DISCERNIBLE * 1.1, "one packet of queue", va="bottom", ha="right", fontsize=8, color=SOFT))
+        ax.set_xlabel("largest window the path holds, BDP + queue (segments)")
+        ax.set_ylabel("largest distance between\ntwo algorithms (packets of queue)")
+        ax.set_title("filled: queue 1 BDP, hollow: ¼ BDP")
+    return figure
+
+
+def recovery(data: Data) -> Figure:
+    """The reduction at close range: one event of each sender."""
+    tables = _tables(data, tuple(s.key for s in SENDERS))
+    if not tables:
+        return _empty()
+    with house_style():
+        figure, axes = new_figure(2, len(tables), width=FULL_WIDTH, height=3.0, sharex="col", sharey="row")
+        highest = 0.0
+        for column, (label, rows) in enumerate(tables.items()):
+            top, bottom = axes[0][column], axes[1][column]
+            flow = rows.flow("tcp")
+            events = metrics.congestion_events(rows, flow)
+            window = metrics.typical_epochs(rows, flow)
+            k = int(np.argmin(np.abs(events.t_s - window.start_s)))
+            at = float(events.t_s[k])
+            start, end = at - 0.25, at + 0.75
+            t, w = metrics.cwnd_series(rows, flow, start, end)
+            tq, q = metrics.backlog_series(rows, "bottleneck", start, end)
+            cc = str(rows.flow_spec(flow)["tcp"]["cc"])
+            top.step(t - at, w / rows.mss(flow), where="post", color=colour_of(cc), lw=1.1)
+            top.axhline(events.ssthresh[k] / rows.mss(flow), color=SOFT, lw=0.8, ls=(0, (4, 2)))
+            highest = max(highest, float(np.max(w)) / rows.mss(flow))
+            top.set_title(label, fontsize=7.5)
+            bottom.fill_between(tq - at, q / 1e3, color=SKY, alpha=0.4, lw=0, step="post")
+            bottom.plot(tq - at, q / 1e3, color=INK, lw=0.6, drawstyle="steps-post")
+            bottom.set_ylim(bottom=0)
+            bottom.set_xlim(-0.25, 0.75)
+            bottom.set_xticks([0, 0.5])
+        axes[0][0].set_ylim(0, 1.08 * highest)
+        axes[0][0].set_ylabel("cwnd (segments)")
+        axes[1][0].set_ylabel("queue (kB)")
+        figure.supxlabel("time since the sender noticed the loss (s)", fontsize=8.5)
+    return figure
+
+
+def explorer(data: Data) -> dict[str, Any] | None:
+    """Any cell of the grid, by rate, round trip, queue and sender."""
+    entries = []
+    for key, cell in data.cells.items():
+        summary = data.first(key)
+        if summary and summary.get("series"):
+            entries.append((cell.label, cell.role, colour_of(SENDER[str(cell.factors["sender"])].cc), summary))
+    return interactive.explorer(entries) if entries else None
+
+
+FIGURES: tuple[Plot, ...] = (
+    Plot(
+        "fig-02-03",
+        "Figs 2 and 3: NewReno on FreeBSD and Linux",
+        "Congestion window and queue occupancy over three typical epochs. 10 Mbit/s, RTT 80 ms, "
+        "queue 1 BDP. Dashed: the "
+        "queue's limit; red ticks: drops. Both panels show as much time, so epochs compare by width.",
+        cwnd_and_queue("freebsd-reno", "linux-reno"),
+        cwnd_and_queue_interactive("freebsd-reno", "linux-reno"),
+    ),
+    Plot(
+        "fig-04-05",
+        "Figs 4 and 5: H-TCP on FreeBSD and Linux",
+        "As above.",
+        cwnd_and_queue("freebsd-htcp", "linux-htcp"),
+        cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp"),
+    ),
+    Plot(
+        "fig-06",
+        "Fig. 6: CUBIC on Linux",
+        "As above; the two-part cycle of fast convergence.",
+        cwnd_and_queue("linux-cubic"),
+        cwnd_and_queue_interactive("linux-cubic"),
+    ),
+    Plot(
+        "fig-recovery",
+        "Fast recovery at close range",
+        "One reduction of each sender: rate halving on Linux, an immediate fall and a climb on FreeBSD (section VI-B). "
+        "Dashed: β·cwnd.",
+        recovery,
+    ),
+    Plot(
+        "fig-07-08",
+        "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
+        "Dots are call packets. On the left both axes are drawn to the law's scale, so the dots must lie on the "
+        "occupancy's edge.",
+        delay_vs_occupancy,
+    ),
+    Plot(
+        "fig-09-11",
+        "Figs 9–11: distribution of the delay the call sees",
+        "Induced delay (one-way delay less its smallest possible value) over three typical epochs, "
+        "queue 1 BDP; each curve "
+        "the median over seeds. The paper does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other "
+        "figures.",
+        delay_cdfs,
+        delay_cdfs_interactive,
+    ),
+    Plot(
+        "fig-12",
+        "Fig. 12: median induced delay by bandwidth × delay",
+        "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds. NewReno "
+        "completes no epoch at 100 Mbit/s × 160 ms in three minutes: its points there cover the time since slow start.",
+        medians,
+    ),
+    Plot(
+        "fig-13",
+        "Fig. 13: H-TCP's irregularity at the highest BDPs",
+        "Linux H-TCP at 100 Mbit/s × 80 and 160 ms. The plain model grows fast without relapse; a "
+        "wire on which two packets "
+        "overtake one in ten thousand makes 2.6.25 restart its clock each time, without a loss.",
+        irregular((80, 160)),
+        irregular_interactive((80, 160)),
+    ),
+    Plot(
+        "fig-14",
+        "Fig. 14: H-TCP-like among NewReno-like epochs",
+        "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.",
+        irregular((16,)),
+        irregular_interactive((16,)),
+    ),
+    Plot(
+        "fig-discernible",
+        "When algorithms can be told apart",
+        "Mean distance between the call's delay distributions under the two most different "
+        "algorithms on one system, in "
+        "packets of queue, against the largest window the path holds. Below 0.03: drawn there.",
+        discernible,
+    ),
+)

@@ -1,0 +1,81 @@
+"""The part of a study that runs live: which cells, and who refuses. The kernel is stood in for by the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import tailback as tb
+from tailback import cli, live
+from tailback.experiment import studies
+from tailback_papers.voip_latency import grid
+
+
+def test_live_cells_are_a_linux_of_todays_and_keep_their_names() -> None:
+    whole = {cell.key: cell for cell in grid.all_cells(False)}
+    cells = grid.live_cells(False)
+    assert len(cells) == 9
+    assert len(grid.live_cells(True)) == 3
+    for cell in cells:
+        flow = cell.scenario.resolve()["flows"][0]
+        assert flow["tcp"]["stack"] == "linux"
+        old, new = whole[cell.key].scenario.resolve(), cell.scenario.resolve()
+        # Only the sender is another: path, call, duration and what is recorded are the cell's it stands for.
+        assert old["links"] == new["links"]
+        assert old["flows"][1] == new["flows"][1]
+        assert old["instruments"] == new["instruments"]
+        assert cell.factors == whole[cell.key].factors
+
+
+# Figures of many senders have little to show of three.
+@pytest.mark.filterwarnings("ignore:constrained_layout not applied")
+def test_a_live_study_judges_what_it_can_and_says_what_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def run(scenario: tb.Scenario, *, cancel: Any = None) -> tb.Result:
+        seen.append(scenario.name)
+        result = tb.run(scenario)
+        result.meta["fit"] = len(seen) > 1
+        return result
+
+    monkeypatch.setattr(live, "check", lambda scenario: None)
+    monkeypatch.setattr(live, "run", run)
+    finished = studies.get("voip-latency").run(tmp_path, seeds=1, quick=True, engine="live", progress=False)
+    assert sorted(seen) == sorted(cell.key for cell in grid.live_cells(True))
+    assert finished.meta["notes"][0].startswith("Run live")
+    unfit = [note for note in finished.meta["notes"] if note.startswith("Unfit: 1 of 3")]
+    assert len(unfit) == 1
+    assert seen[0] in unfit[0]
+    assert finished.meta["command"].endswith("--engine live")
+    verdicts = finished.verdicts()
+    assert verdicts["not measured"] > 0
+    assert verdicts["reproduced"] > 0
+    # What was run live is no answer to the same study simulated.
+    seen.clear()
+    again = studies.get("voip-latency").run(tmp_path, seeds=1, quick=True, engine="live", progress=False)
+    assert not seen
+    assert again.cells_reused == 3
+    assert unfit[0] in again.meta["notes"]
+
+
+def test_a_study_without_live_cells_is_refused_with_those_that_have_some() -> None:
+    done = CliRunner().invoke(cli.app, ["study", "aqm-pairs", "--engine", "live"])
+    assert done.exit_code != 0
+    assert "voip-latency" in str(done.exception)
+    done = CliRunner().invoke(cli.app, ["study", "voip-latency", "--engine", "ns3"])
+    assert "sim, live" in str(done.exception)
+
+
+def test_what_the_kernel_cannot_do_is_refused_before_the_first_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(scenario: tb.Scenario) -> None:
+        raise ValueError("no root")
+
+    monkeypatch.setattr(live, "check", refuse)
+    with pytest.raises(ValueError, match="no root"):
+        studies.get("voip-latency").run(tmp_path / "out", engine="live", progress=False)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,75 @@
+"""Experiments: many runs, each once. A sweep varies a scenario; a study is a paper's grid with its claims.
+
+See `docs/sweeps.md` and `docs/papers.md`.
+"""
+
+from __future__ import annotations
+
+from tailback.experiment.claims import (
+    AtLeast,
+    AtMost,
+    Claim,
+    Measured,
+    Near,
+    Rule,
+    Standing,
+    Within,
+    fitted,
+    judge,
+    restated,
+    untestable,
+    with_standings,
+)
+from tailback.experiment.design import Design, Span, grid, latin_hypercube, single, sobol, zipped
+from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, TableOut
+from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.store import Store, open_store
+from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study, Summary
+from tailback.experiment.sweepfile import read_sweep
+from tailback.experiment.sweeps import Sweep, SweepResult, Until, sweep
+
+__all__ = [
+    "ABLATION",
+    "GRID",
+    "NOT",
+    "PAPERS_OWN",
+    "PARTLY",
+    "REPRODUCED",
+    "UNMEASURED",
+    "AtLeast",
+    "AtMost",
+    "Cell",
+    "Claim",
+    "ClaimResult",
+    "Data",
+    "Design",
+    "Measured",
+    "Near",
+    "Plot",
+    "Rule",
+    "RunMetrics",
+    "Span",
+    "Standing",
+    "Store",
+    "Study",
+    "StudyResult",
+    "Summary",
+    "Sweep",
+    "SweepResult",
+    "TableOut",
+    "Until",
+    "Within",
+    "fitted",
+    "grid",
+    "judge",
+    "latin_hypercube",
+    "open_store",
+    "read_sweep",
+    "restated",
+    "single",
+    "sobol",
+    "sweep",
+    "untestable",
+    "with_standings",
+    "zipped",
+]

@@ -1,0 +1,258 @@
+"""Claims: what a paper says, how it is measured, the rule that decides, and what the verdict is worth.
+
+A rule is written down before the runs: a value in, a verdict out. The rule decides whether a claim holds; its standing
+says whether that is evidence: was the number predicted, or chosen, said already, or beyond testing?
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
+
+import polars as pl
+
+from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult
+
+if TYPE_CHECKING:
+    from tailback.experiment.study import Data
+
+
+class Rule(Protocol):
+    """Turns a claim's value into a verdict and can say how."""
+
+    def verdict(self, value: float) -> str:
+        """Decide."""
+
+    def words(self) -> str:
+        """Say the rule in words."""
+
+
+@dataclass(frozen=True)
+class Near:
+    """The paper prints a number: reproduced within `tolerance` of it, partly within `loose`."""
+
+    target: float
+    tolerance: float = 0.15
+    loose: float = 0.30
+
+    def verdict(self, value: float) -> str:
+        """Decide by the relative deviation."""
+        if math.isnan(value):
+            return UNMEASURED
+        off = abs(value / self.target - 1.0)
+        return REPRODUCED if off <= self.tolerance else PARTLY if off <= self.loose else NOT
+
+    def words(self) -> str:
+        """Say the rule in words."""
+        return (
+            f"reproduced within ±{100 * self.tolerance:.0f} % of {self.target:g}, "
+            f"partly within ±{100 * self.loose:.0f} %"
+        )
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """Reproduced from `enough` upwards, partly from `some`."""
+
+    enough: float
+    some: float
+
+    def verdict(self, value: float) -> str:
+        """Decide by the lower bounds."""
+        if math.isnan(value):
+            return UNMEASURED
+        return REPRODUCED if value >= self.enough else PARTLY if value >= self.some else NOT
+
+    def words(self) -> str:
+        """Say the rule in words."""
+        return f"reproduced at ≥ {self.enough:g}, partly at ≥ {self.some:g}"
+
+
+@dataclass(frozen=True)
+class AtMost:
+    """Reproduced up to `enough`, partly up to `some`."""
+
+    enough: float
+    some: float
+
+    def verdict(self, value: float) -> str:
+        """Decide by the upper bounds."""
+        if math.isnan(value):
+            return UNMEASURED
+        return REPRODUCED if value <= self.enough else PARTLY if value <= self.some else NOT
+
+    def words(self) -> str:
+        """Say the rule in words."""
+        return f"reproduced at ≤ {self.enough:g}, partly at ≤ {self.some:g}"
+
+
+@dataclass(frozen=True)
+class Within:
+    """Reproduced inside the inner interval, partly inside the outer."""
+
+    low: float
+    high: float
+    outer_low: float
+    outer_high: float
+
+    def verdict(self, value: float) -> str:
+        """Decide by the intervals."""
+        if math.isnan(value):
+            return UNMEASURED
+        if self.low <= value <= self.high:
+            return REPRODUCED
+        return PARTLY if self.outer_low <= value <= self.outer_high else NOT
+
+    def words(self) -> str:
+        """Say the rule in words."""
+        return f"reproduced within {self.low:g} … {self.high:g}, partly within {self.outer_low:g} … {self.outer_high:g}"
+
+
+# --- What a verdict is worth ------------------------------------------------------------------------------------
+
+
+PREDICTED, FITTED, RESTATED, UNTESTABLE = "predicted", "fitted", "restated", "not testable"
+KINDS = (PREDICTED, FITTED, RESTATED, UNTESTABLE)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One of `KINDS`, and why."""
+
+    kind: str
+    reason: str
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"a claim's standing is one of {', '.join(KINDS)}, not {self.kind!r}")
+
+
+AS_PREDICTED = Standing(PREDICTED, "")
+
+
+def fitted(reason: str) -> Standing:
+    """A parameter was chosen for this, or with this in view: its verdict is no evidence."""
+    return Standing(FITTED, reason)
+
+
+def restated(reason: str) -> Standing:
+    """It follows from other claims, which count already."""
+    return Standing(RESTATED, reason)
+
+
+def untestable(reason: str) -> Standing:
+    """The paper contradicts it itself, or no run like the paper's could show it."""
+    return Standing(UNTESTABLE, reason)
+
+
+# --- Claims -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A claim's value for one seed, with what it was made of."""
+
+    value: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    holds: bool = True
+    """Does what the claim says beside its value hold? If not, it is not so, whatever the value."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something a paper says, how it is measured here and when it counts as reproduced."""
+
+    id: str
+    text: str
+    kind: str
+    paper: str
+    unit: str
+    definition: str
+    measure: pl.Expr | Callable[[Data, int], Measured | None]
+    """An expression over the frame of one seed's runs (`Data.frame`) that gives a number; or a function of the data and
+    a seed."""
+    rule: Rule
+    figure: str
+    where: str = ""
+    remark: Callable[[Data], str] | None = None
+    why: str = ""
+    """Best explanation of a miss, shown when there is one."""
+    standing: Standing = AS_PREDICTED
+    """Is its verdict evidence?"""
+    redefined: str = ""
+    """How its measure or rule was changed after first results, if it was."""
+
+
+def with_standings(
+    claims: Sequence[Claim], standings: Mapping[str, Standing], redefined: Mapping[str, str]
+) -> tuple[Claim, ...]:
+    """Claims with their standing (predicted unless named) and with what was changed after results were seen.
+
+    Raises `ValueError` for a name that no claim has.
+    """
+    unknown = (set(standings) | set(redefined)) - {claim.id for claim in claims}
+    if unknown:
+        raise ValueError(f"no claim is called {', '.join(sorted(unknown))}")
+    return tuple(
+        replace(claim, standing=standings.get(claim.id, AS_PREDICTED), redefined=redefined.get(claim.id, ""))
+        for claim in claims
+    )
+
+
+def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
+    if not isinstance(claim.measure, pl.Expr):
+        return claim.measure(data, seed)
+    runs = data.frame.filter(seed=seed)
+    if runs.is_empty():
+        return None
+    value = runs.select(claim.measure).item()
+    return None if value is None else Measured(float(value))
+
+
+def judge(claim: Claim, data: Data) -> ClaimResult:
+    """Measure a claim for every seed and apply its rule to the median."""
+    values: list[float] = []
+    holds: list[bool] = []
+    parts: dict[str, list[float]] = {}
+    for seed in data.seeds:
+        measured = _measured(claim, data, seed)
+        if measured is None or math.isnan(measured.value):
+            continue
+        values.append(measured.value)
+        holds.append(measured.holds)
+        for name, part in measured.parts.items():
+            parts.setdefault(name, []).append(part)
+    middle = statistics.median(values) if values else float("nan")
+    each = [claim.rule.verdict(value) if so else NOT for value, so in zip(values, holds, strict=True)]
+    # Half of the seeds do not make a claim.
+    verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.verdict(middle)
+    notes = [f"{name} {statistics.median(series):.3g}" for name, series in parts.items() if series]
+    if not all(holds):
+        notes.append(f"its condition does not hold in {holds.count(False)} of {len(holds)} seeds")
+    if len(set(each)) > 1:
+        notes.append("single seeds: " + ", ".join(f"{each.count(v)} {v}" for v in dict.fromkeys(each)))
+    if claim.remark is not None and values:
+        notes.append(claim.remark(data))
+    return ClaimResult(
+        id=claim.id,
+        text=claim.text,
+        kind=claim.kind,
+        where=claim.where,
+        paper=claim.paper,
+        ours=f"{middle:.3g}{claim.unit}" if values else "–",
+        spread=f"{min(values):.3g} … {max(values):.3g}" if len(values) > 1 else "one seed" if values else "–",
+        values=values,
+        unit=claim.unit,
+        verdict=verdict,
+        threshold=claim.rule.words(),
+        definition=claim.definition,
+        figure=claim.figure,
+        note="; ".join(note for note in notes if note),
+        why="" if not values or verdict == REPRODUCED else claim.why,
+        standing=claim.standing.kind,
+        because=claim.standing.reason,
+        redefined=claim.redefined,
+    )

@@ -1,0 +1,212 @@
+"""What a study came to: claims with their verdicts, tables, figures, and by what it was run; kept as `study.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from tailback.errors import ResultError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+REPRODUCED, PARTLY, NOT, UNMEASURED = "reproduced", "partly", "not", "not measured"
+"""Verdicts."""
+FORMAT = 2
+"""Layout of study.json."""
+
+
+@dataclass(frozen=True)
+class ClaimResult:
+    """A claim with what came out."""
+
+    id: str
+    text: str
+    kind: str
+    where: str
+    paper: str
+    ours: str
+    spread: str
+    values: list[float]
+    unit: str
+    verdict: str
+    threshold: str
+    definition: str
+    figure: str
+    note: str
+    why: str
+    standing: str
+    """Predicted, fitted, restated or not testable: is the verdict evidence?"""
+    because: str
+    """Why it is not, if it is not."""
+    redefined: str
+    """What of its measure or rule was changed after first results."""
+    scale: str = ""
+    """Rate and time in the paper's, and seeds."""
+
+
+@dataclass(frozen=True)
+class TableOut:
+    """A table of the report."""
+
+    name: str
+    title: str
+    caption: str
+    columns: list[str]
+    rows: list[list[str]]
+
+
+@dataclass
+class StudyResult:
+    """What a study came to."""
+
+    study: str
+    title: str
+    paper: str
+    folder: Path
+    report_path: Path
+    claims: list[ClaimResult]
+    tables: list[TableOut]
+    figures: list[dict[str, Any]]
+    meta: dict[str, Any]
+    wall_s: float
+    """From the study's start until its page was written: runs, claims and figures. Told alike everywhere."""
+    simulated_s: float
+    cells_run: int
+    cells_reused: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`; numbers that do not exist are null."""
+        return cast(
+            dict[str, Any],
+            _plain(
+                {
+                    "format": FORMAT,
+                    "study": self.study,
+                    "title": self.title,
+                    "paper": self.paper,
+                    "report": str(self.report_path),
+                    "claims": [asdict(claim) for claim in self.claims],
+                    "tables": [asdict(table) for table in self.tables],
+                    "figures": self.figures,
+                    "meta": self.meta,
+                    "wall_s": self.wall_s,
+                    "simulated_s": self.simulated_s,
+                    "cells_run": self.cells_run,
+                    "cells_reused": self.cells_reused,
+                }
+            ),
+        )
+
+    def to_markdown(self) -> str:
+        """The claims table as Markdown."""
+        lines = ["| claim | what the paper says | paper | ours | spread | verdict | standing |", "|---" * 7 + "|"]
+        lines += [
+            f"| {c.id} | {c.text} | {c.paper} | {c.ours} | {c.spread} | {c.verdict} | {c.standing} |".replace("\n", " ")
+            for c in self.claims
+        ]
+        return "\n".join(lines) + "\n"
+
+    def took(self) -> str:
+        """How long this took, the runs that were found left out."""
+        return f"{self.wall_s:.1f} s"
+
+    def verdicts(self) -> dict[str, int]:
+        """How many claims came to which verdict."""
+        counted = dict.fromkeys((REPRODUCED, PARTLY, NOT, UNMEASURED), 0)
+        for claim in self.claims:
+            counted[claim.verdict] += 1
+        return {word: count for word, count in counted.items() if count}
+
+    def print(self, console: Console) -> None:
+        """Show the claims table and where the report lies."""
+        from rich.table import Table
+        from rich.text import Text
+
+        colours = {REPRODUCED: "green", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
+        table = Table(title=self.title, title_justify="left", header_style="bold", pad_edge=False)
+        for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "standing", "figure"):
+            table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))
+        for claim in self.claims:
+            table.add_row(
+                claim.id,
+                Text(claim.text),
+                Text(claim.paper),
+                Text(claim.ours),
+                Text(claim.spread),
+                Text(claim.verdict, style=colours[claim.verdict]),
+                claim.standing,
+                claim.figure,
+            )
+        console.print(table)
+        summary = ", ".join(f"{count} {word}" for word, count in self.verdicts().items())
+        console.print(f"{summary}; {self.cells_run} runs in {self.took()}, {self.cells_reused} reused")
+        console.print(Text(f"report: {self.report_path}"), soft_wrap=True)
+
+    def _repr_html_(self) -> str:
+        """Claims table for notebooks."""
+        from tailback.report import claims_html
+
+        return claims_html(self)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return value
+
+
+def load(out: Path) -> StudyResult:
+    """Read a finished study back from its folder; `ResultError` if it is damaged or of another version."""
+    path = Path(out) / "study.json"
+    try:
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.get("format") != FORMAT:
+            raise _another(path, stored, f"has layout {stored.get('format')}; this tailback reads layout {FORMAT}")
+        return _read(stored, Path(out))
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except json.JSONDecodeError:
+        raise ResultError(f"{path} is damaged. Run the study again; finished cells are used again.") from None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise _another(path, stored, f"was written by another version of tailback ({error})") from None
+
+
+def _another(path: Path, stored: Any, what: str) -> ResultError:
+    name = stored.get("study", "NAME") if isinstance(stored, dict) else "NAME"
+    return ResultError(
+        f"{path} {what}. It is left as it is; make it again with: tailback study {name} --out {path.parent}"
+    )
+
+
+def _read(stored: dict[str, Any], out: Path) -> StudyResult:
+    return StudyResult(
+        study=stored["study"],
+        title=stored["title"],
+        paper=stored["paper"],
+        folder=out,
+        report_path=out / "report.html",
+        claims=[ClaimResult(**claim) for claim in stored["claims"]],
+        tables=[TableOut(**table) for table in stored["tables"]],
+        figures=stored["figures"],
+        meta=stored["meta"],
+        wall_s=stored["wall_s"],
+        simulated_s=stored["simulated_s"],
+        cells_run=stored["cells_run"],
+        cells_reused=stored["cells_reused"],
+    )
+
+
+def is_study(path: Path) -> bool:
+    """Does this folder hold a finished study?"""
+    return (Path(path) / "study.json").is_file()

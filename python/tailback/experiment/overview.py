@@ -1,0 +1,246 @@
+"""One page for all studies: every claim with its verdict, what failed first, written from result folders alone."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tailback.errors import ResultError
+from tailback.experiment.claims import FITTED, PREDICTED, RESTATED, UNTESTABLE
+from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, load
+from tailback.files import write_text
+
+ORDER = (NOT, PARTLY, UNMEASURED, REPRODUCED)
+"""Worst first: a page that hides its misses is an advertisement."""
+TITLES = {NOT: "Not reproduced", PARTLY: "Partly reproduced", UNMEASURED: "Not measured", REPRODUCED: "Reproduced"}
+ASIDE = {
+    FITTED: ("Fitted", "A parameter was chosen for these, or with them in view. They show that the model can do so, "
+             "not that it is right."),
+    RESTATED: ("Restated", "These follow from other claims and are counted with those."),
+    UNTESTABLE: ("Not testable, or contradicted by the paper itself", "No run like the paper's could show these, or "
+                 "the paper says the opposite elsewhere."),
+}  # fmt: skip
+"""What does not count, its title, and why it does not."""
+NUMBERS = frozenset({"quantitative", "number"})
+"""Kinds of claims that are about a printed number; all others are about words."""
+OURS = "expectation"
+"""Kind of what no paper claims."""
+COLUMNS = ("study", "claim", "what the paper says", "paper", "ours", "spread", "scale")
+CHANGED, ALIKE = "†", "‡"
+"""Marks of a claim that was redefined, and of seeds that hardly differ."""
+ALIKE_WITHIN = 0.01
+"""Seeds that differ by less of their median hardly differ."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of the claims that were measured came out as the paper has them."""
+
+    reproduced: int
+    measured: int
+
+    def words(self) -> str:
+        """Say it, rounded down: 89.9 % are not 90."""
+        if not self.measured:
+            return "none measured"
+        return f"{self.reproduced} of {self.measured}, {100 * self.reproduced // self.measured} %"
+
+
+def share(claims: Sequence[ClaimResult], *, numbers: bool, standing: str = PREDICTED) -> Share:
+    """Reproduced printed numbers, or words, of one standing."""
+    chosen = [
+        claim
+        for claim in claims
+        if (claim.kind in NUMBERS) == numbers and claim.verdict != UNMEASURED and claim.standing == standing
+    ]
+    return Share(sum(claim.verdict == REPRODUCED for claim in chosen), len(chosen))
+
+
+def seeds_alike(claim: ClaimResult) -> bool:
+    """Do the seeds hardly differ? Then their spread says nothing of how sure the value is."""
+    values = claim.values
+    return len(values) > 1 and max(values) - min(values) <= ALIKE_WITHIN * abs(statistics.median(values))
+
+
+def find(folder: Path, names: Sequence[str]) -> tuple[list[StudyResult], list[str]]:
+    """The finished studies in `folder` (one folder each, by name), and the names of those that are not there."""
+    there, missing = [], []
+    for name in names:
+        if (folder / name / "study.json").is_file():
+            there.append(load(folder / name))
+        else:
+            missing.append(name)
+    if not there:
+        raise ResultError(
+            f"{folder} holds no finished study. Run one first, for example: "
+            f"tailback study {names[0]} --quick --out {folder / names[0]}"
+        )
+    return there, missing
+
+
+def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str:
+    """The page."""
+    ours = [result for result in results if all(claim.kind == OURS for claim in result.claims)]
+    results = [result for result in results if result not in ours]
+    claims = [(result, claim) for result in results for claim in result.claims]
+    lines = [
+        "# The papers' claims",
+        "",
+        "Written by `tailback study --overview` from the studies' result folders; do not edit. What failed comes "
+        "first. Each study's report has the rules, all figures, and how each claim was measured.",
+        "",
+        *_totals(results),
+        "",
+        *_honesty(claims),
+    ]
+    lines += [f"\nOf no paper, and not counted: {_link(result)}." for result in ours]
+    if missing:
+        runs = ", ".join(f"`tailback study {name}`" for name in missing)
+        lines += ["", f"Not run for this page: {runs}."]
+    for verdict in ORDER:
+        of_it = [each for each in claims if each[1].standing == PREDICTED and each[1].verdict == verdict]
+        if of_it:
+            more = ("why",) if verdict in (NOT, PARTLY) else ()
+            lines += ["", f"## {TITLES[verdict]} ({len(of_it)})", "", *_table(of_it, more)]
+    for standing, (title, words) in ASIDE.items():
+        of_it = [each for each in claims if each[1].standing == standing]
+        if of_it:
+            lines += ["", f"## {title} ({len(of_it)})", "", words, "", *_table(of_it, ("verdict", "because"))]
+    lines += ["", "## Redefined after results were seen", "", *_redefined(claims)]
+    lines += ["", "## Chosen with verdicts in view", "", *_chosen(results)]
+    lines += ["", "## How this was run", "", *_runs(results)]
+    return "\n".join(lines) + "\n"
+
+
+def _totals(results: Sequence[StudyResult]) -> list[str]:
+    lines = [
+        "| study | claims | predicted: reproduced | partly | not | not measured | printed numbers | words | fitted | "
+        "restated | not testable |",
+        "|" + "---|" * 11,
+    ]
+    every = [claim for result in results for claim in result.claims]
+    for title, claims in [*((_link(result), result.claims) for result in results), ("**all**", every)]:
+        count = Counter(claim.verdict for claim in claims if claim.standing == PREDICTED)
+        standings = Counter(claim.standing for claim in claims)
+        cells = [
+            len(claims),
+            *(count[verdict] for verdict in (REPRODUCED, PARTLY, NOT, UNMEASURED)),
+            *(share(claims, numbers=numbers).words() for numbers in (True, False)),
+            *(standings[standing] for standing in ASIDE),
+        ]
+        lines.append("| " + " | ".join([title, *map(str, cells)]) + " |")
+    numbers, words = (share(every, numbers=which).words() for which in (True, False))
+    return [
+        *lines,
+        "",
+        f"Of what was predicted, and measured: printed numbers {numbers}; words {words}. The aim is nine tenths of "
+        "each. Only predicted claims count. A printed number counts as reproduced by its study's rule: within 15 % of "
+        "the print on the papers' testbeds, 25 % where the path was the Internet or a home; words by the rule beside "
+        "them in the report, partly where they nearly hold.",
+    ]
+
+
+def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
+    """What a reader must know of rules, set-ups, scale and spread before believing the totals."""
+    changed = sum(bool(claim.redefined) for _, claim in claims)
+    small = sum("1/" in claim.scale for _, claim in claims)
+    alike = Counter(result.study for result, claim in claims if seeds_alike(claim))
+    where = "; ".join(f"{study} {count}" for study, count in alike.items())
+    return [
+        "- **Rules** of each study were committed before its first run. Of these "
+        f"{len(claims)} claims {changed} ({CHANGED}) were measured or judged differently after results had been seen; "
+        "each change is told below, and was committed before the run that it judges here.",
+        "- **Set-ups** that the papers leave open were in part chosen with verdicts in view, also where no claim is "
+        "marked as fitted; they are listed below.",
+        f"- **Scale** is that of the cells that a claim was measured on, in the paper's rate and time. Measured on "
+        f"less, on a model of the paper's network that is no replication of it: {small} of {len(claims)}.",
+        "- **Spread** is the range over seeds, which vary starts, processing and, where there are any, errors and the "
+        f"crowd. It is no confidence interval. Where it is marked {ALIKE} the seeds lie within a hundredth of each "
+        "other: these runs are all but deterministic, and the spread says nothing of how sure the value is"
+        + (f" ({where})." if where else "."),
+    ]
+
+
+def _redefined(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
+    by_reason: dict[str, list[str]] = {}
+    for _, claim in claims:
+        if claim.redefined:
+            by_reason.setdefault(claim.redefined, []).append(claim.id)
+    return [f"- {', '.join(names)}: {reason}" for reason, names in by_reason.items()] or ["None."]
+
+
+def _chosen(results: Sequence[StudyResult]) -> list[str]:
+    lines = [f"- {_link(result)}: {words}" for result in results for words in result.meta.get("chosen", ())]
+    return lines or ["None is known."]
+
+
+def _link(result: StudyResult) -> str:
+    return f"[{result.study}]({result.study}.md)"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], more: Sequence[str]) -> list[str]:
+    """Claims with what came out, and further columns: `why`, `verdict` or `because`."""
+    columns = [*COLUMNS, *more]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    for result, claim in of_it:
+        name = f"{claim.id} {CHANGED}" if claim.redefined else claim.id
+        spread = f"{claim.spread} {ALIKE}" if seeds_alike(claim) else claim.spread
+        cells = [_link(result), name, claim.text, claim.paper, claim.ours, spread, claim.scale]
+        told = {"why": claim.why or claim.note or "not explained", "verdict": claim.verdict, "because": claim.because}
+        lines.append("| " + " | ".join(map(_cell, [*cells, *(told[what] for what in more)])) + " |")
+    return lines
+
+
+def _runs(results: Sequence[StudyResult]) -> list[str]:
+    lines = ["| study | command | runs | simulated (h) | engine |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {_link(result)} | `{result.meta['command']}` | {result.cells_run + result.cells_reused} | "
+        f"{result.simulated_s / 3600:.1f} | {result.meta['engine']} |"
+        for result in results
+    ]
+    engines = {result.meta["engine"] for result in results}
+    if len(engines) > 1:
+        lines += ["", "The studies were run by different builds of the engine."]
+    return lines
+
+
+def summary(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> dict[str, object]:
+    """The same as plain data, for `--json`."""
+    every = [claim for result in results for claim in result.claims]
+    return {
+        "studies": {result.study: result.verdicts() for result in results},
+        "missing": list(missing),
+        "verdicts": dict(Counter(claim.verdict for claim in every if claim.kind != OURS)),
+        "predicted": {
+            name: dict(zip(("reproduced", "measured"), (one.reproduced, one.measured), strict=True))
+            for name, one in (
+                (name, share([claim for claim in every if claim.kind != OURS], numbers=which))
+                for name, which in (("printed_numbers", True), ("words", False))
+            )
+        },
+        "claims": [
+            {"study": result.study, "id": claim.id, "text": claim.text, "kind": claim.kind, "verdict": claim.verdict,
+             "paper": claim.paper, "ours": claim.ours, "spread": claim.spread, "scale": claim.scale,
+             "standing": claim.standing, "because": claim.because, "redefined": claim.redefined,
+             "printed_number": claim.kind in NUMBERS}
+            for result in results
+            for claim in result.claims
+        ],
+    }  # fmt: skip
+
+
+def write(folder: Path, names: Sequence[str], page: Path) -> dict[str, object]:
+    """Write the page from the studies' folders under `folder`; returns `summary`. `ResultError` if there is none."""
+    results, missing = find(folder, names)
+    write_text(page, markdown(results, missing))
+    plain = summary(results, missing)
+    json.dumps(plain, allow_nan=False)
+    return plain

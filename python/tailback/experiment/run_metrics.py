@@ -1,0 +1,180 @@
+"""What is kept of each run: the usual totals, and what the sweep names besides."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tailback.experiment.design import refuse
+from tailback.experiment.store.index import COLUMNS
+from tailback.felt import recorded
+from tailback.metrics import holds_queue
+from tailback.result import Result
+
+__all__ = ["RunMetrics", "totals", "totals_names"]
+
+#: Changes when `totals` does, so that old rows are not taken for new ones.
+REVISION = "3"
+#: With more flows (or links) than this, only what they come to together is kept.
+MOST = 16
+
+_FLOW = ("goodput_mbps", "loss", "retransmitted", "timeouts", "rtt_min_ms", "srtt_ms")
+_LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", "backlog_max_bytes")
+_DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
+#: What the people on the link feel (`tailback.felt`), where it was recorded.
+_FELT = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+_WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
+
+
+def totals_names(resolved: Mapping[str, Any]) -> list[str]:
+    """The names `totals` gives for a resolved scenario."""
+    flows = [row["name"] for row in resolved["flows"]]
+    links = [row["name"] for row in resolved["links"] if holds_queue(row)]
+    out = list(_WHOLE)
+    if len(flows) <= MOST:
+        tcp = {row["name"] for row in resolved["flows"] if row.get("tcp")}
+        out += [f"{flow}.{key}" for flow in flows for key in (_FLOW if flow in tcp else _FLOW[:2])]
+        packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
+        out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
+        out += [f"{flow}.felt_{key}" for flow in recorded(resolved) for key in _FELT]
+    if len(links) <= MOST:
+        out += [f"{link}.{key}" for link in links for key in _LINK]
+    return out
+
+
+def totals(result: Result) -> dict[str, float]:
+    """Goodput, loss, delay and occupancy of a run: of each flow and link if they are few, and of the whole.
+
+    The whole: goodput of all TCP flows together and Jain's index over them; utilisation, loss and mean backlog of
+    the bottleneck. Delays are one-way, of the packets that arrived, where packets were recorded.
+    """
+    flows, links = result.flow_summary(), result.link_summary()
+    tcp = [number(row["goodput_mbps"]) for row in flows if row["cc"] is not None]
+    squares = sum(rate * rate for rate in tcp)
+    neck = result.link_index(result.bottleneck)
+    columns = result.numpy("links")
+    rate = result.link_spec(neck).get("rate_bps")
+    arrived = float(columns["arrived"][neck])
+    engine = result.numpy("engine")
+    out = {
+        "goodput_mbps": float(sum(tcp)) if tcp else math.nan,
+        "jain": sum(tcp) ** 2 / (len(tcp) * squares) if squares else math.nan,
+        "utilisation": float(columns["busy_s"][neck]) / result.duration_s if rate else math.nan,
+        "loss": float(columns["dropped"][neck]) / arrived if arrived else math.nan,
+        "backlog_mean_bytes": float(columns["backlog_bytes_mean"][neck]),
+        "packets": float(columns["delivered"][neck]),
+        "events": float(engine["events"][0]),
+    }
+    if len(flows) <= MOST:
+        for row in flows:
+            out |= {f"{row['flow']}.{key}": number(row[key]) for key in (_FLOW if row["cc"] is not None else _FLOW[:2])}
+        for flow in result.flow_names:
+            if flow in result.resolved["instruments"]["packets"]:
+                out |= {f"{flow}.{key}": value for key, value in _delays(result, flow).items()}
+        felt = {row["flow"]: row for row in result.felt_summary()}
+        for flow in recorded(result.resolved):
+            out |= {f"{flow}.felt_{key}": number(felt.get(flow, {}).get(key)) for key in _FELT}
+    if len(links) <= MOST:
+        for row in links:
+            out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}
+    return out
+
+
+def number(value: Any) -> float:
+    """A float, NaN for what is not there."""
+    return math.nan if value is None else float(value)
+
+
+def _delays(result: Result, flow: str) -> dict[str, float]:
+    rows = result.where_flow("packets", flow)
+    delay = 1e3 * (rows["received_s"] - rows["sent_s"])
+    delay = delay[np.isfinite(delay)]
+    if not len(delay):
+        return dict.fromkeys(_DELAY, math.nan)
+    values = [*np.quantile(delay, (0.5, 0.95, 0.99)), delay.mean(), delay.max()]
+    return {name: float(value) for name, value in zip(_DELAY, values, strict=True)}
+
+
+@dataclass(frozen=True)
+class RunMetrics:
+    """The totals and, by name, functions of a result or entries of `tailback.metrics` with their arguments."""
+
+    functions: Mapping[str, Callable[[Result], Any]] = field(default_factory=dict)
+    calls: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any] | None) -> RunMetrics:
+        """From a mapping of names to functions, or to tables like `{metric = "delay_quantiles", flow = "voip"}`."""
+        functions: dict[str, Callable[[Result], Any]] = {}
+        calls: dict[str, Mapping[str, Any]] = {}
+        for name, what in (given or {}).items():
+            if name in COLUMNS or name in _WHOLE:
+                raise refuse(f"metrics.{name}", None, "this name is taken", "Choose another")
+            if callable(what):
+                functions[name] = what
+            elif isinstance(what, Mapping):
+                _check_call(name, what)
+                calls[name] = dict(what)
+            else:
+                fix = 'Write for example { metric = "utilisation", link = "bottleneck" }'
+                raise refuse(f"metrics.{name}", str(what), "is no metric", fix)
+        return cls(functions, calls)
+
+    @property
+    def digest(self) -> str:
+        """Equal for equal metrics. A function counts by its source, if that can be had."""
+        told: dict[str, Any] = {"revision": REVISION, "calls": self.calls}
+        for name, function in self.functions.items():
+            try:
+                told[name] = inspect.getsource(function)
+            except (OSError, TypeError):
+                told[name] = f"{function!r}"
+        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
+
+    def names(self, resolved: Mapping[str, Any]) -> list[str]:
+        """The names there will be; of a metric of several numbers only its first part is known."""
+        return [*totals_names(resolved), *self.functions, *self.calls]
+
+    def __call__(self, result: Result) -> dict[str, float]:
+        """What is kept of a run."""
+        from tailback import metrics
+
+        out = totals(result)
+        for name, function in self.functions.items():
+            out |= _spread(name, function(result))
+        for name, call in self.calls.items():
+            arguments = {key: value for key, value in call.items() if key != "metric"}
+            out |= _spread(name, metrics.get(call["metric"]).function(result, **arguments))
+        return out
+
+
+def _check_call(name: str, call: Mapping[str, Any]) -> None:
+    from tailback import metrics
+
+    known = metrics.names()
+    if call.get("metric") not in known:
+        fix = f"There are: {', '.join(known)}"
+        raise refuse(f"metrics.{name}.metric", call.get("metric"), "there is no such metric", fix)
+    accepted = list(inspect.signature(metrics.get(call["metric"]).function).parameters)[1:]
+    for key in call:
+        if key != "metric" and key not in accepted:
+            fix = f"It takes: {', '.join(accepted)}"
+            raise refuse(f"metrics.{name}.{key}", call[key], f"{call['metric']} takes no such argument", fix)
+
+
+def _spread(name: str, value: Any) -> dict[str, float]:
+    """One column for a number, numbered columns for a few; a series has no place in a table of runs."""
+    if isinstance(value, Mapping):
+        return {f"{name}.{key}": number(item) for key, item in value.items()}
+    if isinstance(value, Sequence | np.ndarray):
+        if len(value) > MOST or any(np.ndim(item) for item in value):
+            raise ValueError(f"{name} is a series, and a run has room for at most {MOST} numbers a metric")
+        return {f"{name}.{at}": number(item) for at, item in enumerate(value)}
+    return {name: number(value)}

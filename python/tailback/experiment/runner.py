@@ -1,0 +1,392 @@
+"""The one runner of sweeps and studies: hands out what the store does not have, takes in what is done.
+
+Points times seeds, on all cores, on a cluster or on this machine's kernel. A run is known by its key, so that the same
+call goes on where it stopped, and several processes share a store.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import hashlib
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tailback._core import Cancel
+from tailback._resolve import as_text
+from tailback.errors import Cancelled, Interrupted, ScenarioError, TailbackError
+from tailback.experiment.design import Design, Point
+from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
+from tailback.experiment.workers import Crew, Keep, Outcome, Task, Threads
+from tailback.progress import Runs
+from tailback.scenario import Scenario
+from tailback.units import Bytes, Duration, Rate
+
+if TYPE_CHECKING:
+    from tailback.experiment.sweeps import Until
+
+__all__ = ["Experiment", "Finished", "perform_all"]
+
+#: How often others' progress on the same store is looked at.
+LOOK_EVERY_S = 2.0
+#: How long a thread may keep the interpreter while others want it, while runs are handed out.
+TURN_S = 0.0005
+
+
+class Experiment(Protocol):
+    """What is to be run: points, the scenario of each, seeds, and what is kept of a run."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, in progress and in the store."""
+
+    @property
+    def design(self) -> Design:
+        """The points."""
+
+    @property
+    def until(self) -> Until | None:
+        """The stopping rule, if it decides how many seeds a point gets."""
+
+    @property
+    def kept(self) -> Keep:
+        """What is kept of a run."""
+
+    def scenario(self, number: int, values: Point, seed: int) -> Scenario:
+        """The scenario of a point."""
+
+    def seeds_of(self, number: int) -> Sequence[int]:
+        """The seeds of a point, in order."""
+
+    def keeps_tables(self, number: int, seed: int) -> bool:
+        """Are the tables of this run kept?"""
+
+    def cost(self, number: int) -> float:
+        """How long a run of this point takes, compared with others."""
+
+
+@dataclass
+class Finished:
+    """What a runner came to."""
+
+    store: Store
+    #: Runs done now, found in the store, and failed (now or, if they were not tried again, before).
+    run: int = 0
+    reused: int = 0
+    failed: int = 0
+    wall_s: float = 0.0
+    #: Up to a few errors, each with the number of runs it happened to.
+    errors: dict[str, int] = field(default_factory=dict)
+    #: Number of the point, seed and key of each run.
+    index: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def perform_all(
+    wanted: Experiment,
+    out: Finished,
+    *,
+    workers: int | None = None,
+    on: Any = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    strict: bool = False,
+) -> None:
+    """Do every run of an experiment that its store does not have; `out` is filled in.
+
+    `on` is a `distributed.Client`, "dask://host:port", "live" for this machine's kernel, or None for threads here. With
+    `strict` the first run that fails ends everything and its error is raised; else it is recorded. Ctrl-C raises
+    `Interrupted`.
+    """
+    if workers is not None and workers < 1:
+        raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
+    with contextlib.ExitStack() as stack:
+        # A thread back from the engine would wait for this one's turn to end: turns as short as our work is.
+        stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(TURN_S)
+        crew: Crew
+        if on is None:
+            crew = Threads(wanted.kept, workers, strict=strict)
+        elif on == "live":
+            from tailback.experiment.workers import Live
+
+            crew = Live(wanted.kept, cancel)
+        else:
+            from tailback.experiment import cluster
+
+            client = stack.enter_context(contextlib.closing(cluster.connect(on))) if isinstance(on, str) else on
+            crew = cluster.Dask(client, wanted.kept)
+        stack.callback(crew.stop)
+        writer = stack.enter_context(out.store.writer())
+        run = _Run(wanted, out, writer, crew, cancel, strict)
+        try:
+            run.go(progress)
+        except KeyboardInterrupt:
+            raise Interrupted([True] * run.finished + [None] * (run.total - run.finished)) from None
+
+
+def columns_of(point: Point) -> dict[str, Any]:
+    """An axis value as a column: numbers and words stay, a table becomes JSON, a quantity text."""
+    return {
+        path: value
+        if value is None or (isinstance(value, bool | int | float | str) and type(value) in (bool, int, float, str))
+        else json.dumps(value, sort_keys=True)
+        if isinstance(value, Mapping | list)
+        else str(value)
+        for path, value in point.items()
+    }
+
+
+def _in_base_units(point: Point) -> dict[str, float]:
+    """Quantities among the values also as numbers: bit/s, seconds, bytes."""
+    out = {}
+    for path, value in point.items():
+        if isinstance(value, str):
+            for kind in (Rate, Duration, Bytes):
+                with contextlib.suppress(ValueError):
+                    found = kind(value)
+                    out[f"{path}.si"] = found.seconds if isinstance(found, Duration) else float(found)
+                    break
+    return out
+
+
+@dataclass
+class _PointState:
+    """A point of which seeds are under way."""
+
+    number: int
+    values: Point
+    issued: int = 0
+    settled: int = 0
+    measured: list[float] = field(default_factory=list)
+
+
+@dataclass
+class _Job:
+    """A run under way."""
+
+    state: _PointState
+    seed: int
+    key: str
+    run: str
+    scenario: Scenario | None
+    toml: str
+    tables: bool
+
+
+class _Run:
+    """The loop."""
+
+    def __init__(
+        self, wanted: Experiment, out: Finished, writer: Writer, crew: Crew, cancel: Cancel | None, strict: bool
+    ) -> None:
+        self.wanted, self.out, self.writer, self.crew = wanted, out, writer, crew
+        self.store, self.cancel, self.strict = out.store, cancel, strict
+        until = wanted.until
+        seeds = [until.most if until else len(wanted.seeds_of(number)) for number in range(len(wanted.design))]
+        self.total = sum(seeds)
+        self.finished = 0
+        self._cost = sum(count * wanted.cost(number) for number, count in enumerate(seeds))
+        self._spent = self._found = 0.0
+        self._jobs: dict[int, _Job] = {}
+        self._extra: collections.deque[tuple[_PointState, int]] = collections.deque()
+        self._known: dict[str, dict[str, Any]] = {}
+        metric = [until.metric] if until else []
+        self._follower = self.store.follow(["key", "run", "status", "tables_sha256", *metric])
+        self._looked = -math.inf
+        self._number = 0
+        self._digest = wanted.kept.digest
+        # The point begun last, described with some seed; the file it would be is cut where the seed stands.
+        self._resolved: tuple[_PointState, Scenario, dict[str, Any], list[str]] | None = None
+
+    def go(self, progress: bool | Callable[[int, int], object]) -> None:
+        began = time.perf_counter()
+        self._look()
+        self._check_metric()
+        order = self._order()
+        with Runs(self.wanted.name or "sweep", shown=progress) as told:
+            while True:
+                if self.cancel is not None and self.cancel.is_set():
+                    raise Cancelled(f"cancelled after {self.finished} of {self.total} runs; they are kept")
+                more = self._hand_out(order)
+                if not self._jobs and not more:
+                    break
+                outcome = self.crew.next(0.1) if self._jobs else None
+                while outcome is not None:
+                    self._take_in(outcome)
+                    outcome = self.crew.next(0.0) if self._jobs else None
+                told.update(
+                    self.finished, self.total, spent=self._spent, cost=self._cost, found=self._found,
+                    failed=self.out.failed,
+                )  # fmt: skip
+        self.out.wall_s = time.perf_counter() - began
+
+    # -- what there is
+
+    def _look(self) -> None:
+        """Learn what has come into the store, by whomever."""
+        if time.monotonic() - self._looked < LOOK_EVERY_S:
+            return
+        for row in self._follower.look():
+            # A failed run is tried again: what made it fail may have passed.
+            if row.get("status") == "ok":
+                self._known[row["key"]] = row
+        self._looked = time.monotonic()
+
+    def _check_metric(self) -> None:
+        until = self.wanted.until
+        if until is None:
+            return
+        for number, point in enumerate(self.wanted.design):
+            with contextlib.suppress(ScenarioError):
+                names = self.wanted.kept.names(self.wanted.scenario(number, point, 1).resolve())
+                if until.metric not in names and until.metric.rpartition(".")[0] not in names:
+                    raise _NoMetric(until.metric, names)
+                return
+
+    # -- handing out
+
+    def _order(self) -> Iterator[tuple[_PointState, int]]:
+        until = self.wanted.until
+
+        def runs() -> Iterator[tuple[_PointState, int]]:
+            for number, values in enumerate(self.wanted.design):
+                seeds = self.wanted.seeds_of(number)[: until.least if until else None]
+                state = _PointState(number, values, issued=len(seeds))
+                for seed in seeds:
+                    yield state, seed
+
+        if not self.store.shared_with(self.writer):
+            return runs()
+        # Someone else is at work here, perhaps on the same points: two who walk differently meet rarely.
+        shuffled = list(runs())
+        random.Random(self.writer.journal.stem).shuffle(shuffled)
+        return iter(shuffled)
+
+    def _hand_out(self, order: Iterator[tuple[_PointState, int]]) -> bool:
+        """Give the crew what it can hold; False if there is nothing more to give for now."""
+        capacity = self.crew.capacity
+        settled = 0
+        while len(self._jobs) < capacity:
+            item = self._extra.popleft() if self._extra else next(order, None)
+            if item is None:
+                return False
+            if not self._start(*item):
+                # Thousands of runs may be there already: keep the crew and the bar alive meanwhile.
+                settled += 1
+                if settled >= 64:
+                    return True
+        return True
+
+    def _start(self, state: _PointState, seed: int) -> bool:
+        """Begin a run; False if it was settled without one."""
+        self._look()
+        try:
+            scenario, text, toml = self._described(state, seed)
+        except (ScenarioError, ValueError, TypeError) as error:
+            if self.strict:
+                raise
+            told = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
+            key = run_key("cannot be resolved", self._digest, hashlib.sha256(told.encode()).hexdigest())
+            self._settle(_Job(state, seed, key, key, None, "", False), None, f"ScenarioError: {error}", 0.0)
+            return False
+        run = run_key(text)
+        key = run_key(text, self._digest)
+        job = _Job(state, seed, key, run, scenario, "", self.wanted.keeps_tables(state.number, seed))
+        known = self._known.get(key)
+        if known is not None and (not job.tables or self.store.has_tables(run, known.get("tables_sha256"))):
+            self.out.reused += 1
+            self._found += self.wanted.cost(state.number)
+            self._record(job, known)
+            return False
+        job.toml = toml
+        self._number += 1
+        self._jobs[self._number] = job
+        tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
+        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables))
+        return True
+
+    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str]:
+        """A point with some seed, and with this one its resolved text and its file.
+
+        Seeds change nothing else, so a point is described once.
+        """
+        if self._resolved is None or self._resolved[0] is not state:
+            scenario = self.wanted.scenario(state.number, state.values, seed)
+            around = scenario.to_toml().split(f"seed = {seed}\n", 1)
+            self._resolved = state, scenario, json.loads(scenario.to_json()), around
+        _, scenario, resolved, around = self._resolved
+        return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around)
+
+    # -- taking in
+
+    def _take_in(self, outcome: Outcome) -> None:
+        job = self._jobs.pop(outcome.number)
+        if outcome.error is None:
+            self.out.run += 1
+        self._settle(job, outcome.values, outcome.error, outcome.wall_s, outcome.tables_sha256)
+
+    def _settle(
+        self, job: _Job, values: Mapping[str, Any] | None, error: str | None, wall_s: float, kept: str | None = None
+    ) -> None:
+        row: dict[str, Any] = {
+            "key": job.key,
+            "run": job.run,
+            "engine": engine_fingerprint(),
+            "status": "ok" if error is None else "failed",
+            "error": error,
+            "sweep": self.wanted.name,
+            "point": job.state.number,
+            "seed": job.seed,
+            "name": job.scenario.name if job.scenario else None,
+            "duration_s": job.scenario.duration.seconds if job.scenario else None,
+            "wall_s": wall_s,
+            "finished": time.time(),
+            "tables": job.tables and error is None,
+            "tables_sha256": kept,
+            "scenario": job.toml,
+            **columns_of(job.state.values),
+            **_in_base_units(job.state.values),
+            **(values or {}),
+        }
+        self.writer.add(row)
+        if error is not None:
+            self.out.failed += 1
+            if error in self.out.errors or len(self.out.errors) < 20:
+                self.out.errors[error] = self.out.errors.get(error, 0) + 1
+        self._record(job, row)
+
+    def _record(self, job: _Job, row: Mapping[str, Any]) -> None:
+        """A run is settled: in the list, and for the stopping rule."""
+        state, until = job.state, self.wanted.until
+        self._spent += self.wanted.cost(state.number)
+        self.out.index.append((state.number, job.seed, job.key))
+        self.finished += 1
+        state.settled += 1
+        if until is None:
+            return
+        value = row.get(until.metric)
+        state.measured.append(math.nan if value is None else float(value))
+        if state.settled < state.issued:
+            return
+        failing = state.settled >= until.least and not any(math.isfinite(value) for value in state.measured)
+        if failing or state.settled >= until.most or until.enough(state.measured):
+            self.total -= until.most - state.settled
+            self._cost -= (until.most - state.settled) * self.wanted.cost(state.number)
+            return
+        more = until.more(state.settled)
+        seeds = self.wanted.seeds_of(state.number)[state.issued : state.issued + more]
+        state.issued += more
+        self._extra.extend((state, seed) for seed in seeds)
+
+
+class _NoMetric(TailbackError):
+    """The stopping rule watches what is not measured."""
+
+    def __init__(self, metric: str, names: Sequence[str]) -> None:
+        super().__init__(f"until.metric: there is no metric {metric}. There are: {', '.join(names)}")

@@ -1,0 +1,334 @@
+"""A store: every run once, found by what was run and by which engine; summaries that SQL can ask.
+
+A run's key is a digest of its resolved scenario, the engine and what was measured, so that asking for the same
+again finds it. See `docs/sweeps.md` for the files, and for the same questions from DuckDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import warnings
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailback import _core
+from tailback.checksums import KeptWarning, Verified
+from tailback.errors import ResultError
+from tailback.experiment.store import index
+from tailback.experiment.store.index import Follower, Writer
+from tailback.experiment.store.locks import StoreError, locked
+from tailback.experiment.store.query import QueryError, answer
+from tailback.files import replaced
+from tailback.result import Result, layout, open_result
+
+__all__ = [
+    "Collected",
+    "Follower",
+    "QueryError",
+    "Store",
+    "StoreError",
+    "Writer",
+    "engine_fingerprint",
+    "is_store",
+    "open_store",
+    "run_key",
+]
+
+#: Version of the store's layout.
+FORMAT = 1
+_MARK = "store.json"
+_RUN = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@cache
+def engine_fingerprint() -> str:
+    """The engine's version and a digest of its binary, so that a rebuilt engine never meets old runs."""
+    binary = Path(str(_core.__file__)).read_bytes()
+    return f"{_core.version()}+{hashlib.sha256(binary).hexdigest()[:12]}"
+
+
+def run_key(scenario_json: str, *more: str) -> str:
+    """The key of a run: a digest of the resolved scenario, the engine and whatever else decides what is kept.
+
+    >>> run_key("{}") == run_key("{}"), run_key("{}") == run_key("{}", "loss")
+    (True, False)
+    """
+    return hashlib.sha256("\n".join((engine_fingerprint(), scenario_json, *more)).encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What `Store.gc` removed, or would remove."""
+
+    rows: int
+    tables: int
+    leftovers: int
+    bytes: int
+
+
+class Store:
+    """A folder of runs. Opening it reads nothing; several processes may read and write it at once.
+
+    >>> import tempfile
+    >>> store = Store(Path(tempfile.mkdtemp()) / "store")
+    >>> with store.writer() as writer:
+    ...     writer.add({"key": "k1", "status": "ok", "finished": 1.0, "goodput_mbps": 9.5})
+    >>> store.query("SELECT avg(goodput_mbps) AS mean FROM runs").item()
+    9.5
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
+        self.folder = Path(folder)
+        mark = self.folder / _MARK
+        if create and not mark.exists():
+            self._create()
+        try:
+            found = json.loads(mark.read_text(encoding="utf-8"))["format"]
+        except FileNotFoundError:
+            raise StoreError(
+                f"there is no store {self.folder}. Make one with: tailback sweep GRID --store {self.folder}"
+            ) from None
+        except OSError as error:
+            raise StoreError(f"{mark} cannot be read: {error.strerror or error}.") from None
+        except (ValueError, KeyError, TypeError):
+            raise StoreError(f"{mark} is damaged. A store of this version says: {_stamp()}") from None
+        if found != FORMAT:
+            raise StoreError(
+                f"{self.folder} has layout {found}; this tailback reads and writes layout {FORMAT}. It is left as it "
+                f"is: give another folder, or use the tailback that made it."
+            )
+
+    def _create(self) -> None:
+        try:
+            # Another process may be making the same store at this moment.
+            if self.folder.exists() and not (self.folder.is_dir() and _holds_only_ours(self.folder)):
+                raise StoreError(f"{self.folder} is there but is no store. Give a new or empty folder.")
+            for name in ("index", "journal", "tables"):
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            (self.folder / "lock").touch()
+            # Last, as it makes the folder a store.
+            with replaced(self.folder / _MARK) as partial:
+                partial.write_text(_stamp(), encoding="utf-8")
+        except OSError as error:
+            raise StoreError(f"{self.folder} cannot be made: {error.strerror or error}.") from None
+
+    # -- writing
+
+    @contextlib.contextmanager
+    def writer(self) -> Generator[Writer, None, None]:
+        """A `Writer`, whose rows are folded into Parquet at the end of the block."""
+        busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
+        try:
+            with locked(self.folder / "lock", busy, shared=True):
+                writer = Writer(self.folder)
+                try:
+                    yield writer
+                finally:
+                    writer.close()
+        except OSError as error:
+            more = " Make room and start the same sweep again." if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+            raise StoreError(f"{self.folder} cannot be written: {error.strerror or error}.{more}") from None
+
+    def shared_with(self, writer: Writer) -> bool:
+        """Is someone else writing to this store now?"""
+        return index.is_shared(self.folder, writer.journal)
+
+    def follow(self, columns: list[str] | None = None) -> Follower:
+        """What is there, and what comes, whoever writes it."""
+        return Follower(self.folder, columns)
+
+    # -- reading
+
+    def frame(self) -> pl.DataFrame:
+        """One row a run: the newest that succeeded, or how it failed."""
+        busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
+        with locked(self.folder / "lock", busy, shared=True):
+            return index.latest(self._everything())
+
+    def _everything(self) -> pl.DataFrame:
+        # Journals first: one that is folded meanwhile is then seen twice, not missed.
+        frames = []
+        for path in self._journals():
+            with contextlib.suppress(FileNotFoundError):
+                read = index.read_journal(path)
+                frames.append(index.as_frame(read.rows))
+                wrong = index.complaint(path, read)
+                if wrong is not None:
+                    warnings.warn(wrong, KeptWarning, stacklevel=3)
+        frames += [index.read_part(path) for path in self.parts()]
+        if any(index.checksum_of(path) is None for path in self.parts()):
+            text = (
+                f"{self.folder} has runs kept by tailback 0.1, without checksums. `tailback results gc` gives them some"
+            )
+            warnings.warn(text, KeptWarning, stacklevel=3)
+        return index.together(frames)
+
+    def _journals(self) -> list[Path]:
+        return sorted((self.folder / "journal").glob("*.ndjson"))
+
+    def parts(self) -> list[Path]:
+        """The Parquet files of the index."""
+        return sorted((self.folder / "index").glob("*.parquet"))
+
+    def query(self, sql: str) -> pl.DataFrame:
+        """Ask in SQL (Polars' dialect); the runs are the table `runs`, a column with a dot needs double quotes."""
+        return answer(self.frame(), sql)
+
+    def columns(self) -> pl.DataFrame:
+        """The columns a question may name: `column`, `type`, and an `example` from the newest run that has one."""
+        frame = self.frame()
+        newest = [frame[name].drop_nulls().tail(1).to_list() for name in frame.columns]
+        examples = [str(values[0]).splitlines()[0][:60] if values and str(values[0]) else "" for values in newest]
+        return pl.DataFrame({"column": frame.columns, "type": list(map(str, frame.dtypes)), "example": examples})
+
+    def find(self, start: str) -> dict[str, Any]:
+        """The row of the run whose key begins with `start`; `StoreError` if there is not exactly one."""
+        frame = self.frame()
+        found = frame.filter(pl.col("key").str.starts_with(start))
+        if len(found) != 1:
+            what = "no run" if found.is_empty() else f"{len(found)} runs"
+            raise StoreError(f"{what} of {self.folder} has a key that begins with {start}. See: tailback results ls")
+        return {name: value for name, value in found.to_dicts()[0].items() if value is not None}
+
+    def tables_folder(self, run: str) -> Path:
+        """Where the tables of a run are, if they were kept."""
+        if not _RUN.fullmatch(run):
+            raise StoreError(
+                f"{self.folder} has a run called {run!r}, which is no name of a folder. Its index was edited."
+            )
+        return self.folder / "tables" / run[:2] / run
+
+    def result(self, start: str) -> Result:
+        """A kept result by the beginning of its key; `StoreError` if its tables were not kept."""
+        row = self.find(start)
+        folder = self.tables_folder(str(row["run"]))
+        if not folder.exists():
+            raise StoreError(
+                f"the tables of {row['key']} were not kept. Sweep with --keep tables, or run its scenario again: "
+                f"tailback results show {row['key']} --scenario"
+            )
+        opened = open_result(folder)
+        expected = row.get("tables_sha256")
+        if expected is not None and layout.seal_of(folder) != expected:
+            raise StoreError(f"{folder} is not what {row['key']} left there. Remove it and start its sweep again.")
+        return opened
+
+    def has_tables(self, run: str, expected: str | None) -> bool:
+        """Are all tables of a run there and undamaged? `expected` is `tables_sha256` of its row."""
+        try:
+            return layout.verify(self.tables_folder(run), expected).ok
+        except ResultError:
+            return False
+
+    def verify(self) -> Verified:
+        """Compare every file of the store with its checksum."""
+        out = Verified()
+        rows: dict[str, str | None] = {}
+        for path in self._journals():
+            with contextlib.suppress(FileNotFoundError):
+                read = index.read_journal(path)
+                rows |= {str(row["run"]): row.get("tables_sha256") for row in read.rows if row.get("tables")}
+                out.files += 1
+                wrong = index.complaint(path, read)
+                out.damaged += [] if wrong is None else [wrong]
+        for path in self.parts():
+            try:
+                frame = index.read_part(path)
+            except StoreError as error:
+                out.damaged.append(str(error))
+                continue
+            kept = [row for row in frame.to_dicts() if row.get("tables")]
+            rows |= {str(row["run"]): row.get("tables_sha256") for row in kept}
+            out.unchecked += [str(path)] if index.checksum_of(path) is None else []
+            out.files += 1
+            out.bytes += path.stat().st_size
+        out.damaged += [
+            f"{path} has lines that could not be read. Remove it, and start its sweep again"
+            for path in sorted((self.folder / "journal").glob("*.damaged"))
+        ]
+        for run, expected in rows.items():
+            try:
+                out.add(layout.verify(self.tables_folder(run), expected))
+            except ResultError as error:
+                out.damaged.append(str(error))
+        return out
+
+    # -- tidying up
+
+    def gc(self, *, other_engines: bool = False, failed: bool = False, dry_run: bool = False) -> Collected:
+        """Fold journals into one Parquet file and remove what nothing needs.
+
+        Goes: rows that a newer one of the same key replaced, tables without a row, leftovers of killed writers;
+        on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing.
+        """
+        busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
+        with locked(self.folder / "lock", busy, shared=False):
+            everything = self._everything()
+            kept = index.latest(everything)
+            if other_engines:
+                kept = kept.filter(pl.col("engine") == engine_fingerprint())
+            if failed:
+                kept = kept.filter(pl.col("status") == "ok")
+            needed = set(kept.filter(pl.col("tables"))["run"])
+            tables = [path for path in self._result_folders() if path.name not in needed]
+            leftovers = list(self._leftovers())
+            freed = sum(_bytes_of(path) for path in [*tables, *leftovers])
+            if not dry_run:
+                old = [*self.parts(), *self._journals()]
+                try:
+                    written = index.write_part(self.folder, index._stem(), kept) if len(kept) else None
+                    # Only now: killed in between, rows are there twice, which readers settle.
+                    for path in old:
+                        if path != written:
+                            path.unlink()
+                    for path in [*tables, *leftovers]:
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                except OSError as error:
+                    raise StoreError(f"{self.folder} cannot be tidied up: {error.strerror or error}.") from None
+            return Collected(len(everything) - len(kept), len(tables), len(leftovers), freed)
+
+    def _result_folders(self) -> Iterator[Path]:
+        return (path for path in (self.folder / "tables").glob("*/*") if not path.name.startswith("."))
+
+    def _leftovers(self) -> Iterator[Path]:
+        yield from (self.folder / "tables").glob("*/.*")
+        yield from (self.folder / "index").glob(".*.partial")
+        yield from (self.folder / "journal").glob("*.damaged")
+
+    def __repr__(self) -> str:
+        return f"<tailback.Store {self.folder}>"
+
+
+def open_store(folder: str | os.PathLike[str]) -> Store:
+    """Open a store that is there; `StoreError` if there is none or it is of another version."""
+    return Store(folder, create=False)
+
+
+def is_store(folder: str | os.PathLike[str]) -> bool:
+    """Is this the folder of a store? Nothing of it is read."""
+    return (Path(folder) / _MARK).is_file()
+
+
+def _holds_only_ours(folder: Path) -> bool:
+    ours = {"index", "journal", "tables", "lock", _MARK}
+    return all(path.name in ours or path.name.startswith(f".{_MARK}.") for path in folder.iterdir())
+
+
+def _stamp() -> str:
+    return json.dumps({"format": FORMAT, "what": "a store of tailback", "version": _core.version()}) + "\n"
+
+
+def _bytes_of(path: Path) -> int:
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files)

@@ -1,0 +1,344 @@
+"""The index of a store: one row a run, appended to journals, folded into Parquet.
+
+Each writer appends to a journal of its own (a JSON object a line) and holds a lock on it while it lives. When the
+journal is long enough, or the writer ends, its rows become a Parquet file of the same stem. A journal whose lock is
+free was left by a writer that was killed; the next writer folds it. Rows may be seen twice for a moment, never lost:
+readers look at journals before Parquet, and take one row a key.
+
+A line of a journal ends with its own checksum, a Parquet file has its checksum in its name (`STEM.CHECKSUM.parquet`).
+A damaged line is left out and told, a damaged file is refused. Those of tailback 0.1 have neither and are read as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+import re
+import secrets
+import time
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailback.checksums import KeptWarning, digest
+from tailback.experiment.store.locks import StoreError, try_lock
+from tailback.files import replaced
+
+__all__ = ["Follower", "Writer", "as_frame", "latest", "read_journal"]
+
+Row = dict[str, Any]
+
+#: Rows of a journal before it is folded: some 20 MB of text, a part of a few MB.
+FOLD_AFTER = 10_000
+#: A finished run survives a killed process at once, a power cut after this many seconds.
+SYNC_EVERY_S = 1.0
+
+#: The columns every row has, in this order, with their types.
+COLUMNS: dict[str, Any] = {
+    "key": pl.String,
+    "run": pl.String,
+    "engine": pl.String,
+    "status": pl.String,
+    "error": pl.String,
+    "sweep": pl.String,
+    "point": pl.Int64,
+    "seed": pl.Int64,
+    "name": pl.String,
+    "duration_s": pl.Float64,
+    "wall_s": pl.Float64,
+    "finished": pl.Float64,
+    "tables": pl.Boolean,
+    "tables_sha256": pl.String,
+    "scenario": pl.String,
+}
+
+
+# --- Journals -------------------------------------------------------------------------------------------------
+
+
+#: How the name of a journal ends whose lines have checksums.
+_SUMMED = ".sums.ndjson"
+_SUM = re.compile(rb',"sha256":"([0-9a-f]{16})"\}$')
+
+
+class Journal(NamedTuple):
+    """What was read of a journal."""
+
+    rows: list[Row]
+    #: Where the next row begins.
+    end: int
+    #: Lines that are no rows, or not those that were written.
+    damaged: int
+
+
+def read_journal(path: Path, offset: int = 0) -> Journal:
+    """The whole rows from `offset` on. A torn last line is left for later: it was reported to nobody."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        data = file.read()
+    end = data.rfind(b"\n") + 1
+    lines = data[:end].split(b"\n")[:-1]
+    summed = path.name.endswith(_SUMMED)
+    # A line torn by a power cut may be followed by whole ones.
+    rows = [row for row in (_row(line, summed) for line in lines) if row is not None]
+    # One byte after a whole row was its end of line.
+    damaged_end = summed and _row(data[end:-1], summed) is not None
+    return Journal(rows, offset + end, len(lines) - len(rows) + damaged_end)
+
+
+def _row(line: bytes, summed: bool) -> Row | None:
+    if summed:
+        found = _SUM.search(line)
+        if found is None or digest(line[: found.start()])[:16] != found[1].decode():
+            return None
+        line = line[: found.start()] + b"}"
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and "key" in row else None
+
+
+def complaint(path: Path, read: Journal) -> str | None:
+    """What is wrong with a journal, or None."""
+    if not read.damaged:
+        return None
+    return f"{path}: {read.damaged} of its lines cannot be read. The same sweep runs what they were about again"
+
+
+def _line(row: Row) -> bytes:
+    def plain(value: Any) -> Any:
+        # JSON has no NaN.
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    plain_row = {key: plain(value) for key, value in row.items()}
+    text = json.dumps(plain_row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()[:-1]
+    return text + f',"sha256":"{digest(text)[:16]}"}}\n'.encode()
+
+
+def as_frame(rows: Sequence[Row]) -> pl.DataFrame:
+    """Rows as a frame: the common columns first, numbers as numbers; a column that also holds words as text."""
+    names = list(COLUMNS) + sorted({key for row in rows for key in row} - set(COLUMNS))
+    columns = []
+    for name in names:
+        values = [row.get(name) for row in rows]
+        dtype = COLUMNS.get(name) or _type(values)
+        if dtype is pl.String:
+            values = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+        columns.append(pl.Series(name, values, dtype=dtype, strict=False))
+    return pl.DataFrame(columns)
+
+
+def _type(values: Iterable[Any]) -> Any:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float}:
+        return pl.Float64
+    return pl.Boolean if kinds == {bool} else pl.String
+
+
+def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Frames below each other; a column that is text in one is text in all."""
+    words = {name for frame in frames for name, dtype in frame.schema.items() if dtype == pl.String}
+    alike = [
+        frame.with_columns(pl.col(name).cast(pl.String) for name in frame.columns if name in words) for frame in frames
+    ]
+    return pl.concat(alike, how="diagonal_relaxed") if alike else as_frame([])
+
+
+def latest(frame: pl.DataFrame) -> pl.DataFrame:
+    """One row a key: a run that succeeded before one that failed, then the newest."""
+    order = frame.sort(pl.col("status") == "ok", "finished", descending=[True, True], nulls_last=True)
+    return order.unique("key", keep="first", maintain_order=True).sort("finished", "key", nulls_last=True)
+
+
+# --- Writing --------------------------------------------------------------------------------------------------
+
+
+def _stem() -> str:
+    return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
+
+
+def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
+    """Put a Parquet file into the index, with its checksum in its name. Raises `OSError`."""
+    sink = io.BytesIO()
+    table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+    pq.write_table(table, sink, compression="zstd", write_page_checksum=True)
+    data = sink.getvalue()
+    path = folder / "index" / f"{stem}.{digest(data)[:32]}.parquet"
+    with replaced(path) as partial:
+        partial.write_bytes(data)
+    return path
+
+
+def fold_abandoned(folder: Path) -> int:
+    """Turn the journals of writers that are no more into Parquet; returns how many."""
+    folded = 0
+    for path in sorted((folder / "journal").glob("*.ndjson")):
+        with contextlib.suppress(FileNotFoundError):
+            handle = os.open(path, os.O_RDWR)
+            try:
+                if try_lock(handle) and os.fstat(handle).st_nlink:
+                    _fold(folder, path)
+                    folded += 1
+            finally:
+                os.close(handle)
+    return folded
+
+
+def _fold(folder: Path, journal: Path) -> None:
+    read = read_journal(journal)
+    if read.rows:
+        write_part(folder, stem_of(journal), as_frame(read.rows))
+    wrong = complaint(journal, read)
+    if wrong is None:
+        journal.unlink()
+    else:
+        journal.rename(journal.with_name(f"{stem_of(journal)}.damaged"))
+        warnings.warn(wrong, KeptWarning, stacklevel=2)
+
+
+def stem_of(path: Path) -> str:
+    """What a journal and the part that it becomes have in common."""
+    return path.name.partition(".")[0]
+
+
+def is_shared(folder: Path, own: Path) -> bool:
+    """Is another writer alive?"""
+    for path in (folder / "journal").glob("*.ndjson"):
+        if path != own:
+            with contextlib.suppress(FileNotFoundError):
+                handle = os.open(path, os.O_RDONLY)
+                try:
+                    if not try_lock(handle, shared=True):
+                        return True
+                finally:
+                    os.close(handle)
+    return False
+
+
+class Writer:
+    """Appends rows. One thread at a time; several writers, in any processes, may share a store."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._size = self._count = 0
+        self._synced = time.monotonic()
+        fold_abandoned(folder)
+        self._open()
+
+    def _open(self) -> None:
+        while True:
+            self.journal = self._folder / "journal" / f"{_stem()}{_SUMMED}"
+            self._handle = os.open(self.journal, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o644)
+            # Between creation and lock another writer may have taken it for abandoned and removed it.
+            if try_lock(self._handle) and os.fstat(self._handle).st_nlink:
+                self._size = self._count = 0
+                return
+            os.close(self._handle)
+
+    def add(self, row: Row) -> None:
+        """Append a row. If it cannot be written whole nothing of it stays, and `StoreError` says why."""
+        line = _line(row)
+        written = 0
+        try:
+            while written < len(line):
+                written += os.write(self._handle, line[written:])
+        except BaseException as error:
+            os.ftruncate(self._handle, self._size)
+            if isinstance(error, OSError):
+                raise StoreError(
+                    f"{self._folder} cannot be written: {error.strerror}. The runs finished before are kept; "
+                    f"make room and start the same sweep again."
+                ) from None
+            raise
+        self._size += len(line)
+        self._count += 1
+        if time.monotonic() - self._synced > SYNC_EVERY_S:
+            os.fdatasync(self._handle)
+            self._synced = time.monotonic()
+        if self._count >= FOLD_AFTER and self._retire():
+            self._open()
+
+    def _retire(self) -> bool:
+        """Fold the journal and let it go. On a full disk it stays, complete; the next writer folds it."""
+        try:
+            _fold(self._folder, self.journal)
+        except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+            self._count = 0
+            self._unfolded = str(getattr(error, "strerror", None) or error)
+            return False
+        os.close(self._handle)
+        return True
+
+    def close(self) -> None:
+        """Fold what was written. Nothing may be added after."""
+        if not self._retire():
+            os.close(self._handle)
+            warnings.warn(
+                f"the index of {self._folder} cannot be written: {self._unfolded}. Nothing is lost: the runs are in "
+                f"{self.journal}, and the next sweep on this store puts them into the index",
+                KeptWarning,
+                stacklevel=2,
+            )
+
+
+# --- Reading while others write -------------------------------------------------------------------------------
+
+
+class Follower:
+    """Rows that have come since the last look, whoever wrote them."""
+
+    def __init__(self, folder: Path, columns: Sequence[str] | None = None) -> None:
+        self._folder = folder
+        self._columns = columns
+        self._offsets: dict[str, int] = {}
+        self._parts: set[str] = set()
+
+    def look(self) -> list[Row]:
+        """New rows, in no particular order; some may have been seen before."""
+        out: list[Row] = []
+        for path in sorted((self._folder / "journal").glob("*.ndjson")):
+            with contextlib.suppress(FileNotFoundError):
+                read = read_journal(path, self._offsets.get(path.name, 0))
+                self._offsets[path.name] = read.end
+                out += read.rows
+                if read.damaged:
+                    warnings.warn(str(complaint(path, read)), KeptWarning, stacklevel=2)
+        for path in sorted((self._folder / "index").glob("*.parquet")):
+            if path.name not in self._parts:
+                self._parts.add(path.name)
+                frame = read_part(path)
+                wanted = [name for name in self._columns or frame.columns if name in frame.columns]
+                out += frame.select(wanted).to_dicts()
+        return out
+
+
+def read_part(path: Path) -> pl.DataFrame:
+    """A Parquet file of the index, compared with its checksum; `StoreError` if it is damaged."""
+    try:
+        data = path.read_bytes()
+        expected = checksum_of(path)
+        if expected is not None and digest(data)[:32] != expected:
+            raise ValueError("it differs from its checksum")
+        # By pyarrow, which says what is wrong with a file where polars panics.
+        frame = pl.from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+    except (OSError, ValueError, KeyError, IndexError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        raise StoreError(
+            f"{path} is damaged: {error}. Remove it and start its sweep again; other runs are in other files."
+        ) from None
+    assert isinstance(frame, pl.DataFrame)
+    return frame
+
+
+def checksum_of(part: Path) -> str | None:
+    """The checksum in the name of a part of the index; None of one that tailback 0.1 wrote."""
+    parts = part.name.split(".")
+    return parts[1] if len(parts) == 3 else None

@@ -1,0 +1,53 @@
+"""The studies that are installed. A package offers one by an entry point of the group `tailback.papers`.
+
+>>> from tailback.experiment import studies
+>>> "voip-latency" in studies.names()
+True
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from tailback.errors import TailbackError, nearest
+from tailback.experiment.outcome import is_study, load
+from tailback.experiment.study import Study
+
+__all__ = ["GROUP", "HOW_TO_GET", "UnknownStudy", "get", "is_study", "load", "names"]
+
+GROUP = "tailback.papers"
+"""The group of entry points: name of the study = where its `Study` is, `package.module:STUDY`."""
+HOW_TO_GET = (
+    "The five papers are a package of their own: pip install tailback-papers (in a checkout of tailback: make env)"
+)
+
+
+class UnknownStudy(TailbackError, ValueError):
+    """A name that no study has, or a study that is not what its package says."""
+
+
+@cache
+def _offered() -> dict[str, EntryPoint]:
+    """The entry points by name. Of two that offer one name the first on Python's path counts, as with modules."""
+    return {each.name: each for each in reversed(tuple(entry_points(group=GROUP)))}
+
+
+def names() -> list[str]:
+    """The studies' names, in alphabetical order."""
+    return sorted(_offered())
+
+
+def get(name: str) -> Study:
+    """The study of that name. It is imported now, as it brings its figures along."""
+    if not names():
+        raise UnknownStudy(f"no study is called {name!r}, for none is installed. {HOW_TO_GET}")
+    if name not in names():
+        near = nearest(name, names())
+        hint = f"did you mean {near!r}?" if near else f"known: {', '.join(names())}"
+        raise UnknownStudy(f"no study is called {name!r}; {hint}")
+    offered = _offered()[name]
+    found = offered.load()
+    if not isinstance(found, Study):
+        raise UnknownStudy(f"{offered.value}, which {name} is said to be, is a {type(found).__name__} and no Study")
+    return found

@@ -1,0 +1,342 @@
+"""A study is a grid of scenarios, what to keep of each run, claims with rules fixed beforehand, and figures.
+
+A cell's summary is made right after its run, in the thread that ran it, so that big tables are let go at once. The
+summaries lie in a store, where SQL can ask for their numbers too, and an interrupted study resumes where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from tailback.experiment.claims import Claim, judge
+from tailback.experiment.design import Design, Point
+from tailback.experiment.outcome import StudyResult, TableOut
+from tailback.experiment.runner import Finished, perform_all
+from tailback.experiment.store import Store, engine_fingerprint
+from tailback.experiment.store.index import COLUMNS
+from tailback.files import write_text
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tailback.result import Result
+    from tailback.scenario import Scenario
+
+Summary = dict[str, Any]
+UNFIT = "unfit"
+"""In the summary of a live run that was not punctual."""
+
+GRID, ABLATION = "grid", "ablation"
+PAPERS_OWN = "rate 1, time 1"
+"""Scale of what is run as the paper ran it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario of a study, to be run with several seeds."""
+
+    key: str
+    label: str
+    scenario: Scenario
+    factors: Mapping[str, Any]
+    role: str = GRID
+    cost: float = 1.0
+    """How long it takes compared with others: longest go first."""
+    keep_tables: bool = False
+    """Save the first seed's tables as Parquet, for figures."""
+    seeds: int | None = None
+    """At most this many seeds; `None`: as many as the study."""
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure of a study: static always, interactive where zooming helps."""
+
+    name: str
+    title: str
+    caption: str
+    draw: Callable[[Data], Figure]
+    interactive: Callable[[Data], dict[str, Any] | None] | None = None
+
+
+@dataclass
+class Data:
+    """Everything a claim or a figure may read: summaries by cell and seed, tables of the figure cells."""
+
+    cells: Mapping[str, Cell]
+    summaries: Mapping[tuple[str, int], Summary]
+    seeds: tuple[int, ...]
+    tables: Mapping[str, Path] = field(default_factory=dict)
+    """Where the tables of a figure cell are (first seed)."""
+    _open: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """One row a run: `cell`, `seed`, the cell's factors, and what was kept of the run."""
+        rows = [
+            {"cell": key, "seed": seed, **self.cells[key].factors, **summary}
+            for (key, seed), summary in self.summaries.items()
+        ]
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return pl.DataFrame([_column(name, [row.get(name) for row in rows]) for name in names])
+
+    def get(self, key: str, seed: int) -> Summary | None:
+        """Summary of a cell and seed, or `None` if it was not run."""
+        return self.summaries.get((key, seed))
+
+    def over_seeds(self, key: str) -> list[Summary]:
+        """All seeds' summaries of a cell."""
+        return [s for seed in self.seeds if (s := self.get(key, seed)) is not None]
+
+    def first(self, key: str) -> Summary | None:
+        """Summary of the first seed."""
+        return self.get(key, self.seeds[0])
+
+    def result(self, key: str) -> Any:
+        """The saved tables of a figure cell (first seed)."""
+        if key not in self._open:
+            from tailback.result import open_result
+
+            self._open[key] = open_result(self.tables[key])
+        return self._open[key]
+
+    def has_tables(self, key: str) -> bool:
+        """Were this cell's tables kept?"""
+        return key in self.tables
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """Numbers and words as they are; what is nested as Python objects."""
+    if any(isinstance(value, list | tuple | dict) for value in values):
+        return pl.Series(name, values, dtype=pl.Object)
+    return pl.Series(name, values, strict=False)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A paper's experiment, as code."""
+
+    name: str
+    title: str
+    paper: str
+    doc: str
+    revision: str
+    """Changes when the extraction does, so that old cells are not mixed with new ones."""
+    grid: Callable[[bool], list[Cell]]
+    extract: Callable[[Cell, Result], Summary]
+    claims: Sequence[Claim]
+    plots: Sequence[Plot]
+    tables: Callable[[Data], list[TableOut]]
+    notes: Callable[[Data], list[str]] = lambda _: []
+    explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
+    seeds: int = 5
+    """Seeds a cell unless told otherwise."""
+    full_grid: Callable[[], list[Cell]] | None = None
+    """The paper's own scale, if `grid` is smaller because that takes hours."""
+    live_grid: Callable[[bool], list[Cell]] | None = None
+    """What a Linux of today can run live, under the keys of the cells these stand for; `None`: there are none."""
+    live_notes: Sequence[str] = ()
+    """In what the live cells differ from those they stand for."""
+    scale: Callable[[Data, str], str] = lambda _data, _claim: PAPERS_OWN
+    """Rate and time, in the paper's, at which the cells of a claim (by name) were run."""
+    chosen: Sequence[str] = ()
+    """Set-ups that were chosen with verdicts in view, a sentence each."""
+
+    def run(
+        self,
+        out: Path,
+        *,
+        seeds: int | None = None,
+        quick: bool = False,
+        full: bool = False,
+        engine: str = "sim",
+        progress: bool | Callable[[int, int], object] = True,
+        cancel: Any = None,
+        workers: int | None = None,
+    ) -> StudyResult:
+        """Run what is missing, judge the claims, draw the figures, write the report.
+
+        Parameters
+        ----------
+        out
+            Folder of the study; finished cells found there are used again.
+        seeds
+            How many seeds each cell is run with: 1, 2, … `seeds`; `None`: the study's own number.
+        quick
+            Only the cells that most figures need, with one seed; claims without data say so.
+        full
+            The paper's own scale, where the study's usual one is smaller.
+        engine
+            "sim", or "live": on this machine's kernel, one cell after the other and in real time, the cells that can.
+        progress
+            Tell on standard error how far it is: a bar on a terminal, a line a minute elsewhere; or a function of
+            (finished, total).
+        cancel
+            A `tailback.Cancel` to stop the runs from another thread.
+        workers
+            Threads; `None`: one a core.
+        """
+        seeds = self.seeds if seeds is None else seeds
+        if seeds < 1:
+            raise ValueError(f"a study needs at least one seed, not {seeds}")
+        if quick and full:
+            raise ValueError("a study runs either quick or full, not both")
+        is_live = engine == "live"
+        made = self._live_cells(quick, full) if is_live else None
+        began = time.perf_counter()
+        out = Path(out)
+        # Before the first run, not after the last: can anything be written there?
+        write_text(out / "README", f"{self.title}\n\nMade by `tailback study {self.name}`; see report.html.\n")
+        if made is None:
+            made = self.full_grid() if full and self.full_grid else self.grid(quick)
+        numbers = tuple(range(1, (1 if quick else seeds) + 1))
+        runs = Runs(self, made, numbers, is_live)
+        done = Finished(Store(out / "runs"))
+        perform_all(
+            runs, done, workers=workers, on="live" if is_live else None, progress=progress, cancel=cancel, strict=True
+        )
+        mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
+        mode += " --engine live" if is_live else ""
+        return self._finish(runs.data(done), out, began, done, mode)
+
+    def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
+        """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
+        from tailback import live
+
+        if self.live_grid is None:
+            raise ValueError(
+                f"no cell of the study {self.name} runs live: none is of a Linux of today. Run it simulated"
+            )
+        if full:
+            raise ValueError("a live study has no full scale: it takes as long as what it shows")
+        cells = self.live_grid(quick)
+        for cell in cells:
+            live.check(cell.scenario)
+        return cells
+
+    def _finish(self, data: Data, out: Path, began: float, done: Finished, mode: str) -> StudyResult:
+        from tailback import report
+
+        claims = [
+            replace(judged, scale=f"{self.scale(data, judged.id)}, {_seeds(len(judged.values))}")
+            for judged in (judge(claim, data) for claim in self.claims)
+        ]
+        result = StudyResult(
+            study=self.name,
+            title=self.title,
+            paper=self.paper,
+            folder=out,
+            report_path=out / "report.html",
+            claims=claims,
+            tables=self.tables(data),
+            figures=[],
+            meta={
+                "engine": engine_fingerprint(),
+                "seeds": list(data.seeds),
+                "quick": "--quick" in mode,
+                "cells": len(data.cells),
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "cores": os.cpu_count(),
+                "notes": [*(self.live_notes if "--engine live" in mode else ()), *_unfit(data), *self.notes(data)],
+                "chosen": list(self.chosen),
+                "command": f"tailback study {self.name}{mode}",
+            },
+            wall_s=0.0,
+            simulated_s=sum(data.cells[key].scenario.duration.seconds for key, _ in data.summaries),
+            cells_run=done.run,
+            cells_reused=done.reused,
+        )
+        report.write_study(self, data, result, lambda: time.perf_counter() - began)
+        write_text(out / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
+        write_text(out / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
+        return result
+
+
+class Runs:
+    """The cells of a study times their seeds, as the runner asks for them; the longest first."""
+
+    until = None
+
+    def __init__(self, study: Study, cells: Sequence[Cell], seeds: tuple[int, ...], is_live: bool) -> None:
+        self.name, self.seeds = study.name, seeds
+        self.cells = {cell.key: cell for cell in cells}
+        self._order = sorted(self.cells.values(), key=lambda cell: -cell.cost)
+        axes = tuple(dict.fromkeys(name for cell in self._order for name in cell.factors))
+        self.design = Design(axes, len(self._order), lambda: (dict(cell.factors) for cell in self._order))
+        self.kept = _Summaries(study, self.cells, f"{study.name}/{study.revision}{'/live' if is_live else ''}")
+
+    def scenario(self, number: int, values: Point, seed: int) -> Scenario:
+        """The scenario of a cell."""
+        return self._order[number].scenario.with_({}, seed=seed)
+
+    def seeds_of(self, number: int) -> tuple[int, ...]:
+        """The study's seeds, or as many of them as the cell needs."""
+        return self.seeds[: self._order[number].seeds]
+
+    def keeps_tables(self, number: int, seed: int) -> bool:
+        """Figures are drawn from the first seed's."""
+        return self._order[number].keep_tables and seed == self.seeds[0]
+
+    def cost(self, number: int) -> float:
+        """As the cell says."""
+        return self._order[number].cost
+
+    def data(self, done: Finished) -> Data:
+        """What claims and figures read of what was run."""
+        rows = {row["key"]: row for row in done.store.frame().select("key", "run", "tables", "summary").to_dicts()}
+        found = {(self._order[number].key, seed): rows[key] for number, seed, key in done.index}
+        tables = {
+            cell: done.store.tables_folder(row["run"])
+            for (cell, seed), row in found.items()
+            if row["tables"] and seed == self.seeds[0]
+        }
+        summaries = {identity: json.loads(row["summary"]) for identity, row in found.items()}
+        return Data(self.cells, summaries, self.seeds, tables)
+
+
+@dataclass(frozen=True)
+class _Summaries:
+    """What is kept of a cell: its numbers as columns, and all of its summary as JSON, lists and series too."""
+
+    study: Study
+    cells: Mapping[str, Cell]
+    digest: str
+
+    def names(self, resolved: Mapping[str, Any]) -> list[str]:
+        """A study knows its summaries' names when it has some."""
+        return []
+
+    def __call__(self, result: Result) -> dict[str, Any]:
+        cell = self.cells[result.name]
+        summary = self.study.extract(cell, result)
+        if result.meta.get("fit") is False:
+            summary = {**summary, UNFIT: True}
+        taken = {*COLUMNS, *cell.factors}
+        numbers = {name: value for name, value in summary.items() if type(value) in (int, float) and name not in taken}
+        return {**numbers, "summary": json.dumps(summary, separators=(",", ":"))}
+
+
+def _unfit(data: Data) -> list[str]:
+    """Which live runs the machine was too late for, if any."""
+    late = sorted({key for (key, _), summary in data.summaries.items() if summary.get(UNFIT)})
+    if not late:
+        return []
+    return [
+        f"Unfit: {len(late)} of {len(data.cells)} cells. The machine was too late for them to mean what they say; "
+        f"run them again when it is quiet: {', '.join(late)}."
+    ]
+
+
+def _seeds(count: int) -> str:
+    return "no seed" if not count else "1 seed" if count == 1 else f"{count} seeds"

@@ -1,0 +1,127 @@
+"""A sweep in TOML: base scenario, axes, seeds, stopping rule. The format is described in `docs/sweeps.md`."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tailback import _toml
+from tailback.errors import Problem, ScenarioError, nearest
+from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, zipped
+from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.sweeps import Sweep, Until, keeps_tables, seeds_of
+from tailback.scenario import Scenario
+
+__all__ = ["read_sweep"]
+
+_KEYS = ("base", "name", "set", "seeds", "until", "keep", "metrics", "grid", "zip", "latin-hypercube", "sobol")
+_DESIGNS = ("grid", "zip", "latin-hypercube", "sobol")
+
+
+def read_sweep(path: str | os.PathLike[str]) -> Sweep:
+    """Read a sweep file; `ScenarioError` says what is wrong with it."""
+    file = os.fspath(path)
+    try:
+        data = _toml.read(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a sweep file", file)
+        raise ScenarioError([problem]) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        found = re.search(r"line (\d+)", str(error))
+        line = int(found[1]) if found else None
+        problem = Problem("", None, f"is not TOML: {error}", "See docs/sweeps.md", file, line)
+        raise ScenarioError([problem]) from None
+    try:
+        return _sweep(data, Path(path))
+    except ScenarioError as error:
+        raise error.located(file, {}) from None
+
+
+def _sweep(data: Mapping[str, Any], path: Path) -> Sweep:
+    for key in data:
+        if key not in _KEYS:
+            close = nearest(key, _KEYS)
+            hint = f'Did you mean "{close}"? ' if close else ""
+            raise refuse(key, None, "there is no such key", f"{hint}Known here: {', '.join(_KEYS)}")
+    designs = [design for key in _DESIGNS if key in data for design in _designs(key, data[key])]
+    until = _until(data["until"]) if "until" in data else None
+    seeds = seeds_of(data.get("seeds", 1), until)
+    if not designs and len(seeds) == 1:
+        fix = 'Add [grid] with "dumbbell.rate" = ["1mbit", "10mbit"], or seeds = 20'
+        raise refuse("", None, "nothing varies, neither a value nor the seed", fix)
+    design = functools.reduce(operator.mul, designs) if designs else single()
+    return Sweep(
+        base=_base(data, path),
+        design=design,
+        seeds=seeds,
+        until=until,
+        kept=RunMetrics.of(_table("metrics", data.get("metrics", {}))),
+        keep_tables=keeps_tables(data.get("keep", "summaries")),
+        name=str(data.get("name", path.stem)),
+    )
+
+
+def _table(key: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise refuse(key, str(value), "is no table", f"Write [{key}] and the entries below it")
+    return value
+
+
+def _base(data: Mapping[str, Any], path: Path) -> Scenario:
+    base = data.get("base")
+    if isinstance(base, str):
+        scenario = Scenario.from_toml(path.parent / base)
+        scenario = scenario if scenario.name else scenario.with_(name=Path(base).stem)
+    elif isinstance(base, Mapping):
+        scenario = Scenario.from_dict(base)
+    else:
+        fix = 'Write base = "scenario.toml", or the scenario itself below [base]'
+        raise refuse("base", base, "is no scenario", fix)
+    changes = _table("set", data.get("set", {}))
+    return scenario.with_(changes) if changes else scenario
+
+
+def _designs(key: str, value: Any) -> list[Design]:
+    if key == "zip" and isinstance(value, list):
+        return [zipped(_table(key, each)) for each in value]
+    table = _table(key, value)
+    if key == "grid":
+        return [grid(table)]
+    if key == "zip":
+        return [zipped(table)]
+    for name in table:
+        if name not in ("points", "seed", "axes"):
+            raise refuse(f"{key}.{name}", None, "there is no such key", "Known here: points, seed, axes")
+    given = _table(f"{key}.axes", table.get("axes", {}))
+    axes = {path: _axis(f"{key}.axes.{path}", axis) for path, axis in given.items()}
+    make = latin_hypercube if key == "latin-hypercube" else sobol
+    return [make(axes, table.get("points", 0), seed=table.get("seed", 1))]
+
+
+def _axis(where: str, axis: Any) -> Any:
+    if isinstance(axis, list):
+        return axis
+    if not isinstance(axis, Mapping) or not {"from", "to"} <= axis.keys() <= {"from", "to", "scale"}:
+        fix = 'Write { from = "1mbit", to = "100mbit", scale = "log" }, or a list of values'
+        raise refuse(where, str(axis), "is neither a range nor a list", fix)
+    if axis.get("scale", "linear") not in ("linear", "log"):
+        raise refuse(f"{where}.scale", axis["scale"], "there is no such scale", 'Write "linear" or "log"')
+    return Span(axis["from"], axis["to"], log=axis.get("scale") == "log")
+
+
+def _until(value: Any) -> Until:
+    table = dict(_table("until", value))
+    known = ("metric", "width", "confidence", "statistic", "least", "most")
+    for key in table:
+        if key not in known:
+            raise refuse(f"until.{key}", None, "there is no such key", f"Known here: {', '.join(known)}")
+    for key in ("metric", "width"):
+        if key not in table:
+            raise refuse(f"until.{key}", None, "is missing", 'Write metric = "bulk.goodput_mbps" and width = "5%"')
+    return Until(**table)

@@ -1,0 +1,248 @@
+"""A sweep: points times seeds, run where they are not in the store yet, on all cores or on a cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from tailback._core import Cancel
+from tailback.experiment import statistics
+from tailback.experiment.design import Design, Point, grid, refuse, single
+from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.runner import Finished, columns_of, perform_all
+from tailback.experiment.store import Store
+from tailback.experiment.store.index import COLUMNS
+from tailback.result import Result
+from tailback.scenario import Scenario
+
+__all__ = ["Sweep", "SweepResult", "Until", "sweep"]
+
+
+@dataclass(frozen=True)
+class Until:
+    """When a point has enough seeds: as soon as the interval of `metric` is at most `width` wide.
+
+    >>> Until("bulk.goodput_mbps", width="5%").most
+    50
+    """
+
+    metric: str
+    #: In the metric's unit, or as a share of the estimate: "5%".
+    width: float | str
+    confidence: float = 0.95
+    #: "mean", "median" or a quantile such as "p95".
+    statistic: str = "mean"
+    least: int = 5
+    most: int = 50
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.least <= self.most:
+            raise refuse("until.least", self.least, "it is at least 2 and at most until.most", "Give least = 5")
+        self._limit(1.0)
+        statistics.interval([1.0, 2.0], self.statistic, confidence=self.confidence)
+
+    def _limit(self, estimate: float) -> float:
+        try:
+            relative = isinstance(self.width, str)
+            limit = float(str(self.width).removesuffix("%"))
+            if relative and not str(self.width).endswith("%"):
+                raise ValueError
+        except ValueError:
+            raise refuse("until.width", self.width, "is no width", 'Give a number, or a share such as "5%"') from None
+        if not limit > 0:
+            raise refuse("until.width", self.width, "a width is above zero", 'Give for example "5%"')
+        return abs(estimate) * limit / 100.0 if relative else limit
+
+    def enough(self, values: Sequence[float]) -> bool:
+        """Is the interval of these values narrow enough? Values that do not exist never are."""
+        found = statistics.interval(values, self.statistic, confidence=self.confidence)
+        return found.n >= self.least and found.width <= self._limit(found.estimate)
+
+    def more(self, have: int) -> int:
+        """How many seeds to add: a quarter, as each look costs a little and a late end wastes little."""
+        return min(max(2, have // 4), self.most - have)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is to be run: a base scenario, a design, seeds, and what to keep."""
+
+    base: Scenario
+    design: Design = field(default_factory=single)
+    seeds: tuple[int, ...] = (1,)
+    until: Until | None = None
+    kept: RunMetrics = field(default_factory=RunMetrics)
+    keep_tables: bool = False
+    name: str = ""
+
+    def __len__(self) -> int:
+        """How many runs; with a stopping rule the most there can be."""
+        return len(self.design) * (self.until.most if self.until else len(self.seeds))
+
+    # What the runner asks.
+
+    def scenario(self, number: int, values: Point, seed: int) -> Scenario:
+        """The scenario of a point."""
+        return self.base.with_(values, seed=seed)
+
+    def seeds_of(self, number: int) -> tuple[int, ...]:
+        """The seeds of each point."""
+        return self.seeds
+
+    def keeps_tables(self, number: int, seed: int) -> bool:
+        """All runs' tables are kept, or none."""
+        return self.keep_tables
+
+    def cost(self, number: int) -> float:
+        """No run is known to take longer than another."""
+        return 1.0
+
+
+@dataclass
+class SweepResult(Finished):
+    """What a sweep came to. `frame` has one row a run, in the order of the design."""
+
+    sweep: Sweep = field(kw_only=True)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """One row a run: point, seed, the values of the axes, what was measured, and how it went."""
+        points = [columns_of(point) for point in self.sweep.design]
+        rows = sorted(self.index)
+        heads = [{"point": point, "seed": seed, **points[point], "key": key} for point, seed, key in rows]
+        if not heads:
+            return pl.DataFrame()
+        left = pl.DataFrame(heads, infer_schema_length=None, strict=False)
+        found = self.store.frame()
+        mine = found.filter(pl.col("key").is_in(left["key"].implode()))
+        kept = [name for name in mine.columns if name == "key" or name not in left.columns]
+        right = mine.select(kept)
+        filled = [name for name in right.columns if name in COLUMNS or right[name].null_count() < len(right)]
+        return left.join(right.select(filled), on="key", how="left", maintain_order="left")
+
+    def summary(self, metric: str, *, statistic: str = "median", confidence: float = 0.95) -> pl.DataFrame:
+        """One row a point: the statistic of a metric over the seeds, with its interval."""
+        return statistics.summary(self.frame, metric, self._axes(), statistic=statistic, confidence=confidence)
+
+    def effects(self, metric: str, axis: str, *, baseline: Any = None, statistic: str = "mean") -> pl.DataFrame:
+        """What each value of an axis does to a metric, paired over everything else and the seeds."""
+        rest = [name for name in self._axes() if name != axis]
+        return statistics.effects(
+            self.frame, metric, axis, across=[*rest, "seed"], baseline=baseline, statistic=statistic
+        )
+
+    @property
+    def seeds_agree(self) -> bool:
+        """Did several seeds of every point give the very same? Then nothing was drawn, and intervals say nothing."""
+        frame = self.frame
+        if frame.is_empty() or not {"packets", "events", "point", "seed"} <= set(frame.columns):
+            return False
+        told = frame.filter(pl.col("events").is_not_null())
+        each = told.group_by("point").agg(pl.len(), pl.col("packets", "events").n_unique())
+        several = each.filter(pl.col("len") > 1)
+        return len(several) > 0 and bool((several.select(pl.max_horizontal("packets", "events").max()) == 1).item())
+
+    def result(self, key: str) -> Result:
+        """The tables of a run, if they were kept."""
+        return self.store.result(key)
+
+    def _axes(self) -> list[str]:
+        return list(self.sweep.design.axes) or ["point"]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers for `--json`."""
+        return {
+            "name": self.sweep.name,
+            "store": str(self.store.folder),
+            "points": len(self.sweep.design),
+            "runs": self.run,
+            "reused": self.reused,
+            "failed": self.failed,
+            "wall_s": self.wall_s,
+            "seeds_agree": self.seeds_agree,
+            "errors": [{"error": text, "runs": count} for text, count in self.errors.items()],
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<tailback.SweepResult {self.sweep.name}: {len(self.sweep.design)} points, {self.run} run, "
+            f"{self.reused} reused, {self.failed} failed>"
+        )
+
+
+def sweep(
+    base: Scenario | Sweep | str | os.PathLike[str],
+    design: Design | Mapping[str, Sequence[Any]] | None = None,
+    *,
+    seeds: int | Sequence[int] = 1,
+    until: Until | None = None,
+    metrics: Mapping[str, Any] | None = None,
+    store: Store | str | os.PathLike[str] = "results/store",
+    keep: str = "summaries",
+    name: str = "",
+    workers: int | None = None,
+    on: Any = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+) -> SweepResult:
+    """Run `base` at every point of `design` with every seed, unless the store has it already.
+
+    A mapping of paths to lists of values is a grid; see also `zipped`, `latin_hypercube`, `sobol`. `until` adds
+    seeds to each point until an interval is narrow enough. `metrics` names what to keep of each run besides the
+    usual totals: functions of a `Result`, or tables naming an entry of `tailback.metrics`. `keep="tables"` keeps
+    everything. `on` is a `distributed.Client` or "dask://host:port"; else threads work here, on all cores.
+
+    A run that fails is recorded with its error, and the rest goes on. Ctrl-C raises `Interrupted` at once; what
+    was finished is in the store, and the same call goes on from there.
+
+    >>> import tailback as tb, tempfile
+    >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno", name="a")], duration="2s")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = tb.sweep(base, {"flow.a.cc": ["reno", "cubic"]}, seeds=2, store=folder)
+    ...     done.run, done.failed, done.frame["seed"].to_list()
+    (4, 0, [1, 2, 1, 2])
+    """
+    if isinstance(base, Sweep):
+        wanted = base
+    else:
+        wanted = Sweep(
+            base=base if isinstance(base, Scenario) else Scenario.from_toml(base),
+            design=single() if design is None else design if isinstance(design, Design) else grid(design),
+            seeds=seeds_of(seeds, until),
+            until=until,
+            kept=RunMetrics.of(metrics),
+            keep_tables=keeps_tables(keep),
+            name=name,
+        )
+    out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
+    perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)
+    return out
+
+
+def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]:
+    """The seeds of each point, in order."""
+    if until is not None:
+        if seeds != 1:
+            fix = "Give until.least and until.most instead"
+            raise refuse("seeds", str(seeds), "the stopping rule decides how many seeds there are", fix)
+        return tuple(range(1, until.most + 1))
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if seeds < 1:
+            raise refuse("seeds", seeds, "a point needs at least one seed", "Give 1 or more")
+        return tuple(range(1, seeds + 1))
+    out = list(seeds) if isinstance(seeds, list | tuple | range) else []
+    if not out or len(set(out)) < len(out) or not all(type(seed) is int and seed >= 0 for seed in out):
+        fix = "Write seeds = 5 or seeds = [1, 2, 3]"
+        raise refuse("seeds", str(seeds), "is neither a number of seeds nor a list of different ones", fix)
+    return tuple(out)
+
+
+def keeps_tables(keep: str) -> bool:
+    """Does "summaries" or "tables" ask for tables?"""
+    if keep not in ("summaries", "tables"):
+        raise refuse("keep", keep, "is neither summaries nor tables", 'Write keep = "summaries"')
+    return keep == "tables"

@@ -1,0 +1,186 @@
+"""One run, as done by a thread here, by a worker elsewhere or by this machine's kernel, and who does it."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tailback import _core
+from tailback._core import Cancel
+from tailback.errors import EngineError, TailbackError
+from tailback.experiment.store import engine_fingerprint
+from tailback.result import Result, layout
+
+__all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform"]
+
+
+class EngineMismatch(TailbackError):
+    """A worker runs another engine than the one that asked, so its results would be filed under a wrong name."""
+
+
+class Keep(Protocol):
+    """What is kept of a run: a row of the store."""
+
+    @property
+    def digest(self) -> str:
+        """Equal if the same is kept."""
+
+    def names(self, resolved: Mapping[str, Any]) -> list[str]:
+        """The names there will be, of a resolved scenario."""
+
+    def __call__(self, result: Result) -> Mapping[str, Any]:
+        """Values by name."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run to be done. Everything in it can be sent to another process."""
+
+    number: int
+    scenario_json: str
+    toml: str
+    engine: str
+    #: Where to keep the tables, or `None`.
+    tables: str | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a task ended."""
+
+    number: int
+    values: Mapping[str, Any] | None
+    error: str | None
+    wall_s: float
+    #: The checksum of the tables, if they were kept.
+    tables_sha256: str | None = None
+
+
+def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool = False) -> Outcome:
+    """Do a task. What goes wrong with the run becomes its outcome, unless `strict`; one that is cancelled raises."""
+    if engine_fingerprint() != task.engine:
+        raise EngineMismatch(
+            f"a worker runs engine {engine_fingerprint()}, this sweep was started with {task.engine}. "
+            f"Install the same tailback on all of them."
+        )
+    began = time.perf_counter()
+    try:
+        tables = _core.run(task.scenario_json, cancel, None)
+        result = Result(resolved=json.loads(task.scenario_json), toml=task.toml, tables=tables)
+        return _kept(task, keep, result, began)
+    except _core.Cancelled:
+        raise
+    except Exception as error:  # a failing point is recorded, the rest goes on
+        if strict:
+            name = json.loads(task.scenario_json).get("name")
+            error.add_note(f"while running {name}")
+            if isinstance(error, _core.EngineError):
+                raise EngineError(f"{name}: {error}") from None
+            raise
+        return Outcome(task.number, None, f"{type(error).__name__}: {error}", time.perf_counter() - began)
+
+
+def _kept(task: Task, keep: Keep, result: Result, began: float) -> Outcome:
+    kept = None if task.tables is None else layout.seal_of(result.save(Path(task.tables)))
+    return Outcome(task.number, keep(result), None, time.perf_counter() - began, kept)
+
+
+class Crew(Protocol):
+    """Whoever does the runs."""
+
+    @property
+    def capacity(self) -> int:
+        """How many tasks keep them busy."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Take a task."""
+
+    def next(self, timeout: float) -> Outcome | None:
+        """A finished task; `None` if there is none after `timeout` seconds. Raises what is no fault of a run."""
+
+    def stop(self) -> None:
+        """Give up what is not finished."""
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Threads:
+    """A crew of threads: the engine works outside the interpreter lock."""
+
+    def __init__(self, keep: Keep, workers: int | None = None, *, strict: bool = False) -> None:
+        count = workers or cores()
+        # A few more than can run, so that no thread waits for this one to look up.
+        self._capacity = 2 * count + 1
+        self._keep, self._strict = keep, strict
+        self._cancel = Cancel()
+        self._done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        self._pool = ThreadPoolExecutor(count, thread_name_prefix="tailback-sweep")
+
+    @property
+    def capacity(self) -> int:
+        """How many tasks keep the threads busy."""
+        return self._capacity
+
+    def submit(self, task: Task) -> None:
+        """Take a task."""
+        self._pool.submit(self._do, task)
+
+    def _do(self, task: Task) -> None:
+        try:
+            self._done.put(perform(task, self._keep, self._cancel, self._strict))
+        except BaseException as error:  # whatever it is, the thread that waits must see it
+            self._done.put(error)
+
+    def next(self, timeout: float) -> Outcome | None:
+        """A finished task, or `None`."""
+        try:
+            done = self._done.get(timeout=timeout)
+        except queue.Empty:
+            return None
+        if isinstance(done, BaseException):
+            raise done
+        return done
+
+    def stop(self) -> None:
+        """Cancel what runs and wait for the threads."""
+        self._cancel.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+class Live:
+    """The machine's own kernel: one run after the other, as runs at once would wait for the processor."""
+
+    capacity = 1
+
+    def __init__(self, keep: Keep, cancel: Cancel | None) -> None:
+        self._keep, self._cancel = keep, cancel
+        self._task: Task | None = None
+
+    def submit(self, task: Task) -> None:
+        """Take a task, to be run when its outcome is asked for."""
+        self._task = task
+
+    def next(self, timeout: float) -> Outcome | None:
+        """Run what was submitted, for as long as its scenario says."""
+        from tailback import live
+        from tailback.scenario import Scenario
+
+        task, self._task = self._task, None
+        if task is None:
+            return None
+        began = time.perf_counter()
+        return _kept(task, self._keep, live.run(Scenario.parse_toml(task.toml), cancel=self._cancel), began)
+
+    def stop(self) -> None:
+        """Nothing is under way between two outcomes."""

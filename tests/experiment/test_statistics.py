@@ -1,0 +1,121 @@
+"""Intervals hold what they promise, pairing gains what it should, tables say which runs were compared."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from tailback.experiment import statistics
+from tailback.experiment.statistics import StatisticsError, effects, interval, paired, summary
+
+
+@pytest.mark.parametrize(("statistic", "method"), [("mean", "t"), ("mean", "bca"), ("median", "percentile")])
+def test_an_interval_holds_the_truth_as_often_as_it_says(statistic: str, method: str) -> None:
+    """500 samples of 30 from a normal distribution: 90 % within what 500 trials may show (4 sigma)."""
+    random = np.random.default_rng(5)
+    samples = random.normal(3.0, 2.0, (500, 30))
+    held = 0
+    for sample in samples:
+        found = interval(sample, statistic, confidence=0.9, method=method)
+        held += found.low <= 3.0 <= found.high
+    assert abs(held / 500 - 0.9) < 4 * math.sqrt(0.9 * 0.1 / 500)
+
+
+def test_the_t_interval_is_students() -> None:
+    values = [1.0, 2.0, 4.0, 8.0, 16.0]
+    found = interval(values, "mean", confidence=0.9)
+    half = stats.t.ppf(0.95, 4) * np.std(values, ddof=1) / math.sqrt(5)
+    assert found.estimate == pytest.approx(6.2)
+    assert (found.low, found.high) == pytest.approx((6.2 - half, 6.2 + half))
+
+
+def test_quantiles_interpolate_and_lie_within_their_interval() -> None:
+    values = np.arange(101.0)
+    for name, expected in (("p5", 5.0), ("median", 50.0), ("p95", 95.0), ("p99.5", 99.5)):
+        found = interval(values, name)
+        assert found.estimate == pytest.approx(expected)
+        assert found.low <= found.estimate <= found.high
+        assert found == interval(values, name)
+
+
+def test_few_or_equal_values_claim_nothing_more_than_they_know() -> None:
+    assert math.isnan(interval([], "mean").estimate)
+    one = interval([2.0, float("nan")])
+    assert (one.estimate, one.n) == (2.0, 1)
+    assert math.isnan(one.width)
+    same = interval([2.0] * 4)
+    assert (same.low, same.high) == (2.0, 2.0)
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    with pytest.raises(StatisticsError, match="There are: mean, median"):
+        interval([1.0, 2.0], "mode")
+    with pytest.raises(StatisticsError, match="no statistic"):
+        interval([1.0, 2.0], "p101")
+    with pytest.raises(StatisticsError, match="between 0 and 1"):
+        interval([1.0, 2.0], confidence=95)
+    with pytest.raises(StatisticsError, match="no method"):
+        interval([1.0, 2.0], "median", method="t")
+
+
+def test_pairing_removes_what_both_have_in_common() -> None:
+    """Runs vary by 10, the setting adds 1 ± 0.1: invisible between groups, plain between pairs."""
+    random = np.random.default_rng(2)
+    common = random.normal(100.0, 10.0, 20)
+    first = dict(enumerate(common))
+    second = dict(enumerate(common + 1.0 + random.normal(0.0, 0.1, 20)))
+    found = paired(first, second)
+    assert found.difference.low < 1.0 < found.difference.high
+    assert found.difference.width < 0.2
+    assert found.above == 1.0
+    assert found.gain > 1000
+    assert found.ratio.estimate == pytest.approx(1.01, abs=0.002)
+
+
+def test_only_common_seeds_count() -> None:
+    found = paired({1: 1.0, 2: 2.0, 3: 99.0}, {1: 2.0, 2: 3.0, 4: 0.0})
+    assert (found.difference.n, found.difference.estimate, found.above) == (2, 1.0, 1.0)
+    assert math.isnan(paired({1: 0.0}, {1: 1.0}).ratio.estimate)
+    with pytest.raises(StatisticsError, match="no seed in common"):
+        paired({1: 1.0}, {2: 1.0})
+
+
+FRAME = pl.DataFrame(
+    [
+        {"cc": cc, "rate": rate, "seed": seed, "goodput": rate * factor + seed}
+        for cc, factor in (("reno", 0.8), ("cubic", 0.9))
+        for rate in (10, 100)
+        for seed in (1, 2, 3)
+    ]
+)
+
+
+def test_effects_compare_like_with_like() -> None:
+    table = effects(FRAME, "goodput", "cc", across=["rate", "seed"])
+    assert table["cc"].to_list() == ["cubic"]
+    told = table.to_dicts()[0]
+    # + 1 at rate 10 and + 10 at rate 100, three seeds each.
+    assert (told["against"], told["pairs"], told["above"]) == ("reno", 6, 1.0)
+    assert told["difference"] == pytest.approx(5.5)
+    back = effects(FRAME, "goodput", "cc", across=["rate", "seed"], baseline="cubic").to_dicts()[0]
+    assert back["difference"] == pytest.approx(-5.5)
+
+
+def test_effects_refuse_pairs_that_are_none() -> None:
+    with pytest.raises(StatisticsError, match="cannot be paired"):
+        effects(FRAME, "goodput", "cc", across=["seed"])
+    with pytest.raises(StatisticsError, match="no column colour"):
+        effects(FRAME, "goodput", "colour", across=["seed"])
+    with pytest.raises(StatisticsError, match="is never vegas"):
+        effects(FRAME, "goodput", "cc", across=["rate", "seed"], baseline="vegas")
+
+
+def test_a_summary_has_a_row_a_combination() -> None:
+    table = summary(FRAME, "goodput", ["cc", "rate"])
+    assert table.select("cc", "rate", "median", "n").rows()[0] == ("reno", 10, 10.0, 3)
+    assert len(table) == 4
+    assert statistics.summary(FRAME, "goodput", ["cc"], statistic="mean").columns == ["cc", "mean", "low", "high", "n"]

@@ -1,0 +1,76 @@
+"""The sampled comparison: its design, what counts as an error, and that it goes on where it ended."""
+
+import dataclasses
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from tailback_validation import sampled, sampled_page
+
+
+def test_the_design_is_the_same_everywhere_and_even() -> None:
+    cells = sampled.design()
+    assert len(cells) == sampled.CELLS
+    assert cells[0] == sampled.design(1)[0]
+    assert (cells[0].algorithm, cells[0].rate_mbps, cells[0].rtt_ms) == ("cubic", 2.578, 23.713)
+    for field in ("algorithm", "queue", "loss", "traffic"):
+        counts = Counter(getattr(cell, field) for cell in cells)
+        assert max(counts.values()) - min(counts.values()) <= 2, field
+    assert {cell.algorithm for cell in cells} == set(sampled.ALGORITHMS)
+
+
+def test_every_cell_is_a_scenario() -> None:
+    for cell in sampled.design():
+        cell.scenario()
+    for cell in sampled.design(16):
+        cell.scenario().resolve(live=True)
+
+
+def _kept(folder: Path, engine: str, cell: sampled.Cell, **measures: float) -> None:
+    file = folder / engine / f"{cell.number:04d}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"cell": dataclasses.asdict(cell), "engine": engine, "measures": measures}))
+
+
+def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_path: Path) -> None:
+    cells = sampled.design(3)
+    _kept(tmp_path, "k", cells[0], goodput=10.0, delay=0.010)
+    _kept(tmp_path, "sim", cells[0], goodput=10.4, delay=0.0105)
+    _kept(tmp_path, "k", cells[1], goodput=10.0, delay=0.0001)
+    _kept(tmp_path, "sim", cells[1], goodput=10.0, delay=0.0003)
+    found, refused = sampled.errors(tmp_path, "k", "sim", cells)
+    assert refused == []
+    assert [error.cell.number for error in found] == [0, 1]
+    assert (found[0].goodput, found[0].delay) == pytest.approx((0.04, 0.05))
+    assert found[1].delay == pytest.approx(0.2)
+    assert [error.is_within for error in found] == [True, False]
+    told = sampled_page.compared(tmp_path, "k", "sim", cells)
+    assert told["within_both"] == 0.5
+    assert [row["cell"] for row in told["worst"]] == [1, 0]
+    sampled_page.write([told], ["k"], tmp_path / "page.md")
+    assert "50.0 % within both bounds" in (tmp_path / "page.md").read_text()
+
+
+def test_cells_of_another_design_are_not_mixed_in(tmp_path: Path) -> None:
+    cell = sampled.design(1)[0]
+    other = dataclasses.replace(cell, rtt_ms=1.0)
+    _kept(tmp_path, "k", other, goodput=1.0, delay=0.0)
+    _kept(tmp_path, "sim", other, goodput=1.0, delay=0.0)
+    with pytest.raises(tb.TailbackError, match="another design"):
+        sampled.errors(tmp_path, "k", "sim", [cell])
+
+
+def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
+    cells = sampled.design(2)
+    sampled.run_cells(cells, ["sim"], tmp_path, seconds=-1)
+    assert not list(tmp_path.rglob("*.json"))
+    sampled.run_cells(cells[:1], ["sim"], tmp_path)
+    (first,) = tmp_path.rglob("*.json")
+    before = first.stat().st_mtime_ns
+    told: list[str] = []
+    sampled.run_cells(cells, ["sim"], tmp_path, told=told.append)
+    assert len(told) == 1
+    assert first.stat().st_mtime_ns == before
