@@ -344,7 +344,7 @@ impl Endpoint {
             to: self.peer,
             flags,
             // RFC 7323 section 2.2: the window of a SYN is never scaled.
-            window: self.receiver.capacity().min(65_535),
+            window: self.receiver.window().min(65_535),
             window_scale: self.receiver.scale(),
             ts_val: now,
             ts_ecr: echo,
