@@ -36,7 +36,7 @@ impl Sender {
         }
         if let Some((range, is_fin)) = self.board.next_repair() {
             let bytes = range.end - range.start;
-            if force || self.may_send(bytes) {
+            if self.is_repeatable(range) && (force || self.may_send(bytes)) {
                 return Some(self.repair(range, is_fin, now));
             }
             return None;
@@ -96,6 +96,12 @@ impl Sender {
         used + bytes <= self.control.cwnd
     }
 
+    /// What lies beyond a window that shrank waits; only the head is sent again, as a probe of the window (Linux
+    /// `__tcp_retransmit_skb`).
+    fn is_repeatable(&self, range: Range) -> bool {
+        range.start < self.right_edge || range.start <= self.snd_una
+    }
+
     fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
@@ -125,6 +131,10 @@ impl Sender {
             }
         }
         let (range, is_fin) = self.board.last()?;
+        if !self.is_repeatable(range) {
+            self.probe_end = 0;
+            return None;
+        }
         self.probe_repeated = true;
         self.board.on_probe(now, self.snd_nxt);
         self.count.segments_retransmitted += 1;
