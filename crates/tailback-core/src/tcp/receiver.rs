@@ -82,6 +82,8 @@ pub struct EarlyAck {
 
 /// SACK compression holds back at most so many ACKs (Linux tcp_comp_sack_nr).
 const MOST_COMPRESSED: u32 = 44;
+/// A shorter segment does not widen the window (Linux `tcp_event_data_recv`).
+const LEAST_FOR_GROWTH: u64 = 128;
 /// Duplicate ACKs that always leave at once, so that fast retransmit is not delayed.
 const NEVER_COMPRESSED: u32 = 3;
 
@@ -284,6 +286,9 @@ impl Receiver {
             self.on_unread(prior_next, now);
         }
         if had_gap {
+            if length >= LEAST_FOR_GROWTH {
+                self.grow_window();
+            }
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
         }
@@ -336,10 +341,7 @@ impl Receiver {
     fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
         self.unacknowledged += length;
         self.last_received = now;
-        // Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes,
-        // the sender is told at once. This is what keeps slow start fed with an ACK a segment.
-        if self.offered < self.capacity && length >= 128 {
-            self.offered = (self.offered + 2 * u64::from(self.mss)).min(self.capacity);
+        if length >= LEAST_FOR_GROWTH && self.grow_window() {
             return AckWhen::Now;
         }
         let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
@@ -351,6 +353,16 @@ impl Receiver {
             return AckWhen::Now;
         }
         self.delay_ack(delay, now, stack)
+    }
+
+    /// Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes, the
+    /// sender is told at once. This is what keeps slow start fed with an ACK a segment.
+    fn grow_window(&mut self) -> bool {
+        let grows = self.offered < self.capacity;
+        if grows {
+            self.offered = (self.offered + 2 * u64::from(self.mss)).min(self.capacity);
+        }
+        grows
     }
 
     /// Linux `tcp_fin`: the connection answers from now on, so the acknowledgement waits for this end's own FIN.
@@ -410,15 +422,15 @@ impl Receiver {
             self.note_overlap(range);
         }
         let mut merged = range;
-        let mut segments = 1;
+        let mut is_news = true;
+        let mut segments = 0;
         for (held, count) in self.ranges.range(first..last) {
-            if held.start <= range.start && range.end <= held.end {
-                segments = 0;
-            }
+            is_news &= range.start < held.start || held.end < range.end;
             merged.start = merged.start.min(held.start);
             merged.end = merged.end.max(held.end);
             segments += count;
         }
+        segments += u32::from(is_news);
         self.reassembly_segments += segments;
         for (_, count) in self.ranges.range(first..last) {
             self.reassembly_segments -= count;
@@ -430,6 +442,10 @@ impl Receiver {
             self.ranges.drain(first + 1..last);
         }
         self.report_first(merged);
+        // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
+        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
+            return AckWhen::Now;
+        }
         match stack.sack_compression {
             Some(most) if stack.sack && self.duplicate.is_none() => self.compress(most, now, srtt),
             _ => AckWhen::Now,

@@ -248,6 +248,8 @@ pub struct Stack {
     /// Window offered at first, growing by two segments for each one received and acknowledged at once while
     /// it grows; `None`: the whole buffer from the start.
     pub initial_receive_window: Option<Bytes>,
+    /// Out-of-order data makes it grow too, if SACK tells such ACKs from others.
+    pub window_grows_over_gaps: bool,
     /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
     pub initial_receive_buffer: Option<Bytes>,
     /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.

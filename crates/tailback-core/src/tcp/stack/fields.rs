@@ -146,6 +146,7 @@ impl Stack {
             ("quick_acks", self.quick_acks.to_string()),
             ("quick_acks_after_gap", self.quick_acks_after_gap.to_string()),
             ("initial_receive_window", bytes_or_all(self.initial_receive_window)),
+            ("window_grows_over_gaps", self.window_grows_over_gaps.to_string()),
             ("initial_receive_buffer", bytes_or_all(self.initial_receive_buffer)),
             ("sack_compression", self.sack_compression.map_or("off".into(), milliseconds)),
             ("ecn", ecn.into()),
@@ -356,6 +357,7 @@ impl Stack {
             "fin_ack_delayed" => self.fin_ack_delayed = flag()?,
             "quick_acks" => self.quick_acks = number(0.0, 1e6)? as u32,
             "quick_acks_after_gap" => self.quick_acks_after_gap = flag()?,
+            "window_grows_over_gaps" => self.window_grows_over_gaps = flag()?,
             "initial_receive_buffer" => {
                 self.initial_receive_buffer = match value {
                     Value::Flag(false) => None,

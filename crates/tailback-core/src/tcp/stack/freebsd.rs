@@ -63,6 +63,7 @@ pub const FREEBSD_7: Profile = Profile {
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
+        window_grows_over_gaps: false,
         initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
@@ -121,6 +122,7 @@ pub const FREEBSD_7: Profile = Profile {
         ("quick_acks", "none"),
         ("quick_acks_after_gap", "none"),
         ("initial_receive_window", "the whole buffer"),
+        ("window_grows_over_gaps", "none: the window does not grow"),
         (
             "initial_receive_buffer",
             "taken as if grown at once (tcp_input.c 7.3: recvbuf_auto, from 64 KiB by 16 KiB)",
@@ -191,6 +193,7 @@ pub const FREEBSD_9: Profile = Profile {
         quick_acks: 0,
         quick_acks_after_gap: false,
         initial_receive_window: None,
+        window_grows_over_gaps: false,
         initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
@@ -255,6 +258,7 @@ pub const FREEBSD_9: Profile = Profile {
         ("quick_acks", "none"),
         ("quick_acks_after_gap", "none"),
         ("initial_receive_window", "the whole buffer"),
+        ("window_grows_over_gaps", "none: the window does not grow"),
         (
             "initial_receive_buffer",
             "taken as if grown at once (tcp_input.c 9.3: recvbuf_auto, from 64 KiB by 16 KiB)",

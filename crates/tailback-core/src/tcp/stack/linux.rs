@@ -63,6 +63,7 @@ pub const LINUX_2_6_25: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(5_840),
+        window_grows_over_gaps: false,
         initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
@@ -127,6 +128,7 @@ pub const LINUX_2_6_25: Profile = Profile {
             "initial_receive_window",
             "tcp_select_initial_window: 4 segments; tcp_grow_window then adds 2 a segment",
         ),
+        ("window_grows_over_gaps", "tcp_data_queue 2.6.25 has no tcp_grow_window for out-of-order segments"),
         (
             "initial_receive_buffer",
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
@@ -197,6 +199,7 @@ pub const LINUX_3_2: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: true,
         initial_receive_window: Some(14_600),
+        window_grows_over_gaps: false,
         initial_receive_buffer: None,
         sack_compression: None,
         ecn: EcnMode::Off,
@@ -261,6 +264,7 @@ pub const LINUX_3_2: Profile = Profile {
             "initial_receive_window",
             "tcp_select_initial_window 3.2: 10 segments; tcp_grow_window then adds 2 a segment",
         ),
+        ("window_grows_over_gaps", "tcp_data_queue 3.2 has no tcp_grow_window for out-of-order segments"),
         (
             "initial_receive_buffer",
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
@@ -331,6 +335,7 @@ pub const LINUX: Profile = Profile {
         quick_acks: 16,
         quick_acks_after_gap: false,
         initial_receive_window: Some(65_535),
+        window_grows_over_gaps: true,
         initial_receive_buffer: None,
         sack_compression: Some(ms(1)),
         ecn: EcnMode::Off,
@@ -404,6 +409,7 @@ pub const LINUX: Profile = Profile {
             "initial_receive_window",
             "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment",
         ),
+        ("window_grows_over_gaps", "tcp_data_queue_ofo: tcp_grow_window if there is SACK, since 3.13"),
         (
             "initial_receive_buffer",
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)",
