@@ -19,4 +19,3 @@ pub mod scenario;
 pub mod tcp;
 pub mod time;
 pub mod traffic;
-pub mod wire;

@@ -1,7 +1,7 @@
 //! Laws of media: cells, blocks, slots and traces must give what theory or the source's arithmetic says.
 
+use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Host, Link, Watch};
-use tailback_core::medium::channel::{self, Channel};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::queue::{Backlog, DropReason, Fate};
 use tailback_core::scenario::{

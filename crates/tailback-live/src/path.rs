@@ -5,8 +5,8 @@
 
 mod lent;
 
-use tailback_core::link::Link;
-use tailback_core::medium::channel::{self, Channel};
+use tailback_core::link::channel::{self, Channel};
+use tailback_core::link::{Link, Server};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::probe::QueueRow;
 use tailback_core::queue::{Backlog, Fate};
@@ -223,7 +223,7 @@ impl<W: Witness> Path<W> {
 
     /// When each link or, if several share it, medium has something to do; a medium in the place of its first link.
     fn wakes(&self) -> impl Iterator<Item = (Time, usize)> {
-        let links = self.links.iter().enumerate().filter(|(_, link)| !link.is_shared());
+        let links = self.links.iter().enumerate().filter(|(_, link)| link.server() == Server::Link);
         let alone = links.map(|(number, link)| (link.next_wake(), number));
         let media = self.channels.iter();
         alone.chain(media.map(|medium| (medium.next_wake(&self.links), medium.element() as usize)))
@@ -364,20 +364,24 @@ impl<W: Witness> Path<W> {
             witness: &mut self.witness,
             frames,
         };
-        if links[link].is_shared() {
-            let medium = &mut channels[links[link].channel() as usize];
-            match deed {
-                Deed::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut lent),
-                Deed::Advance => medium.advance(links, now, fate, &mut lent),
-                Deed::Settle => medium.settle(links, now, fate, &mut lent),
+        match links[link].server() {
+            Server::Channel(channel) => {
+                let medium = &mut channels[channel as usize];
+                match deed {
+                    Deed::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut lent),
+                    Deed::Advance => medium.advance(links, now, fate, &mut lent),
+                    Deed::Settle => medium.settle(links, now, fate, &mut lent),
+                }
             }
-        } else {
-            let link = &mut links[link];
-            match deed {
-                Deed::Push(packet) => link.push(packet, now, fate, &mut lent),
-                Deed::Advance => link.advance(now, fate, &mut lent),
-                Deed::Settle => link.settle(now, fate, &mut lent),
+            Server::Link => {
+                let link = &mut links[link];
+                match deed {
+                    Deed::Push(packet) => link.push(packet, now, fate, &mut lent),
+                    Deed::Advance => link.advance(now, fate, &mut lent),
+                    Deed::Settle => link.settle(now, fate, &mut lent),
+                }
             }
+            Server::Connection => unreachable!("a live run has no tunnels"),
         }
         self.take_fate();
     }

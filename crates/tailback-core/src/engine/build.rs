@@ -10,7 +10,7 @@ use super::{bounds, loads};
 use crate::cc::external::Makers;
 use crate::cc::registry::{cards, scalable_responses};
 use crate::link::Link;
-use crate::medium::channel::{self, Channel};
+use crate::link::channel::{self, Channel};
 use crate::medium::tunnel::APPLICATION;
 use crate::params::unknown_name;
 use crate::rng::Stream;

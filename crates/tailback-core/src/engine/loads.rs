@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::network::Flow;
-use crate::link::Link;
+use crate::link::{Link, Server};
 use crate::scenario::{LinkSpec, Scenario};
 
 /// A warning for each link, or channel, that cannot carry the `loads` (bit/s) of the named links.
@@ -19,8 +19,8 @@ pub fn warnings(scenario: &Scenario, links: &[Link], flows: &[Flow], mut loads: 
     for (number, spec) in scenario.links.iter().enumerate() {
         let (link, load) = (&links[number], loads[number]);
         let Some(capacity) = capacity(spec, link, scenario.duration_ps) else { continue };
-        if link.is_shared() {
-            let (names, share, sum) = shared.entry(link.channel()).or_default();
+        if let Server::Channel(channel) = link.server() {
+            let (names, share, sum) = shared.entry(channel).or_default();
             names.extend((load > 0.0).then_some(spec.name.as_str()));
             *share += load / capacity;
             *sum += load;

@@ -28,7 +28,7 @@ use super::build::Parts;
 use super::schedule::Schedule;
 use super::seats::Seats;
 use crate::link::Link;
-use crate::medium::channel::Channel;
+use crate::link::channel::Channel;
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::Fate;

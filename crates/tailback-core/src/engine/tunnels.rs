@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::build::refuse;
 use super::network::Flow;
-use crate::medium::registry::Registered;
-use crate::medium::tunnel::{APPLICATION, Tunnel};
+use crate::medium::Registered;
+use crate::medium::tunnel::{APPLICATION, TunnelStream};
 use crate::params::unknown_name;
 use crate::scenario::{LinkSpec, Scenario, ScenarioError};
 
 /// Is this link a direction of a tunnel? Tells it by its medium's name, so that routes can be found first.
 pub fn is_tunnel(spec: &LinkSpec) -> bool {
-    spec.medium.as_ref().is_some_and(|medium| medium.name == Tunnel::CARD.name)
+    spec.medium.as_ref().is_some_and(|medium| medium.name == TunnelStream::CARD.name)
 }
 
 /// Give each tunnel's connection its links.

@@ -1,113 +1,170 @@
 //! A link from its description.
 
-use std::collections::VecDeque;
-
+use super::api::{FASTEST, LONGEST_DELAY};
+use super::foreseen::Foreseen;
+use super::instant::Instant;
+use super::interface::Interface;
+use super::outlet::Outlet;
 use super::pace::{Serialiser, Ticks};
-use super::{Clock, Link, LinkCount};
-use crate::capacity::Pacer;
-use crate::medium::channel::Outlet;
-use crate::medium::tunnel::Tunnel;
-use crate::queue::registry::{self, Place};
-use crate::queue::{Backlog, refuse_too_small};
+use super::pacer::{self, Pacer, refusal};
+use super::serial::{Clock, Serial};
+use super::service::{Link, Service};
+use super::tunnel::Tunnel;
+use super::wire::Wire;
+use crate::medium::access::Access;
+use crate::medium::registry::{Medium, Shared};
+use crate::medium::tunnel::TunnelStream;
+use crate::queue::refuse_too_small;
+use crate::queue::registry::{self, Place, Queue};
 use crate::rng::Stream;
-use crate::scenario::{LinkSpec, QueueSpec, ScenarioError};
-use crate::time::{Duration, Rate, Time};
-use crate::wire::Wire;
+use crate::scenario::{LinkSpec, MediumSpec, QueueSpec, ScenarioError};
+use crate::time::{Duration, Rate};
 
-/// The longest delay a link may have; more is a mistake of units.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(86_400);
-/// The fastest rate a link may have: a thousand times today's fastest port.
-pub(crate) const FASTEST: u64 = 1_000_000_000_000_000;
 /// The fastest timer.
 const FASTEST_TICK: u32 = 1_000_000;
+
+/// What will serve the queue.
+enum Served {
+    Instantly,
+    At(Rate),
+    Paced(Pacer),
+    Shared(Shared),
+    Carried(TunnelStream),
+}
 
 impl Link {
     /// The link that `spec`, number `index` of the scenario, describes.
     pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Self, ScenarioError> {
-        let refuse = |what: &str, value: u64, problem: &str, fix: &str| {
-            let field = format!("links[{index}].{what}");
-            Err(ScenarioError { field, value: value.to_string(), problem: problem.into(), fix: fix.into() })
-        };
-        if let Some(bps) = spec.rate_bps {
-            if bps == 0 {
-                return refuse(
-                    "rate_bps",
-                    0,
-                    "a link of rate zero delivers nothing",
-                    "Give a rate above zero",
-                );
-            }
-            if bps > FASTEST {
-                return refuse(
-                    "rate_bps",
-                    bps,
-                    "above 1 Pbit/s",
-                    "Give at most 10^15, or leave the rate out",
-                );
-            }
+        check_numbers(spec, index)?;
+        let served = Served::of(spec, index, seed)?;
+        if matches!(served, Served::Instantly) && spec.queue.discipline != QueueSpec::unlimited().discipline {
+            return Err(refuse_queue(
+                spec,
+                index,
+                "an infinitely fast link never has a queue to manage",
+                "Give the link a rate, or leave its queue out",
+            ));
         }
-        if spec.delay_ps > LONGEST_DELAY.as_ps() {
-            return refuse("delay_ps", spec.delay_ps, "longer than a day", "Give at most one day");
-        }
-        if let Some(hz) = spec.tick_hz {
-            if hz == 0 || hz > FASTEST_TICK {
-                return refuse("tick_hz", hz.into(), "not a timer", "Give 1 to 1000000 Hz, or leave it out");
-            }
-        }
-        let pacer = Pacer::build(spec, index, seed)?;
-        let outlet = Outlet::build(spec, index, seed)?;
-        let tunnel = Tunnel::build(spec, index)?;
-        let is_plain = outlet.is_none() && tunnel.is_none();
-        let is_fast = spec.rate_bps.is_none() && pacer.is_none() && is_plain;
-        if is_fast && spec.queue.discipline != QueueSpec::unlimited().discipline {
-            return Err(ScenarioError {
-                field: format!("links[{index}].queue.discipline"),
-                value: format!("\"{}\"", spec.queue.discipline),
-                problem: "an infinitely fast link never has a queue to manage".into(),
-                fix: "Give the link a rate, or leave its queue out".into(),
-            });
-        }
-        let nominal = pacer.as_ref().map(Pacer::nominal).or(outlet.as_ref().map(|outlet| outlet.nominal()));
-        let rate = spec.rate_bps.map(Rate::from_bps).or(nominal);
+        let rate = served.nominal();
         let place = Place { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
-        let queue_path = format!("links[{index}].queue");
-        let clock = match (pacer, spec.tick_hz) {
-            (Some(pacer), _) => Clock::Paced(Box::new(pacer)),
-            (None, Some(hz)) => Clock::Ticks(Ticks::new(hz, Duration::from_ps(spec.delay_ps))),
-            (None, None) => Clock::Exact,
-        };
-        let mut link = Link {
-            name: spec.name.clone(),
-            serialiser: rate.map(Serialiser::new),
-            clock,
-            queue: registry::build(&spec.queue, &queue_path, &place)?,
-            foreseen: None,
-            queued: Backlog::default(),
-            serving: None,
-            step: Time::NEVER,
-            free_at: Time::ZERO,
-            delay: Duration::from_ps(spec.delay_ps),
-            pipe: VecDeque::new(),
-            pipe_bytes: 0,
-            wire: Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new),
-            reports: false,
-            outlet: outlet.map(Box::new),
-            tunnel: tunnel.map(Box::new),
-            is_plain,
-            count: LinkCount::default(),
-            now: Time::ZERO,
-            busy: Duration::ZERO,
-            held: 0,
-            held_since: Time::ZERO,
-            held_integral: 0,
-            held_max: 0,
-        };
-        link.foresee();
-        Ok(link)
+        let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &place)?;
+        let wire = Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new);
+        let service = served.into_service(spec, &queue, wire.is_none());
+        let interface = Interface::new(&spec.name, queue, Duration::from_ps(spec.delay_ps), wire);
+        Ok(Link::new(interface, service, rate))
     }
 
     /// An error if a packet of `bytes` could never cross the link, number `index`, built from `spec`.
     pub fn must_take(&self, spec: &LinkSpec, index: usize, bytes: u32) -> Result<(), ScenarioError> {
-        refuse_too_small(&self.queue, &spec.queue, &format!("links[{index}].queue"), bytes)
+        refuse_too_small(self.queue(), &spec.queue, &format!("links[{index}].queue"), bytes)
+    }
+}
+
+fn check_numbers(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
+    if spec.rate_bps == Some(0) {
+        let problem = "a link of rate zero delivers nothing";
+        return Err(refusal(index, "rate_bps", 0, problem, "Give a rate above zero"));
+    }
+    if let Some(bps) = spec.rate_bps.filter(|bps| *bps > FASTEST) {
+        let fix = "Give at most 10^15, or leave the rate out";
+        return Err(refusal(index, "rate_bps", bps, "above 1 Pbit/s", fix));
+    }
+    if spec.delay_ps > LONGEST_DELAY.as_ps() {
+        return Err(refusal(index, "delay_ps", spec.delay_ps, "longer than a day", "Give at most one day"));
+    }
+    if let Some(hz) = spec.tick_hz.filter(|hz| *hz == 0 || *hz > FASTEST_TICK) {
+        let fix = "Give 1 to 1000000 Hz, or leave it out";
+        return Err(refusal(index, "tick_hz", hz, "not a timer", fix));
+    }
+    Ok(())
+}
+
+fn refuse_queue(spec: &LinkSpec, index: usize, problem: &str, fix: &str) -> ScenarioError {
+    refusal(index, "queue.discipline", format!("\"{}\"", spec.queue.discipline), problem, fix)
+}
+
+impl Served {
+    fn of(spec: &LinkSpec, index: usize, seed: u64) -> Result<Self, ScenarioError> {
+        pacer::check(spec, index)?;
+        let Some(medium) = &spec.medium else {
+            return Ok(match (Pacer::build(spec, index)?, spec.rate_bps) {
+                (Some(pacer), _) => Served::Paced(pacer),
+                (None, Some(bps)) => Served::At(Rate::from_bps(bps)),
+                (None, None) => Served::Instantly,
+            });
+        };
+        let served = match Medium::build(medium, &spec.name, index, seed)? {
+            Medium::Private(medium) => Served::Paced(Pacer::of_medium(medium, &spec.schedule)),
+            Medium::Shared(access) => Served::Shared(access),
+            Medium::Tunnel(stream) => Served::Carried(stream),
+        };
+        served.check_medium(spec, medium, index)?;
+        Ok(served)
+    }
+
+    /// An error if something about the link does not go with its medium.
+    fn check_medium(&self, spec: &LinkSpec, medium: &MediumSpec, index: usize) -> Result<(), ScenarioError> {
+        if matches!(self, Served::Shared(_) | Served::Carried(_)) && !spec.schedule.is_empty() {
+            let problem = "a shared medium has no delay that changes";
+            let fix = "Put the changing delay on a link of its own beside it";
+            return Err(refusal(index, "schedule", "a schedule", problem, fix));
+        }
+        let why = match (self, &medium.flow) {
+            (Served::Carried(_), None) => {
+                let problem = "a tunnel needs a connection that carries its packets";
+                let fix = "Name the flow whose application is tunnel";
+                return Err(refusal(index, "medium.flow", "nothing", problem, fix));
+            }
+            (Served::Carried(_), Some(_)) => {
+                "a shaper cannot hold back packets for which the socket has room"
+            }
+            (_, Some(flow)) => {
+                let problem = format!("no flow carries the packets of {}", medium.name);
+                let value = format!("\"{flow}\"");
+                return Err(refusal(index, "medium.flow", value, &problem, "Leave the flow out"));
+            }
+            (Served::Shared(_), None) => "a shaper cannot hold back packets for which the medium is won",
+            (_, None) => return Ok(()),
+        };
+        if spec.queue.discipline == "token_bucket" {
+            let fix = "Put the shaper on a link of its own before this one";
+            return Err(refuse_queue(spec, index, why, fix));
+        }
+        Ok(())
+    }
+
+    /// The rate it has alone, on average; `None`: it has none of its own.
+    fn nominal(&self) -> Option<Rate> {
+        match self {
+            Served::Instantly | Served::Carried(_) => None,
+            Served::At(rate) => Some(*rate),
+            Served::Paced(pacer) => Some(pacer.nominal()),
+            Served::Shared(access) => Some(access.nominal()),
+        }
+    }
+
+    fn into_service(self, spec: &LinkSpec, queue: &Queue, is_wire_plain: bool) -> Service {
+        let ticks = spec.tick_hz.map(|hz| Ticks::new(hz, Duration::from_ps(spec.delay_ps)));
+        match self {
+            Served::Instantly => Service::Instant(Instant { ticks }),
+            Served::At(rate) => {
+                let serialiser = Serialiser::new(rate);
+                let tail_drop = match queue {
+                    Queue::Fifo(fifo) if ticks.is_none() && is_wire_plain => fifo.tail_drop(),
+                    _ => None,
+                };
+                match (tail_drop, ticks) {
+                    (Some(limit), _) => Service::Foreseen(Foreseen::new(limit, serialiser)),
+                    (None, Some(ticks)) => Service::Serial(Serial::new(serialiser, Clock::Ticks(ticks))),
+                    (None, None) => Service::Serial(Serial::new(serialiser, Clock::Exact)),
+                }
+            }
+            Served::Paced(pacer) => {
+                let serialiser = Serialiser::new(pacer.nominal());
+                Service::Serial(Serial::new(serialiser, Clock::Paced(Box::new(pacer))))
+            }
+            Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(access))),
+            Served::Carried(stream) => Service::Tunnel(Box::new(Tunnel::new(stream))),
+        }
     }
 }

@@ -10,7 +10,7 @@
 //! - Cells leave at the net rate of the line: superframes and Reed-Solomon overhead are in the sync rate already.
 //! - No line errors: give the link a wire.
 
-use super::registry::Registered;
+use super::Registered;
 use crate::capacity::Pace;
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};

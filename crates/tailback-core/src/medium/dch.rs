@@ -9,7 +9,7 @@
 //! Differs from the source:
 //! - The bearer is always up: no set-up from idle (1 to 2 s), no change of rate by traffic volume.
 
-use super::registry::Registered;
+use super::Registered;
 use super::tti::{Bearer, Repeats};
 use crate::capacity::Pace;
 use crate::packet::Packet;

@@ -15,8 +15,8 @@
 //! - The PHY rate is the tone map's, constant over the mains cycle; blocks fail independently.
 //! - The longest payload is a parameter: devices limit their aggregates, and say nothing of it.
 
-use super::channel::{Access, Air, Frame, Rules};
-use super::registry::Registered;
+use super::Registered;
+use super::access::{Access, Air, Frame, Rules};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;

@@ -16,7 +16,7 @@
 //! - The indicator is known without delay, so blocks fail independently of its course.
 //! - Other users are a coin: no proportional-fair gain, no state changes (the bearer is always up).
 
-use super::registry::Registered;
+use super::Registered;
 use super::stalls::{self, Stalls};
 use super::tti::{Bearer, Repeats};
 use crate::capacity::Pace;

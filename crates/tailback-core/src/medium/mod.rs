@@ -1,11 +1,11 @@
 //! Media: how real access links carry packets. One a file, one row each in the registry.
 //!
 //! A *private* medium serves one direction alone and is a [`crate::capacity::Pace`]: it says when a packet's last
-//! bit has left. On a *shared* medium stations contend, so several links sit at one [`channel::Channel`], which
-//! decides whose packets leave. The packets of a [`tunnel::Tunnel`] travel inside another flow's connection.
+//! bit has left. On a *shared* medium stations contend: each link has an [`access::Access`], and a channel
+//! (`link/channel.rs`) decides whose packets leave. The packets of a [`tunnel`] travel inside another flow's connection.
 
+pub mod access;
 pub mod adsl;
-pub mod channel;
 pub mod dch;
 pub mod homeplug;
 pub mod hsdpa;
@@ -14,3 +14,11 @@ pub mod stalls;
 pub mod tti;
 pub mod tunnel;
 pub mod wifi;
+
+use crate::params::Card;
+
+/// What a row of the registry needs: its card.
+pub trait Registered {
+    /// The card; its name is the registry name.
+    const CARD: Card;
+}

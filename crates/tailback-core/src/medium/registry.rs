@@ -1,11 +1,12 @@
 //! The list of media. Adding one is a file, its `mod` line in `medium/mod.rs`, and a row below.
 
+use super::Registered;
+use super::access::{Access, Air, Frame, Rules};
 use super::adsl::Adsl;
-use super::channel::{Access, Air, Frame, Rules};
 use super::dch::Dch;
 use super::homeplug::HomePlug;
 use super::hsdpa::Hsdpa;
-use super::tunnel::Tunnel;
+use super::tunnel::TunnelStream;
 use super::wifi::Wifi;
 use crate::capacity::Pace;
 use crate::packet::Packet;
@@ -13,12 +14,6 @@ use crate::params::{Card, Checked, unknown_name};
 use crate::rng::Stream;
 use crate::scenario::{MediumSpec, ScenarioError};
 use crate::time::{Duration, Rate, Time};
-
-/// What a row needs: its card.
-pub trait Registered {
-    /// The card; its name is the registry name.
-    const CARD: Card;
-}
 
 /// A constructor from checked parameters and the link's own random streams.
 type New<T> = fn(&Checked<'_>, &dyn Fn(&str) -> Stream) -> Result<T, ScenarioError>;
@@ -94,11 +89,23 @@ impl Access for Shared {
 }
 
 /// The medium whose packets travel in a connection.
-static TUNNEL: [Card; 1] = [Tunnel::CARD];
+static TUNNEL: [Card; 1] = [TunnelStream::CARD];
+const NEW_TUNNEL: &[New<TunnelStream>] = &[|given, _| Ok(TunnelStream::new(given))];
 
 /// Every medium's card, in registry order.
 pub fn cards() -> impl Iterator<Item = &'static Card> {
     PRIVATE.iter().chain(SHARED).chain(&TUNNEL)
+}
+
+/// Any medium.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// Of one direction alone.
+    Private(Private),
+    /// Of several stations.
+    Shared(Shared),
+    /// The connection of another flow.
+    Tunnel(TunnelStream),
 }
 
 fn construct<T>(
@@ -116,46 +123,30 @@ fn construct<T>(
     new[row](&given, &stream).map(Some)
 }
 
-/// The private medium that `spec` of the link called `link`, number `index`, asks for; `None` if it is shared.
-pub fn private(
-    spec: &MediumSpec,
-    link: &str,
-    index: usize,
-    seed: u64,
-) -> Result<Option<Private>, ScenarioError> {
-    if !cards().any(|card| card.name == spec.name) {
-        let known: Vec<&str> = cards().map(|card| card.name).collect();
-        return Err(unknown_name("medium", &spec.name, &format!("links[{index}].medium.name"), &known));
+impl Medium {
+    /// The medium that `spec` of the link called `link`, number `index`, asks for.
+    pub fn build(spec: &MediumSpec, link: &str, index: usize, seed: u64) -> Result<Self, ScenarioError> {
+        if let Some(shared) = construct(spec, link, index, seed, SHARED, NEW_SHARED)? {
+            return Ok(Medium::Shared(shared));
+        }
+        let private = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?.map(Medium::Private);
+        let medium = match private {
+            Some(medium) => medium,
+            None => construct(spec, link, index, seed, &TUNNEL, NEW_TUNNEL)?.map(Medium::Tunnel).ok_or_else(
+                || {
+                    let known: Vec<&str> = cards().map(|card| card.name).collect();
+                    unknown_name("medium", &spec.name, &format!("links[{index}].medium.name"), &known)
+                },
+            )?,
+        };
+        match &spec.channel {
+            None => Ok(medium),
+            Some(channel) => Err(ScenarioError {
+                field: format!("links[{index}].medium.channel"),
+                value: format!("\"{channel}\""),
+                problem: format!("nobody contends for {}: each direction has it to itself", spec.name),
+                fix: "Leave the channel out".into(),
+            }),
+        }
     }
-    let medium = construct(spec, link, index, seed, PRIVATE, NEW_PRIVATE)?;
-    let is_alone = medium.is_some() || spec.name == TUNNEL[0].name;
-    if let (true, Some(channel)) = (is_alone, &spec.channel) {
-        return Err(ScenarioError {
-            field: format!("links[{index}].medium.channel"),
-            value: format!("\"{channel}\""),
-            problem: format!("nobody contends for {}: each direction has it to itself", spec.name),
-            fix: "Leave the channel out".into(),
-        });
-    }
-    Ok(medium)
-}
-
-/// The way onto a shared medium that `spec` asks for; `None` if it is private.
-pub fn shared(
-    spec: &MediumSpec,
-    link: &str,
-    index: usize,
-    seed: u64,
-) -> Result<Option<Shared>, ScenarioError> {
-    construct(spec, link, index, seed, SHARED, NEW_SHARED)
-}
-
-/// The direction of a tunnel that `spec` of link number `index` asks for; `None` if it is another medium.
-pub fn tunnel(spec: &MediumSpec, index: usize) -> Result<Option<Tunnel>, ScenarioError> {
-    if spec.name != TUNNEL[0].name {
-        return Ok(None);
-    }
-    let path = format!("links[{index}].medium.params");
-    let given = Checked::new(&TUNNEL[0], &spec.params, &path)?;
-    Ok(Some(Tunnel::new(&given)))
 }

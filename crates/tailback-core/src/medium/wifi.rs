@@ -19,8 +19,8 @@
 //! - No RTS/CTS, no power saving, no beacons; acknowledgements are never lost.
 //! - One spatial stream and the long guard interval in 802.11n; the aggregate counts frames, not their spacing.
 
-use super::channel::{Access, Air, Frame, Rules};
-use super::registry::Registered;
+use super::Registered;
+use super::access::{Access, Air, Frame, Rules};
 use super::stalls::{self, Stalls};
 use crate::math;
 use crate::packet::Packet;

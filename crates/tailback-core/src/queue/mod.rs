@@ -101,7 +101,7 @@ pub trait QueueDiscipline {
 /// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, would drop a packet of `bytes`
 /// even when empty: then a flow of such packets never gets one through. `queue` is asked as a copy.
 pub fn refuse_too_small(
-    queue: &registry::Queue,
+    queue: &(impl QueueDiscipline + Clone),
     spec: &QueueSpec,
     field: &str,
     bytes: u32,

@@ -1,10 +1,11 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
+use super::shared::Step;
 use super::small_queue::Chores;
 use crate::engine::arena::Arena;
 use crate::engine::seats::seat_of;
-use crate::link::{Host, Watch};
+use crate::link::{Host, Server, Watch};
 use crate::packet::{Ecn, Packet};
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason};
@@ -91,36 +92,10 @@ impl<P: Probe> Host for Lent<'_, P> {
 
 impl<P: Probe> Network<P> {
     pub(super) fn wake_link(&mut self, link: u32) {
-        if self.links[link as usize].is_shared() {
-            self.wake_shared(link);
-        } else {
-            let mut host = Lent {
-                link,
-                watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
-                arena: &mut self.arena,
-                probe: &mut self.probe,
-                inbox: &mut self.inbox,
-                chores: &mut self.chores,
-            };
-            let it = &mut self.links[link as usize];
-            it.advance(self.now, &mut self.fate, &mut host);
-            // What the next arrivals need comes from memory while this one is worked on, in the order in which one
-            // leads to the other.
-            if let Some(next) = it.arriving(FAR) {
-                self.arena.fetch(next.slot);
-            }
-            if self.seats.are_many() {
-                if let Some(next) = it.arriving(NEAR) {
-                    self.seats.fetch(self.arena.at(next.slot).to);
-                }
-                if let Some(next) = it.arriving(0) {
-                    self.seats.fetch_flight(self.arena.at(next.slot).to);
-                }
-            }
-            let next = it.next_wake();
-            // Armed before anything is delivered: a delivery may push into this very link.
-            self.schedule.arm(link, next);
-            self.settle_fate();
+        match self.links[link as usize].server() {
+            Server::Link => self.wake_own(link),
+            Server::Channel(channel) => self.at_channel(channel, link, Step::Advance),
+            Server::Connection => self.wake_tunnelled(link),
         }
         // Nothing delivered here comes back into the inbox within the event.
         for index in 0..self.inbox.len() {
@@ -130,12 +105,46 @@ impl<P: Probe> Network<P> {
         self.inbox.clear();
     }
 
+    /// A link that decides itself when its packets leave.
+    #[inline(always)]
+    fn wake_own(&mut self, link: u32) {
+        let mut host = Lent {
+            link,
+            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
+            arena: &mut self.arena,
+            probe: &mut self.probe,
+            inbox: &mut self.inbox,
+            chores: &mut self.chores,
+        };
+        let it = &mut self.links[link as usize];
+        it.advance(self.now, &mut self.fate, &mut host);
+        // What the next arrivals need comes from memory while this one is worked on, in the order in which one
+        // leads to the other.
+        if let Some(next) = it.arriving(FAR) {
+            self.arena.fetch(next.slot);
+        }
+        if self.seats.are_many() {
+            if let Some(next) = it.arriving(NEAR) {
+                self.seats.fetch(self.arena.at(next.slot).to);
+            }
+            if let Some(next) = it.arriving(0) {
+                self.seats.fetch_flight(self.arena.at(next.slot).to);
+            }
+        }
+        let next = it.next_wake();
+        // Armed before anything is delivered: a delivery may push into this very link.
+        self.schedule.arm(link, next);
+        self.settle_fate();
+    }
+
     pub(super) fn push(&mut self, link: u32, packet: Packet) {
         if P::WANTS {
             self.probe.entered(self.now, link, packet.hop == 0, &packet, self.arena.at(packet.slot));
         }
-        if self.links[link as usize].is_shared() {
-            return self.push_shared(link, packet);
+        match self.links[link as usize].server() {
+            Server::Link => {}
+            Server::Channel(channel) => return self.at_channel(channel, link, Step::Push(packet)),
+            Server::Connection => return self.push_tunnelled(link, packet),
         }
         let mut host = Lent {
             link,
@@ -219,8 +228,10 @@ impl<P: Probe> Network<P> {
 
     /// Bring a link's queue to `now`.
     pub fn settle_link(&mut self, link: u32) {
-        if self.links[link as usize].is_shared() {
-            return self.settle_shared(link);
+        match self.links[link as usize].server() {
+            Server::Link => {}
+            Server::Channel(channel) => return self.at_channel(channel, link, Step::Settle),
+            Server::Connection => return self.settle_tunnelled(link),
         }
         let mut host = Lent {
             link,

@@ -22,8 +22,7 @@ impl<P: Probe> Network<P> {
         (it.carries, it.listens) = (true, true);
         let address = it.address;
         if let [Some(link), _] = self.tunnel_links(number, side) {
-            let tunnel = self.links[link as usize].tunnel.as_mut().expect("a tunnel's link");
-            tunnel.open(address);
+            self.links[link as usize].open_tunnel(address);
         }
     }
 
@@ -31,7 +30,7 @@ impl<P: Probe> Network<P> {
     #[inline]
     pub(super) fn shut_tunnel(&mut self, number: usize, side: Side) {
         if let [Some(link), _] = self.tunnel_links(number, side) {
-            self.links[link as usize].tunnel.as_mut().expect("a tunnel's link").end = None;
+            self.links[link as usize].shut_tunnel();
         }
     }
 
@@ -53,7 +52,7 @@ impl<P: Probe> Network<P> {
                 chores: &mut self.chores,
             };
             it.read_tunnel(delivered, *now, fate, &mut host);
-            schedule.arm(link, it.next_arrival());
+            schedule.arm(link, it.next_wake());
             self.settle_fate();
         }
         if let Some(link) = outward {
@@ -65,7 +64,7 @@ impl<P: Probe> Network<P> {
     fn feed_tunnel(&mut self, link: u32) -> Option<usize> {
         let Network { links, seats, fate, now, .. } = self;
         let it = &mut links[link as usize];
-        let address = it.tunnel.as_ref().expect("a tunnel's link").end?;
+        let address = it.tunnel_end()?;
         let seat = seats.find(address)?;
         let sender = &mut seat.end.sender;
         let mut host = Lent {
@@ -82,6 +81,8 @@ impl<P: Probe> Network<P> {
         (written > 0).then_some(seat_of(address))
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn push_tunnelled(&mut self, link: u32, packet: Packet) {
         let Network { links, fate, now, .. } = self;
         let mut host = Lent {
@@ -92,7 +93,7 @@ impl<P: Probe> Network<P> {
             inbox: &mut self.inbox,
             chores: &mut self.chores,
         };
-        links[link as usize].push_tunnel(packet, *now, fate, &mut host);
+        links[link as usize].push(packet, *now, fate, &mut host);
         self.settle_fate();
         if let Some(seat) = self.feed_tunnel(link) {
             // The outer end sends when its turn comes: it may be its own packet that is on the way down here.
@@ -101,8 +102,10 @@ impl<P: Probe> Network<P> {
         }
     }
 
+    #[cold]
+    #[inline(never)]
     pub(super) fn wake_tunnelled(&mut self, link: u32) {
-        let Network { links, schedule, now, .. } = self;
+        let Network { links, fate, schedule, now, .. } = self;
         let it = &mut links[link as usize];
         let mut host = Lent {
             link,
@@ -112,9 +115,15 @@ impl<P: Probe> Network<P> {
             inbox: &mut self.inbox,
             chores: &mut self.chores,
         };
-        it.turn_to(*now);
-        it.hand_over(*now, &mut host);
-        it.check();
-        schedule.arm(link, it.next_arrival());
+        it.advance(*now, fate, &mut host);
+        schedule.arm(link, it.next_wake());
+    }
+
+    /// Nothing happens in a tunnel between calls.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn settle_tunnelled(&mut self, link: u32) {
+        let Network { links, fate, now, .. } = self;
+        links[link as usize].settle(*now, fate, &mut ());
     }
 }

@@ -17,123 +17,14 @@
 //! - All stations hear each other: no hidden stations, no capture.
 //! - A failed exchange keeps everybody away for the same gap, sender included.
 
-use std::collections::VecDeque;
-
-use super::registry::{self, Shared};
-use crate::link::{Host, Link, Watch};
+use super::api::{Host, Watch};
+use super::service::Link;
+use crate::medium::access::{Air, Rules};
 use crate::packet::Packet;
-use crate::queue::{Backlog, Fate, QueueDiscipline};
+use crate::queue::{Fate, QueueDiscipline};
 use crate::rng::Stream;
 use crate::scenario::{LinkSpec, ScenarioError};
-use crate::time::{Bytes, Duration, Rate, Time};
-
-/// What every station of a channel must agree on.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Rules {
-    /// Length of a slot.
-    pub slot: Duration,
-    /// From the end of an exchange to the first slot,
-    pub gap: Duration,
-    /// and from the end of data that nobody acknowledged.
-    pub gap_failed: Duration,
-    /// Contention windows by number of failures; the last one stays.
-    pub windows: Vec<u32>,
-    /// How often a station may lose the race at each stage before it moves to the next; empty: always.
-    pub deferrals: Vec<u32>,
-    /// A station that has counted down while it had nothing to send may send at once.
-    pub is_immediate: bool,
-    /// The slot in which somebody else begins counts as passed.
-    pub counts_busy: bool,
-    /// Period of the beacon, and how long nobody may send at the start of each.
-    pub beacon: Option<(Duration, Duration)>,
-}
-
-/// A packet in the air: being sent for the first or a later time, or waiting for one before it.
-#[derive(Clone, Copy, Debug)]
-pub struct Frame {
-    /// The packet.
-    pub packet: Packet,
-    /// Units (whole frames, or blocks) that the receiver does not have yet.
-    pub left: u32,
-    /// Transmissions so far.
-    pub tries: u32,
-}
-
-/// How long the medium is taken.
-#[derive(Clone, Copy, Debug)]
-pub struct Air {
-    /// Until the last bit of data,
-    pub data: Duration,
-    /// until the end of its acknowledgement,
-    pub exchange: Duration,
-    /// and until a collision is over.
-    pub collision: Duration,
-}
-
-/// How one link uses the medium.
-pub trait Access {
-    /// What the stations must agree on.
-    fn rules(&self) -> Rules;
-    /// If the link may begin nothing at `at`: when it may again. Asked in order of time.
-    fn silent_until(&mut self, _at: Time) -> Option<Time> {
-        None
-    }
-    /// An aggregate is about to be put together.
-    fn begin(&mut self) {}
-    /// May one more packet, as large as any so far, join `frames`?
-    fn has_room(&self, frames: &[Frame]) -> bool;
-    /// Units that `packet` adds to the aggregate.
-    fn units_of(&mut self, packet: &Packet) -> u32;
-    /// How long sending what is left of `frames` takes.
-    fn air(&self, frames: &[Frame]) -> Air;
-    /// Take from `left` what the receiver gets of one transmission without collision. True if it acknowledges.
-    fn receive(&mut self, frames: &mut [Frame]) -> bool;
-    /// One transmission is over.
-    fn learn(&mut self, _is_success: bool) {}
-    /// The rate it has alone, on average.
-    fn nominal(&self) -> Rate;
-    /// Transmissions after which a frame is given up.
-    fn most_tries(&self) -> u32;
-}
-
-/// A link's place at a channel.
-#[derive(Clone, Debug)]
-pub struct Outlet {
-    access: Shared,
-    frames: VecDeque<Frame>,
-    bytes: Bytes,
-    /// Numbers of its channel, and of its station there.
-    pub channel: u32,
-    station: u32,
-}
-
-impl Outlet {
-    /// The outlet of link number `index`, if its medium is shared.
-    pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Option<Self>, ScenarioError> {
-        let Some(medium) = &spec.medium else { return Ok(None) };
-        let access = registry::shared(medium, &spec.name, index, seed)?;
-        if access.is_some() && spec.queue.discipline == "token_bucket" {
-            return Err(ScenarioError {
-                field: format!("links[{index}].queue.discipline"),
-                value: format!("\"{}\"", spec.queue.discipline),
-                problem: "a shaper cannot hold back packets for which the medium is won".into(),
-                fix: "Put the shaper on a link of its own before this one".into(),
-            });
-        }
-        let outlet = |access| Outlet { access, frames: VecDeque::new(), bytes: 0, channel: 0, station: 0 };
-        Ok(access.map(outlet))
-    }
-
-    /// What is in the air.
-    pub fn in_air(&self) -> Backlog {
-        Backlog { packets: self.frames.len() as u32, bytes: self.bytes }
-    }
-
-    /// As [`Access::nominal`].
-    pub fn nominal(&self) -> Rate {
-        self.access.nominal()
-    }
-}
+use crate::time::{Duration, Time};
 
 /// A transmitter.
 #[derive(Clone, Debug)]
@@ -180,9 +71,9 @@ pub fn build(specs: &[LinkSpec], links: &mut [Link], seed: u64) -> Result<Vec<Ch
     let mut channels: Vec<Channel> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for (number, spec) in specs.iter().enumerate() {
-        let Some(outlet) = &mut links[number].outlet else { continue };
+        let Some((_, outlet)) = links[number].at_channel() else { continue };
         let name = spec.medium.as_ref().and_then(|medium| medium.channel.as_deref()).unwrap_or(&spec.name);
-        let rules = outlet.access.rules();
+        let rules = outlet.rules();
         let place = match names.iter().position(|known| *known == name) {
             Some(place) => place,
             None => {
@@ -253,7 +144,7 @@ impl Channel {
         &mut self,
         links: &mut [Link],
         link: u32,
-        mut packet: Packet,
+        packet: Packet,
         now: Time,
         fate: &mut Fate,
         watch: &mut impl Watch,
@@ -261,14 +152,10 @@ impl Channel {
         self.catch_up(links, now, fate, watch);
         watch.turn_to(link);
         let it = &mut links[link as usize];
-        it.count.arrived += 1;
-        it.count.arrived_bytes += Bytes::from(packet.bytes);
-        packet.enqueued = now;
-        it.enqueue(packet, now, fate, watch);
-        it.note_backlog(now);
-        it.check();
-        let station = it.outlet.as_ref().expect("pushed to its channel").station as usize;
-        if !self.stations[station].is_ready && it.queue.backlog().packets > 0 {
+        it.push(packet, now, fate, watch);
+        let (interface, outlet) = it.at_channel().expect("pushed to its channel");
+        let station = outlet.station as usize;
+        if !self.stations[station].is_ready && interface.queue.backlog().packets > 0 {
             self.get_ready(station, now);
             self.plan();
         }
@@ -279,10 +166,9 @@ impl Channel {
         self.catch_up(links, now, fate, host);
         for &link in &self.links {
             let it = &mut links[link as usize];
-            if it.next_arrival() <= now {
+            if it.next_wake() <= now {
                 host.turn_to(link);
-                it.hand_over(now, host);
-                it.check();
+                it.advance(now, fate, host);
             }
         }
     }
@@ -294,7 +180,7 @@ impl Channel {
 
     /// As [`Link::next_wake`], for all links.
     pub fn next_wake(&self, links: &[Link]) -> Time {
-        self.links.iter().map(|link| links[*link as usize].next_arrival()).fold(self.step, Time::min)
+        self.links.iter().map(|link| links[*link as usize].next_wake()).fold(self.step, Time::min)
     }
 
     fn catch_up(&mut self, links: &mut [Link], now: Time, fate: &mut Fate, watch: &mut impl Watch) {
@@ -307,9 +193,7 @@ impl Channel {
             }
         }
         for &link in &self.links {
-            let it = &mut links[link as usize];
-            assert!(it.now <= now, "link {}: time ran back from {:?} to {now:?}", it.name(), it.now);
-            it.now = now;
+            links[link as usize].interface.turn_to(now);
         }
     }
 
@@ -421,16 +305,10 @@ impl Channel {
         for _ in 0..station.links.len() {
             let link = station.links[station.turn];
             watch.turn_to(link);
-            let it = &mut links[link as usize];
-            if let Some(until) = it.stalled_until(at) {
+            let (interface, outlet) = links[link as usize].at_channel().expect("on a channel");
+            if let Some(until) = outlet.stalled_until(interface, at) {
                 station.stalled_until = station.stalled_until.min(until);
-                station.turn = (station.turn + 1) % station.links.len();
-                continue;
-            }
-            it.fill_air(at, fate, watch);
-            let outlet = it.outlet.as_mut().expect("on a channel");
-            if !outlet.frames.is_empty() {
-                let air = outlet.access.air(outlet.frames.make_contiguous());
+            } else if let Some(air) = outlet.fill_air(interface, at, fate, watch) {
                 return Some(Sender { station: number, link, air });
             }
             station.turn = (station.turn + 1) % station.links.len();
@@ -446,16 +324,11 @@ impl Channel {
         for sender in &senders {
             watch.turn_to(sender.link);
             let it = &mut links[sender.link as usize];
-            it.busy += at.since(self.began);
-            let outlet = it.outlet.as_mut().expect("on a channel");
-            let frames = outlet.frames.make_contiguous();
-            for frame in frames.iter_mut().filter(|frame| frame.left > 0) {
-                frame.tries += 1;
-            }
-            let is_success = is_alone && outlet.access.receive(frames);
+            let (interface, outlet) = it.at_channel().expect("on a channel");
+            interface.busy += at.since(self.began);
+            let is_success = outlet.finish_try(is_alone);
             is_acknowledged |= is_success;
-            outlet.access.learn(is_success);
-            let has_given_up = it.empty_air(at, fate, watch);
+            let has_given_up = outlet.empty_air(interface, at, fate, watch);
             it.check();
             let station = &mut self.stations[sender.station];
             station.stage = if is_success || has_given_up { 0 } else { station.stage + 1 };
@@ -494,69 +367,5 @@ impl Station {
         } else {
             self.deferral -= 1;
         }
-    }
-}
-
-impl Link {
-    /// Is anything in its queue or in the air?
-    fn has_something(&self) -> bool {
-        self.queue.backlog().packets > 0
-            || self.outlet.as_ref().is_some_and(|outlet| !outlet.frames.is_empty())
-    }
-
-    /// If what it has may not begin at `at`: when it may.
-    fn stalled_until(&mut self, at: Time) -> Option<Time> {
-        if !self.has_something() {
-            return None;
-        }
-        self.outlet.as_mut()?.access.silent_until(at)
-    }
-
-    /// Move packets from the queue into the air as far as the aggregate takes them.
-    fn fill_air(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let Some(mut outlet) = self.outlet.take() else { return };
-        outlet.access.begin();
-        while outlet.access.has_room(outlet.frames.make_contiguous()) {
-            let Some(packet) = self.take(at, fate, watch) else { break };
-            outlet.bytes += Bytes::from(packet.bytes);
-            let left = outlet.access.units_of(&packet);
-            outlet.frames.push_back(Frame { packet, left, tries: 0 });
-        }
-        self.queue.on_service(outlet.bytes as u32);
-        self.outlet = Some(outlet);
-        self.note_backlog(at);
-    }
-
-    /// Let go of what has been received or given up, in order. True if anything was given up.
-    fn empty_air(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> bool {
-        let mut outlet = self.outlet.take().expect("on a channel");
-        let most = outlet.access.most_tries();
-        let mut gone = Vec::new();
-        let mut kept = VecDeque::with_capacity(outlet.frames.len());
-        for frame in outlet.frames.drain(..) {
-            if frame.left > 0 && frame.tries >= most {
-                gone.push(frame.packet);
-            } else {
-                kept.push_back(frame);
-            }
-        }
-        let mut received = Vec::new();
-        while kept.front().is_some_and(|frame| frame.left == 0) {
-            received.extend(kept.pop_front().map(|frame| frame.packet));
-        }
-        for packet in received.iter().chain(&gone) {
-            outlet.bytes -= Bytes::from(packet.bytes);
-        }
-        outlet.frames = kept;
-        self.queue.on_service(outlet.bytes as u32);
-        self.outlet = Some(outlet);
-        let has_given_up = !gone.is_empty();
-        for packet in received {
-            self.depart(packet, at, fate, watch);
-        }
-        for packet in gone {
-            self.lose(packet, at, fate, watch);
-        }
-        has_given_up
     }
 }

@@ -142,7 +142,7 @@ impl Wire {
             ));
         }
         for (what, ps) in [("reorder_delay_ps", spec.reorder_delay_ps), ("jitter_ps", spec.jitter_ps)] {
-            if ps > crate::link::LONGEST_DELAY.as_ps() {
+            if ps > super::api::LONGEST_DELAY.as_ps() {
                 return Err(refuse(what, ps.to_string(), "longer than a day", "Give at most one day"));
             }
         }

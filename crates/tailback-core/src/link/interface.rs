@@ -1,0 +1,321 @@
+//! What every link has, whatever serves its queue: the queue, counts, and the pipe to the far end.
+
+use std::collections::VecDeque;
+
+use super::api::{Host, LinkCount, Watch};
+use super::wire::{Passage, Wire};
+use crate::packet::Packet;
+use crate::queue::registry::Queue;
+use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline};
+use crate::time::{Bytes, Duration, Time};
+
+/// The common part of all links.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    pub name: String,
+    pub queue: Queue,
+    /// What the queue said it holds when it was last touched.
+    pub queued: Backlog,
+    pub delay: Duration,
+    /// Packets under way by due time; foreseen, those that wait and the one being sent stand behind them.
+    pub pipe: VecDeque<(Time, Packet)>,
+    pub pipe_bytes: Bytes,
+    pub wire: Option<Box<Wire>>,
+    /// A sender's host looks at its queue: it wakes for every departure and tells of it.
+    pub reports: bool,
+    pub count: LinkCount,
+    /// The time of the last call.
+    pub now: Time,
+    pub busy: Duration,
+    /// Bytes held since `held_since`, and the sum of bytes × picoseconds before that.
+    held: Bytes,
+    held_since: Time,
+    held_integral: u128,
+    held_max: Bytes,
+}
+
+impl Interface {
+    pub fn new(name: &str, queue: Queue, delay: Duration, wire: Option<Box<Wire>>) -> Self {
+        Interface {
+            name: name.into(),
+            queue,
+            queued: Backlog::default(),
+            delay,
+            pipe: VecDeque::new(),
+            pipe_bytes: 0,
+            wire,
+            reports: false,
+            count: LinkCount::default(),
+            now: Time::ZERO,
+            busy: Duration::ZERO,
+            held: 0,
+            held_since: Time::ZERO,
+            held_integral: 0,
+            held_max: 0,
+        }
+    }
+
+    /// The host calls at `now`.
+    #[inline(always)]
+    pub fn turn_to(&mut self, now: Time) {
+        assert!(
+            self.now <= now && now < Time::NEVER,
+            "link {}: time ran back from {:?} to {now:?}",
+            self.name,
+            self.now
+        );
+        self.now = now;
+    }
+
+    /// `packet` comes in at `now`.
+    #[inline(always)]
+    pub fn arrive(&mut self, packet: &mut Packet, now: Time) {
+        self.count.arrived += 1;
+        self.count.arrived_bytes += Bytes::from(packet.bytes);
+        packet.enqueued = now;
+    }
+
+    /// Offer `packet` to the queue.
+    #[inline(always)]
+    pub fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let before = self.queued;
+        let (drops, marks) = (fate.drops.len(), fate.marks.len());
+        self.queue.enqueue(packet, now, fate);
+        self.queued = self.queue.backlog();
+        if fate.drops.len() == drops && fate.marks.len() == marks {
+            watch.on_enqueue(now, &packet, self.queued);
+            return;
+        }
+        self.report_enqueue(packet, now, before, &fate.drops[drops..], &fate.marks[marks..], watch);
+    }
+
+    /// An arrival with consequences: first others go to make room, then it joins, then it is marked.
+    #[cold]
+    fn report_enqueue(
+        &mut self,
+        packet: Packet,
+        now: Time,
+        before: Backlog,
+        drops: &[(Packet, DropReason)],
+        marks: &[Packet],
+        watch: &mut impl Watch,
+    ) {
+        let is_refused = drops.iter().any(|(dropped, _)| dropped.slot == packet.slot);
+        if is_refused {
+            // It never joined: its own drop must not be taken from what the queue held.
+            let with_it = plus(before, &packet);
+            self.report(now, with_it, drops, marks, watch);
+        } else {
+            self.report(now, before, drops, &[], watch);
+            watch.on_enqueue(now, &packet, self.queued);
+            self.report(now, self.queued, &[], marks, watch);
+        }
+    }
+
+    /// Count drops and marks and show them to the watcher, each with the backlog it left behind.
+    #[cold]
+    fn report(
+        &mut self,
+        at: Time,
+        mut held: Backlog,
+        drops: &[(Packet, DropReason)],
+        marks: &[Packet],
+        watch: &mut impl Watch,
+    ) {
+        for (packet, reason) in drops {
+            held.packets -= 1;
+            held.bytes -= Bytes::from(packet.bytes);
+            self.count.dropped += 1;
+            self.count.dropped_bytes += Bytes::from(packet.bytes);
+            watch.on_drop(at, packet, held, *reason);
+        }
+        for packet in marks {
+            self.count.marked += 1;
+            self.count.marked_bytes += Bytes::from(packet.bytes);
+            watch.on_mark(at, packet, held);
+        }
+    }
+
+    /// The next packet to send, if the queue gives one.
+    #[inline]
+    pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
+        let before = self.queued;
+        let (drops, marks) = (fate.drops.len(), fate.marks.len());
+        let next = self.queue.dequeue(at, fate);
+        self.queued = self.queue.backlog();
+        if fate.drops.len() != drops || fate.marks.len() != marks {
+            self.report(at, before, &fate.drops[drops..], &fate.marks[marks..], watch);
+        }
+        if let Some(packet) = &next {
+            watch.on_dequeue(at, packet, self.queued);
+        }
+        next
+    }
+
+    /// The last bit of `packet` has left.
+    #[inline]
+    pub fn on_departure(&mut self, packet: &Packet, watch: &mut impl Watch) {
+        if self.reports {
+            watch.on_departure(packet);
+        }
+    }
+
+    /// `packet`, which left at `at`, goes over the wire and arrives at `due` if that does nothing to it.
+    #[inline]
+    pub fn send(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        match &mut self.wire {
+            None => self.pipe.push_back((due, packet)),
+            Some(wire) => match wire.pass(due, packet.bytes) {
+                Passage::Lost => return self.lose(packet, at, fate, watch),
+                Passage::InOrder(due) => {
+                    wire.overtake(due);
+                    self.put(due, packet);
+                    while let Some(slot) = self.wire.as_mut().and_then(|wire| wire.released()) {
+                        self.let_go(slot, due);
+                    }
+                }
+                Passage::HeldBack(due) => {
+                    wire.hold(packet.slot, due);
+                    self.put(due, packet);
+                }
+            },
+        }
+        self.pipe_bytes += Bytes::from(packet.bytes);
+    }
+
+    /// Into the pipe, behind what arrives no later.
+    fn put(&mut self, due: Time, packet: Packet) {
+        let mut place = self.pipe.len();
+        while place > 0 && self.pipe[place - 1].0 > due {
+            place -= 1;
+        }
+        self.pipe.insert(place, (due, packet));
+    }
+
+    /// The packet in `slot`, held back, has been overtaken often enough: it arrives right after the last at `due`.
+    #[cold]
+    fn let_go(&mut self, slot: u32, due: Time) {
+        let place = self.pipe.iter().rposition(|(latest, packet)| packet.slot == slot && *latest > due);
+        if let Some((_, packet)) = place.and_then(|place| self.pipe.remove(place)) {
+            self.put(due, packet);
+        }
+    }
+
+    /// `packet` will never arrive.
+    #[cold]
+    pub fn lose(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.drop(packet, DropReason::Wire, at, fate, watch);
+    }
+
+    /// `packet`, which is in no queue, is dropped.
+    #[cold]
+    pub fn drop(
+        &mut self,
+        packet: Packet,
+        reason: DropReason,
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        self.count.dropped += 1;
+        self.count.dropped_bytes += Bytes::from(packet.bytes);
+        fate.drop(packet, reason);
+        watch.on_drop(at, &packet, self.queued, reason);
+    }
+
+    /// Deliver what has arrived at the far end by `now`.
+    #[inline(always)]
+    pub fn hand_over(&mut self, now: Time, host: &mut impl Host) {
+        while let Some(&(due, packet)) = self.pipe.front() {
+            if due > now {
+                break;
+            }
+            self.pipe.pop_front();
+            self.pipe_bytes -= Bytes::from(packet.bytes);
+            self.count.delivered += 1;
+            self.count.delivered_bytes += Bytes::from(packet.bytes);
+            if self.wire.as_mut().is_some_and(|wire| wire.is_duplicated()) {
+                self.deliver_twice(due, packet, host);
+            } else {
+                host.deliver(due, packet);
+            }
+        }
+    }
+
+    #[cold]
+    fn deliver_twice(&mut self, due: Time, packet: Packet, host: &mut impl Host) {
+        let copy = host.duplicate(&packet);
+        self.count.duplicated += 1;
+        self.count.duplicated_bytes += Bytes::from(packet.bytes);
+        self.count.delivered += 1;
+        self.count.delivered_bytes += Bytes::from(packet.bytes);
+        host.deliver(due, packet);
+        host.deliver(due, copy);
+    }
+
+    /// The first arrival at the far end to come; [`Time::NEVER`] if nothing is under way.
+    #[inline]
+    pub fn next_arrival(&self) -> Time {
+        self.pipe.front().map_or(Time::NEVER, |&(due, _)| due)
+    }
+
+    #[inline]
+    pub fn is_reordering(&self) -> bool {
+        self.wire.as_ref().is_some_and(|wire| wire.is_reordering())
+    }
+
+    /// The queue's backlog may have changed at `at`.
+    #[inline]
+    pub fn note_backlog(&mut self, at: Time) {
+        let held = self.queued.bytes;
+        if held != self.held {
+            self.held_integral += self.held as u128 * at.since(self.held_since).as_ps() as u128;
+            self.held_since = at;
+            self.held = held;
+            self.held_max = self.held_max.max(held);
+        }
+    }
+
+    /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
+    pub fn backlog_mean(&self) -> f64 {
+        let integral =
+            self.held_integral + self.held as u128 * self.now.since(self.held_since).as_ps() as u128;
+        let span = self.now.as_ps();
+        if span == 0 { 0.0 } else { integral as f64 / span as f64 }
+    }
+
+    /// The most bytes the queue has held.
+    pub fn backlog_max(&self) -> Bytes {
+        self.held_max
+    }
+
+    /// What is in the queue or under way, and `sent`, which is between the two.
+    #[inline(always)]
+    pub fn resident(&self, sent: Backlog) -> Backlog {
+        Backlog {
+            packets: self.queued.packets + sent.packets + self.pipe.len() as u32,
+            bytes: self.queued.bytes + sent.bytes + self.pipe_bytes,
+        }
+    }
+
+    /// Conservation: what came in went out, was dropped, or is here.
+    #[inline(always)]
+    pub fn check(&self, resident: Backlog) {
+        let count = &self.count;
+        let (came, went) = (count.arrived + count.duplicated, count.delivered + count.dropped);
+        let came_bytes = count.arrived_bytes + count.duplicated_bytes;
+        let went_bytes = count.delivered_bytes + count.dropped_bytes;
+        if came != went + u64::from(resident.packets) || came_bytes != went_bytes + resident.bytes {
+            self.not_conserved(resident);
+        }
+    }
+
+    #[cold]
+    fn not_conserved(&self, resident: Backlog) -> ! {
+        panic!("link {}: packets not conserved: {:?}, resident {:?}", self.name, self.count, resident);
+    }
+}
+
+fn plus(backlog: Backlog, packet: &Packet) -> Backlog {
+    Backlog { packets: backlog.packets + 1, bytes: backlog.bytes + Bytes::from(packet.bytes) }
+}

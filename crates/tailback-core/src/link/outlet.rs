@@ -1,0 +1,120 @@
+//! A link's place at a medium that stations contend for: frames in the air between the queue and the pipe.
+
+use std::collections::VecDeque;
+
+use super::api::Watch;
+use super::interface::Interface;
+use crate::medium::access::{Access, Air, Frame, Rules};
+use crate::medium::registry::Shared;
+use crate::packet::Packet;
+use crate::queue::{Backlog, Fate, QueueDiscipline};
+use crate::time::{Bytes, Time};
+
+/// A link's place at a channel, which decides when its packets leave.
+#[derive(Clone, Debug)]
+pub struct Outlet {
+    access: Shared,
+    frames: VecDeque<Frame>,
+    bytes: Bytes,
+    /// Numbers of its channel, and of its station there.
+    pub channel: u32,
+    pub station: u32,
+}
+
+impl Outlet {
+    pub fn new(access: Shared) -> Self {
+        Outlet { access, frames: VecDeque::new(), bytes: 0, channel: 0, station: 0 }
+    }
+
+    pub fn rules(&self) -> Rules {
+        self.access.rules()
+    }
+
+    /// What is in the air.
+    pub fn in_air(&self) -> Backlog {
+        Backlog { packets: self.frames.len() as u32, bytes: self.bytes }
+    }
+
+    /// Is anything in its queue or in the air?
+    pub fn has_something(&self, of: &Interface) -> bool {
+        of.queue.backlog().packets > 0 || !self.frames.is_empty()
+    }
+
+    /// If what it has may not begin at `at`: when it may.
+    pub fn stalled_until(&mut self, of: &Interface, at: Time) -> Option<Time> {
+        if !self.has_something(of) {
+            return None;
+        }
+        self.access.silent_until(at)
+    }
+
+    /// Move packets from the queue into the air as far as the aggregate takes them; how long sending them takes, if
+    /// there are any.
+    pub fn fill_air(
+        &mut self,
+        of: &mut Interface,
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> Option<Air> {
+        self.access.begin();
+        while self.access.has_room(self.frames.make_contiguous()) {
+            let Some(packet) = of.take(at, fate, watch) else { break };
+            self.bytes += Bytes::from(packet.bytes);
+            let left = self.access.units_of(&packet);
+            self.frames.push_back(Frame { packet, left, tries: 0 });
+        }
+        of.queue.on_service(self.bytes as u32);
+        of.note_backlog(at);
+        (!self.frames.is_empty()).then(|| self.access.air(self.frames.make_contiguous()))
+    }
+
+    /// One transmission is over. True if the receiver acknowledges it, which it cannot if stations have collided.
+    pub fn finish_try(&mut self, is_alone: bool) -> bool {
+        let frames = self.frames.make_contiguous();
+        for frame in frames.iter_mut().filter(|frame| frame.left > 0) {
+            frame.tries += 1;
+        }
+        let is_success = is_alone && self.access.receive(frames);
+        self.access.learn(is_success);
+        is_success
+    }
+
+    /// Let go of what has been received or given up, in order. True if anything was given up.
+    pub fn empty_air(
+        &mut self,
+        of: &mut Interface,
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> bool {
+        let most = self.access.most_tries();
+        let mut gone: Vec<Packet> = Vec::new();
+        let mut kept = VecDeque::with_capacity(self.frames.len());
+        for frame in self.frames.drain(..) {
+            if frame.left > 0 && frame.tries >= most {
+                gone.push(frame.packet);
+            } else {
+                kept.push_back(frame);
+            }
+        }
+        let mut received: Vec<Packet> = Vec::new();
+        while kept.front().is_some_and(|frame| frame.left == 0) {
+            received.extend(kept.pop_front().map(|frame| frame.packet));
+        }
+        for packet in received.iter().chain(&gone) {
+            self.bytes -= Bytes::from(packet.bytes);
+        }
+        self.frames = kept;
+        of.queue.on_service(self.bytes as u32);
+        let has_given_up = !gone.is_empty();
+        for packet in received {
+            of.on_departure(&packet, watch);
+            of.send(packet, at, at + of.delay, fate, watch);
+        }
+        for packet in gone {
+            of.lose(packet, at, fate, watch);
+        }
+        has_given_up
+    }
+}

@@ -1,0 +1,177 @@
+//! What sets the pace of a link whose rate or delay varies: a schedule, a trace, or a medium of its own.
+
+use super::api::{FASTEST, LONGEST_DELAY};
+use crate::capacity::Pace;
+use crate::capacity::stepped::Stepped;
+use crate::capacity::trace::Trace;
+use crate::medium::registry::Private;
+use crate::packet::Packet;
+use crate::scenario::{LinkSpec, ScenarioError, StepSpec};
+use crate::time::{Duration, Rate, Time};
+
+/// What becomes of a packet between the serialiser and the far end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Crossing {
+    /// It arrives then, after all that left before it.
+    Arrives(Time),
+    /// The medium gave it up.
+    Lost,
+}
+
+#[allow(clippy::large_enum_variant, reason = "the pacer lies behind a pointer as a whole")]
+#[derive(Clone, Debug)]
+enum Kind {
+    Stepped(Stepped),
+    Trace(Trace),
+    Medium(Private),
+}
+
+/// What sets the pace of a link, and the delays it has had.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    kind: Kind,
+    /// Delays from later instants on.
+    delays: Vec<(Time, Duration)>,
+    /// When the packet being transmitted began, and when the last one ended.
+    began: Time,
+    ended: Time,
+    /// The latest arrival so far: nothing overtakes.
+    latest: Time,
+}
+
+/// A refusal of a field of link number `index`.
+pub fn refusal(index: usize, what: &str, value: impl ToString, problem: &str, fix: &str) -> ScenarioError {
+    ScenarioError {
+        field: format!("links[{index}].{what}"),
+        value: value.to_string(),
+        problem: problem.into(),
+        fix: fix.into(),
+    }
+}
+
+/// An error if what varies contradicts itself, or the link's other fields.
+pub fn check(spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
+    let varies = match (&spec.medium, &spec.trace) {
+        (Some(_), _) => Some("the medium"),
+        (None, Some(_)) => Some("the trace"),
+        (None, None) if spec.schedule.is_empty() => return Ok(()),
+        (None, None) => None,
+    };
+    let refuse =
+        |what: &str, value: String, problem: &str, fix: &str| Err(refusal(index, what, value, problem, fix));
+    if spec.medium.is_some() && spec.trace.is_some() {
+        let problem = "the medium decides already when packets leave";
+        return refuse("trace", "a trace".into(), problem, "Leave one of them out");
+    }
+    if let (Some(what), Some(rate)) = (varies, spec.rate_bps) {
+        let problem = format!("{what} decides already how fast the link is");
+        return refuse("rate_bps", rate.to_string(), &problem, "Leave the rate out");
+    }
+    if let Some(hz) = spec.tick_hz {
+        let problem = "a timer quantises a constant rate only";
+        return refuse("tick_hz", hz.to_string(), problem, "Leave it out");
+    }
+    let mut before = None;
+    for (number, step) in spec.schedule.iter().enumerate() {
+        let refuse = |field: &str, value: String, problem: &str, fix: &str| {
+            Err(refusal(index, &format!("schedule[{number}].{field}"), value, problem, fix))
+        };
+        if before.is_some_and(|before| step.at_ps <= before) {
+            let problem = "steps must come in order of time, one an instant";
+            return refuse("at_ps", step.at_ps.to_string(), problem, "Sort the steps");
+        }
+        before = Some(step.at_ps);
+        if step.rate_bps.is_none() && step.delay_ps.is_none() {
+            return refuse(
+                "rate_bps",
+                "nothing".into(),
+                "the step changes nothing",
+                "Give a rate or a delay",
+            );
+        }
+        if let Some(delay) = step.delay_ps.filter(|ps| *ps > LONGEST_DELAY.as_ps()) {
+            return refuse("delay_ps", delay.to_string(), "longer than a day", "Give at most one day");
+        }
+        if let Some(rate) = step.rate_bps.filter(|_| spec.rate_bps.is_none()) {
+            let problem = match varies {
+                Some(what) => format!("{what} decides already how fast the link is"),
+                None => "the link is infinitely fast before this step".into(),
+            };
+            let fix = "Give the link a rate from the start, or the step a delay only";
+            return refuse("rate_bps", rate.to_string(), &problem, fix);
+        }
+        if let Some(rate) = step.rate_bps.filter(|bps| *bps > FASTEST) {
+            return refuse("rate_bps", rate.to_string(), "above 1 Pbit/s", "Give at most 10^15");
+        }
+    }
+    Ok(())
+}
+
+impl Pacer {
+    fn new(kind: Kind, schedule: &[StepSpec]) -> Self {
+        let delays = schedule.iter().filter_map(|step| {
+            step.delay_ps.map(|delay| (Time::from_ps(step.at_ps), Duration::from_ps(delay)))
+        });
+        Pacer { kind, delays: delays.collect(), began: Time::ZERO, ended: Time::NEVER, latest: Time::ZERO }
+    }
+
+    /// The pacer of a link on a medium of its own.
+    pub fn of_medium(medium: Private, schedule: &[StepSpec]) -> Self {
+        Self::new(Kind::Medium(medium), schedule)
+    }
+
+    /// The pacer of link number `index`, which has no medium; `None` if its rate and delay are constant.
+    pub fn build(spec: &LinkSpec, index: usize) -> Result<Option<Self>, ScenarioError> {
+        let kind = match (&spec.trace, spec.rate_bps) {
+            (Some(trace), _) => Kind::Trace(Trace::build(trace, &format!("links[{index}].trace"))?),
+            (None, _) if spec.schedule.is_empty() => return Ok(None),
+            (None, Some(rate)) => Kind::Stepped(Stepped::new(rate, &spec.schedule)),
+            (None, None) => {
+                let problem = "an infinitely fast link has nothing to keep in order while its delay changes";
+                return Err(refusal(index, "schedule", "delays", problem, "Give the link a rate"));
+            }
+        };
+        Ok(Some(Self::new(kind, &spec.schedule)))
+    }
+
+    /// As [`Pace::serve`]; `was_idle`: the link had nothing to send before.
+    pub fn serve(&mut self, at: Time, packet: &Packet, was_idle: bool) -> Time {
+        let continues = !was_idle && at == self.ended;
+        self.began = at;
+        self.ended = match &mut self.kind {
+            Kind::Stepped(pace) => pace.serve(at, packet, continues),
+            Kind::Trace(pace) => pace.serve(at, packet, continues),
+            Kind::Medium(pace) => pace.serve(at, packet, continues),
+        };
+        self.ended
+    }
+
+    /// What becomes of the packet whose last bit left at `at`, where `delay` holds until the schedule changes it.
+    pub fn cross(&mut self, at: Time, delay: Duration) -> Crossing {
+        let detour = match &mut self.kind {
+            Kind::Stepped(pace) => pace.detour(at),
+            Kind::Trace(pace) => pace.detour(at),
+            Kind::Medium(pace) => pace.detour(at),
+        };
+        let Some(detour) = detour else { return Crossing::Lost };
+        let past = self.delays.partition_point(|(from, _)| *from <= at);
+        let delay = if past == 0 { delay } else { self.delays[past - 1].1 };
+        // A path that shortens would let later packets overtake; they wait instead, as behind a queue.
+        self.latest = self.latest.max(at + delay + detour);
+        Crossing::Arrives(self.latest)
+    }
+
+    /// When the transmission under way, or the last one, began.
+    pub fn began(&self) -> Time {
+        self.began
+    }
+
+    /// As [`Pace::nominal`].
+    pub fn nominal(&self) -> Rate {
+        match &self.kind {
+            Kind::Stepped(pace) => pace.nominal(),
+            Kind::Trace(pace) => pace.nominal(),
+            Kind::Medium(pace) => pace.nominal(),
+        }
+    }
+}

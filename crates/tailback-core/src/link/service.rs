@@ -1,0 +1,304 @@
+//! The link: an interface, and what serves its queue.
+
+use super::api::{Host, LinkCount, Watch};
+use super::foreseen::Foreseen;
+use super::instant::Instant;
+use super::interface::Interface;
+use super::outlet::Outlet;
+use super::serial::{Clock, Serial};
+use super::tunnel::Tunnel;
+use crate::packet::Packet;
+use crate::queue::registry::Queue;
+use crate::queue::{Backlog, Fate};
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// What serves a link's queue.
+#[allow(clippy::large_enum_variant, reason = "the serial link is as common as the foreseen one")]
+#[derive(Clone, Debug)]
+pub enum Service {
+    Foreseen(Foreseen),
+    Serial(Serial),
+    Instant(Instant),
+    Outlet(Box<Outlet>),
+    Tunnel(Box<Tunnel>),
+}
+
+/// Who decides when a link's packets leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Server {
+    /// The link itself.
+    Link,
+    /// The channel of this number, which it shares.
+    Channel(u32),
+    /// The connection of a tunnel.
+    Connection,
+}
+
+/// A link in one direction.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub(super) interface: Interface,
+    service: Service,
+    nominal: Option<Rate>,
+}
+
+impl Link {
+    pub(super) fn new(interface: Interface, service: Service, nominal: Option<Rate>) -> Self {
+        Link { interface, service, nominal }
+    }
+
+    /// Offer `packet` at `now`. What is due until then happens first, departures at `now` included. At a channel or a
+    /// tunnel it waits until that takes it.
+    #[inline]
+    pub fn push(&mut self, mut packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.catch_up(now, fate, watch);
+        let it = &mut self.interface;
+        it.arrive(&mut packet, now);
+        match &mut self.service {
+            Service::Foreseen(service) => service.push(it, packet, fate, watch),
+            Service::Serial(service) => service.push(it, packet, fate, watch),
+            Service::Instant(service) => service.push(it, packet, fate, watch),
+            Service::Outlet(_) | Service::Tunnel(_) => {
+                it.enqueue(packet, now, fate, watch);
+                it.note_backlog(now);
+            }
+        }
+        self.check();
+    }
+
+    /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival.
+    #[inline]
+    pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) {
+        self.catch_up(now, fate, host);
+        self.interface.hand_over(now, host);
+        self.check();
+    }
+
+    /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
+    /// deliver nothing. Only an observer between wakes needs this.
+    pub fn settle(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.catch_up(now, fate, watch);
+        self.check();
+    }
+
+    #[inline(always)]
+    fn catch_up(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let it = &mut self.interface;
+        it.turn_to(now);
+        match &mut self.service {
+            Service::Foreseen(service) => service.catch_up(it, now, watch),
+            Service::Serial(service) => service.catch_up(it, now, fate, watch),
+            // Their channel or connection acts, and nothing waits without a rate.
+            Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => {}
+        }
+    }
+
+    /// When the link must be advanced next: the next arrival at the far end, or the earliest instant at which one
+    /// may be. [`Time::NEVER`] if nothing is under way.
+    #[inline]
+    pub fn next_wake(&self) -> Time {
+        match &self.service {
+            Service::Serial(service) => service.next_wake(&self.interface),
+            // A packet whose departure is foreseen is in the pipe already.
+            Service::Foreseen(_) | Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => {
+                self.interface.next_arrival()
+            }
+        }
+    }
+
+    /// Who decides when its packets leave.
+    #[inline]
+    pub fn server(&self) -> Server {
+        match &self.service {
+            Service::Foreseen(_) | Service::Serial(_) | Service::Instant(_) => Server::Link,
+            Service::Outlet(outlet) => Server::Channel(outlet.channel),
+            Service::Tunnel(_) => Server::Connection,
+        }
+    }
+
+    /// From now on wake for every departure, and report it. Not a tunnel: its device lets go of a packet at once
+    /// (Linux `tun_net_xmit` orphans it), so no sender can see what waits there.
+    pub(crate) fn report_departures(&mut self) {
+        if !matches!(self.service, Service::Tunnel(_)) {
+            self.interface.reports = true;
+            self.ask_at_each_departure();
+        }
+    }
+
+    /// Does it report departures?
+    pub(crate) fn reports_departures(&self) -> bool {
+        self.interface.reports
+    }
+
+    /// Foresee nothing; of a link that holds nothing yet.
+    pub(super) fn ask_at_each_departure(&mut self) {
+        if let Service::Foreseen(service) = &self.service {
+            self.service = Service::Serial(Serial::new(service.serialiser.clone(), Clock::Exact));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_foreseen(&self) -> bool {
+        matches!(self.service, Service::Foreseen(_))
+    }
+
+    /// The link, if it has a place at a channel.
+    pub(super) fn at_channel(&mut self) -> Option<(&mut Interface, &mut Outlet)> {
+        match &mut self.service {
+            Service::Outlet(outlet) => Some((&mut self.interface, outlet)),
+            _ => None,
+        }
+    }
+
+    /// Has it, at a channel, anything in its queue or in the air?
+    pub(super) fn has_something(&self) -> bool {
+        matches!(&self.service, Service::Outlet(outlet) if outlet.has_something(&self.interface))
+    }
+
+    /// The packet that will arrive after `number` others, as far as they are under way.
+    #[inline]
+    pub fn arriving(&self, number: usize) -> Option<&Packet> {
+        self.interface.pipe.get(number).map(|(_, packet)| packet)
+    }
+
+    /// The name its scenario gives it.
+    pub fn name(&self) -> &str {
+        &self.interface.name
+    }
+
+    pub(super) fn queue(&self) -> &Queue {
+        &self.interface.queue
+    }
+
+    /// Does a packet take time to cross it? Else it is infinitely fast, and of no length.
+    pub(crate) fn takes_time(&self) -> bool {
+        let Service::Instant(service) = &self.service else { return true };
+        let has_delay = match &service.ticks {
+            Some(ticks) => ticks.has_delay(),
+            None => !self.interface.delay.is_zero(),
+        };
+        has_delay || self.interface.wire.as_ref().is_some_and(|wire| wire.has_jitter())
+    }
+
+    /// What it has done so far.
+    pub fn count(&self) -> &LinkCount {
+        &self.interface.count
+    }
+
+    /// What the queue holds; the packet being transmitted is not in it.
+    #[inline]
+    pub fn backlog(&self) -> Backlog {
+        self.interface.queued
+    }
+
+    /// Bytes of the packet being transmitted, all of it until its last bit has left; 0 if idle.
+    pub fn in_service(&self) -> u32 {
+        match &self.service {
+            Service::Foreseen(service) => service.sending(&self.interface),
+            Service::Serial(service) => service.sending().bytes as u32,
+            Service::Instant(_) => 0,
+            Service::Outlet(outlet) => outlet.in_air().bytes as u32,
+            Service::Tunnel(tunnel) => tunnel.waiting().bytes as u32,
+        }
+    }
+
+    /// What is in the queue, being transmitted, or under way.
+    #[inline(always)]
+    pub fn resident(&self) -> Backlog {
+        let it = &self.interface;
+        match &self.service {
+            Service::Foreseen(_) => Backlog { packets: it.pipe.len() as u32, bytes: it.pipe_bytes },
+            Service::Serial(service) => it.resident(service.sending()),
+            Service::Instant(_) => it.resident(Backlog::default()),
+            Service::Outlet(outlet) => it.resident(outlet.in_air()),
+            Service::Tunnel(tunnel) => it.resident(tunnel.holds()),
+        }
+    }
+
+    /// How long it has transmitted until the last call.
+    pub fn busy(&self) -> Duration {
+        match &self.service {
+            Service::Foreseen(service) => service.busy(&self.interface),
+            Service::Serial(service) => service.busy(&self.interface),
+            Service::Instant(_) | Service::Outlet(_) => self.interface.busy,
+            Service::Tunnel(tunnel) => tunnel.busy(&self.interface),
+        }
+    }
+
+    /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
+    pub fn backlog_mean(&self) -> f64 {
+        self.interface.backlog_mean()
+    }
+
+    /// The most bytes the queue has held.
+    pub fn backlog_max(&self) -> Bytes {
+        self.interface.backlog_max()
+    }
+
+    /// The rate it has alone, on average; `None`: it has no rate of its own.
+    pub fn nominal(&self) -> Option<Rate> {
+        self.nominal
+    }
+
+    /// Conservation: what came in went out, was dropped, or is here.
+    #[inline(always)]
+    pub(super) fn check(&self) {
+        self.interface.check(self.resident());
+    }
+}
+
+/// A link that is a direction of a tunnel.
+impl Link {
+    fn tunnel(&mut self) -> (&mut Interface, &mut Tunnel) {
+        match &mut self.service {
+            Service::Tunnel(tunnel) => (&mut self.interface, tunnel),
+            _ => panic!("link {} is no direction of a tunnel", self.interface.name),
+        }
+    }
+
+    /// A new connection, whose sending end has this address, carries the stream from here.
+    pub(crate) fn open_tunnel(&mut self, end: u32) {
+        self.tunnel().1.stream.open(end);
+    }
+
+    /// The stream takes no more packets.
+    pub(crate) fn shut_tunnel(&mut self) {
+        self.tunnel().1.stream.end = None;
+    }
+
+    /// The end that sends the stream, by its address; `None` while there is no connection.
+    pub(crate) fn tunnel_end(&mut self) -> Option<u32> {
+        self.tunnel().1.stream.end
+    }
+
+    /// Move packets to the stream, whose socket has `room` bytes left, or that `is_drained`: then it takes one however
+    /// large. Returns the bytes to write.
+    pub(crate) fn write_tunnel(
+        &mut self,
+        room: Bytes,
+        is_drained: bool,
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> Bytes {
+        let (it, tunnel) = self.tunnel();
+        it.turn_to(now);
+        let written = tunnel.write(it, room, is_drained, fate, watch);
+        self.check();
+        written
+    }
+
+    /// So many bytes of the stream have arrived in order: let out the packets that are complete.
+    pub(crate) fn read_tunnel(
+        &mut self,
+        delivered: Bytes,
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let (it, tunnel) = self.tunnel();
+        it.turn_to(now);
+        tunnel.read(it, delivered, fate, watch);
+        self.check();
+    }
+}

@@ -1,0 +1,73 @@
+//! How a link uses a medium that stations contend for, and what the stations must agree on.
+
+use crate::packet::Packet;
+use crate::time::{Duration, Rate, Time};
+
+/// What every station of a channel must agree on.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rules {
+    /// Length of a slot.
+    pub slot: Duration,
+    /// From the end of an exchange to the first slot,
+    pub gap: Duration,
+    /// and from the end of data that nobody acknowledged.
+    pub gap_failed: Duration,
+    /// Contention windows by number of failures; the last one stays.
+    pub windows: Vec<u32>,
+    /// How often a station may lose the race at each stage before it moves to the next; empty: always.
+    pub deferrals: Vec<u32>,
+    /// A station that has counted down while it had nothing to send may send at once.
+    pub is_immediate: bool,
+    /// The slot in which somebody else begins counts as passed.
+    pub counts_busy: bool,
+    /// Period of the beacon, and how long nobody may send at the start of each.
+    pub beacon: Option<(Duration, Duration)>,
+}
+
+/// A packet in the air: being sent for the first or a later time, or waiting for one before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// The packet.
+    pub packet: Packet,
+    /// Units (whole frames, or blocks) that the receiver does not have yet.
+    pub left: u32,
+    /// Transmissions so far.
+    pub tries: u32,
+}
+
+/// How long the medium is taken.
+#[derive(Clone, Copy, Debug)]
+pub struct Air {
+    /// Until the last bit of data,
+    pub data: Duration,
+    /// until the end of its acknowledgement,
+    pub exchange: Duration,
+    /// and until a collision is over.
+    pub collision: Duration,
+}
+
+/// How one link uses the medium.
+pub trait Access {
+    /// What the stations must agree on.
+    fn rules(&self) -> Rules;
+    /// If the link may begin nothing at `at`: when it may again. Asked in order of time.
+    fn silent_until(&mut self, _at: Time) -> Option<Time> {
+        None
+    }
+    /// An aggregate is about to be put together.
+    fn begin(&mut self) {}
+    /// May one more packet, as large as any so far, join `frames`?
+    fn has_room(&self, frames: &[Frame]) -> bool;
+    /// Units that `packet` adds to the aggregate.
+    fn units_of(&mut self, packet: &Packet) -> u32;
+    /// How long sending what is left of `frames` takes.
+    fn air(&self, frames: &[Frame]) -> Air;
+    /// Take from `left` what the receiver gets of one transmission without collision. True if it acknowledges.
+    fn receive(&mut self, frames: &mut [Frame]) -> bool;
+    /// One transmission is over.
+    fn learn(&mut self, _is_success: bool) {}
+    /// The rate it has alone, on average.
+    fn nominal(&self) -> Rate;
+    /// Transmissions after which a frame is given up.
+    fn most_tries(&self) -> u32;
+}
