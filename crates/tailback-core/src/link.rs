@@ -15,8 +15,8 @@
 //! - `outlet`: a place at a medium that stations contend for; its `channel` decides when packets leave;
 //! - `tunnel`: another flow's connection, whose stream carries the packets.
 //!
-//! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. Each file uses only
-//! files named before it here or in this order: `api`, `wire`, `interface`, the services, `service`, `build`, `channel`.
+//! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
+//! those before it in this order: `api`, `wire`, `interface`, `serve`, the five, `service`, `build`, `channel`.
 
 mod api;
 mod build;
@@ -28,6 +28,7 @@ mod outlet;
 mod pace;
 mod pacer;
 mod serial;
+mod serve;
 mod service;
 #[cfg(test)]
 mod tests;

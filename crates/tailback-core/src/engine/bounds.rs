@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::build::{Parts, refuse};
-use super::network::Flow;
+use super::network::flow::Flow;
+use super::parts::{Parts, refuse};
 use crate::link::Link;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
 use crate::traffic::Application;

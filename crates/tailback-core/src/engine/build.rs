@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use super::network::Flow;
+use super::network::flow::Flow;
+use super::parts::{Parts, refuse};
 use super::seats::{Blueprint, Recipe};
 use super::tunnels;
 use super::{bounds, loads};
 use crate::cc::external::Makers;
 use crate::cc::registry::{cards, scalable_responses};
 use crate::link::Link;
-use crate::link::channel::{self, Channel};
+use crate::link::channel;
 use crate::medium::tunnel::APPLICATION;
 use crate::params::unknown_name;
 use crate::rng::Stream;
@@ -25,28 +26,6 @@ use crate::traffic::{Application, Needs, Transport};
 const MTU_RANGE: (u32, u32) = (68, 65_535);
 /// Runs longer than this are a mistake of units.
 const LONGEST_RUN_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
-
-/// A network before its first event.
-pub struct Parts {
-    pub links: Vec<Link>,
-    /// The media that some of them share.
-    pub channels: Vec<Channel>,
-    /// How many of `links` the scenario names; the rest hold packets for processing jitter.
-    pub named_links: usize,
-    pub flows: Vec<Flow>,
-    pub end: Time,
-    /// What is allowed but probably not meant.
-    pub warnings: Vec<String>,
-}
-
-pub fn refuse(
-    field: impl Into<String>,
-    value: impl ToString,
-    problem: impl Into<String>,
-    fix: impl Into<String>,
-) -> ScenarioError {
-    ScenarioError { field: field.into(), value: value.to_string(), problem: problem.into(), fix: fix.into() }
-}
 
 /// Names to numbers, refusing a name given twice.
 fn index<'a>(

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::network::Flow;
+use super::network::flow::Flow;
 use crate::link::{Link, Server};
 use crate::scenario::{LinkSpec, Scenario};
 

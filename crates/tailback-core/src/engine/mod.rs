@@ -5,6 +5,7 @@ mod bounds;
 mod build;
 mod loads;
 mod network;
+mod parts;
 pub mod schedule;
 mod seats;
 mod tables;
@@ -14,8 +15,8 @@ use std::fmt;
 
 pub use self::bounds::MOST_ROWS;
 pub use self::build::switches;
-use self::build::{Parts, refuse};
 use self::network::{Network, Polling};
+use self::parts::{Parts, refuse};
 use crate::cc::external::Makers;
 use crate::params::unknown_name;
 use crate::probe::captures::{Captures, Points};

@@ -5,13 +5,14 @@
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 //!
 //! This file keeps the state and runs the loop; each kind of element has its room: `links`, `ends`, `applications`, and
-//! `polls`. Links that others serve are in `shared` and `tunnelled`, what is done once an event is over in `small_queue`.
+//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links are lent while they work in `lent`, what is done once an event is over in `small_queue`.
 
 use std::collections::BTreeMap;
 
 mod applications;
 mod ends;
-mod flow;
+pub mod flow;
+mod lent;
 mod links;
 mod memory;
 mod polls;
@@ -19,12 +20,11 @@ mod shared;
 mod small_queue;
 mod tunnelled;
 
-pub use flow::Flow;
-use flow::Lane;
-use small_queue::Chores;
+use flow::{Flow, Lane};
+use lent::Chores;
 
 use super::arena::Arena;
-use super::build::Parts;
+use super::parts::Parts;
 use super::schedule::Schedule;
 use super::seats::Seats;
 use crate::link::Link;

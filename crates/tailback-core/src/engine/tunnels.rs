@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::build::refuse;
-use super::network::Flow;
+use super::network::flow::Flow;
+use super::parts::refuse;
 use crate::medium::Registered;
 use crate::medium::tunnel::{APPLICATION, TunnelStream};
 use crate::params::unknown_name;

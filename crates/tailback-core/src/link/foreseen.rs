@@ -9,9 +9,10 @@
 use super::api::Watch;
 use super::interface::Interface;
 use super::pace::Serialiser;
+use super::serve::Serve;
 use crate::packet::Packet;
 use crate::queue::fifo::TailDrop;
-use crate::queue::{DropReason, Fate};
+use crate::queue::{Backlog, DropReason, Fate};
 use crate::time::{Bytes, Duration, Time};
 
 /// A serialiser that knows each departure on arrival; the interface's queue stays empty.
@@ -30,66 +31,80 @@ impl Foreseen {
         Foreseen { limit, serialiser, step: Time::NEVER, free_at: Time::ZERO }
     }
 
-    #[inline(always)]
-    pub fn push(&mut self, to: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
-        let now = to.now;
-        if !self.limit.accepts(to.queued, self.sending(to), packet.bytes) {
-            return to.drop(packet, DropReason::QueueFull, now, fate, watch);
-        }
-        let transmission = self.serialiser.time_for(packet.bytes);
-        let bytes = Bytes::from(packet.bytes);
-        to.pipe_bytes += bytes;
-        to.queued.packets += 1;
-        to.queued.bytes += bytes;
-        watch.on_enqueue(now, &packet, to.queued);
-        if self.step == Time::NEVER {
-            self.free_at = now + transmission;
-            to.pipe.push_back((self.free_at + to.delay, packet));
-            self.begin_next(to, now, watch);
-        } else {
-            self.free_at += transmission;
-            to.pipe.push_back((self.free_at + to.delay, packet));
-            to.note_backlog(now);
-        }
-    }
-
-    /// Do what is due until `now`.
-    #[inline(always)]
-    pub fn catch_up(&mut self, to: &mut Interface, now: Time, watch: &mut impl Watch) {
-        while self.step <= now {
-            let at = self.step;
-            if to.queued.packets == 0 {
-                self.step = Time::NEVER;
-            } else {
-                self.begin_next(to, at, watch);
-                to.note_backlog(at);
-            }
-        }
-    }
-
     /// The transmission of the first that waits begins.
     #[inline]
-    fn begin_next(&mut self, to: &mut Interface, at: Time, watch: &mut impl Watch) {
-        let (due, packet) = to.pipe[to.pipe.len() - to.queued.packets as usize];
-        to.queued.packets -= 1;
-        to.queued.bytes -= Bytes::from(packet.bytes);
-        watch.on_dequeue(at, &packet, to.queued);
-        let transmission = due.since(at + to.delay);
-        to.busy += transmission;
+    fn begin_next(&mut self, of: &mut Interface, at: Time, watch: &mut impl Watch) {
+        let (due, packet) = of.pipe[of.pipe.len() - of.queued.packets as usize];
+        of.queued.packets -= 1;
+        of.queued.bytes -= Bytes::from(packet.bytes);
+        watch.on_dequeue(at, &packet, of.queued);
+        let transmission = due.since(at + of.delay);
+        of.busy += transmission;
         self.step = at + transmission;
     }
 
     /// Bytes of the packet being sent; 0 if none is.
     #[inline]
-    pub fn sending(&self, of: &Interface) -> u32 {
+    fn sending(&self, of: &Interface) -> u32 {
         if self.step == Time::NEVER {
             return 0;
         }
         of.pipe[of.pipe.len() - of.queued.packets as usize - 1].1.bytes
     }
+}
 
-    /// How long it has transmitted until the last call.
-    pub fn busy(&self, of: &Interface) -> Duration {
+impl Serve for Foreseen {
+    #[inline(always)]
+    fn push(&mut self, of: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
+        let now = of.now;
+        if !self.limit.accepts(of.queued, self.sending(of), packet.bytes) {
+            return of.drop(packet, DropReason::QueueFull, now, fate, watch);
+        }
+        let transmission = self.serialiser.time_for(packet.bytes);
+        let bytes = Bytes::from(packet.bytes);
+        of.pipe_bytes += bytes;
+        of.queued.packets += 1;
+        of.queued.bytes += bytes;
+        watch.on_enqueue(now, &packet, of.queued);
+        if self.step == Time::NEVER {
+            self.free_at = now + transmission;
+            of.pipe.push_back((self.free_at + of.delay, packet));
+            self.begin_next(of, now, watch);
+        } else {
+            self.free_at += transmission;
+            of.pipe.push_back((self.free_at + of.delay, packet));
+            of.note_backlog(now);
+        }
+    }
+
+    #[inline(always)]
+    fn catch_up(&mut self, of: &mut Interface, now: Time, _fate: &mut Fate, watch: &mut impl Watch) {
+        while self.step <= now {
+            let at = self.step;
+            if of.queued.packets == 0 {
+                self.step = Time::NEVER;
+            } else {
+                self.begin_next(of, at, watch);
+                of.note_backlog(at);
+            }
+        }
+    }
+
+    /// All of it is in the pipe.
+    fn between(&self) -> Backlog {
+        Backlog::default()
+    }
+
+    fn in_service(&self, of: &Interface) -> u32 {
+        self.sending(of)
+    }
+
+    #[inline(always)]
+    fn resident(&self, of: &Interface) -> Backlog {
+        Backlog { packets: of.pipe.len() as u32, bytes: of.pipe_bytes }
+    }
+
+    fn busy(&self, of: &Interface) -> Duration {
         if self.step == Time::NEVER { of.busy } else { of.busy.saturating_sub(self.step.since(of.now)) }
     }
 }

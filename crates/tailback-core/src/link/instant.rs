@@ -3,8 +3,9 @@
 use super::api::Watch;
 use super::interface::Interface;
 use super::pace::Ticks;
+use super::serve::Serve;
 use crate::packet::Packet;
-use crate::queue::Fate;
+use crate::queue::{Backlog, Fate};
 
 /// A link without a rate.
 #[derive(Clone, Debug)]
@@ -13,18 +14,22 @@ pub struct Instant {
     pub ticks: Option<Ticks>,
 }
 
-impl Instant {
+impl Serve for Instant {
     #[inline]
-    pub fn push(&mut self, to: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
-        let now = to.now;
-        to.on_departure(&packet, watch);
+    fn push(&mut self, of: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
+        let now = of.now;
+        of.on_departure(&packet, watch);
         let due = match &mut self.ticks {
-            None => now + to.delay,
+            None => now + of.delay,
             Some(ticks) => {
                 ticks.arrive(now);
                 ticks.due(now)
             }
         };
-        to.send(packet, now, due, fate, watch);
+        of.send(packet, now, due, fate, watch);
+    }
+
+    fn between(&self) -> Backlog {
+        Backlog::default()
     }
 }

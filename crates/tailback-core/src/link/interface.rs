@@ -289,15 +289,6 @@ impl Interface {
         self.held_max
     }
 
-    /// What is in the queue or under way, and `sent`, which is between the two.
-    #[inline(always)]
-    pub fn resident(&self, sent: Backlog) -> Backlog {
-        Backlog {
-            packets: self.queued.packets + sent.packets + self.pipe.len() as u32,
-            bytes: self.queued.bytes + sent.bytes + self.pipe_bytes,
-        }
-    }
-
     /// Conservation: what came in went out, was dropped, or is here.
     #[inline(always)]
     pub fn check(&self, resident: Backlog) {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::api::Watch;
 use super::interface::Interface;
+use super::serve::Serve;
 use crate::medium::access::{Access, Air, Frame, Rules};
 use crate::medium::registry::Shared;
 use crate::packet::Packet;
@@ -21,6 +22,13 @@ pub struct Outlet {
     pub station: u32,
 }
 
+impl Serve for Outlet {
+    /// What is in the air.
+    fn between(&self) -> Backlog {
+        Backlog { packets: self.frames.len() as u32, bytes: self.bytes }
+    }
+}
+
 impl Outlet {
     pub fn new(access: Shared) -> Self {
         Outlet { access, frames: VecDeque::new(), bytes: 0, channel: 0, station: 0 }
@@ -28,11 +36,6 @@ impl Outlet {
 
     pub fn rules(&self) -> Rules {
         self.access.rules()
-    }
-
-    /// What is in the air.
-    pub fn in_air(&self) -> Backlog {
-        Backlog { packets: self.frames.len() as u32, bytes: self.bytes }
     }
 
     /// Is anything in its queue or in the air?

@@ -7,6 +7,7 @@ use super::api::Watch;
 use super::interface::Interface;
 use super::pace::{Serialiser, Ticks};
 use super::pacer::{Crossing, Pacer};
+use super::serve::Serve;
 use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
 use crate::time::{Bytes, Duration, Time};
@@ -38,81 +39,81 @@ impl Serial {
         Serial { serialiser, clock, serving: None, step: Time::NEVER }
     }
 
-    #[inline(always)]
-    pub fn push(&mut self, to: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
-        let now = to.now;
-        to.enqueue(packet, now, fate, watch);
-        if self.serving.is_none() {
-            self.serve(to, now, fate, watch);
-        }
-        to.note_backlog(now);
-    }
-
-    /// Do what is due until `now`.
-    #[inline(always)]
-    pub fn catch_up(&mut self, to: &mut Interface, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        while self.step <= now {
-            let at = self.step;
-            if let Some(packet) = self.serving.take() {
-                self.depart(to, packet, at, fate, watch);
-            }
-            self.serve(to, at, fate, watch);
-            to.note_backlog(at);
-        }
-    }
-
     /// The last bit of `packet` left at `at`: onto the wire.
     #[inline]
     fn depart(
         &mut self,
-        to: &mut Interface,
+        of: &mut Interface,
         packet: Packet,
         at: Time,
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) {
-        to.on_departure(&packet, watch);
+        of.on_departure(&packet, watch);
         let due = match &mut self.clock {
-            Clock::Exact => at + to.delay,
+            Clock::Exact => at + of.delay,
             Clock::Ticks(ticks) => ticks.due(at),
             Clock::Paced(pacer) => {
-                to.busy += at.since(pacer.began());
-                match pacer.cross(at, to.delay) {
+                of.busy += at.since(pacer.began());
+                match pacer.cross(at, of.delay) {
                     Crossing::Arrives(due) => due,
-                    Crossing::Lost => return to.lose(packet, at, fate, watch),
+                    Crossing::Lost => return of.lose(packet, at, fate, watch),
                 }
             }
         };
-        to.send(packet, at, due, fate, watch);
+        of.send(packet, at, due, fate, watch);
     }
 
     /// The serialiser is free at `at`: take the next packet, if the queue gives one.
     #[inline]
-    fn serve(&mut self, to: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let Some(packet) = to.take(at, fate, watch) else {
-            to.queue.on_service(0);
-            self.step = if to.queued.packets == 0 { Time::NEVER } else { retry_at(to, at) };
+    fn serve(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let Some(packet) = of.take(at, fate, watch) else {
+            of.queue.on_service(0);
+            self.step = if of.queued.packets == 0 { Time::NEVER } else { retry_at(of, at) };
             return;
         };
-        to.queue.on_service(packet.bytes);
+        of.queue.on_service(packet.bytes);
         let transmission = self.serialiser.time_for(packet.bytes);
         self.step = match &mut self.clock {
             Clock::Exact => {
-                to.busy += transmission;
+                of.busy += transmission;
                 at + transmission
             }
             Clock::Ticks(ticks) => {
-                to.busy += transmission;
+                of.busy += transmission;
                 ticks.depart_at(at, packet.bytes, self.serialiser.rate)
             }
             Clock::Paced(pacer) => pacer.serve(at, &packet, self.step == Time::NEVER),
         };
         self.serving = Some(packet);
     }
+}
 
-    /// When the link must be advanced next.
+impl Serve for Serial {
+    #[inline(always)]
+    fn push(&mut self, of: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
+        let now = of.now;
+        of.enqueue(packet, now, fate, watch);
+        if self.serving.is_none() {
+            self.serve(of, now, fate, watch);
+        }
+        of.note_backlog(now);
+    }
+
+    #[inline(always)]
+    fn catch_up(&mut self, of: &mut Interface, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        while self.step <= now {
+            let at = self.step;
+            if let Some(packet) = self.serving.take() {
+                self.depart(of, packet, at, fate, watch);
+            }
+            self.serve(of, at, fate, watch);
+            of.note_backlog(at);
+        }
+    }
+
     #[inline]
-    pub fn next_wake(&self, of: &Interface) -> Time {
+    fn next_wake(&self, of: &Interface) -> Time {
         match of.pipe.front() {
             // What departs later arrives later, unless some are held back.
             Some(&(due, _)) if !of.is_reordering() && !of.reports => due,
@@ -126,17 +127,15 @@ impl Serial {
         }
     }
 
-    /// The packet being transmitted.
     #[inline]
-    pub fn sending(&self) -> Backlog {
+    fn between(&self) -> Backlog {
         Backlog {
             packets: u32::from(self.serving.is_some()),
             bytes: self.serving.map_or(0, |packet| Bytes::from(packet.bytes)),
         }
     }
 
-    /// How long it has transmitted until the last call.
-    pub fn busy(&self, of: &Interface) -> Duration {
+    fn busy(&self, of: &Interface) -> Duration {
         match (self.serving, &self.clock) {
             (None, _) => of.busy,
             (Some(_), Clock::Paced(pacer)) => of.busy + of.now.since(pacer.began()),
@@ -150,8 +149,8 @@ impl Serial {
 
 /// When a queue that holds packets and gave none may give one.
 #[cold]
-fn retry_at(to: &Interface, at: Time) -> Time {
-    let ready = to.queue.ready_at(at).unwrap_or(at);
-    assert!(ready > at, "link {}: its queue holds packets, gives none and names no later time", to.name);
+fn retry_at(of: &Interface, at: Time) -> Time {
+    let ready = of.queue.ready_at(at).unwrap_or(at);
+    assert!(ready > at, "link {}: its queue holds packets, gives none and names no later time", of.name);
     ready
 }

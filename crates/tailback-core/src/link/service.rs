@@ -6,6 +6,7 @@ use super::instant::Instant;
 use super::interface::Interface;
 use super::outlet::Outlet;
 use super::serial::{Clock, Serial};
+use super::serve::Serve;
 use super::tunnel::Tunnel;
 use crate::packet::Packet;
 use crate::queue::registry::Queue;
@@ -21,6 +22,18 @@ pub enum Service {
     Instant(Instant),
     Outlet(Box<Outlet>),
     Tunnel(Box<Tunnel>),
+}
+
+macro_rules! each {
+    ($service:expr, $state:ident => $call:expr) => {
+        match $service {
+            Service::Foreseen($state) => $call,
+            Service::Serial($state) => $call,
+            Service::Instant($state) => $call,
+            Service::Outlet($state) => $call,
+            Service::Tunnel($state) => $call,
+        }
+    };
 }
 
 /// Who decides when a link's packets leave.
@@ -49,61 +62,46 @@ impl Link {
 
     /// Offer `packet` at `now`. What is due until then happens first, departures at `now` included. At a channel or a
     /// tunnel it waits until that takes it.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, mut packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        self.catch_up(now, fate, watch);
-        let it = &mut self.interface;
-        it.arrive(&mut packet, now);
-        match &mut self.service {
-            Service::Foreseen(service) => service.push(it, packet, fate, watch),
-            Service::Serial(service) => service.push(it, packet, fate, watch),
-            Service::Instant(service) => service.push(it, packet, fate, watch),
-            Service::Outlet(_) | Service::Tunnel(_) => {
-                it.enqueue(packet, now, fate, watch);
-                it.note_backlog(now);
-            }
-        }
-        self.check();
+        let of = &mut self.interface;
+        of.turn_to(now);
+        each!(&mut self.service, service => {
+            service.catch_up(of, now, fate, watch);
+            of.arrive(&mut packet, now);
+            service.push(of, packet, fate, watch);
+            of.check(service.resident(of));
+        });
     }
 
     /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) {
-        self.catch_up(now, fate, host);
-        self.interface.hand_over(now, host);
-        self.check();
+        let of = &mut self.interface;
+        of.turn_to(now);
+        each!(&mut self.service, service => {
+            service.catch_up(of, now, fate, host);
+            of.hand_over(now, host);
+            of.check(service.resident(of));
+        });
     }
 
     /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
     /// deliver nothing. Only an observer between wakes needs this.
     pub fn settle(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        self.catch_up(now, fate, watch);
-        self.check();
-    }
-
-    #[inline(always)]
-    fn catch_up(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let it = &mut self.interface;
-        it.turn_to(now);
-        match &mut self.service {
-            Service::Foreseen(service) => service.catch_up(it, now, watch),
-            Service::Serial(service) => service.catch_up(it, now, fate, watch),
-            // Their channel or connection acts, and nothing waits without a rate.
-            Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => {}
-        }
+        let of = &mut self.interface;
+        of.turn_to(now);
+        each!(&mut self.service, service => {
+            service.catch_up(of, now, fate, watch);
+            of.check(service.resident(of));
+        });
     }
 
     /// When the link must be advanced next: the next arrival at the far end, or the earliest instant at which one
     /// may be. [`Time::NEVER`] if nothing is under way.
     #[inline]
     pub fn next_wake(&self) -> Time {
-        match &self.service {
-            Service::Serial(service) => service.next_wake(&self.interface),
-            // A packet whose departure is foreseen is in the pipe already.
-            Service::Foreseen(_) | Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => {
-                self.interface.next_arrival()
-            }
-        }
+        each!(&self.service, service => service.next_wake(&self.interface))
     }
 
     /// Who decides when its packets leave.
@@ -193,36 +191,17 @@ impl Link {
 
     /// Bytes of the packet being transmitted, all of it until its last bit has left; 0 if idle.
     pub fn in_service(&self) -> u32 {
-        match &self.service {
-            Service::Foreseen(service) => service.sending(&self.interface),
-            Service::Serial(service) => service.sending().bytes as u32,
-            Service::Instant(_) => 0,
-            Service::Outlet(outlet) => outlet.in_air().bytes as u32,
-            Service::Tunnel(tunnel) => tunnel.waiting().bytes as u32,
-        }
+        each!(&self.service, service => service.in_service(&self.interface))
     }
 
     /// What is in the queue, being transmitted, or under way.
-    #[inline(always)]
     pub fn resident(&self) -> Backlog {
-        let it = &self.interface;
-        match &self.service {
-            Service::Foreseen(_) => Backlog { packets: it.pipe.len() as u32, bytes: it.pipe_bytes },
-            Service::Serial(service) => it.resident(service.sending()),
-            Service::Instant(_) => it.resident(Backlog::default()),
-            Service::Outlet(outlet) => it.resident(outlet.in_air()),
-            Service::Tunnel(tunnel) => it.resident(tunnel.holds()),
-        }
+        each!(&self.service, service => service.resident(&self.interface))
     }
 
     /// How long it has transmitted until the last call.
     pub fn busy(&self) -> Duration {
-        match &self.service {
-            Service::Foreseen(service) => service.busy(&self.interface),
-            Service::Serial(service) => service.busy(&self.interface),
-            Service::Instant(_) | Service::Outlet(_) => self.interface.busy,
-            Service::Tunnel(tunnel) => tunnel.busy(&self.interface),
-        }
+        each!(&self.service, service => service.busy(&self.interface))
     }
 
     /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
@@ -241,7 +220,6 @@ impl Link {
     }
 
     /// Conservation: what came in went out, was dropped, or is here.
-    #[inline(always)]
     pub(super) fn check(&self) {
         self.interface.check(self.resident());
     }

@@ -2,6 +2,7 @@
 
 use super::api::Watch;
 use super::interface::Interface;
+use super::serve::Serve;
 use crate::medium::tunnel::TunnelStream;
 use crate::packet::Packet;
 use crate::queue::{Backlog, Fate, QueueDiscipline};
@@ -62,23 +63,24 @@ impl Tunnel {
             of.send(packet, now, now + of.delay, fate, watch);
         }
     }
+}
 
-    /// The packet that waits for room.
-    pub fn waiting(&self) -> Backlog {
+impl Serve for Tunnel {
+    /// The packet that waits for room, and what is in the stream.
+    fn between(&self) -> Backlog {
+        let inside = self.stream.inside();
         Backlog {
-            packets: u32::from(self.waiting.is_some()),
-            bytes: self.waiting.map_or(0, |packet| Bytes::from(packet.bytes)),
+            packets: u32::from(self.waiting.is_some()) + inside.packets,
+            bytes: self.waiting.map_or(0, |packet| Bytes::from(packet.bytes)) + inside.bytes,
         }
     }
 
-    /// What waits for room, and what is in the stream.
-    pub fn holds(&self) -> Backlog {
-        let (waiting, inside) = (self.waiting(), self.stream.inside());
-        Backlog { packets: waiting.packets + inside.packets, bytes: waiting.bytes + inside.bytes }
+    fn in_service(&self, _of: &Interface) -> u32 {
+        self.waiting.map_or(0, |packet| packet.bytes)
     }
 
-    /// How long its process has been held up until the last call.
-    pub fn busy(&self, of: &Interface) -> Duration {
+    /// How long its process has been held up.
+    fn busy(&self, of: &Interface) -> Duration {
         match self.blocked_at {
             Time::NEVER => of.busy,
             since => of.busy + of.now.since(since),

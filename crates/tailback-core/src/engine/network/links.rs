@@ -1,94 +1,17 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
+use super::lent::Lent;
 use super::shared::Step;
-use super::small_queue::Chores;
-use crate::engine::arena::Arena;
 use crate::engine::seats::seat_of;
-use crate::link::{Host, Server, Watch};
+use crate::link::Server;
 use crate::packet::{Ecn, Packet};
-use crate::probe::{Probe, QueueEvent, QueueRow};
-use crate::queue::{Backlog, DropReason};
-use crate::tcp::segment::{NO_ROW, Segment};
-use crate::time::Time;
+use crate::probe::Probe;
 use crate::traffic::{Cue, Side};
 
 /// How many arrivals ahead a segment is asked for, and the end it is for.
 const FAR: usize = 5;
 const NEAR: usize = 2;
-
-/// Lends the arena and the probe to a link while it works.
-pub(super) struct Lent<'a, P> {
-    pub link: u32,
-    pub watches: bool,
-    pub arena: &'a mut Arena,
-    pub probe: &'a mut P,
-    pub inbox: &'a mut Vec<Packet>,
-    pub chores: &'a mut Chores,
-}
-
-impl<P: Probe> Lent<'_, P> {
-    #[inline]
-    fn row(
-        &mut self,
-        at: Time,
-        event: QueueEvent,
-        packet: &Packet,
-        backlog: Backlog,
-        reason: Option<DropReason>,
-    ) {
-        if P::WANTS && self.watches {
-            let number = self.arena.number(packet.slot);
-            self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
-        }
-    }
-}
-
-impl<P: Probe> Watch for Lent<'_, P> {
-    fn turn_to(&mut self, link: u32) {
-        self.link = link;
-        self.watches = P::WANTS && self.probe.watches(link);
-    }
-    #[inline]
-    fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
-    }
-    #[inline]
-    fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
-    }
-    #[inline]
-    fn on_departure(&mut self, packet: &Packet) {
-        self.note_departure(packet);
-    }
-    #[inline]
-    fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
-        self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
-    }
-    #[inline]
-    fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Mark, packet, backlog, None);
-    }
-}
-
-impl<P: Probe> Host for Lent<'_, P> {
-    #[inline]
-    fn deliver(&mut self, due: Time, packet: Packet) {
-        // Links wake at every arrival, so due is now.
-        if P::WANTS {
-            self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
-        }
-        self.inbox.push(packet);
-    }
-    fn duplicate(&mut self, packet: &Packet) -> Packet {
-        let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
-        let slot = self.arena.keep(&copy);
-        if P::WANTS {
-            self.probe.doubled(packet.slot, slot, self.arena.number(slot));
-        }
-        Packet { slot, ..*packet }
-    }
-}
 
 impl<P: Probe> Network<P> {
     pub(super) fn wake_link(&mut self, link: u32) {

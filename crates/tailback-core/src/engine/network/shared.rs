@@ -2,7 +2,7 @@
 //! them, at the first one's element.
 
 use super::Network;
-use super::links::Lent;
+use super::lent::Lent;
 use crate::packet::Packet;
 use crate::probe::Probe;
 

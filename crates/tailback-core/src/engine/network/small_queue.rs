@@ -1,46 +1,12 @@
 //! Senders that look at the queue of their host's link: what left it, and who waited for that.
 
 use super::Network;
-use super::links::Lent;
+use super::lent::Departure;
 use crate::engine::seats::{Blueprint, seat_of};
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::DropReason;
 use crate::time::Bytes;
-
-/// Bytes of a connection that left the first link of their route.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Departure {
-    flow: u32,
-    /// The connection's end that sent them.
-    from: u32,
-    bytes: u32,
-}
-
-/// What is to be done when an event is over.
-#[derive(Debug, Default)]
-pub(super) struct Chores {
-    /// There are some: of these, or ends to see off.
-    pub are_due: bool,
-    /// What left a host's own link, to tell its sender.
-    departed: Vec<Departure>,
-}
-
-impl<P: Probe> Lent<'_, P> {
-    #[cold]
-    pub(super) fn note_departure(&mut self, packet: &Packet) {
-        let segment = self.arena.at(packet.slot);
-        if packet.hop == 0 && segment.len > 0 {
-            // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
-            self.chores.departed.push(Departure {
-                flow: packet.flow.0,
-                from: segment.to ^ 1,
-                bytes: packet.bytes,
-            });
-            self.chores.are_due = true;
-        }
-    }
-}
 
 impl<P: Probe> Network<P> {
     /// A packet goes to its first link; its sender looks at that link's queue.

@@ -2,7 +2,7 @@
 //! of the stream lets them out.
 
 use super::Network;
-use super::links::Lent;
+use super::lent::Lent;
 use crate::engine::seats::seat_of;
 use crate::packet::Packet;
 use crate::probe::Probe;

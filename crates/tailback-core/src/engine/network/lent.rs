@@ -1,0 +1,116 @@
+//! What the network lends to a link, or to several that share a medium, while they work.
+
+use crate::engine::arena::Arena;
+use crate::link::{Host, Watch};
+use crate::packet::Packet;
+use crate::probe::{Probe, QueueEvent, QueueRow};
+use crate::queue::{Backlog, DropReason};
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::time::Time;
+
+/// Bytes of a connection that left the first link of their route.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Departure {
+    pub flow: u32,
+    /// The connection's end that sent them.
+    pub from: u32,
+    pub bytes: u32,
+}
+
+/// What is to be done when an event is over.
+#[derive(Debug, Default)]
+pub(super) struct Chores {
+    /// There are some: of these, or ends to see off.
+    pub are_due: bool,
+    /// What left a host's own link, to tell its sender.
+    pub departed: Vec<Departure>,
+}
+
+/// Lends the arena and the probe to a link while it works.
+pub(super) struct Lent<'a, P> {
+    pub link: u32,
+    pub watches: bool,
+    pub arena: &'a mut Arena,
+    pub probe: &'a mut P,
+    pub inbox: &'a mut Vec<Packet>,
+    pub chores: &'a mut Chores,
+}
+
+impl<P: Probe> Lent<'_, P> {
+    #[inline]
+    fn row(
+        &mut self,
+        at: Time,
+        event: QueueEvent,
+        packet: &Packet,
+        backlog: Backlog,
+        reason: Option<DropReason>,
+    ) {
+        if P::WANTS && self.watches {
+            let number = self.arena.number(packet.slot);
+            self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
+        }
+    }
+}
+
+impl<P: Probe> Watch for Lent<'_, P> {
+    fn turn_to(&mut self, link: u32) {
+        self.link = link;
+        self.watches = P::WANTS && self.probe.watches(link);
+    }
+    #[inline]
+    fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
+    }
+    #[inline]
+    fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+    }
+    #[inline]
+    fn on_departure(&mut self, packet: &Packet) {
+        self.note_departure(packet);
+    }
+    #[inline]
+    fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
+        self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
+    }
+    #[inline]
+    fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
+        self.row(at, QueueEvent::Mark, packet, backlog, None);
+    }
+}
+
+impl<P: Probe> Host for Lent<'_, P> {
+    #[inline]
+    fn deliver(&mut self, due: Time, packet: Packet) {
+        // Links wake at every arrival, so due is now.
+        if P::WANTS {
+            self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
+        }
+        self.inbox.push(packet);
+    }
+    fn duplicate(&mut self, packet: &Packet) -> Packet {
+        let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
+        let slot = self.arena.keep(&copy);
+        if P::WANTS {
+            self.probe.doubled(packet.slot, slot, self.arena.number(slot));
+        }
+        Packet { slot, ..*packet }
+    }
+}
+
+impl<P: Probe> Lent<'_, P> {
+    #[cold]
+    fn note_departure(&mut self, packet: &Packet) {
+        let segment = self.arena.at(packet.slot);
+        if packet.hop == 0 && segment.len > 0 {
+            // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
+            self.chores.departed.push(Departure {
+                flow: packet.flow.0,
+                from: segment.to ^ 1,
+                bytes: packet.bytes,
+            });
+            self.chores.are_due = true;
+        }
+    }
+}

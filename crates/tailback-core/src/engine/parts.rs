@@ -1,0 +1,29 @@
+//! What a network is built of, and how a bad description is refused.
+
+use super::network::flow::Flow;
+use crate::link::Link;
+use crate::link::channel::Channel;
+use crate::scenario::ScenarioError;
+use crate::time::Time;
+
+/// A network before its first event.
+pub struct Parts {
+    pub links: Vec<Link>,
+    /// The media that some of them share.
+    pub channels: Vec<Channel>,
+    /// How many of `links` the scenario names; the rest hold packets for processing jitter.
+    pub named_links: usize,
+    pub flows: Vec<Flow>,
+    pub end: Time,
+    /// What is allowed but probably not meant.
+    pub warnings: Vec<String>,
+}
+
+pub fn refuse(
+    field: impl Into<String>,
+    value: impl ToString,
+    problem: impl Into<String>,
+    fix: impl Into<String>,
+) -> ScenarioError {
+    ScenarioError { field: field.into(), value: value.to_string(), problem: problem.into(), fix: fix.into() }
+}
