@@ -161,24 +161,31 @@ impl Interface {
     }
 
     /// `packet`, which left at `at`, goes over the wire and arrives at `due` if that does nothing to it.
-    #[inline]
+    #[inline(always)]
     pub fn send(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        match &mut self.wire {
-            None => self.pipe.push_back((due, packet)),
-            Some(wire) => match wire.pass(due, packet.bytes) {
-                Passage::Lost => return self.lose(packet, at, fate, watch),
-                Passage::InOrder(due) => {
-                    wire.overtake(due);
-                    self.put(due, packet);
-                    while let Some(slot) = self.wire.as_mut().and_then(|wire| wire.released()) {
-                        self.let_go(slot, due);
-                    }
+        if self.wire.is_some() {
+            return self.pass(packet, at, due, fate, watch);
+        }
+        self.pipe.push_back((due, packet));
+        self.pipe_bytes += Bytes::from(packet.bytes);
+    }
+
+    /// As `send`, over a wire that impairs.
+    fn pass(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let wire = self.wire.as_mut().expect("a wire");
+        match wire.pass(due, packet.bytes) {
+            Passage::Lost => return self.lose(packet, at, fate, watch),
+            Passage::InOrder(due) => {
+                wire.overtake(due);
+                self.put(due, packet);
+                while let Some(slot) = self.wire.as_mut().and_then(|wire| wire.released()) {
+                    self.let_go(slot, due);
                 }
-                Passage::HeldBack(due) => {
-                    wire.hold(packet.slot, due);
-                    self.put(due, packet);
-                }
-            },
+            }
+            Passage::HeldBack(due) => {
+                wire.hold(packet.slot, due);
+                self.put(due, packet);
+            }
         }
         self.pipe_bytes += Bytes::from(packet.bytes);
     }

@@ -112,7 +112,7 @@ impl Serve for Serial {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_wake(&self, of: &Interface) -> Time {
         match of.pipe.front() {
             // What departs later arrives later, unless some are held back.

@@ -19,7 +19,7 @@ pub trait Serve {
         of.note_backlog(now);
     }
     /// When the link must be advanced next.
-    #[inline]
+    #[inline(always)]
     fn next_wake(&self, of: &Interface) -> Time {
         of.next_arrival()
     }

@@ -99,7 +99,7 @@ impl Link {
 
     /// When the link must be advanced next: the next arrival at the far end, or the earliest instant at which one
     /// may be. [`Time::NEVER`] if nothing is under way.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake(&self) -> Time {
         each!(&self.service, service => service.next_wake(&self.interface))
     }
