@@ -6,6 +6,32 @@
 
 use crate::scenario::{Params, ScenarioError, Value};
 
+/// A choice whose options have names in scenarios.
+pub trait Words: Copy + PartialEq + 'static {
+    /// Every option with its name, in the order in which people read them.
+    const WORDS: &'static [(Self, &'static str)];
+
+    /// The option's name.
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(option, _)| *option == self).expect("every option has a name").1
+    }
+}
+
+/// An enum whose options each have their name in scenarios beside them.
+macro_rules! words {
+    ($(#[$of_all:meta])* pub enum $Name:ident { $($(#[$of_one:meta])* $Option:ident = $word:literal,)+ }) => {
+        $(#[$of_all])*
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum $Name {
+            $($(#[$of_one])* $Option,)+
+        }
+        impl $crate::params::Words for $Name {
+            const WORDS: &'static [(Self, &'static str)] = &[$(($Name::$Option, $word)),+];
+        }
+    };
+}
+pub(crate) use words;
+
 /// What kind of value a parameter takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {

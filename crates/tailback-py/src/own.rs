@@ -11,7 +11,7 @@ use pyo3::exceptions::{PyException, PySystemExit, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tailback_core::cc::external::{External, Maker, Makers};
-use tailback_core::cc::{self, CongestionControl, Counting, Phase, PhaseChange, Resume, Signal};
+use tailback_core::cc::{self, CongestionControl, Phase, PhaseChange, Resume, Signal};
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
@@ -139,12 +139,7 @@ impl PyAck {
     }
     #[getter]
     fn counting(&self) -> &'static str {
-        match self.0.counting {
-            Counting::PerAck => "per-ack",
-            Counting::PerSegment => "per-segment",
-            Counting::PerAckBytes => "per-ack-bytes",
-            Counting::Bytes { .. } => "bytes",
-        }
+        self.0.counting.word()
     }
     #[getter]
     fn in_slow_start(&self) -> bool {

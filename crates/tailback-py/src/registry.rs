@@ -93,9 +93,12 @@ fn param(spec: &ParamSpec) -> Value {
 }
 
 fn profile(profile: &Profile) -> Value {
-    let fields = profile.stack.fields().into_iter().map(|(name, value)| {
-        let source = profile.sources.iter().find(|(field, _)| *field == name).map(|(_, source)| source);
-        json!({ "name": name, "value": value, "source": source })
-    });
+    let sources = profile.sources.fields().into_iter().map(|(_, source)| source);
+    let fields = profile
+        .stack
+        .fields()
+        .into_iter()
+        .zip(sources)
+        .map(|((name, value), source)| json!({ "name": name, "value": value, "source": source }));
     json!({ "name": profile.name, "title": profile.title, "fields": fields.collect::<Value>() })
 }

@@ -96,6 +96,18 @@ pub enum Counting {
     },
 }
 
+impl Counting {
+    /// Its name in scenarios.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Counting::PerAck => "per-ack",
+            Counting::PerSegment => "per-segment",
+            Counting::PerAckBytes => "per-ack-bytes",
+            Counting::Bytes { .. } => "bytes",
+        }
+    }
+}
+
 /// Everything an ACK can tell an algorithm. Built once per ACK by the sender.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack {

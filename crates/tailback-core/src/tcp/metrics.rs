@@ -7,21 +7,23 @@
 //! saved cwnd, and its use as a bound, is left out: only an administrator can lock it, and nothing else reads it.
 //! FreeBSD's cached ssthresh counts 40 bytes of header a segment, which nothing takes off again: so it does here.
 
+use crate::params::words;
 use crate::time::{Bytes, Duration};
 
-/// Which system's cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MetricsCache {
-    /// None: every connection is the first.
-    Off,
-    /// Linux 2.6 and 3.x: ssthresh, RTT and deviation, degree of reordering.
-    Linux2,
-    /// Linux since 5.6: the RTT, for the first timeout only, and the degree of reordering.
-    Linux,
-    /// FreeBSD 7: ssthresh, RTT and deviation, half of the window.
-    FreeBsd7,
-    /// FreeBSD 9: ssthresh, RTT and deviation.
-    FreeBsd,
+words! {
+    /// Which system's cache.
+    pub enum MetricsCache {
+        /// None: every connection is the first.
+        Off = "off",
+        /// Linux 2.6 and 3.x: ssthresh, RTT and deviation, degree of reordering.
+        Linux2 = "linux-2.6",
+        /// Linux since 5.6: the RTT, for the first timeout only, and the degree of reordering.
+        Linux = "linux",
+        /// FreeBSD 7: ssthresh, RTT and deviation, half of the window.
+        FreeBsd7 = "freebsd-7",
+        /// FreeBSD 9: ssthresh, RTT and deviation.
+        FreeBsd = "freebsd",
+    }
 }
 
 /// An entry of the cache; zero: nothing known.

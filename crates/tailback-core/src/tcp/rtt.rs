@@ -7,17 +7,19 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 
+use crate::params::words;
 use crate::time::Duration;
 
-/// Which rule turns samples into a timeout.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RtoRule {
-    /// RTO = max(SRTT + 4·RTTVAR, minimum), RFC 6298.
-    Rfc6298,
-    /// RTO = SRTT + max(4·mdev over the last RTT, minimum): the minimum floors the variation.
-    Linux,
-    /// RTO = max(SRTT + 4·RTTVAR, 30 ms) + minimum.
-    FreeBsd,
+words! {
+    /// Which rule turns samples into a timeout.
+    pub enum RtoRule {
+        /// RTO = max(SRTT + 4·RTTVAR, minimum), RFC 6298.
+        Rfc6298 = "rfc6298",
+        /// RTO = SRTT + max(4·mdev over the last RTT, minimum): the minimum floors the variation.
+        Linux = "linux",
+        /// RTO = max(SRTT + 4·RTTVAR, 30 ms) + minimum.
+        FreeBsd = "freebsd",
+    }
 }
 
 /// The estimator of one sender.
