@@ -10,9 +10,20 @@ from tailback.experiment import Cell, Data, judge, studies
 from tailback_papers.aqm_pairs import extract, grid
 from tailback_papers.aqm_pairs.claims import CLAIMS
 
+CELLS = {cell.key: cell for cell in grid.all_cells(quick=False)}
+WHICH = Data(CELLS, {}, (1,))
 
-def _data(summaries: dict[str, dict[str, object]], tmp_path) -> Data:
-    return Data({}, {(key, 1): summary for key, summary in summaries.items()}, (1,))
+
+def one(algorithm: str, queue: str, delay_ms: int) -> str:
+    return WHICH.key(algorithm=algorithm, queue=queue, delay_ms=delay_ms)
+
+
+def ten(algorithm: str, queue: str, delay_ms: int) -> str:
+    return WHICH.key(algorithm=algorithm, queue=queue, delay_ms=delay_ms, flows=grid.FLOWS)
+
+
+def _data(summaries: dict[str, dict[str, object]]) -> Data:
+    return Data(CELLS, {(key, 1): summary for key, summary in summaries.items()}, (1,))
 
 
 def test_every_claim_names_a_figure_of_the_study():
@@ -25,7 +36,7 @@ def test_every_claim_names_a_figure_of_the_study():
 def test_the_grid_is_the_papers():
     cells = {cell.key: cell for cell in grid.all_cells(quick=True)}
     assert len(cells) == 2 * 2 * (len(grid.DELAYS_MS) + len(grid.FAIR_DELAYS_MS))
-    resolved = cells[grid.fair_key("cubic", "codel", 30)].scenario.resolve()
+    resolved = cells[ten("cubic", "codel", 30)].scenario.resolve()
     assert len(resolved["flows"]) == 10
     bottleneck = next(link for link in resolved["links"] if link["name"] == "bottleneck")
     assert bottleneck["rate_bps"] == 100_000_000
@@ -34,22 +45,22 @@ def test_the_grid_is_the_papers():
 
 
 @pytest.mark.parametrize(("lead", "verdict"), [(1.2, "reproduced"), (1.0, "partly"), (0.8, "not")])
-def test_cubics_lead_decides_its_claim(lead, verdict, tmp_path):
+def test_cubics_lead_decides_its_claim(lead, verdict):
     rates = {"reno": 10.0, "cubic": 10.0 * lead}
     summaries = {
-        grid.key_of(algorithm, queue, delay): {"wire_mbps": rate}
+        one(algorithm, queue, delay): {"wire_mbps": rate}
         for algorithm, rate in rates.items()
         for queue in grid.QUEUES
         for delay in grid.DELAYS_MS
     }
     claim = next(claim for claim in CLAIMS if claim.id == "004-L2")
-    assert judge(claim, _data(summaries, tmp_path)).verdict == verdict
+    assert judge(claim, _data(summaries)).verdict == verdict
 
 
-def test_without_runs_nothing_is_judged(tmp_path):
+def test_without_runs_nothing_is_judged():
     # What was not run is neither for nor against a claim.
     for claim in CLAIMS:
-        assert judge(claim, _data({}, tmp_path)).verdict == "not measured", claim.id
+        assert judge(claim, _data({})).verdict == "not measured", claim.id
 
 
 def test_extraction_counts_what_arrived():
@@ -68,12 +79,12 @@ def _ten(index_so_far, per_second=None, algorithm="cubic", queue="codel", delay=
     """One fairness cell with an index for each of 200 seconds."""
     so_far = list(map(float, index_so_far))
     second = so_far if per_second is None else list(map(float, per_second))
-    return {grid.fair_key(algorithm, queue, delay): {"jain_so_far": so_far, "jain_per_second": second}}
+    return {ten(algorithm, queue, delay): {"jain_so_far": so_far, "jain_per_second": second}}
 
 
 def _verdict(name: str, summaries: dict[str, dict[str, object]], tmp_path) -> str:
     claim = next(claim for claim in CLAIMS if claim.id == name)
-    return judge(claim, _data(summaries, tmp_path)).verdict
+    return judge(claim, _data(summaries)).verdict
 
 
 def test_an_index_that_never_rose_does_not_settle(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 
 import tailback as tb
@@ -18,22 +19,29 @@ from tailback_papers.beyond.extract import page_s, summarise
 PATH = grid.PATHS["dumbbell"]
 
 
-def summary(rating: float, page: float, mbps: float = 1.0) -> dict:
-    return {"rating": rating, "page_s": page, "mbps": mbps}
+def harm_beside(rating: float, page_s: float, alone: tuple[float, float] = (90.0, 2.0)) -> dict:
+    """What `harms` makes of a run of CUBIC with FIFO, beside that of call and reader alone."""
+    cells = {cell.key: cell for cell in grid.all_cells(True)}
+    keys = {"alone": "dumbbell-alone", "beside": "dumbbell-cubic-fifo"}
+    made = {"alone": alone, "beside": (rating, page_s)}
+    found = {
+        (keys[name], 1): {"rating": rating, "page_s": page_s, "mbps": 1.0} for name, (rating, page_s) in made.items()
+    }
+    (row,) = harm.harms(Data(cells, found, (1,))).to_dicts()
+    return row
 
 
 def test_harm_is_what_was_taken_over_what_there_was():
-    alone = summary(90.0, 2.0)
-    assert harm.call_harm(alone, summary(45.0, 2.0)) == pytest.approx(0.5)
-    assert harm.page_harm(alone, summary(90.0, 8.0)) == pytest.approx(0.75)
-    assert harm.page_harm(alone, summary(90.0, math.inf)) == 1.0
+    assert harm_beside(45.0, 2.0)["call"] == pytest.approx(0.5)
+    assert harm_beside(90.0, 8.0)["page"] == pytest.approx(0.75)
+    assert harm_beside(90.0, math.inf)["page"] == 1.0
+    assert harm_beside(45.0, 8.0)["harm"] == pytest.approx(0.75)
     # Better off than alone is no harm, not a negative one.
-    assert harm.call_harm(alone, summary(91.0, 1.0)) == harm.page_harm(alone, summary(91.0, 1.0)) == 0.0
+    assert harm_beside(91.0, 1.0)["harm"] == 0.0
 
 
 def outcome(algorithm: str, queue: str, mbps: float, harms: tuple[float, ...]) -> harm.Outcome:
-    nothing = tuple(0.0 for _ in harms)
-    return harm.Outcome(PATH, algorithm, queue, tuple(mbps for _ in harms), harms, nothing, ())
+    return harm.Outcome(algorithm, queue, PATH, pl.DataFrame({"harm": harms, "mbps": [mbps] * len(harms)}))
 
 
 def test_nobody_on_the_frontier_is_beaten_in_both():
@@ -70,12 +78,15 @@ def test_variance_is_between_the_levels_of_the_factor_that_makes_it():
 
 
 def test_the_queues_variance_is_set_over_the_algorithms():
-    table = {
-        ("reno", "fifo"): (0.9, 1.0), ("reno", "pie"): (0.3, 1.0),
-        ("cubic", "fifo"): (0.7, 1.0), ("cubic", "pie"): (0.1, 1.0),
-    }  # fmt: skip
+    runs = pl.DataFrame(
+        {
+            "algorithm": ["reno", "reno", "cubic", "cubic"],
+            "queue": ["fifo", "pie", "fifo", "pie"],
+            "harm": [0.9, 0.3, 0.7, 0.1],
+        }
+    )
     # Means 0.8 and 0.2 by queue, 0.6 and 0.4 by algorithm: 0.3² over 0.1².
-    assert claims.queue_over_algorithm(table) == pytest.approx(9.0)
+    assert claims.queue_over_algorithm(runs) == pytest.approx(9.0)
 
 
 def test_an_object_still_awaited_counts_with_the_time_it_has_taken():
@@ -118,13 +129,15 @@ def test_a_full_fifo_harms_and_fair_queueing_harms_less():
     }
     short["alone"] = grid.scenario(PATH, None, "fifo", "alone").with_({}, duration="25s")
     cells = {cell.key: cell for cell in grid.all_cells(True)}
-    felt = {
+    kept = {
         key: summarise(cells["dumbbell-alone" if key == "alone" else f"dumbbell-cubic-{key}"], tb.run(made))
         for key, made in short.items()
     }
-    assert felt["alone"]["rating"] > 92
-    assert harm.page_harm(felt["alone"], felt["fifo"]) > 2 * harm.page_harm(felt["alone"], felt["fq-codel"])
-    assert felt["fifo"]["mbps"] > 8
+    assert kept["alone"]["rating"] > 92
+    alone = (kept["alone"]["rating"], kept["alone"]["page_s"])
+    full, fair = (harm_beside(kept[queue]["rating"], kept[queue]["page_s"], alone) for queue in ("fifo", "fq-codel"))
+    assert full["page"] > 2 * fair["page"]
+    assert kept["fifo"]["mbps"] > 8
 
 
 def test_answers_and_tables_come_without_runs_too(tmp_path):

@@ -1,4 +1,4 @@
-"""The paper's claims; which rules were changed after first results is in `standings`.
+"""The paper's claims.
 
 Throughput is compared in the paper's own measure (received bytes, retransmissions included). “High BDP” is 40 and 80 ms
 one way, “low BDP” 5 and 10 ms; the ten-flow scenario has 5 and 30 ms. A difference below 2 % is a tie.
@@ -8,65 +8,57 @@ Fairness is Jain's index of the flows' one-second rates, (Σx)²/(n·Σx²). The
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from tailback.experiment import AtLeast, AtMost, Claim, Data, Measured, Rule, Summary, with_standings
+from tailback.experiment import AtLeast, AtMost, Claim, Data, Measured, Rule, Summary
 
-from .grid import ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, QUEUES, TITLES, fair_key, key_of
-from .standings import REDEFINED, STANDINGS
+from .grid import ALGORITHMS, FAIR_DELAYS_MS, FLOWS, QUEUES, TITLES
 
-TIE = 0.02
 LOW_MS, HIGH_MS = (5, 10), (40, 80)
 RISING_S, SETTLED_S = 5, 40
 RISE = 0.02
 """The least rise of the index that counts as one: what may be its spread where it is called constant."""
-FAIR_ENOUGH = 0.9
 
-Measure = Callable[[Data, int], Measured | None]
-
-
-def _rate(data: Data, seed: int, algorithm: str, queue: str, delay: int) -> float:
-    found = data.get(key_of(algorithm, queue, delay), seed)
-    return float(found["wire_mbps"]) if found else float("nan")
+Measure = Callable[[Data, int], Measured]
 
 
-def _ten(data: Data, seed: int, algorithm: str, queue: str, delay: int) -> Summary | None:
-    return data.get(fair_key(algorithm, queue, delay), seed)
-
-
-def mean_jain(summary: Summary | None, start_s: int = 5, end_s: int | None = None) -> float:
+def mean_jain(summary: Summary, start_s: int = 5, end_s: int | None = None) -> float:
     """Mean of the per-second index from `start_s` on."""
-    return float(np.nanmean(summary["jain_per_second"][start_s:end_s])) if summary else float("nan")
+    return float(np.nanmean(summary["jain_per_second"][start_s:end_s]))
 
 
-def _share(facts: Iterable[bool]) -> Measured | None:
-    found = list(facts)
-    return Measured(100.0 * float(np.mean(found))) if found else None
+def _rate(data: Data, seed: int, algorithm: str, queue: str, delay_ms: int) -> float:
+    return float(data.need(seed, algorithm=algorithm, queue=queue, delay_ms=delay_ms)["wire_mbps"])
 
 
-def falls_with_delay(data: Data, seed: int) -> Measured | None:
-    """Loss of NewReno's throughput from 5 to 80 ms, the smaller of the two queues."""
-    losses = {}
-    for queue in QUEUES:
-        near, far = (_rate(data, seed, "reno", queue, delay) for delay in (DELAYS_MS[0], DELAYS_MS[-1]))
-        losses[f"{TITLES[queue]} (%)"] = 100.0 * (1.0 - far / near)
-    return Measured(min(losses.values()), losses)
+def _ten(data: Data, seed: int, algorithm: str, queue: str, delay_ms: int) -> Summary:
+    return data.need(seed, algorithm=algorithm, queue=queue, delay_ms=delay_ms, flows=FLOWS)
 
 
-def cubic_ahead(data: Data, seed: int) -> Measured | None:
-    """CUBIC's lead over NewReno at 80 ms, the smaller of the two queues."""
+def _lost(pairs: Mapping[str, tuple[str, str]]) -> Measure:
+    """The least that one of these pairs loses of its throughput from 5 to 80 ms."""
+
+    def measure(data: Data, seed: int) -> Measured:
+        ends = {name: [_rate(data, seed, *pair, delay) for delay in (5, 80)] for name, pair in pairs.items()}
+        losses = {f"{name} (%)": 100.0 * (1.0 - far / near) for name, (near, far) in ends.items()}
+        return Measured(min(losses.values()), losses)
+
+    return measure
+
+
+def _cubic_ahead(data: Data, seed: int) -> Measured:
     leads = {}
     for queue in QUEUES:
         for delay in HIGH_MS:
-            lead = _rate(data, seed, "cubic", queue, delay) / _rate(data, seed, "reno", queue, delay) - 1.0
-            leads[f"{TITLES[queue]}, {delay} ms (%)"] = 100.0 * lead
+            cubic, reno = (_rate(data, seed, algorithm, queue, delay) for algorithm in ("cubic", "reno"))
+            leads[f"{TITLES[queue]}, {delay} ms (%)"] = 100.0 * (cubic / reno - 1.0)
     return Measured(min(value for name, value in leads.items() if "80 ms" in name), leads)
 
 
 def _codel_gain(algorithm: str) -> Measure:
-    def measure(data: Data, seed: int) -> Measured | None:
+    def measure(data: Data, seed: int) -> Measured:
         gains = {}
         for delay in HIGH_MS:
             codel, pfifo = (_rate(data, seed, algorithm, queue, delay) for queue in ("codel", "pfifo"))
@@ -76,49 +68,36 @@ def _codel_gain(algorithm: str) -> Measure:
     return measure
 
 
-def droptail_falls(data: Data, seed: int) -> Measured | None:
-    """Throughput lost with PFIFO from 5 to 80 ms, the smaller of both algorithms."""
-    losses = {}
-    for algorithm in ALGORITHMS:
-        near, far = (_rate(data, seed, algorithm, "pfifo", delay) for delay in (DELAYS_MS[0], DELAYS_MS[-1]))
-        losses[f"{TITLES[algorithm]} (%)"] = 100.0 * (1.0 - far / near)
-    return Measured(min(losses.values()), losses)
+def _reno_near(data: Data, seed: int) -> Measured:
+    cells = [data.need(seed, algorithm="reno", queue=queue, delay_ms=delay) for queue in QUEUES for delay in LOW_MS]
+    return Measured(min(100.0 * float(one["utilisation"]) for one in cells))
 
 
-def reno_near(data: Data, seed: int) -> Measured | None:
-    """NewReno's utilisation at low BDP, the least of both queues and delays."""
-    found = [data.get(key_of("reno", queue, delay), seed) for queue in QUEUES for delay in LOW_MS]
-    shares = [100.0 * float(one["utilisation"]) for one in found if one]
-    return Measured(min(shares)) if shares else None
+def _share_above_zero(differences: dict[str, float]) -> Measured:
+    return Measured(100.0 * float(np.mean([value > 0.0 for value in differences.values()])), differences)
 
 
-def codel_fairer(data: Data, seed: int) -> Measured | None:
-    """Of the four pairs (algorithm × delay), the share in which CoDel's mean index is higher."""
-    parts = {}
-    facts = []
+def _codel_fairer(data: Data, seed: int) -> Measured:
+    gains = {}
     for algorithm in ALGORITHMS:
         for delay in FAIR_DELAYS_MS:
             codel, pfifo = (mean_jain(_ten(data, seed, algorithm, queue, delay)) for queue in ("codel", "pfifo"))
-            if np.isnan(codel - pfifo):
-                continue
-            parts[f"{TITLES[algorithm]}, {delay} ms: CoDel − PFIFO"] = codel - pfifo
-            facts.append(codel > pfifo)
-    share = _share(facts)
-    return Measured(share.value, parts) if share else None
+            gains[f"{TITLES[algorithm]}, {delay} ms: CoDel − PFIFO"] = codel - pfifo
+    return _share_above_zero(gains)
 
 
-def delay_unfair(data: Data, seed: int) -> Measured | None:
-    """Of the four pairs (algorithm × queue), the share in which 30 ms has a lower mean index than 5 ms."""
-    facts, parts = [], {}
+def _near_and_far(data: Data, seed: int, algorithm: str, queue: str) -> tuple[float, float]:
+    near, far = (mean_jain(_ten(data, seed, algorithm, queue, delay)) for delay in FAIR_DELAYS_MS)
+    return near, far
+
+
+def _delay_unfair(data: Data, seed: int) -> Measured:
+    losses = {}
     for algorithm in ALGORITHMS:
         for queue in QUEUES:
-            near, far = (mean_jain(_ten(data, seed, algorithm, queue, delay)) for delay in FAIR_DELAYS_MS)
-            if np.isnan(near - far):
-                continue
-            parts[f"{TITLES[algorithm]} × {TITLES[queue]}: 5 − 30 ms"] = near - far
-            facts.append(far < near)
-    share = _share(facts)
-    return Measured(share.value, parts) if share else None
+            near, far = _near_and_far(data, seed, algorithm, queue)
+            losses[f"{TITLES[algorithm]} × {TITLES[queue]}: 5 − 30 ms"] = near - far
+    return _share_above_zero(losses)
 
 
 def _rise(summary: Summary) -> float:
@@ -127,55 +106,38 @@ def _rise(summary: Summary) -> float:
     return float(index[SETTLED_S - 1] - index[RISING_S - 1])
 
 
-def settles(data: Data, seed: int) -> Measured | None:
-    """CUBIC and CoDel at 5 ms: spread of the cumulative index after 40 s; it must have risen before."""
+def _settles(data: Data, seed: int) -> Measured:
     one = _ten(data, seed, "cubic", "codel", 5)
-    if one is None:
-        return None
-    after = float(np.ptp(one["jain_so_far"][SETTLED_S:]))
-    rise = _rise(one)
+    after, rise = float(np.ptp(one["jain_so_far"][SETTLED_S:])), _rise(one)
     return Measured(after, {"rise from 5 to 40 s": rise}, holds=rise >= RISE)
 
 
-def no_recovery(data: Data, seed: int) -> Measured | None:
-    """CUBIC and PFIFO at 5 ms: mean per-second index after 40 s less that of 5–40 s; it must have risen in those."""
+def _no_recovery(data: Data, seed: int) -> Measured:
     one = _ten(data, seed, "cubic", "pfifo", 5)
-    if one is None:
-        return None
     early, late, rise = mean_jain(one, 5, SETTLED_S), mean_jain(one, SETTLED_S), _rise(one)
     parts = {"5–40 s": early, "after 40 s": late, "rise from 5 to 40 s": rise}
     return Measured(late - early, parts, holds=rise >= RISE)
 
 
-def _wobble(summary: Summary) -> float:
-    return float(np.nanstd(summary["jain_per_second"][10:]))
-
-
-def reno_codel(data: Data, seed: int) -> Measured | None:
-    """NewReno and CoDel: how much more the index moves at 30 ms than at 5 ms (ratio of standard deviations)."""
+def _reno_codel(data: Data, seed: int) -> Measured:
     near, far = (_ten(data, seed, "reno", "codel", delay) for delay in FAIR_DELAYS_MS)
-    if near is None or far is None:
-        return None
-    parts = {"mean at 5 ms": mean_jain(near), "σ at 5 ms": _wobble(near), "σ at 30 ms": _wobble(far)}
-    return Measured(_wobble(far) / _wobble(near), parts)
+    at_near, at_far = (float(np.nanstd(one["jain_per_second"][10:])) for one in (near, far))
+    parts = {"mean at 5 ms": mean_jain(near), "σ at 5 ms": at_near, "σ at 30 ms": at_far}
+    return Measured(at_far / at_near, parts)
 
 
-def reno_pfifo(data: Data, seed: int) -> Measured | None:
-    """NewReno and PFIFO: mean index at 5 ms less that at 30 ms."""
-    near, far = (mean_jain(_ten(data, seed, "reno", "pfifo", delay)) for delay in FAIR_DELAYS_MS)
+def _reno_pfifo(data: Data, seed: int) -> Measured:
+    near, far = _near_and_far(data, seed, "reno", "pfifo")
     return Measured(near - far, {"5 ms": near, "30 ms": far})
 
 
-def convex_growth(data: Data, seed: int) -> Measured | None:
-    """CUBIC and CoDel at 30 ms: how much of the rise of the index falls into the second half of its time.
+def _convex_growth(data: Data, seed: int) -> Measured:
+    """How much of the rise of the index since the start falls into the second half of its time.
 
-    The index is the one since the start, as in `settles`; its rise goes from its lowest point until it first is nine
-    tenths of the way to its last value. A straight rise has a half, a convex one more.
+    The rise goes from the index's lowest point until it first is nine tenths of the way to its last value. A straight
+    rise has a half, a convex one more.
     """
-    one = _ten(data, seed, "cubic", "codel", 30)
-    if one is None:
-        return None
-    index = np.asarray(one["jain_so_far"])
+    index = np.asarray(_ten(data, seed, "cubic", "codel", 30)["jain_so_far"])
     first = int(np.argmin(index[:SETTLED_S]))
     rise = float(index[-1] - index[first])
     parts = {"lowest": float(index[first]), "last": float(index[-1])}
@@ -188,184 +150,102 @@ def convex_growth(data: Data, seed: int) -> Measured | None:
     return Measured(float(share), parts | {"rises from (s)": first + 1.0, "until (s)": last + 1.0})
 
 
-_WHY = {
-    "004-Q2": "The index stands at its level before 40 s; its change after that is within the spread over seeds "
-    "and of either sign.",
-    "004-L3a": "In ns-3.27 a CoDel lies above the device's queue of 100 packets and only ever adds to it: NewReno has "
-    "more to grow back from. CoDel at the link itself (ablation codel-alone) costs it a tenth at 40 ms, and at 80 ms "
-    "spares it drop-tail's burst of losses at the end of slow start.",
-    "004-L3b": "Better, but there is little to gain: with SACK CUBIC keeps 96 % of the link behind a drop-tail queue "
-    "of a seventh of a BDP already.",
-    "004-L6": "By the median of the seeds three of the four pairs have it. CUBIC with drop-tail does not, and in "
-    "single seeds another fails by less than the spread. Why is not known.",
-    "004-L7": "The device's queue, 4.7 ms at 100 Mbit/s and out of CoDel's sight, lets the index move as much at 5 as "
-    "at 30 ms; with CoDel at the link itself (ablation codel-alone) it moves more at 30 ms, as printed.",
-    "004-L8": "The index is 0.87 at 5 ms and 0.86 at 30 ms: a difference within the spread over seeds.",
-}
-"""Best explanations of a miss; the page of the study has them at length."""
+_RISE = "Only what comes after 40 s was judged; the rise from 5 to 40 s that the paper speaks of must be there too."
 
 
 def _claim(
-    name: str,
-    text: str,
-    where: str,
-    paper: str,
-    unit: str,
-    definition: str,
-    measure: Measure,
-    rule: Rule,
-    figure: str,
-) -> Claim:
+    name: str, text: str, where: str, paper: str, unit: str, definition: str, measure: Measure, rule: Rule, figure: str,
+    why: str = "", redefined: str = "",
+) -> Claim:  # fmt: skip
     # What the paper prints of its fairness is when it settles, in words; it prints no number of a result.
     return Claim(
-        name, text, "qualitative", paper, unit, definition, measure, rule, figure, where, why=_WHY.get(name, "")
+        name, text, "qualitative", paper, unit, definition, measure, rule, figure, where, why=why, redefined=redefined
     )
 
 
-_CLAIMS = [
+CLAIMS = (
     _claim(
-        "004-Q1",
-        "CUBIC with CoDel at 5 ms: fairness improves until 40 s, then stays",
-        "V-2, Fig. 7",
-        "constant after 40 s",
-        "",
-        "spread (max − min) of the cumulative index after 40 s; from 5 to 40 s it must rise by 0.02",
-        settles,
-        AtMost(0.02, 0.05),
-        "fairness-cubic",
+        "004-Q1", "CUBIC with CoDel at 5 ms: fairness improves until 40 s, then stays", "V-2, Fig. 7",
+        "constant after 40 s", "", "spread (max − min) of the cumulative index after 40 s; from 5 to 40 s it must "
+        "rise by 0.02",
+        _settles, AtMost(0.02, 0.05), "fairness-cubic",
+        redefined=_RISE,
     ),
     _claim(
-        "004-Q2",
-        "CUBIC with DropTail at 5 ms: fairness improves during 5–40 s and does not recover after",
-        "V-2, Fig. 9",
-        "no better after 40 s",
-        "",
-        "mean per-second index after 40 s less that of 5–40 s; from 5 to 40 s the cumulative one must rise by 0.02",
-        no_recovery,
-        AtMost(0.0, 0.02),
-        "fairness-cubic",
+        "004-Q2", "CUBIC with DropTail at 5 ms: fairness improves during 5–40 s and does not recover after",
+        "V-2, Fig. 9", "no better after 40 s", "", "mean per-second index after 40 s less that of 5–40 s; from 5 to "
+        "40 s the cumulative one must rise by 0.02",
+        _no_recovery, AtMost(0.0, 0.02), "fairness-cubic",
+        why="The index stands at its level before 40 s; its change after that is within the spread over seeds and of "
+        "either sign.",
+        redefined=_RISE,
     ),
     _claim(
-        "004-L1",
-        "NewReno's throughput falls as delay rises",
-        "V-1, Figs 4 and 6",
-        "falls",
-        " %",
+        "004-L1", "NewReno's throughput falls as delay rises", "V-1, Figs 4 and 6", "falls", " %",
         "throughput lost from 5 to 80 ms, the queue with the smaller loss",
-        falls_with_delay,
-        AtLeast(5.0, 2.0),
-        "throughput",
+        _lost({TITLES[queue]: ("reno", queue) for queue in QUEUES}), AtLeast(5.0, 2.0), "throughput",
     ),
     _claim(
-        "004-L2",
-        "CUBIC outperforms NewReno as delay grows",
-        "V-1, Figs 3 and 4",
-        "CUBIC ahead",
-        " %",
+        "004-L2", "CUBIC outperforms NewReno as delay grows", "V-1, Figs 3 and 4", "CUBIC ahead", " %",
         "CUBIC's lead at 80 ms, the queue with the smaller lead",
-        cubic_ahead,
-        AtLeast(2.0, 0.0),
-        "throughput",
+        _cubic_ahead, AtLeast(2.0, 0.0), "throughput",
     ),
     _claim(
-        "004-L3a",
-        "At high BDP CoDel makes NewReno worse",
-        "Abstract, VI",
-        "worse",
-        " %",
+        "004-L3a", "At high BDP CoDel makes NewReno worse", "Abstract, VI", "worse", " %",
         "CoDel's throughput over PFIFO's, mean of 40 and 80 ms",
-        _codel_gain("reno"),
-        AtMost(-2.0, 0.0),
-        "throughput",
+        _codel_gain("reno"), AtMost(-2.0, 0.0), "throughput",
+        why="In ns-3.27 a CoDel lies above the device's queue of 100 packets and only ever adds to it: NewReno has "
+        "more to grow back from. CoDel at the link itself (ablation codel-alone) costs it a tenth at 40 ms, and at 80 "
+        "ms spares it drop-tail's burst of losses at the end of slow start.",
     ),
     _claim(
-        "004-L3b",
-        "At high BDP CoDel makes CUBIC considerably better",
-        "Abstract, VI",
-        "better",
-        " %",
+        "004-L3b", "At high BDP CoDel makes CUBIC considerably better", "Abstract, VI", "better", " %",
         "CoDel's throughput over PFIFO's, mean of 40 and 80 ms",
-        _codel_gain("cubic"),
-        AtLeast(2.0, 0.0),
-        "throughput",
+        _codel_gain("cubic"), AtLeast(2.0, 0.0), "throughput",
+        why="Better, but there is little to gain: with SACK CUBIC keeps 96 % of the link behind a drop-tail queue of "
+        "a seventh of a BDP already.",
     ),
     _claim(
-        "004-L3c",
-        "DropTail worsens both at high BDP",
-        "Abstract, VI",
-        "both fall",
-        " %",
+        "004-L3c", "DropTail worsens both at high BDP", "Abstract, VI", "both fall", " %",
         "throughput lost with PFIFO from 5 to 80 ms, the algorithm that loses less",
-        droptail_falls,
-        AtLeast(2.0, 0.0),
-        "throughput",
+        _lost({TITLES[algorithm]: (algorithm, "pfifo") for algorithm in ALGORITHMS}), AtLeast(2.0, 0.0), "throughput",
     ),
     _claim(
-        "004-L4",
-        "NewReno performs well at low BDP",
-        "Abstract, VI",
-        "well",
-        " %",
+        "004-L4", "NewReno performs well at low BDP", "Abstract, VI", "well", " %",
         "link utilisation at 5 and 10 ms, the least of both queues",
-        reno_near,
-        AtLeast(95.0, 90.0),
-        "throughput",
+        _reno_near, AtLeast(95.0, 90.0), "throughput",
     ),
     _claim(
-        "004-L5",
-        "CoDel improves fairness in almost all cases",
-        "V-2, VI",
-        "almost all",
-        " %",
+        "004-L5", "CoDel improves fairness in almost all cases", "V-2, VI", "almost all", " %",
         "share of the four pairs in which CoDel's mean index is higher",
-        codel_fairer,
-        AtLeast(75.0, 50.0),
-        "fairness-summary",
+        _codel_fairer, AtLeast(75.0, 50.0), "fairness-summary",
+        redefined="Up to 0.01 less counted as improved.",
     ),
     _claim(
-        "004-L6",
-        "A larger delay lowers fairness",
-        "V-2, Figs 8, 10, 12, 14",
-        "in all four",
-        " %",
+        "004-L6", "A larger delay lowers fairness", "V-2, Figs 8, 10, 12, 14", "in all four", " %",
         "share of the four pairs in which 30 ms has the lower mean index",
-        delay_unfair,
-        AtLeast(100.0, 75.0),
-        "fairness-summary",
+        _delay_unfair, AtLeast(100.0, 75.0), "fairness-summary",
+        why="By the median of the seeds three of the four pairs have it. CUBIC with drop-tail does not, and in single "
+        "seeds another fails by less than the spread. Why is not known.",
     ),
     _claim(
-        "004-L7",
-        "NewReno with CoDel: a rational share at 5 ms, changing fairness at 30 ms",
-        "V-2, Figs 11, 12",
-        "moves more at 30 ms",
-        "×",
-        "standard deviation of the per-second index, 30 ms over 5 ms",
-        reno_codel,
-        AtLeast(1.25, 1.0),
-        "fairness-reno",
+        "004-L7", "NewReno with CoDel: a rational share at 5 ms, changing fairness at 30 ms", "V-2, Figs 11, 12",
+        "moves more at 30 ms", "×", "standard deviation of the per-second index, 30 ms over 5 ms",
+        _reno_codel, AtLeast(1.25, 1.0), "fairness-reno",
+        why="The device's queue, 4.7 ms at 100 Mbit/s and out of CoDel's sight, lets the index move as much at 5 as "
+        "at 30 ms; with CoDel at the link itself (ablation codel-alone) it moves more at 30 ms, as printed.",
     ),
     _claim(
-        "004-L8",
-        "NewReno with DropTail: high right after the start at 5 ms, deteriorated at 30 ms",
-        "V-2, Figs 13, 14",
-        "lower at 30 ms",
-        "",
-        "mean per-second index at 5 ms less that at 30 ms",
-        reno_pfifo,
-        AtLeast(0.02, 0.0),
-        "fairness-reno",
+        "004-L8", "NewReno with DropTail: high right after the start at 5 ms, deteriorated at 30 ms",
+        "V-2, Figs 13, 14", "lower at 30 ms", "", "mean per-second index at 5 ms less that at 30 ms",
+        _reno_pfifo, AtLeast(0.02, 0.0), "fairness-reno",
+        why="The index is 0.87 at 5 ms and 0.86 at 30 ms: a difference within the spread over seeds.",
     ),
     _claim(
-        "004-L9",
-        "CUBIC with CoDel at 30 ms: the fairness index grows convexly, slowly at first and then rapidly",
-        "V-2, Fig. 8",
-        "convex",
-        " %",
-        "share of the cumulative index's rise (0.02 or more) in the second half of its time",
-        convex_growth,
-        AtLeast(60.0, 50.0),
-        "fairness-cubic",
+        "004-L9", "CUBIC with CoDel at 30 ms: the fairness index grows convexly, slowly at first and then rapidly",
+        "V-2, Fig. 8", "convex", " %", "share of the cumulative index's rise (0.02 or more) in the second half of its "
+        "time",
+        _convex_growth, AtLeast(60.0, 50.0), "fairness-cubic",
+        redefined="Figure 8 is a fairness index; the rule timed the flows' sum of rates.",
     ),
-]
-
-CLAIMS = with_standings(_CLAIMS, STANDINGS, REDEFINED)
+)  # fmt: skip

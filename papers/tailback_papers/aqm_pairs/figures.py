@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from textwrap import fill
 from typing import Any
 
@@ -22,7 +21,7 @@ from tailback.plots.style import (
 )
 
 from .claims import mean_jain
-from .grid import ABLATIONS, ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, QUEUES, TITLES, ablation_key, fair_key, key_of
+from .grid import ABLATIONS, ALGORITHMS, DELAYS_MS, FAIR_DELAYS_MS, FLOWS, QUEUES, TITLES
 
 _LINE = {"pfifo": "-", "codel": "--"}
 
@@ -31,11 +30,11 @@ def _median(found: list[Summary], value: str) -> float:
     return float(np.median([one[value] for one in found])) if found else float("nan")
 
 
-def _against_delay(data: Data, axes: Any, value: str, key: Any, labels: bool = True) -> None:
+def _against_delay(data: Data, axes: Any, value: str, *, labels: bool = True, **factors: str) -> None:
     ends = []
     for algorithm in ALGORITHMS:
         for queue in QUEUES:
-            cells = [data.over_seeds(key(algorithm, queue, delay)) for delay in DELAYS_MS]
+            cells = [data.runs(algorithm=algorithm, queue=queue, delay_ms=delay, **factors) for delay in DELAYS_MS]
             if not any(cells):
                 continue
             middle = [_median(found, value) for found in cells]
@@ -60,10 +59,10 @@ def throughput(data: Data) -> Figure:
         left, right = rows[0]
         # Labels are set apart by the limits they find.
         left.set_ylim(0, 21)
-        _against_delay(data, left, "wire_mbps", key_of)
+        _against_delay(data, left, "wire_mbps")
         left.set_ylabel("throughput (Mbit/s)")
         left.set_title("Throughput")
-        _against_delay(data, right, "queue_ms_mean", key_of)
+        _against_delay(data, right, "queue_ms_mean")
         right.set_ylabel("mean queueing delay (ms)")
         right.set_title("What it costs the others on the link")
         right.set_ylim(bottom=0)
@@ -77,7 +76,7 @@ def _fairness(algorithm: str) -> Any:
             for row, queue in zip(rows, ("codel", "pfifo"), strict=True):
                 for axes, delay in zip(row, FAIR_DELAYS_MS, strict=True):
                     axes.set_title(f"{TITLES[algorithm]} × {TITLES[queue]}, {delay} ms")
-                    found = data.over_seeds(fair_key(algorithm, queue, delay))
+                    found = data.runs(algorithm=algorithm, queue=queue, delay_ms=delay, flows=FLOWS)
                     if not found:
                         continue
                     seconds = np.arange(1, len(found[0]["jain_per_second"]) + 1)
@@ -105,7 +104,10 @@ def fairness_summary(data: Data) -> Figure:
         for algorithm in ALGORITHMS:
             for delay in FAIR_DELAYS_MS:
                 for queue, colour in (("codel", GREEN), ("pfifo", BLUE)):
-                    means = [mean_jain(one) for one in data.over_seeds(fair_key(algorithm, queue, delay))]
+                    means = [
+                        mean_jain(one)
+                        for one in data.runs(algorithm=algorithm, queue=queue, delay_ms=delay, flows=FLOWS)
+                    ]
                     axes.plot(means, [position] * len(means), "o", color=colour, markersize=4, alpha=0.6)
                     names.append(f"{TITLES[algorithm]} × {TITLES[queue]}, {delay} ms")
                     position += 1
@@ -126,7 +128,7 @@ def ablations(data: Data) -> Figure:
         for spare in panels[len(ABLATIONS) :]:
             spare.set_visible(False)
         for axes, (name, (title, _)) in zip(every, ABLATIONS.items(), strict=True):
-            _against_delay(data, axes, "wire_mbps", partial(ablation_key, name), labels=False)
+            _against_delay(data, axes, "wire_mbps", labels=False, ablation=name)
             axes.set_title(fill(title, 48), fontsize=8)
         for row in rows:
             row[0].set_ylabel("throughput (Mbit/s)")

@@ -92,16 +92,6 @@ def scenario(
     )
 
 
-def key_of(algorithm: str, discipline: str, delay_ms: int) -> str:
-    """Name of a single-flow cell."""
-    return f"one-{algorithm}-{discipline}-{delay_ms}ms"
-
-
-def fair_key(algorithm: str, discipline: str, delay_ms: int) -> str:
-    """Name of a ten-flow cell."""
-    return f"ten-{algorithm}-{discipline}-{delay_ms}ms"
-
-
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "ns3-buffers": ("socket buffers of ns-3.27's default, 131,072 B", {"buffer": NS3_BUFFER}),
     "long-pfifo": ("PFIFO of 1,000 packets (the queue discipline) instead of 100 (the device)", {"packets": 1000}),
@@ -111,32 +101,17 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def ablation_key(name: str, algorithm: str, discipline: str, delay_ms: int) -> str:
-    """Name of an ablation's cell."""
-    return f"{name}-{algorithm}-{discipline}-{delay_ms}ms"
-
-
-def alone_key(algorithm: str, delay_ms: int) -> str:
-    """Name of a ten-flow cell with CoDel at the link itself."""
-    return f"codel-alone-ten-{algorithm}-{delay_ms}ms"
-
-
 def _alone() -> list[Cell]:
     """Ten flows under a CoDel without a device below it."""
     cells = []
     for algorithm in ALGORITHMS:
         for delay in FAIR_DELAYS_MS:
-            key = alone_key(algorithm, delay)
+            key = f"codel-alone-ten-{algorithm}-{delay}ms"
             ten = scenario(key, algorithm, "codel", delay, flows=FLOWS, rate=FAIR_RATE, device=0)
             title = f"{TITLES[algorithm]} × CoDel at the link itself, ten flows, {delay} ms"
             factors = {"algorithm": algorithm, "queue": "codel", "delay_ms": delay, "ablation": "codel-alone"}
             cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=6.0))
     return cells
-
-
-def example_key(algorithm: str, discipline: str, delay_ms: int) -> str:
-    """Name of a ten-flow cell of ns-3's example."""
-    return f"ns3-example-ten-{algorithm}-{discipline}-{delay_ms}ms"
 
 
 def _example() -> list[Cell]:
@@ -145,7 +120,7 @@ def _example() -> list[Cell]:
     for algorithm in ALGORITHMS:
         for discipline in QUEUES:
             for delay in FAIR_DELAYS_MS:
-                key = example_key(algorithm, discipline, delay)
+                key = f"ns3-example-ten-{algorithm}-{discipline}-{delay}ms"
                 ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE, **EXAMPLE)
                 title = f"{TITLES[algorithm]} × {TITLES[discipline]}, ten flows, {delay} ms, ns-3's example"
                 factors = {"algorithm": algorithm, "queue": discipline, "delay_ms": delay, "ablation": "ns3-example"}
@@ -161,11 +136,11 @@ def all_cells(quick: bool) -> list[Cell]:
             factors = {"algorithm": algorithm, "queue": discipline}
             label = f"{TITLES[algorithm]} × {TITLES[discipline]}"
             for delay in DELAYS_MS:
-                key = key_of(algorithm, discipline, delay)
+                key = f"one-{algorithm}-{discipline}-{delay}ms"
                 one = scenario(key, algorithm, discipline, delay)
                 cells.append(Cell(key, f"{label}, {delay} ms", one, {**factors, "delay_ms": delay}))
             for delay in FAIR_DELAYS_MS:
-                key = fair_key(algorithm, discipline, delay)
+                key = f"ten-{algorithm}-{discipline}-{delay}ms"
                 ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE)
                 title = f"{label}, ten flows, {delay} ms"
                 cells.append(Cell(key, title, ten, {**factors, "delay_ms": delay, "flows": FLOWS}, cost=6.0))
@@ -173,7 +148,7 @@ def all_cells(quick: bool) -> list[Cell]:
                 continue
             for name, (title, change) in ABLATIONS.items():
                 for delay in DELAYS_MS:
-                    key = ablation_key(name, algorithm, discipline, delay)
+                    key = f"{name}-{algorithm}-{discipline}-{delay}ms"
                     other = scenario(key, algorithm, discipline, delay, **change)
                     factors_here = {**factors, "delay_ms": delay, "ablation": name}
                     cells.append(Cell(key, f"{label}, {delay} ms, {title}", other, factors_here, role=ABLATION))

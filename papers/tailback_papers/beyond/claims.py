@@ -3,160 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
+import polars as pl
 
-from tailback.experiment import AtLeast, AtMost, Claim, Data, Measured, Rule, Summary
+from tailback.experiment import AtLeast, AtMost, Claim, Data, Measured, Rule
 
-from .grid import PATHS, QUEUES, STANDARD, Path, algorithms, alone_key, key_of
-from .harm import ENOUGH, call_harm, page_harm, variance_between
+from .grid import PATHS, STANDARD
+from .harm import ENOUGH, harms, variance_between
 
+HARM, MBPS = 100.0 * pl.col("harm"), pl.col("mbps")
+Each = Callable[[pl.DataFrame], float]
+Over = Callable[[list[float]], float]
 DELAY_BASED = ("vegas", "cdg", "ledbat")
 LOSS_BASED = ("reno", "cubic", "htcp", "highspeed", "scalable", "bic", "hybla", "westwood")
-Measure = Callable[[Data, int], Measured | None]
 
 
-def _harm(data: Data, path: Path, algorithm: str, queue: str, seed: int) -> tuple[float, float] | None:
-    """Harm to whoever suffers more, and throughput."""
-    alone, beside = data.get(alone_key(path.name), seed), data.get(key_of(path.name, algorithm, queue), seed)
-    if alone is None or beside is None:
-        return None
-    return max(call_harm(alone, beside), page_harm(alone, beside)), float(beside["mbps"])
+_STANDARD = pl.col("harm").filter(algorithm=STANDARD[0], queue=STANDARD[1])
 
 
-def _table(data: Data, path: Path, seed: int) -> dict[tuple[str, str], tuple[float, float]]:
-    return {
-        (algorithm, queue): found
-        for algorithm in algorithms()
-        for queue in QUEUES
-        if (found := _harm(data, path, algorithm, queue, seed)) is not None
-    }
+def queue_over_algorithm(runs: pl.DataFrame) -> float:
+    """Variance of harm the queue explains over what the algorithm explains."""
+    by = {what: variance_between(runs["harm"], runs[what]) for what in ("queue", "algorithm")}
+    return by["queue"] / by["algorithm"] if by["algorithm"] > 0.0 else float("nan")
 
 
-def _over_paths(each: Callable[[dict[tuple[str, str], tuple[float, float]]], float]) -> Measure:
-    """A value of every path; the claim is about their median."""
+def _mean(names: tuple[str, ...]) -> pl.Expr:
+    return HARM.filter(pl.col("algorithm").is_in(names), queue="fifo").mean()
+
+
+def _spread(queue: str) -> pl.Expr:
+    each = HARM.filter(queue=queue)
+    return each.max() - each.min()
+
+
+def _claim(
+    ident: str,
+    text: str,
+    unit: str,
+    definition: str,
+    each: pl.Expr | Each,
+    rule: Rule,
+    figure: str,
+    over: Over = median,
+) -> Claim:
+    """`each` is of one path's runs, of one seed; `over` makes the claim's value of the paths'."""
 
     def measure(data: Data, seed: int) -> Measured | None:
+        found = harms(data)
         parts = {}
-        for path in PATHS.values():
-            table = _table(data, path, seed)
-            if table:
-                value = each(table)
-                if not np.isnan(value):
-                    parts[path.title] = value
-        return Measured(float(np.median(list(parts.values()))), parts) if parts else None
+        for name, path in PATHS.items() if len(found) else ():
+            runs = found.filter(path=name, seed=seed)
+            if len(runs):
+                value = runs.select(each).item() if isinstance(each, pl.Expr) else each(runs)
+                if value is not None and np.isfinite(value):
+                    parts[path.title] = float(value)
+        return Measured(over(list(parts.values())), parts) if parts else None
 
-    return measure
-
-
-def halved(table: dict[tuple[str, str], tuple[float, float]]) -> float:
-    """Least harm among pairs with nine tenths of the best throughput, over the standard pair's, %."""
-    best = max(rate for _, rate in table.values())
-    least = min((harm for harm, rate in table.values() if rate >= ENOUGH * best), default=float("nan"))
-    standard = table[STANDARD][0]
-    return 100.0 * least / standard if standard > 0.0 else float("nan")
-
-
-def _mean(table: dict[tuple[str, str], tuple[float, float]], names: tuple[str, ...], queue: str) -> float:
-    found = [table[name, queue][0] for name in names if (name, queue) in table]
-    return float(np.mean(found)) if found else float("nan")
-
-
-def queue_over_algorithm(table: dict[tuple[str, str], tuple[float, float]]) -> float:
-    """Variance of harm the queue explains over what the algorithm explains."""
-    values = [harm for harm, _ in table.values()]
-    by_algorithm, by_queue = (variance_between(values, levels) for levels in zip(*table, strict=True))
-    return by_queue / by_algorithm if by_algorithm > 0.0 else float("nan")
-
-
-def delay_based_gain(table: dict[tuple[str, str], tuple[float, float]]) -> float:
-    """Harm of delay-based algorithms over that of loss-based ones, FIFO, %."""
-    loss = _mean(table, LOSS_BASED, "fifo")
-    return 100.0 * _mean(table, DELAY_BASED, "fifo") / loss if loss > 0.0 else float("nan")
-
-
-def spread_under(queue: str) -> Callable[[dict[tuple[str, str], tuple[float, float]]], float]:
-    """How far apart the algorithms' harms are with one queue, in points of 100."""
-
-    def each(table: dict[tuple[str, str], tuple[float, float]]) -> float:
-        found = [harm for (_, which), (harm, _) in table.items() if which == queue]
-        return 100.0 * float(np.ptp(found)) if found else float("nan")
-
-    return each
-
-
-def _call_under_fq(data: Data, seed: int) -> Measured | None:
-    worst: dict[str, float] = {}
-    for path in PATHS.values():
-        alone = data.get(alone_key(path.name), seed)
-        found: list[Summary] = [
-            beside
-            for algorithm in algorithms()
-            if (beside := data.get(key_of(path.name, algorithm, "fq-codel"), seed)) is not None
-        ]
-        if alone is not None and found:
-            worst[path.title] = 100.0 * max(call_harm(alone, beside) for beside in found)
-    return Measured(float(np.mean([value <= 5.0 for value in worst.values()])) * 100.0, worst) if worst else None
-
-
-def _claim(ident: str, text: str, unit: str, definition: str, measure: Measure, rule: Rule, figure: str) -> Claim:
     return Claim(ident, text, "expectation", "expected", unit, definition, measure, rule, figure)
 
 
 CLAIMS = (
     _claim(
-        "B1",
-        "On the usual path there is a pair with nine tenths of the best throughput that does less than half the harm "
-        "of CUBIC × FIFO",
-        " %",
+        "B1", "On the usual path there is a pair with nine tenths of the best throughput that does less than half the "
+        "harm of CUBIC × FIFO", " %",
         "Median over paths of: least harm among pairs with ≥ 90 % of the best throughput, over CUBIC × FIFO's.",
-        _over_paths(halved),
-        AtMost(50.0, 75.0),
-        "pareto",
+        HARM.filter(ENOUGH * MBPS.max() <= MBPS).min() / _STANDARD.first(), AtMost(50.0, 75.0), "pareto",
     ),
     _claim(
-        "B2",
-        "The queue matters more to others than the algorithm does",
-        "",
+        "B2", "The queue matters more to others than the algorithm does", "",
         "Median over paths of: variance of harm between queues over variance between algorithms.",
-        _over_paths(queue_over_algorithm),
-        AtLeast(1.0, 0.5),
-        "harm-by-pair",
+        queue_over_algorithm, AtLeast(1.0, 0.5), "harm-by-pair",
     ),
     _claim(
-        "B3",
-        "With FQ-CoDel no algorithm harms the call",
-        " % of paths",
+        "B3", "With FQ-CoDel no algorithm harms the call", " % of paths",
         "Paths on which the worst algorithm with FQ-CoDel takes at most 5 % of the call's R.",
-        _call_under_fq,
-        AtLeast(90.0, 70.0),
-        "harm-by-pair",
+        100.0 * pl.col("call").filter(queue="fq-codel").max(), AtLeast(90.0, 70.0), "harm-by-pair",
+        lambda worst: 100.0 * float(np.mean([value <= 5.0 for value in worst])),
     ),
     _claim(
-        "B4",
-        "In a FIFO, delay-based algorithms (Vegas, CDG, LEDBAT) do less than half the harm of loss-based ones",
-        " %",
-        "Median over paths of: mean harm of the former over that of the latter.",
-        _over_paths(delay_based_gain),
-        AtMost(50.0, 75.0),
-        "harm-by-pair",
+        "B4", "In a FIFO, delay-based algorithms (Vegas, CDG, LEDBAT) do less than half the harm of loss-based ones",
+        " %", "Median over paths of: mean harm of the former over that of the latter.",
+        100.0 * _mean(DELAY_BASED) / _mean(LOSS_BASED), AtMost(50.0, 75.0), "harm-by-pair",
     ),
     _claim(
-        "B5",
-        "With FQ-CoDel the choice of algorithm hardly matters to others",
-        " points",
+        "B5", "With FQ-CoDel the choice of algorithm hardly matters to others", " points",
         "Median over paths of: largest less smallest harm of any algorithm with FQ-CoDel.",
-        _over_paths(spread_under("fq-codel")),
-        AtMost(10.0, 20.0),
-        "harm-by-pair",
+        _spread("fq-codel"), AtMost(10.0, 20.0), "harm-by-pair",
     ),
     _claim(
-        "B6",
-        "In a FIFO the choice of algorithm matters much to others",
-        " points",
+        "B6", "In a FIFO the choice of algorithm matters much to others", " points",
         "Median over paths of: largest less smallest harm of any algorithm with FIFO.",
-        _over_paths(spread_under("fifo")),
-        AtLeast(30.0, 15.0),
-        "harm-by-pair",
+        _spread("fifo"), AtLeast(30.0, 15.0), "harm-by-pair",
     ),
-)
+)  # fmt: skip

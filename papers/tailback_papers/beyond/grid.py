@@ -76,16 +76,6 @@ def title(algorithm: str) -> str:
     return {card.name: card.title for card in registry.load().algorithms}[algorithm]
 
 
-def key_of(path: str, algorithm: str, queue: str) -> str:
-    """Name of a cell."""
-    return f"{path}-{algorithm}-{queue}"
-
-
-def alone_key(path: str) -> str:
-    """Name of the cell in which call and reader have the path to themselves."""
-    return f"{path}-alone"
-
-
 def _flows(algorithm: str | None) -> list[tb.Flow]:
     bulk = [tb.bulk(algorithm, name=name, from_="left", to="right") for name in BULK] if algorithm else []
     return [
@@ -130,13 +120,15 @@ def all_cells(quick: bool) -> list[Cell]:
     for path in PATHS.values():
         if quick and path.name not in QUICK_PATHS:
             continue
-        key = alone_key(path.name)
+        key = f"{path.name}-alone"
         factors = {"path": path.name, "algorithm": None, "queue": "fifo"}
         label = f"{path.title}, nobody else"
         cells.append(Cell(key, label, scenario(path, None, "fifo", key), factors, cost=0.2 * path.cost))
-        for algorithm in QUICK_ALGORITHMS if quick else algorithms():
+        for algorithm in algorithms():
+            if quick and algorithm not in QUICK_ALGORITHMS:
+                continue
             for queue, words in QUEUES.items():
-                key = key_of(path.name, algorithm, queue)
+                key = f"{path.name}-{algorithm}-{queue}"
                 factors = {"path": path.name, "algorithm": algorithm, "queue": queue}
                 label = f"{path.title}, {title(algorithm)} × {words}"
                 cells.append(Cell(key, label, scenario(path, algorithm, queue, key), factors, cost=path.cost))

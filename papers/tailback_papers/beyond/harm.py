@@ -12,89 +12,78 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import polars as pl
 
-from tailback.experiment import Data, Summary
+from tailback.experiment import Data
 from tailback.experiment.statistics import Interval, interval
 
-from .grid import PATHS, QUEUES, Path, algorithms, alone_key, key_of, title
+from .grid import PATHS, QUEUES, Path, title
 
 ENOUGH = 0.9
 """A pair is eligible with this share of the best throughput any pair has on the path."""
 
 
-def call_harm(alone: Summary, beside: Summary) -> float:
-    """Share of the call's rating R that the transfers took."""
-    return float(np.clip((alone["rating"] - beside["rating"]) / alone["rating"], 0.0, 1.0))
+def harms(data: Data) -> pl.DataFrame:
+    """One row a run of a pair, with the harm to caller and reader and, in `harm`, to whoever suffers more.
 
-
-def page_harm(alone: Summary, beside: Summary) -> float:
-    """Share of the time a page takes that is the transfers' doing."""
-    if not np.isfinite(beside["page_s"]):
-        return 1.0
-    return float(np.clip((beside["page_s"] - alone["page_s"]) / beside["page_s"], 0.0, 1.0))
+    The call's harm is of its rating R; the page's the share of its time that is the transfers' doing.
+    """
+    if data.frame.is_empty():
+        return pl.DataFrame()
+    alone = data.frame.filter(pl.col("algorithm").is_null())
+    rating, page_s = pl.col("rating"), pl.col("page_s")
+    call = (pl.col("rating_alone") - rating) / pl.col("rating_alone")
+    page = pl.when(page_s.is_finite()).then((page_s - pl.col("page_s_alone")) / page_s).otherwise(1.0)
+    return (
+        data.frame.filter(pl.col("algorithm").is_not_null())
+        .join(alone.select("path", "seed", "rating", "page_s"), on=["path", "seed"], suffix="_alone")
+        .with_columns(call=call.clip(0.0, 1.0), page=page.clip(0.0, 1.0))
+        .with_columns(harm=pl.max_horizontal("call", "page"))
+    )
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A pair on a path, seed by seed."""
+class Pair:
+    """An algorithm with a queue, on a path or over all."""
 
-    path: Path
     algorithm: str
     queue: str
-    mbps: tuple[float, ...]
-    call: tuple[float, ...]
-    page: tuple[float, ...]
-    summaries: tuple[Summary, ...]
 
     @property
     def label(self) -> str:
         """Algorithm × queue."""
         return f"{title(self.algorithm)} × {QUEUES[self.queue]}"
 
-    @property
-    def harms(self) -> tuple[float, ...]:
-        """Harm to whoever suffers more, caller or reader, by seed."""
-        return tuple(max(pair) for pair in zip(self.call, self.page, strict=True))
+
+@dataclass(frozen=True, eq=False)
+class Outcome(Pair):
+    """A pair on a path, a row of `harms` a seed."""
+
+    path: Path
+    runs: pl.DataFrame
 
     @cached_property
     def harm(self) -> Interval:
-        """Mean of `harms` with its 95 % interval."""
-        return interval(self.harms, "mean")
+        """Mean of the harm to whoever suffers more, with its 95 % interval."""
+        return interval(self.runs["harm"].to_numpy(), "mean")
 
     @cached_property
     def throughput(self) -> Interval:
         """Mean goodput of transfers and reader together, Mbit/s, with its 95 % interval."""
-        return interval(self.mbps, "mean")
+        return interval(self.runs["mbps"].to_numpy(), "mean")
 
     def mean(self, value: str) -> float:
         """Mean of one of the summaries' values."""
-        return float(np.mean([summary[value] for summary in self.summaries]))
+        return float(np.mean(self.runs[value].to_numpy()))
 
 
 def outcomes(data: Data, path: Path) -> list[Outcome]:
     """Every pair that was run on a path."""
-    found = []
-    for algorithm in algorithms():
-        for queue in QUEUES:
-            both = [
-                (alone, beside)
-                for seed in data.seeds
-                if (beside := data.get(key_of(path.name, algorithm, queue), seed)) is not None
-                and (alone := data.get(alone_key(path.name), seed)) is not None
-            ]
-            if both:
-                found.append(
-                    Outcome(
-                        path,
-                        algorithm,
-                        queue,
-                        tuple(float(beside["mbps"]) for _, beside in both),
-                        tuple(call_harm(*pair) for pair in both),
-                        tuple(page_harm(*pair) for pair in both),
-                        tuple(beside for _, beside in both),
-                    )
-                )
-    return found
+    found = harms(data)
+    if found.is_empty():
+        return []
+    pairs = found.filter(path=path.name).group_by("algorithm", "queue", maintain_order=True)
+    return [Outcome(str(algorithm), str(queue), path, runs) for (algorithm, queue), runs in pairs]
 
 
 def best_mbps(found: Iterable[Outcome]) -> float:
@@ -119,26 +108,15 @@ def frontier(found: Iterable[Outcome]) -> list[Outcome]:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Standing(Pair):
     """A pair over all paths."""
 
-    algorithm: str
-    queue: str
-    harm: float
-    """Mean over paths."""
+    harm: Interval
+    """Mean over paths, and its 95 % interval from the seeds."""
     share: float
     """Mean over paths of throughput over the path's best."""
-    worst: float
-    """Harm on the path where it does most."""
-    worst_path: Path
-    low: float
-    high: float
-    """95 % interval of the mean harm, from the seeds."""
-
-    @property
-    def label(self) -> str:
-        """Algorithm × queue."""
-        return f"{title(self.algorithm)} × {QUEUES[self.queue]}"
+    worst: Outcome
+    """On the path where it does most harm."""
 
 
 def standings(data: Data) -> list[Standing]:
@@ -150,26 +128,15 @@ def standings(data: Data) -> list[Standing]:
         for one in found:
             by_pair.setdefault((one.algorithm, one.queue), []).append((one, best))
     out = []
-    for (algorithm, queue), each in by_pair.items():
-        worst = max(each, key=lambda pair: pair[0].harm.estimate)[0]
-        over_paths = np.mean([one.harms for one, _ in each], axis=0)
-        mean = interval(over_paths, "mean")
-        out.append(
-            Standing(
-                algorithm,
-                queue,
-                mean.estimate,
-                float(np.mean([one.throughput.estimate / best for one, best in each])),
-                worst.harm.estimate,
-                worst.path,
-                mean.low,
-                mean.high,
-            )
-        )
-    return sorted(out, key=lambda one: one.harm)
+    for pair, each in by_pair.items():
+        over_paths = np.mean([one.runs["harm"].to_numpy() for one, _ in each], axis=0)
+        share = float(np.mean([one.throughput.estimate / best for one, best in each]))
+        worst = max((one for one, _ in each), key=lambda one: one.harm.estimate)
+        out.append(Standing(*pair, interval(over_paths, "mean"), share, worst))
+    return sorted(out, key=lambda one: one.harm.estimate)
 
 
-def variance_between(values: Sequence[float], levels: Sequence[str]) -> float:
+def variance_between(values: Sequence[float] | pl.Series, levels: Sequence[str] | pl.Series) -> float:
     """Sum of squares between the levels of a factor (one-way ANOVA): what the factor's means explain of the values."""
     x, of = np.asarray(values, dtype=np.float64), np.asarray(levels)
     return float(sum(np.sum(of == level) * (x[of == level].mean() - x.mean()) ** 2 for level in np.unique(of)))

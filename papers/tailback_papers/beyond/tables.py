@@ -80,9 +80,9 @@ def all_tables(data: Data) -> list[TableOut]:
         [
             str(place),
             one.label,
-            _interval(100 * one.harm, 100 * one.low, 100 * one.high, 1),
+            _interval(100 * one.harm.estimate, 100 * one.harm.low, 100 * one.harm.high, 1),
             f"{100 * one.share:.0f}",
-            f"{100 * one.worst:.0f}, {one.worst_path.title}",
+            f"{100 * one.worst.harm.estimate:.0f}, {one.worst.path.title}",
         ]
         for place, one in enumerate(standings(data), 1)
     ]
@@ -109,7 +109,7 @@ def all_tables(data: Data) -> list[TableOut]:
     alone = [
         [path.title, f"{first['rating']:.0f}", f"{1e3 * first['call_delay_s']:.0f}", f"{first['page_s']:.3g}"]
         for path in PATHS.values()
-        if (first := data.first(f"{path.name}-alone")) is not None
+        if (first := data.first_run(path=path.name, algorithm=None, queue="fifo")) is not None
     ]
     return [
         TableOut(

@@ -151,6 +151,10 @@ def untestable(reason: str) -> Standing:
 # --- Claims -----------------------------------------------------------------------------------------------------
 
 
+class NotRun(LookupError):
+    """A run that a claim needs is not there: the claim is not measured for this seed."""
+
+
 @dataclass(frozen=True)
 class Measured:
     """A claim's value for one seed, with what it was made of."""
@@ -204,7 +208,10 @@ def with_standings(
 
 def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
     if not isinstance(claim.measure, pl.Expr):
-        return claim.measure(data, seed)
+        try:
+            return claim.measure(data, seed)
+        except NotRun:
+            return None
     runs = data.frame.filter(seed=seed)
     if runs.is_empty():
         return None

@@ -10,7 +10,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tailback.experiment.claims import Claim, judge
+from tailback.experiment.claims import Claim, NotRun, judge
 from tailback.experiment.design import Design, Point
 from tailback.experiment.outcome import StudyResult, TableOut
 from tailback.experiment.runner import Finished, perform_all
@@ -82,13 +82,64 @@ class Data:
 
     @cached_property
     def frame(self) -> pl.DataFrame:
-        """One row a run: `cell`, `seed`, the cell's factors, and what was kept of the run."""
-        rows = [
-            {"cell": key, "seed": seed, **self.cells[key].factors, **summary}
-            for (key, seed), summary in self.summaries.items()
-        ]
+        """One row a run, in the grid's order: `cell`, `seed`, the cell's factors, and what was kept of the run."""
+        order = {key: number for number, key in enumerate(self.cells)}
+        runs = sorted(self.summaries, key=lambda run: (order[run[0]], run[1]))
+        rows = [{"cell": cell, "seed": seed, **self.cells[cell].factors, **self.summaries[cell, seed]}
+                for cell, seed in runs]  # fmt: skip
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pl.DataFrame([_column(name, [row.get(name) for row in rows]) for name in names])
+
+    @cached_property
+    def _keys(self) -> dict[frozenset[tuple[str, Any]], str]:
+        found: dict[frozenset[tuple[str, Any]], str] = {}
+        for key, cell in self.cells.items():
+            other = found.setdefault(frozenset(cell.factors.items()), key)
+            if other != key:
+                raise ValueError(f"the cells {other} and {key} have the same factors")
+        return found
+
+    def key(self, **factors: Any) -> str:
+        """Key of the cell that has these factors and no others; "" if there is none."""
+        return self._keys.get(frozenset(factors.items()), "")
+
+    def run(self, seed: int, **factors: Any) -> Summary | None:
+        """Summary of the cell with these factors, for a seed; `None` if it was not run."""
+        return self.summaries.get((self.key(**factors), seed))
+
+    def need(self, seed: int, **factors: Any) -> Summary:
+        """The same; raises `NotRun` if it was not run."""
+        found = self.run(seed, **factors)
+        if found is None:
+            raise NotRun(f"{factors}, seed {seed}")
+        return found
+
+    def runs(self, **factors: Any) -> list[Summary]:
+        """All seeds' summaries of a cell."""
+        return [found for seed in self.seeds if (found := self.run(seed, **factors)) is not None]
+
+    def each(self, **factors: Any) -> Iterator[tuple[Cell, list[Summary]]]:
+        """The cells that were run and have these factors among theirs (`None`: lack them), in the grid's order."""
+        for cell in self.cells.values():
+            if all(cell.factors.get(name) == value for name, value in factors.items()):
+                found = self.runs(**cell.factors)
+                if found:
+                    yield cell, found
+
+    def first_run(self, **factors: Any) -> Summary | None:
+        """Summary of the first seed."""
+        return self.run(self.seeds[0], **factors)
+
+    def tables_of(self, **factors: Any) -> Any:
+        """The kept tables of a figure cell (first seed) as a `Result`; `None` if there are none."""
+        key = self.key(**factors)
+        if key in self.tables and key not in self._open:
+            from tailback.result import open_result
+
+            self._open[key] = open_result(self.tables[key])
+        return self._open.get(key)
+
+    # By the cell's key.
 
     def get(self, key: str, seed: int) -> Summary | None:
         """Summary of a cell and seed, or `None` if it was not run."""
