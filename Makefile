@@ -21,15 +21,22 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
-demo: $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
+demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
 
-test: lint check-rust check-python ## Lint, then every test there is: what CI runs
+test: test-takes lint check-rust check-python ## Lint, then every test there is: what CI runs
+
+# First of all, so that one knows before the compiler starts.
+demo-takes:
+	@echo 'make demo: about 10 minutes on two cores, the first time some more to compile'
+
+test-takes:
+	@echo 'make test: about 10 minutes on two cores, the first time some more to compile'
 
 fuzz: $(VENV)/.built ## Try three thousand random scenarios; the smallest of each fault is left in fuzz/
 	$(BIN)/python scripts/fuzz
