@@ -7,7 +7,19 @@ import importlib
 
 import pytest
 
-MODULES = ["", "._toml", ".errors", ".progress", ".registry", ".result", ".run", ".scenario", ".units"]
+MODULES = [
+    "",
+    "._toml",
+    ".errors",
+    ".export",
+    ".export.common",
+    ".progress",
+    ".registry",
+    ".result",
+    ".run",
+    ".scenario",
+    ".units",
+]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         sweep,
         zipped,
     )
+    from tailback.export import Export, export
     from tailback.result import Result, open_result
     from tailback.run import Cancel, run, run_each, run_many
     from tailback.scenario import (
@@ -84,6 +85,7 @@ __all__ = [
     "Dumbbell",
     "Duration",
     "EngineError",
+    "Export",
     "Flow",
     "Instruments",
     "Interrupted",
@@ -114,6 +116,7 @@ __all__ = [
     "bulk",
     "capture",
     "dumbbell",
+    "export",
     "flow",
     "grid",
     "latin_hypercube",
@@ -135,7 +138,7 @@ __all__ = [
 ]
 
 #: Where the names are, those that need least first.
-_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment")
+_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment", "export")
 
 
 class _Package(ModuleType):

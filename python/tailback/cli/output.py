@@ -30,6 +30,11 @@ class _Format(StrEnum):
     SIFTR = "siftr"
 
 
+class _Target(StrEnum):
+    NETEM = "netem"
+    NS3 = "ns3"
+
+
 @app.command()
 def report(
     result: Annotated[
@@ -190,39 +195,91 @@ def _tell_figure(name: str, paths: list[Path], as_json: bool) -> None:
 
 @app.command()
 def export(
-    result: ResultFolder,
-    form: Annotated[_Format, typer.Option("--format", help="`csv`: a file a table; `siftr`: a FreeBSD siftr(4) log.")],
+    subject: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULT|SCENARIO", help="A folder that `tailback run --out` wrote, or a scenario in TOML."
+        ),
+    ],
+    form: Annotated[
+        _Format | None,
+        typer.Option("--format", help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log."),
+    ] = None,
+    target: Annotated[
+        _Target | None,
+        typer.Option(
+            "--as",
+            help="Of a scenario. `netem`: a script of namespaces, tc and iperf3; `ns3`: a program for ns-3.44.",
+        ),
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder (csv) or file (siftr). Default: RESULT-csv, or RESULT-FLOW.siftr.log.")
+        Path | None,
+        typer.Option(
+            help="Folder (csv) or file. Default: RESULT-csv, RESULT-FLOW.siftr.log, NAME-netem.sh or NAME-ns3.cc."
+        ),
     ] = None,
     flow: Annotated[
         str | None, typer.Option(help="Flow, for siftr. Default: the only one whose segments are there.")
     ] = None,
     table: Annotated[list[str] | None, typer.Option(help="Table, for csv. May be repeated. Default: all.")] = None,
     side: Annotated[str, typer.Option(help="For siftr: sender or receiver.")] = "sender",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PATH=VALUE", help="Of a scenario: change a value first. May be repeated."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a result in another program's format.
+    """Write a result in another program's format, or a scenario as a program for another tool.
 
     For example:
 
     - `tailback export results/seven --format csv --table flows --out seven-csv`
 
     - `tailback export results/seven --format siftr --flow bulk`
+
+    - `tailback export scenarios/voip-and-bulk.toml --as netem`
+
+    - `tailback export scenarios/voip-and-bulk.toml --as ns3 --set flow.bulk.cc=htcp --out mine.cc`
     """
     from tailback.result import open_result
 
-    opened = open_result(result)
+    if (form is None) == (target is None):
+        raise BadInput(f"{subject}: give --format csv or siftr for a result, or --as netem or ns3 for a scenario")
+    if target is not None:
+        _export_scenario(subject, target, settings, out, as_json)
+        return
+    if settings:
+        raise BadInput(f"--set {settings[0]}: a result cannot be changed. This is for a scenario, with --as")
+    opened = open_result(subject)
     if form is _Format.CSV:
-        paths = opened.to_csv(out or beside(result, "-csv"), table)
+        paths = opened.to_csv(out or beside(subject, "-csv"), table)
     else:
         which = flow or _logged_flow(opened)
-        target = out or beside(result, f"-{which}.siftr.log")
-        paths = [opened.to_siftr(target, which, side=side)]
+        chosen = out or beside(subject, f"-{which}.siftr.log")
+        paths = [opened.to_siftr(chosen, which, side=side)]
     if as_json:
-        emit({"format": form.value, "files": paths})
+        emit({"format": str(form), "files": paths})
     else:
         say("\n".join(f"wrote: {escape(str(path))}" for path in paths))
+
+
+def _export_scenario(
+    file: Path, target: _Target, settings: Sequence[str] | None, out: Path | None, as_json: bool
+) -> None:
+    from tailback.cli.runs import read_scenario
+    from tailback.export import export as make
+
+    made = make(read_scenario(file, settings, None), target.value)
+    path = made.save(out)
+    if as_json:
+        left = [
+            {"field": row.field, "value": row.value, "why": row.problem, "instead": row.fix} for row in made.left_out
+        ]
+        emit({"as": target.value, "files": [path], "left_out": left})
+        return
+    for row in made.left_out:
+        say(f"[yellow]not taken over:[/yellow] {escape(str(row))}")
+    say(f"wrote: {escape(str(path))}")
 
 
 def _logged_flow(result: Any) -> str:

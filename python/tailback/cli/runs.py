@@ -79,7 +79,8 @@ def _own(texts: Sequence[str] | None) -> dict[str, Any]:
     return named
 
 
-def _read(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
+def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
+    """A scenario file with what the command line changes in it; its name is the file's unless it has one."""
     from tailback.scenario import Scenario
 
     changes = dict(_setting(text) for text in settings or ())
@@ -133,7 +134,7 @@ def run(
     """
     import tailback
 
-    scenario = _read(file, settings, seed)
+    scenario = read_scenario(file, settings, seed)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
     if kernel is not None and "vm" not in engine.split(","):
@@ -341,7 +342,7 @@ def check(
     from tailback.algorithms import factories
     from tailback.consent import asked_for
 
-    resolved = _read(file, settings, seed).resolve(algorithms=factories(_own(algorithm)), live=True)
+    resolved = read_scenario(file, settings, seed).resolve(algorithms=factories(_own(algorithm)), live=True)
     code = [{"field": row.field, "asks_to_run": row.value} for row in asked_for(resolved)]
     if as_json:
         emit({"resolved": resolved, "code": code})

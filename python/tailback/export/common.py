@@ -1,0 +1,253 @@
+"""What an export is, what it is made of, and what the targets share: who is left out is said, never dropped.
+
+What maps to what, target by target:
+
+| scenario | netem | ns3 |
+| --- | --- | --- |
+| node | network namespace | `Node` |
+| link: rate and queue | `tbf` and the queue discipline in it, on a router | `DataRate` and a queue disc |
+| link: delay | `netem delay` on the next router | `PointToPointChannel`, one delay for both ways |
+| wire: loss | `netem loss`, in bursts `loss gemodel` | `RateErrorModel` |
+| schedule | `tc qdisc change` at its instant | `Simulator::Schedule` |
+| bulk, ftp, hftp | `iperf3 --congestion` | a writer of its own, with the `TcpCongestionOps` of its name |
+| voip, udp-cbr | `iperf3 --udp` | `UdpClient` |
+| ping | `ping` | `Ping` |
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tailback import registry
+from tailback.errors import Problem, ScenarioError
+from tailback.files import whole_file
+from tailback.scenario import Scenario
+
+PS = 10**12
+
+#: Applications that a target can stand in for: TCP senders without pauses, UDP at a constant rate, echoes.
+SENDERS, DATAGRAMS, ECHOES = ("bulk", "ftp", "hftp"), ("voip", "udp-cbr"), ("ping",)
+
+
+@dataclass(frozen=True)
+class Export:
+    """A program's text for another tool, and what it could not take over.
+
+    >>> import tailback as tb
+    >>> path = {"rate": "10mbit", "rtt": "80ms", "wire": {"bit_error": 1e-9}, "duration": "9s"}
+    >>> for row in tb.export(tb.dumbbell(flows=[tb.bulk("bbr")], **path), "netem").left_out:
+    ...     print(row)
+    dumbbell.wire.bit_error = 1e-09: netem damages packets and delivers them. Write a loss in its place
+    """
+
+    #: "netem" or "ns3".
+    target: str
+    #: The script or program.
+    text: str
+    #: What it does differently, or leaves out: each with field, value, why, and what is done instead.
+    left_out: tuple[Problem, ...]
+    #: The name of its file, unless another is given.
+    file_name: str
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Write it, a script as one that can be run; the path."""
+        file = Path(path or self.file_name)
+        with whole_file(file) as partial:
+            partial.write_text(self.text, encoding="utf-8")
+            if self.target == "netem":
+                partial.chmod(0o755)
+        return file
+
+
+class Source:
+    """A scenario, resolved, with what is left out collected under the names of its fields."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.resolved: dict[str, Any] = json.loads(scenario.to_json())
+        self.left_out: list[Problem] = []
+        self.nodes: list[str] = self.resolved["nodes"]
+        self.links: list[dict[str, Any]] = self.resolved["links"]
+        self.duration_s = self.resolved["duration_ps"] / PS
+        self._given = scenario.to_dict()
+
+    @property
+    def name(self) -> str:
+        """A name for files: the scenario's."""
+        return re.sub(r"[^\w.+-]", "-", self.scenario.name) or "scenario"
+
+    def leave(self, field: str, value: Any, why: str, instead: str) -> None:
+        """Something is not taken over, or not exactly."""
+        found = Problem(field, value, why, instead)
+        if found not in self.left_out:
+            self.left_out.append(found)
+
+    def refuse(self, field: str, value: Any, why: str, fix: str) -> NoReturn:
+        """Without this there is nothing to export."""
+        raise ScenarioError([Problem(field, value, why, fix, self.scenario._file)])
+
+    def place(self, link: int, key: str) -> str:
+        """Where a scenario says something of a link."""
+        if self.scenario.dumbbell is None:
+            return f"link.{self.links[link]['name']}.{key}"
+        back = f"back_{key}" if link == 1 else key
+        return f"dumbbell.{back if back in self._given.get('dumbbell', {}) else key}"
+
+    def common(self, target: str) -> None:
+        """What no target takes over."""
+        randomness = self.resolved["randomness"]
+        for key in ("start_spread", "processing_jitter"):
+            if randomness[f"{key}_ps"]:
+                value = str(getattr(self.scenario.randomness, key))
+                self.leave(f"randomness.{key}", value, f"{target} has no such draw", "Every flow starts when it says")
+        for index, link in enumerate(self.links):
+            for key in ("medium", "trace"):
+                if link.get(key):
+                    value = link[key]["name"] if key == "medium" else "…"
+                    self.refuse(
+                        self.place(index, key),
+                        value,
+                        f"{target} has no link that transmits like this",
+                        "Give the link a rate and a schedule of rates in its place",
+                    )
+            if link["tick_hz"]:
+                self.leave(self.place(index, "tick_hz"), link["tick_hz"], "departures have no timer", "They are exact")
+
+    def flows(self, target: str) -> list[Flow]:
+        """The flows that the target has a program for; the others are left out."""
+        out = []
+        for index, spec in enumerate(self.resolved["flows"]):
+            kind = spec["app"]["kind"]
+            if kind not in SENDERS + DATAGRAMS + ECHOES:
+                known = ", ".join(SENDERS + DATAGRAMS + ECHOES)
+                self.leave(f"flow[{index}].app", kind, f"{target} gets no such application", f"Exported are: {known}")
+                continue
+            out.append(Flow(index, spec, self.resolved["duration_ps"]))
+            flow = out[-1]
+            if spec["again"]:
+                self.leave(f"{flow.at}.again", len(spec["again"]), "a flow runs once", "Write a flow for each time")
+            calls = int(flow.app.get("calls", 1))
+            if calls > 1:
+                self.leave(f"{flow.at}.calls", calls, "one call is exported", "Write a flow for each call")
+            if flow.app.get("read_rate"):
+                self.leave(f"{flow.at}.read_rate", flow.app["read_rate"], "the receiver reads at once", "")
+            if kind in ("ftp", "hftp"):
+                self.leave(f"{flow.at}.app", kind, "its window and packets are not taken over", "It is a bulk transfer")
+            for key, value in flow.tcp.get("cc_params", {}).items():
+                why = f"the parameters of {target}'s own {flow.cc} are not set"
+                self.leave(f"{flow.at}.cc.{key}", value, why, "It has its defaults")
+            if flow.tcp.get("cc_turns"):
+                self.leave(f"{flow.at}.cc_turns", len(flow.tcp["cc_turns"]), "a flow has one algorithm", "The first")
+        if not out:
+            self.refuse("flow", None, f"{target} can run none of the flows", "Add a bulk transfer, a call or a ping")
+        return out
+
+
+class Flow:
+    """One flow of the resolved description, in seconds and bytes."""
+
+    def __init__(self, index: int, spec: Mapping[str, Any], duration_ps: int) -> None:
+        self.index, self.at = index, f"flow[{index}]"
+        self.name: str = spec["name"]
+        self.sender: str = spec["from"]
+        self.receiver: str = spec["to"]
+        self.kind: str = spec["app"]["kind"]
+        self.app: Mapping[str, Any] = spec["app"]["params"]
+        self.tcp: Mapping[str, Any] = spec["tcp"] or {}
+        self.start_s: float = spec["start_ps"] / PS
+        stop_ps: int | None = spec["stop_ps"]
+        self.stop_s: float = min(duration_ps if stop_ps is None else stop_ps, duration_ps) / PS
+
+    @property
+    def cc(self) -> str:
+        """Its congestion control's name."""
+        return str(self.tcp.get("cc", ""))
+
+    @property
+    def bytes(self) -> int:
+        """What a transfer carries; 0: until it stops."""
+        return int(self.app.get("bytes", 0))
+
+    def param(self, key: str) -> float:
+        """A parameter of its application, its default if it is not given."""
+        param = registry.card("apps", self.kind).param(key)
+        return float(self.app.get(key, param.default if param is not None and param.default is not None else 0))
+
+    @property
+    def packet_bytes(self) -> int:
+        """IP length of the packets of an application over UDP, or of a ping."""
+        return int(self.param("packet_bytes"))
+
+    @property
+    def interval_s(self) -> float:
+        """Time between its packets."""
+        if self.kind == "udp-cbr":
+            return 8 * self.packet_bytes / self.param("rate")
+        # Parameters are in milliseconds.
+        return self.param("interval") / 1e3
+
+
+def token_bucket(params: dict[str, Any], link_bps: int) -> tuple[int, int, int]:
+    """Rate, burst and limit of a token bucket, in bits a second and bytes, taken out of its parameters."""
+    rate = int(params.pop("rate_bps", link_bps))
+    # The card's own defaults: a burst of 4 ms, and 50 ms more in its queue.
+    burst = int(params.pop("burst", max(rate // 2000, 3000)))
+    return rate, burst, int(params.pop("limit_bytes", burst + rate // 160))
+
+
+def next_hops(source: Source, target: str) -> dict[str, dict[str, str]]:
+    """From each node to each other the neighbour that comes next; where a flow's own route differs, it is left out."""
+    beside: dict[str, list[str]] = {node: [] for node in source.nodes}
+    for index, link in enumerate(source.links):
+        if link["to"] in beside[link["from"]]:
+            fix = "Leave one, or give each a node between"
+            source.refuse(source.place(index, "to"), link["to"], f"{target} gets one link between two nodes", fix)
+        beside[link["from"]].append(link["to"])
+    hops: dict[str, dict[str, str]] = {node: {} for node in source.nodes}
+    for origin in source.nodes:
+        reached, ahead = {origin}, [(each, each) for each in beside[origin]]
+        while ahead:
+            node, first = ahead.pop(0)
+            if node not in reached:
+                reached.add(node)
+                hops[origin][node] = first
+                ahead += [(each, first) for each in beside[node]]
+    ends = {link["name"]: (link["from"], link["to"]) for link in source.links}
+    for index, flow in enumerate(source.resolved["flows"]):
+        for key, to in (("route", flow["to"]), ("back_route", flow["from"])):
+            if any(hops[ends[name][0]].get(to) != ends[name][1] for name in flow[key]):
+                source.leave(
+                    f"flow[{index}].{key}", flow[key], f"{target} routes by the fewest hops", "So it goes there"
+                )
+    return hops
+
+
+def pairs(links: list[dict[str, Any]]) -> list[tuple[int, int | None]]:
+    """Each link by its number with the one that leads the other way, if there is one."""
+    numbers = {(link["from"], link["to"]): index for index, link in enumerate(links)}
+    backs = [numbers.get((link["to"], link["from"])) for link in links]
+    return [(index, back) for index, back in enumerate(backs) if back is None or back > index]
+
+
+def plain(value: float) -> str:
+    """A number without needless digits."""
+    return f"{value:.9f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def comment_lines(left_out: list[Problem], mark: str) -> str:
+    """What is left out, as comments of the target's language."""
+    if not left_out:
+        return f"{mark} Everything in the scenario is taken over.\n"
+    return f"{mark} Not taken over, or not exactly:\n" + "".join(f"{mark}   {each}\n" for each in left_out)
+
+
+def filled(template: str, **values: str) -> str:
+    """A template of this folder with its `@key@` marks replaced."""
+    text = files(__package__).joinpath(template).read_text(encoding="utf-8")
+    return re.sub(r"@([a-z_]+)@", lambda mark: values[mark[1]], text)
