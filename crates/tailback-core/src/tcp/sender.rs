@@ -1,9 +1,10 @@
 //! The sending half: window, loss detection, recovery, timers.
 //!
-//! One sender serves every stack; the [`Stack`] says how. This file keeps the state; its rooms are `acks` (what an ACK
-//! sets off), `output` (what leaves next), `burst` (how much of it at once), `loss` (what is lost), `recovery` (phases
-//! and reductions), `undo`, `frto` (timeouts for nothing), `timers`, `persist` (a closed window), `window` (how much of
-//! it is used), `memory` (what one connection leaves to the next) and `notes` (what is told).
+//! One sender serves every stack; the [`Stack`] says how. This file keeps the state. Its modules: `acks` (what an ACK
+//! sets off), `output` (what leaves next), `burst` (how much of it at once), `pacing`, `host_queue` (what waits in the
+//! host), `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down), `undo`, `frto` (spurious
+//! timeouts), `timers`, `probe` (of a lost tail), `window` (the peer's), `persist` (while it is closed), `usage` (of the
+//! congestion window), `memory` (what one connection leaves to the next) and `notes` (congestion events).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
@@ -13,14 +14,19 @@
 mod acks;
 mod burst;
 mod frto;
+mod host_queue;
 mod loss;
 mod memory;
 mod notes;
 mod output;
+mod pacing;
 mod persist;
+mod probe;
 mod recovery;
+mod reduction;
 mod timers;
 mod undo;
+mod usage;
 mod window;
 
 use std::slice::from_ref;
@@ -37,164 +43,118 @@ use crate::tcp::scoreboard::Scoreboard;
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
-/// The sending half of a connection.
+/// The sending half of a connection. Its first half is what every ACK and segment touches, the second what losses, marks,
+/// timeouts and closed windows do.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Sender {
     stack: Arc<Stack>,
     /// What the algorithm controls.
     pub control: Control,
-    algorithm: Algorithm,
-    board: Scoreboard,
-    /// RTT estimator.
-    pub rtt: RttEstimator,
     snd_una: u64,
     snd_nxt: u64,
     // The application may send up to here; the FIN, if asked for, sits at this offset.
     write_end: u64,
-    wants_fin: bool,
-    fin_sent: bool,
-    send_buffer: Bytes,
-    right_edge: u64,
-    /// Sequence number of the segment that told the window last (SND.WL1).
-    window_told_at: u64,
-    widest_window: Bytes,
-    phase: Phase,
     // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
     recover: u64,
+    round_end: u64,
+    phase: Phase,
+    wants_fin: bool,
+    fin_sent: bool,
+    may_force: bool,
     duplicate_acks: u32,
     // Without SACK: duplicate ACKs taken as departures.
     departed: u32,
-    partial_acks: u32,
-    may_force: bool,
-    // Reduction state: PRR and rate halving.
-    prior_cwnd: Bytes,
-    prr_delivered: Bytes,
-    prr_out: Bytes,
-    halving_odd: bool,
-    // ns-2's count of segments in flight during recovery.
-    pipe: i64,
-    // What an earlier connection to this host has left.
-    recalled: Option<Box<Metrics>>,
-    // RFC 6675 NextSeg rule 4 was used in this recovery.
-    rescued: bool,
+    send_buffer: Bytes,
+    peer: window::PeerWindow,
+    timers: timers::Timers,
+    output: output::Output,
+    usage: usage::Usage,
+    pacing: pacing::Pacing,
+    host_queue: host_queue::HostQueue,
+    probe: probe::TailLossProbe,
+    /// RTT estimator.
+    pub rtt: RttEstimator,
+    board: Scoreboard,
+    bursts: burst::Bursts,
+    /// Counters.
+    pub count: SenderCount,
+    algorithm: Algorithm,
     undo: undo::UndoState,
     reordering: loss::Reordering,
     frto: frto::Step,
-    round_end: u64,
-    // Growth gate of Linux 6.
-    window_full: bool,
-    most_out: Bytes,
-    usage_end: u64,
-    // Window validation: the most that was out since the window was last full, or since `used_since`.
-    used: Bytes,
-    used_since: Time,
-    bursts: burst::Bursts,
-    // What waits in the queue of the host's link, if the stack looks at it, and whether sending waits for it.
-    queued: Bytes,
-    waits_for_queue: bool,
-    rto_at: Time,
-    probe_at: Time,
-    reorder_at: Time,
-    // The ACK in hand begins the timer's wait anew.
-    restarts_timer: bool,
-    probe_end: u64,
-    probe_repeated: bool,
-    persist: persist::Persist,
-    // Pacing: when the next segment may leave, and the wake that waits for it.
-    pace_at: Time,
-    pace_wake: Time,
-    // Something changed, or was sent, since the window was last looked at as a whole.
-    unsettled: bool,
-    has_sent: bool,
-    // New data was among it, other than a probe.
-    has_sent_new: bool,
-    last_sent: Time,
-    timeout_una: u64,
+    // RFC 6675 NextSeg rule 4 was used in this recovery.
+    rescued: bool,
     // The next new segment tells the receiver of a reduction.
     owes_cwr: bool,
-    /// Counters.
-    pub count: SenderCount,
+    partial_acks: u32,
+    descent: reduction::Descent,
+    // ns-2's count of segments in flight during recovery.
+    pipe: i64,
+    timeout_una: u64,
+    persist: persist::Persist,
+    // What an earlier connection to this host has left.
+    recalled: Option<Box<Metrics>>,
 }
 
 impl Sender {
     /// A sender before the handshake.
     pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
-        let rtt = RttEstimator::new(
-            stack.rto_rule,
-            stack.rto_initial,
-            stack.rto_minimum,
-            stack.rto_maximum,
-            stack.clock_tick,
-        );
-        let control = Control {
-            cwnd: u64::from(stack.initial_window) * u64::from(mss),
-            ssthresh: Control::UNLIMITED,
-            pacing: None,
-            mss,
-        };
         Sender {
-            board: Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick),
-            control,
-            algorithm,
-            rtt,
+            control: Control {
+                cwnd: u64::from(stack.initial_window) * u64::from(mss),
+                ssthresh: Control::UNLIMITED,
+                pacing: None,
+                mss,
+            },
             snd_una: 0,
             snd_nxt: 0,
             write_end: 0,
+            recover: 0,
+            round_end: 0,
+            phase: Phase::Open,
             wants_fin: false,
             fin_sent: false,
-            send_buffer,
-            right_edge: 0,
-            window_told_at: 0,
-            widest_window: 0,
-            phase: Phase::Open,
-            recover: 0,
+            may_force: false,
             duplicate_acks: 0,
             departed: 0,
-            partial_acks: 0,
-            may_force: false,
-            prior_cwnd: 0,
-            prr_delivered: 0,
-            prr_out: 0,
-            halving_odd: false,
-            pipe: 0,
-            recalled: None,
-            rescued: false,
-            undo: undo::UndoState::default(),
-            reordering: loss::Reordering::new(stack.duplicate_threshold),
-            frto: frto::Step::Idle,
-            round_end: 0,
-            window_full: false,
-            most_out: 0,
-            usage_end: 0,
-            used: 0,
-            used_since: Time::ZERO,
-            bursts: burst::Bursts::default(),
-            queued: 0,
-            waits_for_queue: false,
-            rto_at: Time::NEVER,
-            probe_at: Time::NEVER,
-            reorder_at: Time::NEVER,
-            restarts_timer: false,
-            probe_end: 0,
-            probe_repeated: false,
-            persist: persist::Persist::default(),
-            pace_at: Time::ZERO,
-            pace_wake: Time::NEVER,
-            unsettled: false,
-            has_sent: false,
-            has_sent_new: false,
-            last_sent: Time::ZERO,
-            timeout_una: u64::MAX,
-            owes_cwr: false,
+            send_buffer,
+            peer: Default::default(),
+            timers: Default::default(),
+            output: Default::default(),
+            usage: Default::default(),
+            pacing: Default::default(),
+            host_queue: Default::default(),
+            probe: Default::default(),
+            rtt: RttEstimator::new(
+                stack.rto_rule,
+                stack.rto_initial,
+                stack.rto_minimum,
+                stack.rto_maximum,
+                stack.clock_tick,
+            ),
+            board: Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick),
+            bursts: Default::default(),
             count: SenderCount::default(),
+            algorithm,
+            undo: Default::default(),
+            reordering: loss::Reordering::new(stack.duplicate_threshold),
+            frto: Default::default(),
+            rescued: false,
+            owes_cwr: false,
+            partial_acks: 0,
+            descent: Default::default(),
+            pipe: 0,
+            timeout_una: u64::MAX,
+            persist: Default::default(),
+            recalled: None,
             stack,
         }
     }
 
     /// The handshake is complete: the peer offers `window`, and the SYN's round trip may give a sample.
     pub fn on_established(&mut self, now: Time, window: Bytes, sample: Option<Duration>) {
-        self.right_edge = self.snd_una + window;
-        self.widest_window = window;
+        self.peer = window::PeerWindow::new(self.snd_una, window);
         let recalled = self.recalled.take();
         if let Some(metrics) = &recalled {
             self.recall_before_sample(metrics);
@@ -207,8 +167,8 @@ impl Sender {
             self.recall_after_sample(metrics);
         }
         self.algorithm.on_established(now, sample, &mut self.control);
-        self.last_sent = now;
-        self.used_since = now;
+        self.output.last_sent = now;
+        self.usage.used_since = now;
     }
 
     /// The handshake lost segments: RFC 5681 section 3.1 starts with one segment, and RFC 6298 section 5.7 with
@@ -224,7 +184,7 @@ impl Sender {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        for field in [&self.snd_una, &self.write_end, &self.recover, &self.round_end, &self.usage_end] {
+        for field in [&self.snd_una, &self.write_end, &self.recover, &self.round_end, &self.usage.round_end] {
             prefetch_index(from_ref(field), 0);
         }
         prefetch_index(from_ref(&self.control), 0);
@@ -260,7 +220,7 @@ impl Sender {
     }
     /// The peer's window in bytes.
     pub fn send_window(&self) -> Bytes {
-        self.right_edge.saturating_sub(self.snd_una)
+        self.peer.right_edge.saturating_sub(self.snd_una)
     }
     /// Send buffer in bytes.
     pub fn send_buffer(&self) -> Bytes {

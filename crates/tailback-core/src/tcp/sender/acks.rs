@@ -7,19 +7,48 @@ use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::{Flags, Segment};
 use crate::time::{Bytes, Duration, Time};
 
+/// How things were before an ACK.
+struct Prior {
+    snd_una: u64,
+    right_edge: u64,
+    in_flight: Bytes,
+    is_cwnd_limited: bool,
+}
+
+/// What the ACK brought besides what it delivered, before anything is made of it.
+struct News {
+    newly_acked: Bytes,
+    is_duplicate: bool,
+    rtt: Option<Duration>,
+    /// It acknowledges the first segment of a round.
+    round_start: bool,
+    /// It echoes congestion.
+    is_marked: bool,
+}
+
+/// What was made of it.
+struct Verdict {
+    /// Segments newly taken for lost.
+    lost: u32,
+    is_undone: bool,
+    /// A reduction was under way before, and is now.
+    was_reducing: bool,
+    is_reducing: bool,
+}
+
 impl Sender {
     /// An ACK arrived. `ack` and the SACK blocks come from the segment.
     pub fn on_ack(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
-        let prior_window = self.right_edge;
+        let right_edge = self.peer.right_edge;
         self.take_window(segment);
         // The side that only receives hears nothing else: no need to look further.
-        let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe_end != 0;
+        let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe.end != 0;
         if !has_news && self.board.is_empty() {
             return;
         }
-        let prior_in_flight = self.in_flight();
-        let prior_una = self.snd_una;
-        let was_cwnd_limited = self.is_cwnd_limited(prior_in_flight);
+        let in_flight = self.in_flight();
+        let is_cwnd_limited = self.is_cwnd_limited(in_flight);
+        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
         let blocks = match segment.is_dsack {
             true => &segment.sack_blocks()[1..],
             false => segment.sack_blocks(),
@@ -27,15 +56,46 @@ impl Sender {
         self.board.echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
         let head_sent = self.board.head_sent();
         let mut delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
-        let newly_acked = segment.ack.saturating_sub(prior_una);
+        let news = self.take_news(segment, &prior, &mut delivery, now);
+        self.timers.restarts = match news.newly_acked {
+            // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
+            0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
+            _ => !self.is_impatient(),
+        };
+        if self.probe.end != 0 {
+            self.settle_probe(segment, news.newly_acked, now, notes);
+        }
+        if news.is_marked {
+            self.on_echo(now, notes);
+        }
+        let verdict = self.judge(segment, &delivery, &news, now, notes);
+        let ack = self.signals(&prior, &delivery, &news, &verdict, now);
+        self.algorithm.on_ack(&ack, &mut self.control);
+        if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
+            self.enter_reduction(now, notes);
+        }
+        if verdict.is_reducing && !verdict.is_undone && !self.algorithm.owns_window() {
+            self.reduce(&delivery, news.newly_acked, verdict.lost, news.is_duplicate, !verdict.was_reducing);
+        }
+        self.keep_floor();
+        self.output.is_unsettled = true;
+        if self.timers.restarts {
+            self.set_timer(now);
+        }
+    }
+
+    /// What the ACK shows of progress, duplicates, reordering and the RTT is counted.
+    #[inline]
+    fn take_news(&mut self, segment: &Segment, prior: &Prior, delivery: &mut Delivery, now: Time) -> News {
+        let newly_acked = segment.ack.saturating_sub(prior.snd_una);
         self.snd_una = self.snd_una.max(segment.ack);
         self.break_burst();
         let is_duplicate = newly_acked == 0
-            && segment.ack == prior_una
+            && segment.ack == prior.snd_una
             && segment.len == 0
             && !segment.flags.has(Flags::FIN)
             && !self.board.is_empty()
-            && (prior_window == self.right_edge || segment.sack_count > 0);
+            && (prior.right_edge == self.peer.right_edge || segment.sack_count > 0);
         if is_duplicate {
             self.duplicate_acks += 1;
             self.count.duplicate_acks += 1;
@@ -56,31 +116,32 @@ impl Sender {
         if segment.is_dsack {
             self.count_duplicate(segment);
         }
-
-        let sample = self.sample_rtt(segment, newly_acked, &delivery, now);
-        self.restarts_timer = match newly_acked {
-            // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
-            0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
-            _ => !self.is_impatient(),
-        };
+        let rtt = self.sample_rtt(segment, newly_acked, delivery, now);
         let round_start = self.snd_una > self.round_end;
         if round_start {
             self.round_end = self.snd_nxt;
         }
-
-        if self.probe_end != 0 {
-            self.settle_probe(segment, newly_acked, now, notes);
-        }
         let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
-        if is_marked {
-            self.on_echo(now, notes);
-        }
+        News { newly_acked, is_duplicate, rtt, round_start, is_marked }
+    }
+
+    /// What is lost, and what that means for the recovery state.
+    #[inline]
+    fn judge(
+        &mut self,
+        segment: &Segment,
+        delivery: &Delivery,
+        news: &News,
+        now: Time,
+        notes: &mut Vec<Note>,
+    ) -> Verdict {
+        let newly_acked = news.newly_acked;
         if self.phase == Phase::Recovery {
             // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
             self.pipe -= if newly_acked > 0 { 2 } else { 1 };
         }
         if self.is_in_frto() {
-            self.judge_timeout(&delivery, newly_acked, is_duplicate, now, notes);
+            self.judge_timeout(delivery, newly_acked, news.is_duplicate, now, notes);
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let holds = self.holds_judgement(segment, newly_acked);
@@ -88,55 +149,56 @@ impl Sender {
         let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, notes);
         self.forget_retransmissions();
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+        Verdict { lost, is_undone, was_reducing, is_reducing }
+    }
+
+    /// What the algorithm receives of this ACK.
+    #[inline]
+    fn signals(
+        &mut self,
+        prior: &Prior,
+        delivery: &Delivery,
+        news: &News,
+        verdict: &Verdict,
+        now: Time,
+    ) -> Ack {
         // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
         let grows_first = self.stack.counting == Counting::PerAck;
         let rate = self.board.rate_sample(now, self.rtt.min());
-        let ack = Ack {
+        Ack {
             now,
             mss: self.control.mss,
-            newly_acked,
+            newly_acked: news.newly_acked,
             newly_acked_segments: delivery.acked_segments,
             delivered_segments: delivery.delivered_segments,
-            lost_segments: lost,
-            marked: match is_marked {
-                true if self.stack.accurate_echo => newly_acked,
-                true => newly_acked.min(u64::from(self.control.mss)),
+            lost_segments: verdict.lost,
+            marked: match news.is_marked {
+                true if self.stack.accurate_echo => news.newly_acked,
+                true => news.newly_acked.min(u64::from(self.control.mss)),
                 false => 0,
             },
-            rtt: sample,
-            rtt_read: self.read_rtt(sample, &delivery, now),
+            rtt: news.rtt,
+            rtt_read: self.read_rtt(news.rtt, delivery, now),
             rtt_min: self.rtt.min(),
             srtt: self.rtt.srtt(),
             in_flight: self.in_flight(),
-            prior_in_flight,
-            departs: self.pace_at,
+            prior_in_flight: prior.in_flight,
+            departs: self.pacing.next_at,
             delivery_rate: rate.map(|sample| sample.rate),
             delivered: self.board.delivered(),
             prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
             app_limited: rate.is_some_and(|sample| sample.app_limited),
-            round_start,
-            cwnd_limited: was_cwnd_limited,
-            may_grow: (newly_acked > 0 || self.grows_on_sacks(&delivery))
-                && was_cwnd_limited
-                && !is_reducing
-                && !(was_reducing && grows_first),
+            round_start: news.round_start,
+            cwnd_limited: prior.is_cwnd_limited,
+            may_grow: (news.newly_acked > 0 || self.grows_on_sacks(delivery))
+                && prior.is_cwnd_limited
+                && !verdict.is_reducing
+                && !(verdict.was_reducing && grows_first),
             phase: self.phase,
             counting: self.stack.counting,
             in_slow_start: self.is_in_slow_start(),
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
-        };
-        self.algorithm.on_ack(&ack, &mut self.control);
-        if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
-            self.enter_reduction(now, notes);
-        }
-        if is_reducing && !is_undone && !self.algorithm.owns_window() {
-            self.reduce(&delivery, newly_acked, lost, is_duplicate, !was_reducing);
-        }
-        self.keep_floor();
-        self.unsettled = true;
-        if self.restarts_timer {
-            self.set_timer(now);
         }
     }
 

@@ -1,32 +1,26 @@
-//! How much leaves the host at once: pacing by the stack, bursts cut from larger units, and the bound on the host's
-//! own queue.
+//! How much leaves the host at once: bursts cut from larger units.
 //!
 //! Law: a unit is what fits in 64 KiB and in half of the peer's largest window; a burst is what one unit, the
 //! window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that could grow with the next
 //! ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a unit whose writer
-//! then waits for room. Sending stops while two bursts, or 1/1024 s of the pacing rate, wait in the host's queue, if
-//! the stack looks at it.
-//! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`,
-//! `tcp_small_queue_check`; `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH. Since 4.17 TCP does so even where the device cannot: the cutting then happens on
-//! the way to it, so turning offload off with ethtool changes nothing above.
+//! then waits for room.
+//! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`;
+//! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH. Since 4.17 TCP does so even where the device cannot: the
+//! cutting then happens on the way to it, so turning offload off with ethtool changes nothing above.
 //!
 //! Differs from the source: what is repaired leaves by segments; the buffer counts payload, without Linux's
-//! bookkeeping; PSH after half of the peer's window is left out. The queue of the
-//! first link on the route stands for qdisc and device together, and its bytes for the memory they take; links that
-//! hold packets for processing jitter stand before it and empty at once, so with them there is nothing to bound.
+//! bookkeeping; PSH after half of the peer's window is left out.
 
 use std::collections::VecDeque;
 
 use super::Sender;
-use crate::cc::{CongestionControl, Phase};
-use crate::time::{Bytes, Duration, Rate, Time};
+use crate::cc::Phase;
+use crate::time::{Bytes, Duration, Time};
 
 /// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
 const UNIT: Bytes = 65_215;
 /// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
-const PER_SECOND: u64 = 1024;
-/// TCP_INIT_CWND.
-const UNPACED: u64 = 10;
+pub(super) const PER_SECOND: u64 = 1024;
 /// A burst waits only while the last one left less than this ago.
 const RECENT: Duration = Duration::from_ms(1);
 /// A burst waits only for an ACK that is due within this. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
@@ -136,7 +130,7 @@ impl Sender {
             unit,
             is_tail: unit == available,
             cwnd: self.control.cwnd.saturating_sub(self.in_flight()),
-            peer: self.right_edge.saturating_sub(self.snd_nxt),
+            peer: self.peer.right_edge.saturating_sub(self.snd_nxt),
             most: u64::from(self.most_segments()) * mss,
         };
         if self.defers(&room, now) {
@@ -162,7 +156,7 @@ impl Sender {
             return;
         }
         let mss = u64::from(self.control.mss);
-        let size = (UNIT.min(self.widest_window / 2) / mss * mss).max(mss);
+        let size = (UNIT.min(self.peer.widest / 2) / mss * mss).max(mss);
         if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
             self.bursts.sizes.push_back((self.bursts.written, size));
         }
@@ -178,7 +172,7 @@ impl Sender {
         let limit = room.cwnd.min(room.peer);
         let could_grow = room.unit > u64::from(self.control.mss)
             && self.phase < Phase::Recovery
-            && now.since(self.last_sent) <= RECENT
+            && now.since(self.output.last_sent) <= RECENT
             && limit < room.most
             && (room.is_tail || limit < room.unit)
             && limit < self.control.cwnd.min(self.send_window()) / 3;
@@ -191,7 +185,7 @@ impl Sender {
     }
 
     /// The most segments of one burst: Linux `tcp_tso_autosize`, or what the stack says.
-    fn most_segments(&self) -> u32 {
+    pub(super) fn most_segments(&self) -> u32 {
         let most = self.stack.burst_segments;
         if !self.stack.burst_autosize {
             return most;
@@ -202,58 +196,5 @@ impl Sender {
         let near = if round_trip < 32 { UNIT >> round_trip } else { 0 };
         let bytes = (self.rate_bytes() / PER_SECOND + near).min(UNIT);
         ((bytes / u64::from(self.control.mss)) as u32).max(least).min(most)
-    }
-
-    /// Bytes a second at the pacing rate: the algorithm's own, or what Linux works out for all of them.
-    fn rate_bytes(&self) -> u64 {
-        self.control.pacing.map_or_else(|| self.window_rate(), |rate| rate.as_bps() / 8)
-    }
-
-    /// The rate segments leave at, if the stack paces what its algorithm does not. The first ten leave at once
-    /// (`tcp_update_skb_after_send`).
-    #[cold]
-    pub(super) fn stack_pacing(&self) -> Option<Rate> {
-        let is_first = self.count.segments_sent < UNPACED;
-        (!is_first && !self.algorithm.owns_window())
-            .then(|| Rate::from_bps(self.rate_bytes().saturating_mul(8)))
-    }
-
-    /// Linux `tcp_update_pacing_rate`: the window a smoothed round trip, times 2 in slow start and 1.2 later.
-    fn window_rate(&self) -> u64 {
-        let srtt_us = self.rtt.srtt().as_us();
-        if srtt_us == 0 {
-            return u64::MAX;
-        }
-        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
-        let window = self.control.cwnd.max(self.board.outstanding());
-        window.saturating_mul(10_000 * percent) / srtt_us
-    }
-
-    /// Does the host's queue hold as much of ours as it may? One burst may always wait there, so that sending
-    /// does not hang on the report alone.
-    #[cold]
-    pub(super) fn has_queued_enough(&mut self) -> bool {
-        let burst = u64::from(self.most_segments());
-        let two_bursts = 2 * burst * u64::from(self.control.mss);
-        let most = self.stack.small_queue.unwrap_or(Bytes::MAX);
-        let limit = two_bursts.max(self.rate_bytes() / PER_SECOND).min(most);
-        self.waits_for_queue = self.queued > limit && u64::from(self.board.segments_out()) > burst;
-        self.waits_for_queue
-    }
-
-    /// The host's link took `bytes` of ours.
-    pub fn on_queued(&mut self, bytes: Bytes) {
-        self.queued += bytes;
-    }
-
-    /// The host's link has sent, or dropped, `bytes` of ours. True: sending has waited for it.
-    pub fn on_unqueued(&mut self, bytes: Bytes) -> bool {
-        self.queued = self.queued.saturating_sub(bytes);
-        self.waits_for_queue
-    }
-
-    /// Bytes of ours in the queue of the host's link, if the stack looks at it.
-    pub fn queued(&self) -> Bytes {
-        self.queued
     }
 }

@@ -10,6 +10,7 @@
 //! Differs from the sources: up to 3.9 Linux marks nothing lost before F-RTO has decided; here the flight is
 //! marked at the timeout and unmarked again, which sends the same segments.
 
+use super::reduction::Descent;
 use super::{Note, NoteKind, Sender};
 use crate::cc::{CongestionControl, Phase};
 use crate::tcp::scoreboard::Delivery;
@@ -18,9 +19,10 @@ use crate::tcp::stack::{Frto, FrtoResponse};
 use crate::time::{Bytes, Time};
 
 /// How far F-RTO has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Step {
     /// Not at work.
+    #[default]
     Idle,
     /// The head was sent again; its ACK is awaited (RFC 5682 step 2).
     Head,
@@ -89,7 +91,7 @@ impl Sender {
     }
 
     fn has_new_to_send(&self) -> bool {
-        let limit = self.write_end.min(self.snd_una + self.send_buffer).min(self.right_edge);
+        let limit = self.write_end.min(self.snd_una + self.send_buffer).min(self.peer.right_edge);
         limit > self.snd_nxt
     }
 
@@ -111,10 +113,7 @@ impl Sender {
         if !self.algorithm.owns_window() {
             self.control.cwnd = self.board.in_flight() + u64::from(self.control.mss);
         }
-        self.prior_cwnd = self.control.cwnd;
-        self.prr_delivered = 0;
-        self.prr_out = 0;
-        self.halving_odd = false;
+        self.descent = Descent::from_window(self.control.cwnd);
         self.recover = self.snd_nxt;
         self.set_phase(Phase::Cwr, now);
         self.note(NoteKind::CwrEntered, now, before, notes);

@@ -7,10 +7,22 @@ use crate::tcp::segment::{Flags, Outgoing, Range};
 use crate::tcp::stack::{Pipe, Reduction};
 use crate::time::{Bytes, Time};
 
+/// What has left since the window was last looked at as a whole.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Output {
+    /// Something changed, or was sent.
+    pub is_unsettled: bool,
+    has_sent: bool,
+    /// New data was among it, other than a probe.
+    has_sent_new: bool,
+    /// When the last segment left.
+    pub last_sent: Time,
+}
+
 impl Sender {
     /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
     pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
-        self.pace_wake = Time::NEVER;
+        self.pacing.wake_at = Time::NEVER;
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
             // Nothing to say and nothing to repeat.
             self.board.on_app_limited();
@@ -21,11 +33,11 @@ impl Sender {
             return None;
         }
         let is_paced = self.control.pacing.is_some() || self.stack.pacing;
-        if is_paced && !force && now < self.pace_at && !self.is_in_burst() {
-            self.pace_wake = self.pace_at;
+        if is_paced && !force && now < self.pacing.next_at && !self.is_in_burst() {
+            self.pacing.wake_at = self.pacing.next_at;
             return None;
         }
-        if force && self.probe_end != 0 && self.phase < Phase::Recovery {
+        if force && self.probe.end != 0 && self.phase < Phase::Recovery {
             return self.send_probe(now);
         }
         if self.frto == frto::Step::NewData {
@@ -50,13 +62,13 @@ impl Sender {
 
     /// Nothing more leaves now: set the probe, and look at how much of the window was used.
     pub fn settle(&mut self, now: Time) {
-        if !std::mem::take(&mut self.unsettled) {
+        if !std::mem::take(&mut self.output.is_unsettled) {
             return;
         }
-        if std::mem::take(&mut self.has_sent_new) {
+        if std::mem::take(&mut self.output.has_sent_new) {
             self.on_new_data_sent(now);
         }
-        if std::mem::take(&mut self.has_sent) || self.bursts.waits {
+        if std::mem::take(&mut self.output.has_sent) || self.bursts.waits {
             self.on_window_used(now);
         }
     }
@@ -98,15 +110,15 @@ impl Sender {
 
     /// What lies beyond a window that shrank waits; only the head is sent again, as a probe of the window (Linux
     /// `__tcp_retransmit_skb`).
-    fn is_repeatable(&self, range: Range) -> bool {
-        range.start < self.right_edge || range.start <= self.snd_una
+    pub(super) fn is_repeatable(&self, range: Range) -> bool {
+        range.start < self.peer.right_edge || range.start <= self.snd_una
     }
 
     fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
             // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
-            if self.reorder_at == Time::NEVER {
+            if self.timers.reorder_at == Time::NEVER {
                 self.arm_rto(now);
             }
         }
@@ -123,24 +135,6 @@ impl Sender {
         }
     }
 
-    #[cold]
-    fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
-        if !self.probe_repeated {
-            if let Some(segment) = self.send_new(now, true) {
-                return Some(segment);
-            }
-        }
-        let (range, is_fin) = self.board.last()?;
-        if !self.is_repeatable(range) {
-            self.probe_end = 0;
-            return None;
-        }
-        self.probe_repeated = true;
-        self.board.on_probe(now, self.snd_nxt);
-        self.count.segments_retransmitted += 1;
-        Some(self.compose(range, is_fin, true, now))
-    }
-
     pub(super) fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
         let mss = u64::from(self.control.mss);
         if self.snd_nxt >= self.write_end {
@@ -149,7 +143,7 @@ impl Sender {
         // The send buffer holds what is not acknowledged.
         let limit = self.write_end.min(self.snd_una + self.send_buffer);
         let available = limit.saturating_sub(self.snd_nxt);
-        let window = self.right_edge.saturating_sub(self.snd_nxt);
+        let window = self.peer.right_edge.saturating_sub(self.snd_nxt);
         let bytes = mss.min(available).min(window);
         if bytes < mss && !self.may_be_short(bytes, available, window) {
             match self.wait_for_window(bytes, available, now) {
@@ -174,14 +168,14 @@ impl Sender {
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
         self.snd_nxt += length;
-        self.has_sent_new |= !force;
+        self.output.has_sent_new |= !force;
         self.fin_sent |= is_fin;
         self.board.push(self.snd_nxt, length as u32, is_fin, now);
         if is_first {
             self.persist = Persist::default();
             self.arm_rto(now);
             if range.start > 0 {
-                let idle = now.since(self.last_sent);
+                let idle = now.since(self.output.last_sent);
                 let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
                 self.algorithm.on_resume(&resume, &mut self.control);
             }
@@ -199,7 +193,7 @@ impl Sender {
     /// of what the application wrote, or half of the largest window the peer ever offered.
     fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
         let is_tail = available <= window && self.snd_nxt + bytes == self.write_end;
-        bytes > 0 && (is_tail || bytes * 2 >= self.widest_window)
+        bytes > 0 && (is_tail || bytes * 2 >= self.peer.widest)
     }
 
     #[cold]
@@ -213,7 +207,7 @@ impl Sender {
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + 1 };
         let is_first = self.board.is_empty();
         self.fin_sent = true;
-        self.has_sent_new = true;
+        self.output.has_sent_new = true;
         self.snd_nxt += 1;
         self.board.push(self.snd_nxt, 1, true, now);
         if is_first {
@@ -223,12 +217,12 @@ impl Sender {
     }
 
     #[inline]
-    fn compose(&mut self, range: Range, is_fin: bool, is_repeated: bool, now: Time) -> Outgoing {
+    pub(super) fn compose(&mut self, range: Range, is_fin: bool, is_repeated: bool, now: Time) -> Outgoing {
         let length = (range.end - range.start) as u32;
         self.count.segments_sent += 1;
-        self.last_sent = now;
+        self.output.last_sent = now;
         if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.prr_out += u64::from(length);
+            self.descent.out += u64::from(length);
             self.pipe += 1;
         }
         // A burst was charged as a whole when it began.
@@ -237,8 +231,8 @@ impl Sender {
         if self.control.pacing.is_some() || self.stack.pacing {
             self.charge_pacing(u64::from(length) - charged, now);
         }
-        self.unsettled = true;
-        self.has_sent = true;
+        self.output.is_unsettled = true;
+        self.output.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
         // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
         if self.owes_cwr && !is_repeated && length > u32::from(is_fin) {

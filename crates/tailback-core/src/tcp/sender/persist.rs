@@ -33,7 +33,7 @@ pub(super) enum Patience {
 
 impl Sender {
     pub(super) fn on_persist_timer(&mut self) {
-        self.rto_at = Time::NEVER;
+        self.timers.rto_at = Time::NEVER;
         self.persist.expiries += 1;
         self.persist.is_due = true;
     }
@@ -45,8 +45,8 @@ impl Sender {
             return Patience::Wait;
         }
         let is_due = std::mem::take(&mut self.persist.is_due);
-        if is_due || self.rto_at == Time::NEVER {
-            self.rto_at = self.stack.expiry(now, self.persist_wait());
+        if is_due || self.timers.rto_at == Time::NEVER {
+            self.timers.rto_at = self.stack.expiry(now, self.persist_wait());
         }
         match (is_due, bytes) {
             (false, _) => Patience::Wait,

@@ -1,13 +1,12 @@
-//! Recovery: the phases, and how the window comes down to where the algorithm wants it.
+//! Recovery: its phases, and where the window is when one begins and ends.
 //!
-//! Sources: RFC 6582, RFC 6675 section 5, RFC 6937 (PRR), RFC 3168 section 6.1.2; Linux 2.6.25 (rate halving),
-//! FreeBSD 7.3 (the one-segment ramp).
+//! Sources: RFC 6582, RFC 6675 section 5, RFC 3168 section 6.1.2; Linux 2.6.25 and 6.x, FreeBSD 7.3.
 
+use super::reduction::Descent;
 use super::{Note, NoteKind, Sender, frto};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
-use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::{Detection, FrtoResponse, PrrBound, Reduction};
+use crate::tcp::stack::{Detection, FrtoResponse, Reduction};
 use crate::time::{Bytes, Time};
 
 impl Sender {
@@ -113,10 +112,7 @@ impl Sender {
         self.pipe = i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason.
         self.owes_cwr = self.stack.speaks_ecn();
-        self.prior_cwnd = self.control.cwnd;
-        self.prr_delivered = 0;
-        self.prr_out = 0;
-        self.halving_odd = false;
+        self.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
     }
 
@@ -124,7 +120,7 @@ impl Sender {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Loss, now);
         self.count.recoveries += 1;
-        self.probe_end = 0;
+        self.probe.end = 0;
         if !self.algorithm.owns_window() {
             match self.reduction() {
                 // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
@@ -197,105 +193,5 @@ impl Sender {
         self.set_phase(Phase::Open, now);
         self.keep_floor();
         self.note(kind, now, before, notes);
-    }
-
-    /// Linux 2.6 bounds the burst after a disturbance: cwnd at most in flight + `max_burst`.
-    pub(super) fn moderate(&mut self) {
-        if let Some(burst) = self.stack.max_burst {
-            let most = self.in_flight() + u64::from(burst) * u64::from(self.control.mss);
-            self.control.cwnd = self.control.cwnd.min(most);
-        }
-    }
-
-    /// The stack's reduction; FreeBSD's ramp belongs to SACK, without it RFC 6582 holds there too.
-    fn reduction(&self) -> Reduction {
-        match self.stack.reduction {
-            Reduction::FreeBsd if !self.stack.sack => Reduction::Immediate,
-            reduction => reduction,
-        }
-    }
-
-    /// One ACK's step of the descent during Recovery and CWR; `is_first`: this ACK began it.
-    pub(super) fn reduce(
-        &mut self,
-        delivery: &Delivery,
-        newly_acked: Bytes,
-        lost: u32,
-        is_duplicate: bool,
-        is_first: bool,
-    ) {
-        match self.reduction() {
-            Reduction::Immediate => {}
-            // The ACK that begins FreeBSD's ramp leaves it at one segment.
-            Reduction::FreeBsd if self.phase == Phase::Cwr || is_first => {}
-            Reduction::FreeBsd => self.reduce_freebsd(newly_acked, is_duplicate),
-            Reduction::RateHalving => {
-                if newly_acked > 0 || delivery.sacked_segments > 0 || is_duplicate {
-                    self.halve_rate();
-                }
-            }
-            Reduction::AtEnd => {
-                self.control.cwnd = self.control.cwnd.min(self.in_flight() + u64::from(self.control.mss));
-            }
-            Reduction::Prr => {
-                // Without SACK a duplicate ACK stands for one segment.
-                let guessed = if is_duplicate && !self.stack.sack { u64::from(self.control.mss) } else { 0 };
-                self.reduce_proportionally(delivery.delivered_bytes.max(guessed), newly_acked, lost);
-            }
-        }
-    }
-
-    /// FreeBSD 7.3: up by one segment for each duplicate ACK, from one segment to ssthresh.
-    fn reduce_freebsd(&mut self, newly_acked: Bytes, is_duplicate: bool) {
-        let mss = u64::from(self.control.mss);
-        if newly_acked > 0 {
-            // Partial ACK: what this recovery has sent, plus one or two segments.
-            let allowance = if newly_acked >= 3 * mss { 2 } else { 1 };
-            let sent = self.board.retransmitted() + (self.snd_nxt - self.recover);
-            self.control.cwnd = (sent + allowance * mss).min(self.control.ssthresh);
-        } else if is_duplicate && self.in_flight() < self.control.ssthresh {
-            self.control.cwnd = (self.control.cwnd + mss).min(self.control.ssthresh);
-        }
-    }
-
-    /// Linux 2.6.25: one segment less for every second ACK, and never more than one segment above the flight.
-    fn halve_rate(&mut self) {
-        let mss = u64::from(self.control.mss);
-        let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
-        if self.halving_odd && self.control.cwnd > floor {
-            self.control.cwnd -= mss;
-        }
-        self.halving_odd = !self.halving_odd;
-        self.control.cwnd = self.control.cwnd.min(self.in_flight() + mss);
-    }
-
-    /// PRR, RFC 6937 section 3.
-    pub(super) fn reduce_proportionally(&mut self, delivered: Bytes, newly_acked: Bytes, lost: u32) {
-        let mss = u64::from(self.control.mss);
-        let in_flight = self.in_flight();
-        if delivered == 0 || self.prior_cwnd == 0 {
-            return;
-        }
-        self.prr_delivered += delivered;
-        let ssthresh = self.control.ssthresh;
-        let mut allowed = if in_flight > ssthresh {
-            // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
-            // rounded up to whole segments as Linux counts them.
-            let target = (self.prr_delivered as u128 * ssthresh as u128).div_ceil(self.prior_cwnd as u128);
-            (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.prr_out)
-        } else {
-            let owed = self.prr_delivered.saturating_sub(self.prr_out);
-            let limit = match self.stack.prr_bound {
-                PrrBound::Conservative => owed,
-                PrrBound::SlowStart => owed.max(delivered) + mss,
-                PrrBound::SafeAck if newly_acked > 0 && lost == 0 => owed.max(delivered) + mss,
-                PrrBound::SafeAck => owed.max(delivered),
-            };
-            limit.min(ssthresh - in_flight)
-        };
-        if self.prr_out == 0 {
-            allowed = allowed.max(mss);
-        }
-        self.control.cwnd = in_flight + allowed;
     }
 }

@@ -1,123 +1,39 @@
-//! How much of the window is used: when it may grow, and what idleness does to it.
+//! The peer's window: how far it lets this end send.
 
 use super::Sender;
-use crate::cc::{CongestionControl, Phase};
 use crate::tcp::segment::Segment;
-use crate::tcp::stack::{GrowthGate, IdleRestart};
-use crate::time::{Bytes, Time};
+use crate::time::Bytes;
+
+/// What the peer has offered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PeerWindow {
+    /// Nothing may be sent from here on.
+    pub right_edge: u64,
+    /// Sequence number of the segment that offered it last (SND.WL1).
+    told_at: u64,
+    /// The widest ever offered.
+    pub widest: Bytes,
+}
+
+impl PeerWindow {
+    /// As the handshake leaves it.
+    pub fn new(snd_una: u64, window: Bytes) -> Self {
+        PeerWindow { right_edge: snd_una + window, told_at: 0, widest: window }
+    }
+}
 
 impl Sender {
-    pub(super) fn is_in_slow_start(&self) -> bool {
-        match self.stack.slow_start_at_equality {
-            true => self.control.cwnd <= self.control.ssthresh,
-            false => self.control.cwnd < self.control.ssthresh,
-        }
-    }
-
-    pub(super) fn is_cwnd_limited(&self, in_flight: Bytes) -> bool {
-        match self.stack.growth_gate {
-            GrowthGate::Always => true,
-            GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
-            GrowthGate::BelowSendWindow => self.control.cwnd <= self.send_window(),
-            GrowthGate::RecentlyFull => {
-                self.window_full || (self.is_in_slow_start() && self.control.cwnd < 2 * self.most_out)
-            }
-        }
-    }
-
     /// The latest segment's window is in force, though it be smaller or nothing (RFC 9293 section 3.10.7.4); of two as
     /// late the larger, or none at all (Linux `tcp_may_update_window`).
     pub(super) fn take_window(&mut self, segment: &Segment) {
-        let is_later = segment.ack > self.snd_una || segment.seq > self.window_told_at;
+        let is_later = segment.ack > self.snd_una || segment.seq > self.peer.told_at;
         let edge = segment.ack + segment.window;
-        let is_news = edge > self.right_edge || segment.window == 0;
-        if segment.ack < self.snd_una || !(is_later || segment.seq == self.window_told_at && is_news) {
+        let is_news = edge > self.peer.right_edge || segment.window == 0;
+        if segment.ack < self.snd_una || !(is_later || segment.seq == self.peer.told_at && is_news) {
             return;
         }
-        self.window_told_at = segment.seq;
-        self.right_edge = edge;
-        self.widest_window = self.widest_window.max(segment.window);
-    }
-
-    pub(super) fn keep_floor(&mut self) {
-        self.control.cwnd = self.control.cwnd.max(u64::from(self.control.mss));
-    }
-
-    /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
-    pub(super) fn on_window_used(&mut self, now: Time) {
-        let out = self.board.outstanding();
-        let is_full = self.bursts.waits || self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
-        if self.stack.window_validation {
-            self.validate_window(out, is_full, now);
-        }
-        if self.snd_una >= self.usage_end || is_full || (!self.window_full && out > self.most_out) {
-            self.window_full = is_full;
-            self.most_out = out;
-            self.usage_end = self.snd_nxt;
-        }
-    }
-
-    /// RFC 2861 as Linux does it (`tcp_cwnd_application_limited`): after a timeout's worth of sending less than
-    /// the window allows, for want of data and not of buffer, halfway down to what was used.
-    fn validate_window(&mut self, out: Bytes, is_full: bool, now: Time) {
-        if is_full {
-            self.used = 0;
-            self.used_since = now;
-            return;
-        }
-        self.used = self.used.max(out);
-        let is_starved = self.write_end - self.snd_una < self.send_buffer;
-        let unused = now.since(self.used_since);
-        // The minimum first: no timeout is shorter, and most calls end here.
-        if unused < self.stack.rto_minimum || unused < self.rtt.timeout() || self.algorithm.owns_window() {
-            return;
-        }
-        if self.phase == Phase::Open && is_starved {
-            let mss = u64::from(self.control.mss);
-            let used = self.used.max(u64::from(self.stack.restart_window) * mss);
-            if used < self.control.cwnd {
-                self.remember_window();
-                self.control.cwnd = self.whole_segments((self.control.cwnd + used) / 2);
-            }
-            self.used = 0;
-        }
-        self.used_since = now;
-    }
-
-    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`).
-    fn remember_window(&mut self) {
-        let three_quarters = self.whole_segments(self.control.cwnd / 2 + self.control.cwnd / 4);
-        self.control.ssthresh = self.control.ssthresh.max(three_quarters);
-    }
-
-    pub(super) fn whole_segments(&self, bytes: Bytes) -> Bytes {
-        let mss = u64::from(self.control.mss);
-        (bytes / mss * mss).max(mss)
-    }
-
-    pub(super) fn restart_after_idle(&mut self, now: Time) {
-        let idle = now.since(self.last_sent);
-        let timeout = self.rtt.timeout();
-        if self.snd_nxt == 0 || idle <= timeout || self.algorithm.owns_window() {
-            return;
-        }
-        let restart = u64::from(self.stack.restart_window) * u64::from(self.control.mss);
-        let restart = restart.min(self.control.cwnd);
-        match self.stack.idle_restart {
-            IdleRestart::Keep => return,
-            IdleRestart::Restart => self.control.cwnd = restart,
-            IdleRestart::Halve => {
-                self.remember_window();
-                let mut remaining = idle.saturating_sub(timeout);
-                while !remaining.is_zero() && self.control.cwnd > restart {
-                    self.control.cwnd /= 2;
-                    remaining = remaining.saturating_sub(timeout);
-                }
-                self.control.cwnd = self.whole_segments(self.control.cwnd.max(restart));
-            }
-        }
-        self.used = 0;
-        self.used_since = now;
-        self.algorithm.on_idle_restart(now, idle, &mut self.control);
+        self.peer.told_at = segment.seq;
+        self.peer.right_edge = edge;
+        self.peer.widest = self.peer.widest.max(segment.window);
     }
 }

@@ -1,0 +1,71 @@
+//! Pacing: the algorithm's rate, or the stack's own, and when the next segment may leave.
+//!
+//! Source: Linux 6.1 `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_pacing_delay`.
+
+use super::Sender;
+use crate::cc::CongestionControl;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// TCP_INIT_CWND.
+const UNPACED: u64 = 10;
+
+/// When what is paced may leave.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pacing {
+    /// The next segment, not before.
+    pub next_at: Time,
+    /// The wake that waits for it.
+    pub wake_at: Time,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Pacing { next_at: Time::ZERO, wake_at: Time::NEVER }
+    }
+}
+
+impl Sender {
+    /// Linux `tcp_pacing_delay`: what pacing holds back has its time yet to come.
+    pub(super) fn pacing_wait(&self, now: Time) -> Duration {
+        self.pacing.next_at.since(now)
+    }
+
+    /// When the next one may leave, now that `bytes` of payload do. Linux `tcp_update_skb_after_send`: up to half
+    /// of their own time is forgiven to what leaves late.
+    #[inline(never)]
+    pub(super) fn charge_pacing(&mut self, bytes: Bytes, now: Time) {
+        let rate = match self.control.pacing {
+            None if self.stack.pacing => self.stack_pacing(),
+            rate => rate,
+        };
+        let Some(rate) = rate.filter(|rate| rate.as_bps() > 0 && bytes > 0) else { return };
+        let span = rate.time_for(bytes);
+        let credit = now.since(self.pacing.next_at).min(span / 2);
+        self.pacing.next_at = self.pacing.next_at.max(now) + span.saturating_sub(credit);
+    }
+
+    /// Bytes a second at the pacing rate: the algorithm's own, or what Linux works out for all of them.
+    pub(super) fn rate_bytes(&self) -> u64 {
+        self.control.pacing.map_or_else(|| self.window_rate(), |rate| rate.as_bps() / 8)
+    }
+
+    /// The rate segments leave at, if the stack paces what its algorithm does not. The first ten leave at once
+    /// (`tcp_update_skb_after_send`).
+    #[cold]
+    pub(super) fn stack_pacing(&self) -> Option<Rate> {
+        let is_first = self.count.segments_sent < UNPACED;
+        (!is_first && !self.algorithm.owns_window())
+            .then(|| Rate::from_bps(self.rate_bytes().saturating_mul(8)))
+    }
+
+    /// Linux `tcp_update_pacing_rate`: the window a smoothed round trip, times 2 in slow start and 1.2 later.
+    fn window_rate(&self) -> u64 {
+        let srtt_us = self.rtt.srtt().as_us();
+        if srtt_us == 0 {
+            return u64::MAX;
+        }
+        let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
+        let window = self.control.cwnd.max(self.board.outstanding());
+        window.saturating_mul(10_000 * percent) / srtt_us
+    }
+}

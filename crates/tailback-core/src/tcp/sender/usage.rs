@@ -1,0 +1,123 @@
+//! How much of the window is used: when it may grow, and what idleness does to it.
+//!
+//! Sources: RFC 2861, Linux `tcp_cwnd_validate` and `tcp_cwnd_restart`, FreeBSD.
+
+use super::Sender;
+use crate::cc::{CongestionControl, Phase};
+use crate::tcp::stack::{GrowthGate, IdleRestart};
+use crate::time::{Bytes, Time};
+
+/// How much of the window was used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    /// It was full at some time in this round.
+    is_full: bool,
+    /// The most that was out in this round.
+    most_out: Bytes,
+    /// The round ends when this offset is acknowledged.
+    pub round_end: u64,
+    /// Window validation: the most that was out since the window was last full, or since `used_since`.
+    used: Bytes,
+    pub used_since: Time,
+}
+
+impl Sender {
+    pub(super) fn is_in_slow_start(&self) -> bool {
+        match self.stack.slow_start_at_equality {
+            true => self.control.cwnd <= self.control.ssthresh,
+            false => self.control.cwnd < self.control.ssthresh,
+        }
+    }
+
+    pub(super) fn is_cwnd_limited(&self, in_flight: Bytes) -> bool {
+        match self.stack.growth_gate {
+            GrowthGate::Always => true,
+            GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
+            GrowthGate::BelowSendWindow => self.control.cwnd <= self.send_window(),
+            GrowthGate::RecentlyFull => {
+                self.usage.is_full || (self.is_in_slow_start() && self.control.cwnd < 2 * self.usage.most_out)
+            }
+        }
+    }
+
+    /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
+    pub(super) fn on_window_used(&mut self, now: Time) {
+        let out = self.board.outstanding();
+        let is_full = self.bursts.waits || self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
+        if self.stack.window_validation {
+            self.validate_window(out, is_full, now);
+        }
+        if self.snd_una >= self.usage.round_end
+            || is_full
+            || (!self.usage.is_full && out > self.usage.most_out)
+        {
+            self.usage.is_full = is_full;
+            self.usage.most_out = out;
+            self.usage.round_end = self.snd_nxt;
+        }
+    }
+
+    /// RFC 2861 as Linux does it (`tcp_cwnd_application_limited`): after a timeout's worth of sending less than
+    /// the window allows, for want of data and not of buffer, halfway down to what was used.
+    fn validate_window(&mut self, out: Bytes, is_full: bool, now: Time) {
+        if is_full {
+            self.usage.used = 0;
+            self.usage.used_since = now;
+            return;
+        }
+        self.usage.used = self.usage.used.max(out);
+        let is_starved = self.write_end - self.snd_una < self.send_buffer;
+        let unused = now.since(self.usage.used_since);
+        // The minimum first: no timeout is shorter, and most calls end here.
+        if unused < self.stack.rto_minimum || unused < self.rtt.timeout() || self.algorithm.owns_window() {
+            return;
+        }
+        if self.phase == Phase::Open && is_starved {
+            let mss = u64::from(self.control.mss);
+            let used = self.usage.used.max(u64::from(self.stack.restart_window) * mss);
+            if used < self.control.cwnd {
+                self.remember_window();
+                self.control.cwnd = self.whole_segments((self.control.cwnd + used) / 2);
+            }
+            self.usage.used = 0;
+        }
+        self.usage.used_since = now;
+    }
+
+    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`).
+    fn remember_window(&mut self) {
+        let three_quarters = self.whole_segments(self.control.cwnd / 2 + self.control.cwnd / 4);
+        self.control.ssthresh = self.control.ssthresh.max(three_quarters);
+    }
+
+    pub(super) fn whole_segments(&self, bytes: Bytes) -> Bytes {
+        let mss = u64::from(self.control.mss);
+        (bytes / mss * mss).max(mss)
+    }
+
+    pub(super) fn restart_after_idle(&mut self, now: Time) {
+        let idle = now.since(self.output.last_sent);
+        let timeout = self.rtt.timeout();
+        if self.snd_nxt == 0 || idle <= timeout || self.algorithm.owns_window() {
+            return;
+        }
+        let restart = u64::from(self.stack.restart_window) * u64::from(self.control.mss);
+        let restart = restart.min(self.control.cwnd);
+        match self.stack.idle_restart {
+            IdleRestart::Keep => return,
+            IdleRestart::Restart => self.control.cwnd = restart,
+            IdleRestart::Halve => {
+                self.remember_window();
+                let mut remaining = idle.saturating_sub(timeout);
+                while !remaining.is_zero() && self.control.cwnd > restart {
+                    self.control.cwnd /= 2;
+                    remaining = remaining.saturating_sub(timeout);
+                }
+                self.control.cwnd = self.whole_segments(self.control.cwnd.max(restart));
+            }
+        }
+        self.usage.used = 0;
+        self.usage.used_since = now;
+        self.algorithm.on_idle_restart(now, idle, &mut self.control);
+    }
+}
