@@ -10,19 +10,24 @@ use crate::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct FlowId(pub u32);
 
-/// The ECN codepoint of the IP header (RFC 3168 section 5).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(u8)]
-pub enum Ecn {
-    /// The sender does not speak ECN.
-    #[default]
-    NotEct = 0b00,
-    /// ECN capable, and L4S (RFC 9331).
-    Ect1 = 0b01,
-    /// ECN capable.
-    Ect0 = 0b10,
-    /// Congestion experienced.
-    Ce = 0b11,
+crate::labels! {
+    /// The ECN codepoint of the IP header (RFC 3168 section 5).
+    pub enum Ecn {
+        /// The sender does not speak ECN.
+        NotEct = 0 => "not-ect",
+        /// ECN capable, and L4S (RFC 9331).
+        Ect1 = 1 => "ect1",
+        /// ECN capable.
+        Ect0 = 2 => "ect0",
+        /// Congestion experienced.
+        Ce = 3 => "ce",
+    }
+}
+
+impl Default for Ecn {
+    fn default() -> Self {
+        Ecn::NotEct
+    }
 }
 
 impl Ecn {

@@ -24,8 +24,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use tailback_core::cc::Control;
 use tailback_core::cc::registry::build_preferring;
-use tailback_core::cc::{Control, Phase};
 use tailback_core::packet::Ecn;
 use tailback_core::scenario::{Params, Value};
 use tailback_core::tcp::endpoint::{Endpoint, Setup, State};
@@ -498,7 +498,7 @@ impl Talk {
         let found = match name.as_str() {
             "phase" | "state" => {
                 let text = match name.as_str() {
-                    "phase" => Phase::NAMES[sender.phase() as usize].to_string(),
+                    "phase" => sender.phase().word().to_string(),
                     _ => format!("{:?}", self.end.state()),
                 };
                 let holds = match operator.as_str() {

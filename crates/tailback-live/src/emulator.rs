@@ -19,8 +19,8 @@ use crate::punctuality::Punctuality;
 use crate::segments::Segments;
 use crate::stamps::Stamps;
 use crate::sys::{self, Framed, Offload, Tun};
-use crate::tables::Record;
 use crate::urgency::Urgency;
+use tailback_core::probe::path::PathRecorder;
 
 /// Awake this long before something is due: longer than an idle core's wake-up takes here.
 const SPIN: std::time::Duration = std::time::Duration::from_micros(60);
@@ -91,7 +91,7 @@ pub struct Shared {
 /// An emulator about to run.
 #[derive(Debug)]
 pub struct Emulator {
-    path: Path<Record>,
+    path: Path<PathRecorder>,
     ports: Vec<Port>,
     /// Port of each flow's sender and receiver.
     ends: Vec<[usize; 2]>,
@@ -137,7 +137,7 @@ impl Handed {
 #[derive(Debug)]
 pub struct Emulated {
     /// The path with its counts, captures and probe.
-    pub path: Path<Record>,
+    pub path: Path<PathRecorder>,
     /// When each packet was handed over, by number; [`Time::NEVER`] if it was not.
     pub written: Journal<Time>,
     /// How punctual it was.
@@ -146,7 +146,7 @@ pub struct Emulated {
 
 impl Emulator {
     /// An emulator for this path between these ports.
-    pub fn new(path: Path<Record>, ports: Vec<Port>, clock: Clock, end: Time) -> Self {
+    pub fn new(path: Path<PathRecorder>, ports: Vec<Port>, clock: Clock, end: Time) -> Self {
         let flows = path.counts.len();
         let mut ends = vec![[0; 2]; flows];
         for (number, port) in ports.iter().enumerate() {

@@ -8,7 +8,9 @@ use std::time::Duration as Wait;
 
 use tailback_core::cc::CongestionControl;
 use tailback_core::cc::registry;
-use tailback_core::probe::rows::Internals;
+use tailback_core::packet::FlowId;
+use tailback_core::probe::rows::{InternalRow, Internals};
+use tailback_core::probe::schema::QuantityId;
 use tailback_core::scenario::Params;
 use tailback_core::time::{Duration, Time};
 
@@ -190,11 +192,13 @@ pub fn table(
         }
     }
     rows.sort_by_key(|(at, flow, ..)| (*at, *flow));
-    let mut table = Internals::default();
-    for (at, flow, code, value) in rows {
-        table.push(at.as_secs_f64(), flow, code, value);
-    }
-    (table, words)
+    let row = |(at, flow, code, value): (Time, u32, u16, f64)| InternalRow {
+        t_s: at.as_secs_f64(),
+        flow: FlowId(flow),
+        name: QuantityId(code),
+        value,
+    };
+    (rows.into_iter().map(row).collect(), words)
 }
 
 #[cfg(test)]

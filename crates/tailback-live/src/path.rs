@@ -11,6 +11,7 @@ use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::probe::QueueRow;
 use tailback_core::queue::{Backlog, Fate};
 use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
+pub use tailback_core::tcp::segment::NO_ROW;
 use tailback_core::time::{Bytes, Duration, Time};
 
 use self::lent::{Lent, Slot, Slots};
@@ -65,9 +66,6 @@ pub trait Frames {
 
 /// Nothing is carried: a replay.
 impl Frames for () {}
-
-/// No row in the packets table.
-pub const NO_ROW: u32 = u32::MAX;
 
 /// Sees what happens on the path. Every method defaults to nothing.
 pub trait Witness {

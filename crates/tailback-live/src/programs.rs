@@ -15,7 +15,7 @@ use std::time::{Duration as Wait, Instant};
 
 use tailback_core::time::Time;
 
-use self::rows::{Ended, Fate, Report, Role, last_lines, told};
+use self::rows::{Ended, ProgramFate, Report, Role, last_lines, told};
 use self::words::Values;
 use crate::applications::TcpPlan;
 use crate::applications::ledger::{Ledger, Recording, Tally};
@@ -91,7 +91,7 @@ struct Running {
     program: Program,
     started: Time,
     over: Option<(Time, Ending)>,
-    fate: Fate,
+    fate: ProgramFate,
 }
 
 impl Ready {
@@ -156,7 +156,7 @@ impl Ready {
     }
 
     fn path(&self, role: Role, which: usize) -> PathBuf {
-        self.folder.join(format!("{}.{}", role.name(), ["out", "err"][which]))
+        self.folder.join(format!("{}.{}", role.word(), ["out", "err"][which]))
     }
 
     /// What a program wrote, and whether that is all.
@@ -225,10 +225,10 @@ impl Ready {
     /// Ask a program to end; kill it if it does not.
     fn end(&self, running: &mut Running, clock: Clock) -> io::Result<()> {
         running.program.ask_to_end();
-        running.fate = Fate::Stopped;
+        running.fate = ProgramFate::Stopped;
         let ending = running.program.wait(self.plan.grace)?;
         if ending.is_none() {
-            running.fate = Fate::Killed;
+            running.fate = ProgramFate::Killed;
         }
         running.over = Some((clock.now(), ending.unwrap_or(Ending::Signal(libc::SIGKILL))));
         Ok(())
@@ -258,10 +258,10 @@ impl Ready {
                 notes.push(format!(
                     "flow {}: of its {}'s output {most} MiB were kept",
                     plan.name,
-                    role.name()
+                    role.word()
                 ));
             }
-            if role == Role::Client && fate == Fate::Exited {
+            if role == Role::Client && fate == ProgramFate::Exited {
                 ledger.tally = Tally { finished: ended, ..ledger.tally };
             }
             programs.push(Ended { role, started, ended, ending, fate, outputs: [output, errors] });
@@ -270,22 +270,24 @@ impl Ready {
     }
 
     /// What is to be said of an end that was not meant.
-    fn note(&self, role: Role, fate: Fate, ending: Ending, errors: &[u8]) -> Option<String> {
+    fn note(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
         let grace = self.plan.grace.as_secs_f64();
         let what = match (fate, role) {
-            (Fate::Exited, _) if ending == Ending::Exit(0) => return None,
-            (Fate::Exited, _) => told(ending),
+            (ProgramFate::Exited, _) if ending == Ending::Exit(0) => return None,
+            (ProgramFate::Exited, _) => told(ending),
             // A server waits for others until it is asked to end.
-            (Fate::Stopped, Role::Server) => return None,
-            (Fate::Stopped, Role::Client) => "was still at work at its stop, and was asked to end".into(),
-            (Fate::Killed, _) => format!("did not end within {grace} s of its stop, and was killed"),
+            (ProgramFate::Stopped, Role::Server) => return None,
+            (ProgramFate::Stopped, Role::Client) => {
+                "was still at work at its stop, and was asked to end".into()
+            }
+            (ProgramFate::Killed, _) => format!("did not end within {grace} s of its stop, and was killed"),
         };
-        Some(format!("flow {}: its {} {what}{}", self.plan.name, role.name(), last_lines(errors)))
+        Some(format!("flow {}: its {} {what}{}", self.plan.name, role.word(), last_lines(errors)))
     }
 }
 
 fn running(role: Role, program: Program, started: Time) -> Running {
-    Running { role, program, started, over: None, fate: Fate::Exited }
+    Running { role, program, started, over: None, fate: ProgramFate::Exited }
 }
 
 /// Note which programs have ended, for so long.

@@ -1,6 +1,7 @@
 //! How punctual a run was, and whether that was enough for its result to mean what it says.
 
-use tailback_core::probe::{Column, Table};
+use tailback_core::probe::Table;
+use tailback_core::probe::rows::{Emulator, EmulatorRow};
 use tailback_core::time::Duration;
 
 use crate::journal::Journal;
@@ -103,28 +104,26 @@ pub fn judge(punctuality: &Punctuality, limits: Limits, missing: Missing) -> (Ta
     if missing.log_rows > 0 {
         notes.push(format!("{} rows of the state log were lost: it was read too seldom", missing.log_rows));
     }
-    let table = Table {
-        name: "emulator",
-        columns: vec![
-            ("packets", Column::U64(vec![punctuality.late.count()])),
-            ("late_median_s", Column::F64(vec![median])),
-            ("late_p99_s", Column::F64(vec![high])),
-            ("late_max_s", Column::F64(vec![worst])),
-            ("late_limit_s", Column::F64(vec![limit])),
-            ("late_in_median_s", Column::F64(vec![median_in])),
-            ("late_in_p99_s", Column::F64(vec![high_in])),
-            ("late_in_max_s", Column::F64(vec![worst_in])),
-            ("fit", Column::Bool(vec![is_fit])),
-            ("realtime", Column::Bool(vec![punctuality.is_realtime])),
-            ("asleep_s", Column::F64(vec![punctuality.asleep_ns as f64 * 1e-9])),
-            ("frames", Column::U64(vec![punctuality.frames])),
-            ("largest_frame_bytes", Column::U64(vec![punctuality.largest_frame])),
-            ("foreign_packets", Column::U64(vec![punctuality.foreign])),
-            ("unstamped_packets", Column::U64(vec![punctuality.unstamped])),
-            ("device_drops", Column::U64(vec![missing.device_drops])),
-            ("log_rows_lost", Column::U64(vec![missing.log_rows])),
-        ],
+    let row = EmulatorRow {
+        packets: punctuality.late.count(),
+        late_median_s: median,
+        late_p99_s: high,
+        late_max_s: worst,
+        late_limit_s: limit,
+        late_in_median_s: median_in,
+        late_in_p99_s: high_in,
+        late_in_max_s: worst_in,
+        fit: is_fit,
+        realtime: punctuality.is_realtime,
+        asleep_s: punctuality.asleep_ns as f64 * 1e-9,
+        frames: punctuality.frames,
+        largest_frame_bytes: punctuality.largest_frame,
+        foreign_packets: punctuality.foreign,
+        unstamped_packets: punctuality.unstamped,
+        device_drops: missing.device_drops,
+        log_rows_lost: missing.log_rows,
     };
+    let table = [row].into_iter().collect::<Emulator>().into_table();
     (table, notes, is_fit)
 }
 

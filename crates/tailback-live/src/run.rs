@@ -5,12 +5,13 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as Wait;
 
-use tailback_core::probe::rows::{Packets, links};
-use tailback_core::probe::{Column, Table};
+use tailback_core::packet::FlowId;
+use tailback_core::probe::Table;
+use tailback_core::probe::rows::{FlowRow, Flows, Packets, links};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
 
-use crate::applications::ledger::{self, Ledger, Tally};
+use crate::applications::ledger::{self, Ledger};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
@@ -29,7 +30,7 @@ use crate::punctuality::{self, Limits, Missing};
 use crate::recipe::Recipe;
 use crate::stamps::{self, Stamps};
 use crate::sys;
-use crate::tables::{self, Record};
+use crate::tables;
 use crate::tcp_log::{self, Row, TcpLog, ticks_a_second};
 use crate::twins::{self, Registered, Source};
 use crate::watch::{self, Look};
@@ -211,7 +212,7 @@ fn in_threads<E: From<LiveError>>(
         poll_interval = if interval.is_zero() { FALLBACK_POLL } else { interval.min(FALLBACK_POLL) };
     }
 
-    let path = Path::build(scenario, Record::of(scenario), poll).map_err(LiveError::from)?;
+    let path = Path::build(scenario, tables::recorder(scenario), poll).map_err(LiveError::from)?;
     let mut ports = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let ending = |which: usize| -> Vec<u32> {
@@ -400,8 +401,8 @@ fn collect(
         tables: programs
             .into_iter()
             .chain([
-                flow_table,
-                links,
+                flow_table.into_table(),
+                links.into_table(),
                 congestion.into_table(),
                 emulator,
                 segments.into_table(),
@@ -453,52 +454,45 @@ fn name_streams(packets: &mut Packets, ledgers: &[Ledger]) {
     }
 }
 
-fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Table {
-    let all = 0..scenario.flows.len();
-    let counts = &seen.emulated.path.counts;
-    let tally = |flow: usize| -> &Tally { &seen.ledgers[flow].tally };
-    let number = |get: &dyn Fn(usize) -> u64| Column::U64(all.clone().map(get).collect());
-    let time = |get: &dyn Fn(usize) -> f64| Column::F64(all.clone().map(get).collect());
-    let is_tcp = |flow: usize| scenario.flows[flow].tcp.is_some();
+fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Flows {
     let start = |flow: usize| {
         let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
         let name = format!("flow/{}/start", scenario.flows[flow].name);
         let shift = tailback_core::rng::Stream::named(scenario.seed, &name).duration_up_to(spread);
         Time::from_ps(scenario.flows[flow].start_ps) + shift
     };
-    Table {
-        name: "flows",
-        columns: vec![
-            ("flow", Column::U32(all.clone().map(|flow| flow as u32).collect())),
-            ("packets_sent", number(&|flow| counts[flow].packets_sent)),
-            ("packets_received", number(&|flow| counts[flow].packets_received)),
-            ("packets_dropped", number(&|flow| counts[flow].packets_dropped)),
-            ("bytes_sent", number(&|flow| counts[flow].bytes_sent)),
-            ("bytes_acked", number(&|flow| tally(flow).bytes_acked)),
-            (
-                "bytes_received",
-                // Of datagrams the replies too, as the simulator counts them.
-                number(&|flow| match is_tcp(flow) {
-                    true => tally(flow).bytes_received,
-                    false => counts[flow].bytes_received + tally(flow).bytes_returned,
-                }),
-            ),
-            ("segments_sent", number(&|flow| tally(flow).sent.segments)),
-            ("segments_retransmitted", number(&|flow| tally(flow).sent.retransmitted)),
-            ("recoveries", number(&|flow| events[flow].recoveries)),
-            ("timeouts", number(&|flow| events[flow].timeouts)),
-            ("undos", number(&|flow| events[flow].undos)),
-            ("started_s", time(&|flow| start(flow).as_secs_f64())),
-            ("established_s", time(&|flow| tables::seconds(tally(flow).established))),
-            ("finished_s", time(&|flow| tables::seconds(tally(flow).finished))),
-            ("rtt_min_s", time(&|flow| tables::least_rtt(tally(flow).rtt_us_min))),
-            ("srtt_s", time(&|flow| tables::micro(tally(flow).srtt_us))),
-            ("connections", number(&|flow| tally(flow).connections)),
-            ("connections_failed", number(&|flow| tally(flow).failed)),
-            ("connections_open", number(&|flow| tally(flow).open)),
-            ("bytes_returned", number(&|flow| if is_tcp(flow) { tally(flow).bytes_returned } else { 0 })),
-            ("back_segments_sent", number(&|flow| tally(flow).back.segments)),
-            ("back_segments_retransmitted", number(&|flow| tally(flow).back.retransmitted)),
-        ],
-    }
+    let row = |flow: usize| {
+        let (count, tally) = (&seen.emulated.path.counts[flow], &seen.ledgers[flow].tally);
+        let is_tcp = scenario.flows[flow].tcp.is_some();
+        FlowRow {
+            flow: FlowId(flow as u32),
+            packets_sent: count.packets_sent,
+            packets_received: count.packets_received,
+            packets_dropped: count.packets_dropped,
+            bytes_sent: count.bytes_sent,
+            bytes_acked: tally.bytes_acked,
+            // Of datagrams the replies too, as the simulator counts them.
+            bytes_received: match is_tcp {
+                true => tally.bytes_received,
+                false => count.bytes_received + tally.bytes_returned,
+            },
+            segments_sent: tally.sent.segments,
+            segments_retransmitted: tally.sent.retransmitted,
+            recoveries: events[flow].recoveries,
+            timeouts: events[flow].timeouts,
+            undos: events[flow].undos,
+            started_s: start(flow).as_secs_f64(),
+            established_s: tables::seconds(tally.established),
+            finished_s: tables::seconds(tally.finished),
+            rtt_min_s: tables::least_rtt(tally.rtt_us_min),
+            srtt_s: tables::micro(tally.srtt_us),
+            connections: tally.connections,
+            connections_failed: tally.failed,
+            connections_open: tally.open,
+            bytes_returned: if is_tcp { tally.bytes_returned } else { 0 },
+            back_segments_sent: tally.back.segments,
+            back_segments_retransmitted: tally.back.retransmitted,
+        }
+    };
+    (0..scenario.flows.len()).map(row).collect()
 }

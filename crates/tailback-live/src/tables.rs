@@ -1,127 +1,68 @@
 //! The simulator's tables from what was seen live, so that everything after the rows is written once.
 
-use tailback_core::columns;
+use tailback_core::cc::{Control, Phase};
+use tailback_core::packet::FlowId;
+use tailback_core::probe::QueueRow;
+use tailback_core::probe::path::{PathRecorder, QueueEvents, Window};
 use tailback_core::probe::rows::{
-    Congestion, DROPPED, IN_TRANSIT, Packets, Polls, Queue, QueuePolls, RECEIVED, Segments,
+    CaptureRow, Captures, Congestion, CongestionRow, PacketFate, PollRow, Polls, SegmentRow, Segments,
 };
-use tailback_core::probe::{QueueEvent, QueueRow};
+use tailback_core::probe::schema::{LinkId, Threshold};
 use tailback_core::queue::Backlog;
 use tailback_core::scenario::Scenario;
+use tailback_core::tcp::sender::NoteKind;
 use tailback_core::time::{Duration, Time};
 
 use crate::clock::Clock;
 use crate::emulator::Emulated;
-use crate::path::{NO_ROW, Outcome, Witness};
+use crate::path::{Captured, Outcome, Witness};
 use crate::tcp_log::{Kind, Row};
 use crate::watch::Look;
 
-/// An unlimited ssthresh in tables.
-const UNLIMITED: u64 = 1 << 62;
+/// No ssthresh yet.
+const UNLIMITED: u64 = Control::UNLIMITED;
 /// The kernel's own word for it.
 const KERNEL_UNLIMITED: u32 = 0x7fff_ffff;
 
-columns! {
-    /// Every packet at both ends of the path, as a capture card at each would have seen it.
-    Captures as "captures" {
-        packet: U64(u64), flow: U32(u32), reverse: Bool(bool), bytes: U32(u32), ecn: U8(u8), arrived_s: F64(f64),
-        due_s: F64(f64), written_s: F64(f64), fate: U8(u8), link: U32(u32), marked: Bool(bool), copy: Bool(bool),
-        pair: U32(u32), conversation: U8(u8),
-    }
+/// What the scenario's instruments ask for of the path.
+pub fn recorder(scenario: &Scenario) -> PathRecorder {
+    let wanted = &scenario.instruments;
+    let queue = |name: &String| match (wanted.queues.contains(name), wanted.drops.contains(name)) {
+        (true, _) => QueueEvents::All,
+        (false, true) => QueueEvents::Losses,
+        (false, false) => QueueEvents::None,
+    };
+    PathRecorder::new(
+        Window::of(wanted),
+        scenario.flows.iter().map(|flow| wanted.packets.contains(&flow.name)).collect(),
+        scenario.links.iter().map(|link| queue(&link.name)).collect(),
+    )
 }
 
-/// No such thing, in a column of codes or numbers.
-const NONE: u8 = 255;
-const NO_LINK: u32 = u32::MAX;
-
-/// Records queues and packets while the emulator runs.
-#[derive(Clone, Debug, Default)]
-pub struct Record {
-    /// Flows whose packets are recorded.
-    packets_of: Vec<bool>,
-    /// Links of which everything is recorded, and of which only losses are.
-    every: Vec<bool>,
-    losses: Vec<bool>,
-    from: Time,
-    until: Time,
-    /// The tables.
-    pub queue: Queue,
-    /// Backlog samples.
-    pub queue_polls: QueuePolls,
-    /// Packets.
-    pub packets: Packets,
-}
-
-impl Record {
-    /// What the scenario's instruments ask for.
-    pub fn of(scenario: &Scenario) -> Self {
-        let wanted = &scenario.instruments;
-        let chosen = |names: &[String], all: &mut dyn Iterator<Item = &String>| -> Vec<bool> {
-            all.map(|name| names.contains(name)).collect()
-        };
-        Record {
-            packets_of: chosen(&wanted.packets, &mut scenario.flows.iter().map(|flow| &flow.name)),
-            every: chosen(&wanted.queues, &mut scenario.links.iter().map(|link| &link.name)),
-            losses: chosen(&wanted.drops, &mut scenario.links.iter().map(|link| &link.name)),
-            from: Time::from_ps(wanted.from_ps),
-            until: wanted.until_ps.map_or(Time::NEVER, Time::from_ps),
-            ..Record::default()
-        }
-    }
-
-    fn is_on(&self, now: Time) -> bool {
-        self.from <= now && now < self.until
-    }
-}
-
-impl Witness for Record {
+impl Witness for PathRecorder {
     fn watches(&self, link: u32) -> bool {
-        self.every[link as usize] || self.losses[link as usize]
+        PathRecorder::watches(self, link)
     }
 
     fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
-        let is_loss = matches!(row.event, QueueEvent::Drop | QueueEvent::Mark);
-        if !(self.every[link as usize] || is_loss) || !self.is_on(row.now) {
-            return;
-        }
-        self.queue.push(
-            row.now.as_secs_f64(),
-            link,
-            row.event as u8,
-            row.packet.flow.0,
-            row.number,
-            row.packet.bytes,
-            row.backlog.bytes,
-            row.backlog.packets,
-            row.reason.map_or(NONE, |reason| reason as u8),
-        );
+        PathRecorder::queue(self, link, row);
     }
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
-        if self.is_on(now) {
-            self.queue_polls.push(now.as_secs_f64(), link, backlog.bytes, backlog.packets);
-        }
+        PathRecorder::poll_link(self, now, link, backlog);
     }
 
     fn sent(&mut self, now: Time, flow: u32, index: u64, bytes: u32) -> u32 {
-        if !self.packets_of[flow as usize] || !self.is_on(now) {
-            return NO_ROW;
-        }
-        let row = self.packets.flow.len() as u32;
-        self.packets.push(flow, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT, 0);
-        row
+        // Who knows the streams names them afterwards.
+        PathRecorder::sent(self, now, FlowId(flow), index, bytes, 0)
     }
 
     fn received(&mut self, now: Time, row: u32) {
-        if row != NO_ROW {
-            self.packets.received_s[row as usize] = now.as_secs_f64();
-            self.packets.fate[row as usize] = RECEIVED;
-        }
+        PathRecorder::received(self, now, row);
     }
 
     fn lost(&mut self, row: u32) {
-        if row != NO_ROW {
-            self.packets.fate[row as usize] = DROPPED;
-        }
+        PathRecorder::lost(self, row);
     }
 }
 
@@ -151,23 +92,24 @@ pub fn polls(looks: &[Look]) -> Polls {
     for look in looks {
         let info = &look.info;
         let mss = info.snd_mss;
-        polls.push(
-            look.at.as_secs_f64(),
-            look.flow,
-            u64::from(info.snd_cwnd) * u64::from(mss),
-            ssthresh(info.snd_ssthresh, mss),
-            micro(info.rtt_us),
-            f64::NAN,
-            least_rtt(info.min_rtt_us),
-            micro(info.rto_us),
-            look.in_flight(),
-            info.ca_state,
-            info.bytes_acked,
-            look.received,
-            u64::from(info.total_retrans),
-            look.duplicate_acks,
-            u64::from(info.snd_wnd),
-        );
+        polls.push(PollRow {
+            t_s: look.at.as_secs_f64(),
+            flow: FlowId(look.flow),
+            cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
+            ssthresh: Threshold(ssthresh(info.snd_ssthresh, mss)),
+            srtt_s: micro(info.rtt_us),
+            rtt_s: f64::NAN,
+            rtt_min_s: least_rtt(info.min_rtt_us),
+            rto_s: micro(info.rto_us),
+            in_flight: look.in_flight(),
+            phase: phase(info.ca_state),
+            bytes_acked: info.bytes_acked,
+            bytes_received: look.received,
+            bytes_arrived: look.received,
+            segments_retransmitted: u64::from(info.total_retrans),
+            dup_acks_in: look.duplicate_acks,
+            snd_wnd: u64::from(info.snd_wnd),
+        });
     }
     polls
 }
@@ -217,24 +159,25 @@ pub fn add_from_log(
             latest = Some(row);
         }
         if let Some(row) = latest.filter(|row| clock.at(spoken[&row.port]) >= at) {
-            polls.push(
-                at.as_secs_f64(),
-                flow,
-                u64::from(row.cwnd) * u64::from(row.mss),
-                ssthresh(row.ssthresh, row.mss),
-                micro(row.srtt_us_8 / 8),
-                micro(row.rtt_us),
-                f64::NAN,
-                f64::NAN,
-                row.in_flight(),
-                row.phase,
-                row.bytes_acked,
+            polls.push(PollRow {
+                t_s: at.as_secs_f64(),
+                flow: FlowId(flow),
+                cwnd: u64::from(row.cwnd) * u64::from(row.mss),
+                ssthresh: Threshold(ssthresh(row.ssthresh, row.mss)),
+                srtt_s: micro(row.srtt_us_8 / 8),
+                rtt_s: micro(row.rtt_us),
+                rtt_min_s: f64::NAN,
+                rto_s: f64::NAN,
+                in_flight: row.in_flight(),
+                phase: phase(row.phase),
+                bytes_acked: row.bytes_acked,
                 // What was acknowledged had arrived; how much more, the log does not tell.
-                row.bytes_acked,
-                u64::from(row.total_retrans),
-                0,
-                u64::from(row.snd_wnd),
-            );
+                bytes_received: row.bytes_acked,
+                bytes_arrived: row.bytes_acked,
+                segments_retransmitted: u64::from(row.total_retrans),
+                dup_acks_in: 0,
+                snd_wnd: u64::from(row.snd_wnd),
+            });
         }
         at += interval;
     }
@@ -247,34 +190,34 @@ pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Op
         if matches!(row.kind, Kind::State(_)) || !chosen[*flow as usize] {
             continue;
         }
-        segments.push(
-            clock.at(row.ns).as_secs_f64(),
-            *flow,
-            row.kind == Kind::Sent,
-            *at_receiver,
-            u64::from(row.seq),
-            row.length,
-            u64::from(row.ack),
-            u64::from(row.cwnd) * u64::from(row.mss),
-            ssthresh(row.ssthresh, row.mss),
-            u64::from(row.snd_wnd),
-            u64::from(row.rcv_wnd),
-            row.snd_scale,
-            row.rcv_scale,
-            fsm(row.state),
-            row.mss,
-            micro(row.srtt_us_8 / 8),
-            true,
-            row.flags,
-            hz.map_or(f64::NAN, |hz| f64::from(row.rto) / hz),
-            u64::from(row.snd_buf),
-            u64::from(row.snd_buf_used),
-            u64::from(row.rcv_buf),
-            0,
-            row.in_flight(),
-            0,
-            row.phase,
-        );
+        segments.push(SegmentRow {
+            t_s: clock.at(row.ns).as_secs_f64(),
+            flow: FlowId(*flow),
+            outgoing: row.kind == Kind::Sent,
+            at_receiver: *at_receiver,
+            seq: u64::from(row.seq),
+            length: row.length,
+            ack: u64::from(row.ack),
+            cwnd: u64::from(row.cwnd) * u64::from(row.mss),
+            ssthresh: Threshold(ssthresh(row.ssthresh, row.mss)),
+            snd_wnd: u64::from(row.snd_wnd),
+            rcv_wnd: u64::from(row.rcv_wnd),
+            snd_scale: row.snd_scale,
+            rcv_scale: row.rcv_scale,
+            state: fsm(row.state),
+            mss: row.mss,
+            srtt_s: micro(row.srtt_us_8 / 8),
+            sack_enabled: true,
+            flags: row.flags,
+            rto_s: hz.map_or(f64::NAN, |hz| f64::from(row.rto) / hz),
+            snd_buf: u64::from(row.snd_buf),
+            snd_buf_used: u64::from(row.snd_buf_used),
+            rcv_buf: u64::from(row.rcv_buf),
+            rcv_buf_used: 0,
+            in_flight: row.in_flight(),
+            reassembly: 0,
+            phase: phase(row.phase),
+        });
     }
     segments
 }
@@ -285,34 +228,34 @@ pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
     for look in looks.iter().filter(|look| chosen[look.flow as usize]) {
         let info = &look.info;
         let mss = info.snd_mss;
-        segments.push(
-            look.at.as_secs_f64(),
-            look.flow,
-            false,
-            false,
-            info.bytes_sent,
-            0,
-            info.bytes_acked,
-            u64::from(info.snd_cwnd) * u64::from(mss),
-            ssthresh(info.snd_ssthresh, mss),
-            u64::from(info.snd_wnd),
-            u64::from(info.rcv_wnd),
-            info.scales & 15,
-            info.scales >> 4,
-            fsm(info.state),
+        segments.push(SegmentRow {
+            t_s: look.at.as_secs_f64(),
+            flow: FlowId(look.flow),
+            outgoing: false,
+            at_receiver: false,
+            seq: info.bytes_sent,
+            length: 0,
+            ack: info.bytes_acked,
+            cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
+            ssthresh: Threshold(ssthresh(info.snd_ssthresh, mss)),
+            snd_wnd: u64::from(info.snd_wnd),
+            rcv_wnd: u64::from(info.rcv_wnd),
+            snd_scale: info.scales & 15,
+            rcv_scale: info.scales >> 4,
+            state: fsm(info.state),
             mss,
-            micro(info.rtt_us),
-            true,
-            0,
-            micro(info.rto_us),
-            0,
-            0,
-            0,
-            0,
-            look.in_flight(),
-            0,
-            info.ca_state,
-        );
+            srtt_s: micro(info.rtt_us),
+            sack_enabled: true,
+            flags: 0,
+            rto_s: micro(info.rto_us),
+            snd_buf: 0,
+            snd_buf_used: 0,
+            rcv_buf: 0,
+            rcv_buf_used: 0,
+            in_flight: look.in_flight(),
+            reassembly: 0,
+            phase: phase(info.ca_state),
+        });
     }
     segments
 }
@@ -324,17 +267,10 @@ fn fsm(state: u8) -> u8 {
     SIFTR.get(usize::from(state)).copied().unwrap_or(0)
 }
 
-const OPEN: u8 = 0;
-const DISORDER: u8 = 1;
-const CWR: u8 = 2;
-const RECOVERY: u8 = 3;
-const LOSS: u8 = 4;
-const RECOVERY_ENTERED: u8 = 0;
-const RECOVERY_LEFT: u8 = 1;
-const TIMEOUT: u8 = 2;
-const CWR_ENTERED: u8 = 3;
-const UNDO: u8 = 4;
-const CWR_LEFT: u8 = 5;
+/// The kernel's congestion state: it numbers them as tables do.
+fn phase(state: u8) -> Phase {
+    Phase::from_code(state).unwrap_or_default()
+}
 
 /// What the state log says of the congestion state at one end of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -344,7 +280,7 @@ struct State {
     at_receiver: bool,
     /// The client's port.
     port: u16,
-    phase: u8,
+    phase: Phase,
     cwnd: u64,
     cwnd_before: u64,
     ssthresh: u64,
@@ -370,45 +306,45 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
     let mut now_in = std::collections::BTreeMap::new();
     for state in states {
         let end = (state.flow, state.at_receiver, state.port);
-        let (before, cut_to) = now_in.get(&end).copied().unwrap_or((OPEN, UNLIMITED));
+        let (before, cut_to) = now_in.get(&end).copied().unwrap_or((Phase::Open, UNLIMITED));
         if state.phase == before {
             continue;
         }
-        let mut tell = |kind: u8| {
+        let mut tell = |kind: NoteKind| {
             let count = &mut counts[state.flow as usize];
             match kind {
                 _ if state.at_receiver => {}
-                RECOVERY_ENTERED => count.recoveries += 1,
-                TIMEOUT => count.timeouts += 1,
-                UNDO => count.undos += 1,
+                NoteKind::RecoveryEntered => count.recoveries += 1,
+                NoteKind::Timeout => count.timeouts += 1,
+                NoteKind::Undo => count.undos += 1,
                 _ => {}
             }
             if crowds[state.flow as usize] {
                 return;
             }
-            table.push(
-                state.at.as_secs_f64(),
-                state.flow,
+            table.push(CongestionRow {
+                t_s: state.at.as_secs_f64(),
+                flow: FlowId(state.flow),
                 kind,
-                state.cwnd_before,
-                state.cwnd,
-                state.ssthresh,
-                state.in_flight,
-            );
+                cwnd_before: state.cwnd_before,
+                cwnd_after: state.cwnd,
+                ssthresh: Threshold(state.ssthresh),
+                in_flight: state.in_flight,
+            });
         };
-        let leaves = matches!(before, CWR | RECOVERY | LOSS) && matches!(state.phase, OPEN | DISORDER);
+        let leaves = before >= Phase::Cwr && state.phase < Phase::Cwr;
         if leaves && state.ssthresh > cut_to {
-            tell(UNDO);
+            tell(NoteKind::Undo);
         }
         match before {
-            RECOVERY => tell(RECOVERY_LEFT),
-            CWR => tell(CWR_LEFT),
+            Phase::Recovery => tell(NoteKind::RecoveryLeft),
+            Phase::Cwr => tell(NoteKind::CwrLeft),
             _ => {}
         }
         match state.phase {
-            RECOVERY => tell(RECOVERY_ENTERED),
-            CWR => tell(CWR_ENTERED),
-            LOSS => tell(TIMEOUT),
+            Phase::Recovery => tell(NoteKind::RecoveryEntered),
+            Phase::Cwr => tell(NoteKind::CwrEntered),
+            Phase::Loss => tell(NoteKind::Timeout),
             _ => {}
         }
         now_in.insert(end, (state.phase, state.ssthresh));
@@ -428,24 +364,24 @@ pub fn congestion(
 ) -> (Congestion, Vec<Events>) {
     let mut rests = std::collections::BTreeMap::new();
     let states = rows.iter().filter_map(|(flow, at_receiver, row)| {
-        let phase = match row.kind {
-            Kind::State(phase) => phase,
+        let now_in = match row.kind {
+            Kind::State(state) => phase(state),
             _ if unseen[*flow as usize] && !at_receiver => rests
                 .entry((*flow, row.port))
                 .or_insert_with(Rest::default)
-                .follow(row.cwnd, row.ssthresh, row.phase)?,
+                .follow(row.cwnd, row.ssthresh, phase(row.phase))?,
             _ => return None,
         };
         let mss = u64::from(row.mss);
         // The kernel tells of an entry before it moves the window, and keeps what it was.
-        let is_entry = phase >= CWR && row.kind == Kind::State(phase);
+        let is_entry = now_in >= Phase::Cwr && matches!(row.kind, Kind::State(_));
         let before = if is_entry { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
         Some(State {
             at: clock.at(row.ns),
             flow: *flow,
             at_receiver: *at_receiver,
             port: row.port,
-            phase,
+            phase: now_in,
             cwnd: u64::from(row.cwnd) * mss,
             cwnd_before: u64::from(before) * mss,
             ssthresh: ssthresh(row.ssthresh, row.mss),
@@ -464,18 +400,18 @@ struct Rest {
 
 impl Rest {
     /// The state these windows would be a change to, if the kernel knew.
-    fn follow(&mut self, cwnd: u32, ssthresh: u32, phase: u8) -> Option<u8> {
+    fn follow(&mut self, cwnd: u32, ssthresh: u32, phase: Phase) -> Option<Phase> {
         // While the kernel knows of nothing, such a window falls for no other reason.
         let has_fallen = cwnd < self.cwnd;
         self.cwnd = cwnd;
-        if !matches!(phase, OPEN | DISORDER) {
+        if phase >= Phase::Cwr {
             self.is_under_way = false;
         } else if self.is_under_way && cwnd <= ssthresh {
             self.is_under_way = false;
-            return Some(OPEN);
+            return Some(Phase::Open);
         } else if !self.is_under_way && has_fallen {
             self.is_under_way = true;
-            return Some(CWR);
+            return Some(Phase::Cwr);
         }
         None
     }
@@ -492,7 +428,7 @@ pub fn congestion_from_polls(looks: &[Look], crowds: &[bool]) -> (Congestion, Ve
             flow: look.flow,
             at_receiver: false,
             port: 0,
-            phase: look.info.ca_state,
+            phase: phase(look.info.ca_state),
             cwnd: now,
             cwnd_before: std::mem::replace(&mut cwnd[look.flow as usize], now),
             ssthresh: ssthresh(look.info.snd_ssthresh, look.info.snd_mss),
@@ -504,38 +440,44 @@ pub fn congestion_from_polls(looks: &[Look], crowds: &[bool]) -> (Congestion, Ve
 
 /// Both captures of every packet.
 pub fn captures(emulated: &Emulated) -> Captures {
-    let mut table = Captures::default();
-    for (number, captured) in emulated.path.captured.iter().enumerate() {
-        let (due, fate, link, is_marked) = match emulated.path.outcomes[number] {
-            Outcome::InTransit => (Time::NEVER, IN_TRANSIT, NO_LINK, false),
-            Outcome::Delivered { due, is_marked } => (due, RECEIVED, NO_LINK, is_marked),
-            Outcome::Dropped { link } => (Time::NEVER, DROPPED, link, false),
+    let row = |(number, captured): (usize, &Captured)| {
+        let (due, fate, link, marked) = match emulated.path.outcomes[number] {
+            Outcome::InTransit => (Time::NEVER, PacketFate::InTransit, None, false),
+            Outcome::Delivered { due, is_marked } => (due, PacketFate::Received, None, is_marked),
+            Outcome::Dropped { link } => (Time::NEVER, PacketFate::Dropped, Some(LinkId(link)), false),
         };
-        table.push(
-            number as u64,
-            captured.flow,
-            captured.is_reverse,
-            captured.bytes,
-            captured.ecn as u8,
-            captured.at.as_secs_f64(),
-            seconds(due),
-            seconds(emulated.written[number]),
+        CaptureRow {
+            packet: number as u64,
+            flow: FlowId(captured.flow),
+            reverse: captured.is_reverse,
+            bytes: captured.bytes,
+            ecn: captured.ecn,
+            arrived_s: captured.at.as_secs_f64(),
+            due_s: seconds(due),
+            written_s: seconds(emulated.written[number]),
             fate,
             link,
-            is_marked,
-            captured.is_copy,
-            captured.pair,
-            captured.conversation,
-        );
-    }
-    table
+            marked,
+            copy: captured.is_copy,
+            pair: captured.pair,
+            conversation: captured.conversation,
+        }
+    };
+    emulated.path.captured.iter().enumerate().map(row).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use tailback_core::probe::schema::Cell;
+    use tailback_core::tcp::sender::NoteKind::*;
+
     use super::*;
 
-    fn state(ms: u64, phase: u8, cwnd: u64, ssthresh: u64) -> State {
+    fn kinds<const N: usize>(kinds: [NoteKind; N]) -> [u8; N] {
+        kinds.map(Cell::stored)
+    }
+
+    fn state(ms: u64, phase: Phase, cwnd: u64, ssthresh: u64) -> State {
         State {
             at: Time::from_ms(ms),
             flow: 0,
@@ -552,29 +494,29 @@ mod tests {
     #[test]
     fn a_recovery_is_entered_and_left_and_an_undo_shows_in_ssthresh() {
         let states = [
-            state(1, DISORDER, 20, UNLIMITED),
-            state(2, RECOVERY, 20, 10),
-            state(3, OPEN, 10, 10),
-            state(4, RECOVERY, 12, 6),
-            state(5, OPEN, 12, 10),
-            state(6, LOSS, 12, 6),
-            state(7, OPEN, 6, 6),
+            state(1, Phase::Disorder, 20, UNLIMITED),
+            state(2, Phase::Recovery, 20, 10),
+            state(3, Phase::Open, 10, 10),
+            state(4, Phase::Recovery, 12, 6),
+            state(5, Phase::Open, 12, 10),
+            state(6, Phase::Loss, 12, 6),
+            state(7, Phase::Open, 6, 6),
         ];
         let (table, counts) = events(states.into_iter(), &[false]);
         assert_eq!(
             table.kind,
-            [RECOVERY_ENTERED, RECOVERY_LEFT, RECOVERY_ENTERED, UNDO, RECOVERY_LEFT, TIMEOUT]
+            kinds([RecoveryEntered, RecoveryLeft, RecoveryEntered, Undo, RecoveryLeft, Timeout])
         );
         assert_eq!(counts, [Events { recoveries: 2, timeouts: 1, undos: 1 }]);
     }
 
     #[test]
     fn connections_of_a_flow_have_states_of_their_own() {
-        let one = state(1, RECOVERY, 20, 10);
-        let other = State { port: 40_001, ..state(2, RECOVERY, 20, 10) };
-        let server = State { at_receiver: true, ..state(3, LOSS, 20, 10) };
+        let one = state(1, Phase::Recovery, 20, 10);
+        let other = State { port: 40_001, ..state(2, Phase::Recovery, 20, 10) };
+        let server = State { at_receiver: true, ..state(3, Phase::Loss, 20, 10) };
         let (table, counts) = events([one, other, server].into_iter(), &[false]);
-        assert_eq!(table.kind, [RECOVERY_ENTERED, RECOVERY_ENTERED, TIMEOUT]);
+        assert_eq!(table.kind, kinds([RecoveryEntered, RecoveryEntered, Timeout]));
         assert_eq!(counts, [Events { recoveries: 2, timeouts: 0, undos: 0 }]);
         let (table, counts) = events([one, other].into_iter(), &[true]);
         assert!(table.kind.is_empty());
@@ -585,15 +527,15 @@ mod tests {
     fn a_reduction_the_kernel_does_not_know_is_seen_in_the_window() {
         let mut rest = Rest::default();
         let mut see = |cwnd, ssthresh, phase| rest.follow(cwnd, ssthresh, phase);
-        assert_eq!(see(20, KERNEL_UNLIMITED, OPEN), None);
-        assert_eq!(see(20, 20, OPEN), None, "slow start ended, no reduction");
-        assert_eq!(see(19, 14, OPEN), Some(CWR));
-        assert_eq!(see(17, 14, OPEN), None);
-        assert_eq!(see(14, 14, OPEN), Some(OPEN));
-        assert_eq!(see(20, 14, OPEN), None, "growth");
-        assert_eq!(see(19, 14, OPEN), Some(CWR), "to the same ssthresh again");
-        assert_eq!(see(14, 14, OPEN), Some(OPEN));
-        assert_eq!(see(12, 7, RECOVERY), None, "the kernel tells of that itself");
+        assert_eq!(see(20, KERNEL_UNLIMITED, Phase::Open), None);
+        assert_eq!(see(20, 20, Phase::Open), None, "slow start ended, no reduction");
+        assert_eq!(see(19, 14, Phase::Open), Some(Phase::Cwr));
+        assert_eq!(see(17, 14, Phase::Open), None);
+        assert_eq!(see(14, 14, Phase::Open), Some(Phase::Open));
+        assert_eq!(see(20, 14, Phase::Open), None, "growth");
+        assert_eq!(see(19, 14, Phase::Open), Some(Phase::Cwr), "to the same ssthresh again");
+        assert_eq!(see(14, 14, Phase::Open), Some(Phase::Open));
+        assert_eq!(see(12, 7, Phase::Recovery), None, "the kernel tells of that itself");
     }
 
     #[test]

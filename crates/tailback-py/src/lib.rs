@@ -56,6 +56,12 @@ mod _core {
         crate::registry::as_json().to_string()
     }
 
+    /// Every table with its columns, as JSON.
+    #[pyfunction]
+    fn tables() -> String {
+        crate::registry::tables().to_string()
+    }
+
     #[pymodule_init]
     fn init() {
         crate::faults::install_hook();

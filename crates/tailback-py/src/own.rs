@@ -357,7 +357,7 @@ fn shown(value: &Bound<'_, PyAny>) -> String {
 }
 
 fn named(phase: Phase) -> &'static str {
-    Phase::NAMES[phase as usize]
+    phase.word()
 }
 
 /// Infinity stands for "none yet".

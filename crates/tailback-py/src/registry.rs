@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
+use tailback_core::probe::rows;
+use tailback_core::probe::schema::{ColumnSchema, Labels, TableSchema};
 use tailback_core::tcp::stack::{self, Profile};
 use tailback_core::traffic::registry::App;
 use tailback_core::traffic::{self, Application, Rows, Transport};
@@ -16,6 +18,37 @@ pub fn as_json() -> Value {
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": applications(),
         "media": medium::registry::cards().map(card).collect::<Value>(),
+    })
+}
+
+/// Every table with its columns, as JSON.
+pub fn tables() -> Value {
+    rows::SCHEMAS.iter().map(table).collect()
+}
+
+fn table(schema: &TableSchema) -> Value {
+    json!({
+        "name": schema.name,
+        "doc": schema.doc.trim(),
+        "instruments": schema.instruments,
+        "columns": schema.columns.iter().map(column).collect::<Value>(),
+    })
+}
+
+fn column(schema: &ColumnSchema) -> Value {
+    let (words, names) = match schema.labels {
+        Labels::None => (&[][..], None),
+        Labels::Words(words) => (words, None),
+        Labels::Names(list) => (&[][..], Some(list)),
+    };
+    json!({
+        "name": schema.name,
+        "type": schema.kind.name(),
+        "unit": schema.unit,
+        "doc": schema.doc.trim(),
+        "words": words.iter().map(|it| json!([it.word, it.doc.trim()])).collect::<Value>(),
+        "names": names,
+        "none": schema.none,
     })
 }
 

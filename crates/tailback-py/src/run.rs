@@ -69,7 +69,7 @@ pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>,
 struct Wishes {
     is_cancelled: Arc<AtomicBool>,
     progress: Option<Py<PyAny>>,
-    /// Takes rows while the run goes on: called with a table's name and its next columns.
+    /// Takes rows while the run goes on: called with a table's name, its next columns, and the names of `internals`.
     sink: Option<Py<PyAny>>,
     /// End the run, as if its time were over, after so many events, packets and rows.
     most: Option<u64>,
@@ -92,10 +92,11 @@ impl Wishes {
         if groups.is_empty() {
             return Ok(());
         }
+        let names = simulation.internals_names().to_vec();
         Python::attach(|py| {
             for group in groups {
                 let name = group.name;
-                sink.call1(py, (name, columns(py, group)?))?;
+                sink.call1(py, (name, columns(py, group)?, &names))?;
             }
             Ok(())
         })

@@ -57,26 +57,27 @@ impl Control {
     }
 }
 
-/// Where the sender is in its recovery state machine (the names are Linux's).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-#[repr(u8)]
-pub enum Phase {
-    /// Nothing unusual.
-    #[default]
-    Open = 0,
-    /// Duplicate ACKs or SACKs seen, not yet taken for loss.
-    Disorder = 1,
-    /// Reducing after an ECN echo.
-    Cwr = 2,
-    /// Fast recovery.
-    Recovery = 3,
-    /// After a retransmission timeout.
-    Loss = 4,
+crate::labels! {
+    /// Where the sender is in its recovery state machine (the names are Linux's).
+    #[derive(PartialOrd, Ord)]
+    pub enum Phase {
+        /// Nothing unusual.
+        Open = 0 => "open",
+        /// Duplicate ACKs or SACKs seen, not yet taken for loss.
+        Disorder = 1 => "disorder",
+        /// Reducing after an ECN echo.
+        Cwr = 2 => "cwr",
+        /// Fast recovery.
+        Recovery = 3 => "recovery",
+        /// After a retransmission timeout.
+        Loss = 4 => "loss",
+    }
 }
 
-impl Phase {
-    /// The names in tables, in the order of the discriminants.
-    pub const NAMES: [&'static str; 5] = ["open", "disorder", "cwr", "recovery", "loss"];
+impl Default for Phase {
+    fn default() -> Self {
+        Phase::Open
+    }
 }
 
 /// How a stack turns an ACK into window growth; see `tcp/stack.rs` for who does which.

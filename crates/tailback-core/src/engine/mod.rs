@@ -20,6 +20,7 @@ use self::parts::{Parts, refuse};
 use crate::cc::external::Makers;
 use crate::params::unknown_name;
 use crate::probe::captures::{Captures, Points};
+use crate::probe::path::{PathRecorder, QueueEvents, Window};
 pub use crate::probe::recorder::ROWS_A_GROUP;
 use crate::probe::recorder::{Recorder, Wanted};
 use crate::probe::{NoProbe, Probe, Table, Tables};
@@ -99,6 +100,14 @@ impl Simulation {
         }
     }
 
+    /// Names that the codes of `internals` stand for, so far: groups that were taken count in them.
+    pub fn internals_names(&self) -> &[&'static str] {
+        match &self.inner {
+            Inner::Quiet(_) => &[],
+            Inner::Recording(network) => network.probe.internals_names(),
+        }
+    }
+
     /// Simulated time.
     pub fn now(&self) -> Time {
         match &self.inner {
@@ -127,7 +136,8 @@ impl Simulation {
 fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, Polling)>, ScenarioError> {
     let wanted = &scenario.instruments;
     let mut flows = vec![Wanted::default(); scenario.flows.len()];
-    let mut links = vec![Wanted::default(); parts.named_links];
+    let mut packets_of = vec![false; scenario.flows.len()];
+    let mut queues = vec![QueueEvents::None; parts.named_links];
     let flow_names: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
     let link_names: Vec<&str> = scenario.links.iter().map(|link| link.name.as_str()).collect();
     let find =
@@ -139,10 +149,10 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
             each.collect()
         };
     for flow in find("flow", "segments", &wanted.segments, &flow_names)? {
-        flows[flow].every = true;
+        flows[flow].segments = true;
     }
     for flow in find("flow", "packets", &wanted.packets, &flow_names)? {
-        flows[flow].some = true;
+        packets_of[flow] = true;
     }
     for flow in find("flow", "requests", &wanted.requests, &flow_names)? {
         flows[flow].requests = true;
@@ -150,11 +160,13 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     for flow in find("flow", "echoes", &wanted.echoes, &flow_names)? {
         flows[flow].echoes = true;
     }
-    for link in find("link", "queues", &wanted.queues, &link_names)? {
-        links[link].every = true;
-    }
+    // Who wants every event gets drops and marks too.
+    let all_events = find("link", "queues", &wanted.queues, &link_names)?;
     for link in find("link", "drops", &wanted.drops, &link_names)? {
-        links[link].some = true;
+        queues[link] = QueueEvents::Losses;
+    }
+    for link in all_events {
+        queues[link] = QueueEvents::All;
     }
     let captures = captures(scenario, parts)?;
     let polled_flows = find("flow", "polls", &wanted.polls, &flow_names)?;
@@ -168,19 +180,20 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
             "Give poll_interval, such as \"1ms\".",
         ));
     }
-    let until = wanted.until_ps.map_or(Time::NEVER, Time::from_ps);
-    let from = Time::from_ps(wanted.from_ps);
-    if until <= from {
+    let window = Window::of(wanted);
+    if window.until <= window.from {
         return Err(refuse(
             "instruments.until_ps",
-            until.as_ps(),
+            window.until.as_ps(),
             "recording must end after it begins",
             "Give a later until, or none.",
         ));
     }
-    let is_nothing = Wanted::default();
-    let is_off =
-        !polls && captures.is_none() && flows.iter().chain(&links).all(|wanted| *wanted == is_nothing);
+    let is_off = !polls
+        && captures.is_none()
+        && flows.iter().all(|wanted| *wanted == Wanted::default())
+        && !packets_of.contains(&true)
+        && queues.iter().all(|events| *events == QueueEvents::None);
     if is_off {
         return Ok(None);
     }
@@ -188,11 +201,12 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     let polling = Polling {
         interval,
         // The first poll at or after the beginning of the recording, on the grid from time zero.
-        next: if polls { from.ceil_to(interval) } else { Time::NEVER },
+        next: if polls { window.from.ceil_to(interval) } else { Time::NEVER },
         flows: polled_flows.into_iter().map(|flow| flow as u32).collect(),
         links: polled_links.into_iter().map(|link| link as u32).collect(),
     };
-    let recorder = Recorder::new(flows, links, (from, until), wanted.internals).with_captures(captures);
+    let path = PathRecorder::new(window, packets_of, queues);
+    let recorder = Recorder::new(flows, path, wanted.internals).with_captures(captures);
     Ok(Some((recorder, polling)))
 }
 

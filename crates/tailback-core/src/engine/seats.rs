@@ -236,6 +236,7 @@ impl Recipe {
 pub struct Tally {
     pub bytes_acked: Bytes,
     pub bytes_received: Bytes,
+    pub bytes_arrived: Bytes,
     pub bytes_returned: Bytes,
     pub sent: SenderCount,
     pub back_sent: SenderCount,
@@ -251,6 +252,7 @@ impl Default for Tally {
         Tally {
             bytes_acked: 0,
             bytes_received: 0,
+            bytes_arrived: 0,
             bytes_returned: 0,
             sent: SenderCount::default(),
             back_sent: SenderCount::default(),
@@ -265,6 +267,7 @@ impl Tally {
     pub fn add(&mut self, client: &Endpoint, server: &Endpoint) {
         self.bytes_acked += client.sender.bytes_acked();
         self.bytes_received += server.receiver.delivered();
+        self.bytes_arrived += server.receiver.arrived();
         self.bytes_returned += client.receiver.delivered();
         add_counts(&mut self.sent, &client.sender.count);
         add_counts(&mut self.back_sent, &server.sender.count);

@@ -1,9 +1,12 @@
 //! The tables every run leaves, whatever was recorded.
 
-use super::network::Network;
+use super::network::{Flow, Network};
 use super::seats::Tally;
-use crate::probe::rows::{self, Congestion};
-use crate::probe::{Column, Probe, Table, Tables};
+use crate::packet::FlowId;
+use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
+use crate::probe::schema::Threshold;
+use crate::probe::{Probe, Table, Tables};
+use crate::tcp::sender::Note;
 use crate::time::{Duration, Time};
 
 fn seconds(time: Time) -> f64 {
@@ -21,7 +24,7 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
     let mut tables = Tables {
         tables: vec![
             flows(&network),
-            rows::links(&network.links[..network.named_links]),
+            links(&network.links[..network.named_links]).into_table(),
             congestion(&network),
             engine(&network),
         ],
@@ -33,68 +36,53 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
 }
 
 fn flows<P: Probe>(network: &Network<P>) -> Table {
-    let (all, lanes) = (&network.flows, &network.lanes);
-    let tallies: Vec<Option<Tally>> =
-        (0..all.len()).map(|flow| all[flow].plan.is_some().then(|| network.tally(flow))).collect();
-    let tcp = |flow: usize| tallies[flow].as_ref();
-    let count = |get: &dyn Fn(usize) -> u64| Column::U64((0..all.len()).map(get).collect());
-    let time = |get: &dyn Fn(usize) -> f64| Column::F64((0..all.len()).map(get).collect());
-    Table {
-        name: "flows",
-        columns: vec![
-            ("flow", Column::U32((0..all.len() as u32).collect())),
-            ("packets_sent", count(&|flow| lanes[flow].count.packets_sent)),
-            ("packets_received", count(&|flow| lanes[flow].count.packets_received)),
-            ("packets_dropped", count(&|flow| lanes[flow].count.packets_dropped)),
-            ("bytes_sent", count(&|flow| lanes[flow].count.bytes_sent)),
-            ("bytes_acked", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_acked))),
-            (
-                "bytes_received",
-                count(&|flow| {
-                    tcp(flow).map_or(lanes[flow].count.datagram_bytes_received, |tcp| tcp.bytes_received)
-                }),
-            ),
-            ("segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.segments_sent))),
-            (
-                "segments_retransmitted",
-                count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.segments_retransmitted)),
-            ),
-            ("recoveries", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.recoveries))),
-            ("timeouts", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.timeouts))),
-            ("undos", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.sent.undos))),
-            ("started_s", time(&|flow| seconds(all[flow].start))),
-            ("established_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| seconds(tcp.established_at)))),
-            ("finished_s", time(&|flow| seconds(all[flow].finished))),
-            ("rtt_min_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.rtt_min)))),
-            ("srtt_s", time(&|flow| tcp(flow).map_or(f64::NAN, |tcp| span(tcp.srtt)))),
-            ("connections", count(&|flow| lanes[flow].count.connections)),
-            ("connections_failed", count(&|flow| lanes[flow].count.connections_failed)),
-            ("connections_open", count(&|flow| u64::from(all[flow].alive))),
-            ("bytes_returned", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.bytes_returned))),
-            ("back_segments_sent", count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_sent))),
-            (
-                "back_segments_retransmitted",
-                count(&|flow| tcp(flow).map_or(0, |tcp| tcp.back_sent.segments_retransmitted)),
-            ),
-        ],
-    }
+    let row = |(flow, it): (usize, &Flow)| {
+        let count = &network.lanes[flow].count;
+        let is_tcp = it.plan.is_some();
+        let tally = if is_tcp { network.tally(flow) } else { Tally::default() };
+        FlowRow {
+            flow: FlowId(flow as u32),
+            packets_sent: count.packets_sent,
+            packets_received: count.packets_received,
+            packets_dropped: count.packets_dropped,
+            bytes_sent: count.bytes_sent,
+            bytes_acked: tally.bytes_acked,
+            bytes_received: if is_tcp { tally.bytes_received } else { count.datagram_bytes_received },
+            segments_sent: tally.sent.segments_sent,
+            segments_retransmitted: tally.sent.segments_retransmitted,
+            recoveries: tally.sent.recoveries,
+            timeouts: tally.sent.timeouts,
+            undos: tally.sent.undos,
+            started_s: seconds(it.start),
+            established_s: seconds(tally.established_at),
+            finished_s: seconds(it.finished),
+            rtt_min_s: span(tally.rtt_min),
+            srtt_s: span(tally.srtt),
+            connections: count.connections,
+            connections_failed: count.connections_failed,
+            connections_open: u64::from(it.alive),
+            bytes_returned: tally.bytes_returned,
+            back_segments_sent: tally.back_sent.segments_sent,
+            back_segments_retransmitted: tally.back_sent.segments_retransmitted,
+        }
+    };
+    network.flows.iter().enumerate().map(row).collect::<Flows>().into_table()
 }
 
 fn congestion<P: Probe>(network: &Network<P>) -> Table {
-    let mut rows = Congestion::default();
-    for (flow, note) in &network.congestion {
-        let (at, kind) = (note.now.as_secs_f64(), note.kind as u8);
-        rows.push(at, *flow, kind, note.cwnd_before, note.cwnd_after, note.ssthresh, note.in_flight);
-    }
-    rows.into_table()
+    let row = |(flow, note): &(u32, Note)| CongestionRow {
+        t_s: note.now.as_secs_f64(),
+        flow: FlowId(*flow),
+        kind: note.kind,
+        cwnd_before: note.cwnd_before,
+        cwnd_after: note.cwnd_after,
+        ssthresh: Threshold(note.ssthresh),
+        in_flight: note.in_flight,
+    };
+    network.congestion.iter().map(row).collect::<Congestion>().into_table()
 }
 
 fn engine<P: Probe>(network: &Network<P>) -> Table {
-    Table {
-        name: "engine",
-        columns: vec![
-            ("events", Column::U64(vec![network.events])),
-            ("packets", Column::U64(vec![network.arena.ever()])),
-        ],
-    }
+    let row = EngineRow { events: network.events, packets: network.arena.ever() };
+    [row].into_iter().collect::<Engine>().into_table()
 }

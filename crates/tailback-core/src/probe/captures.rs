@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 
 use super::Tables;
-use super::rows::{Connections, HeaderSacks, Headers, Wire};
+use super::rows::{
+    ConnectionRow, Connections, HeaderRow, HeaderSackRow, HeaderSacks, Headers, Wire, WireRow,
+};
+use super::schema::PointId;
 use crate::packet::{FlowId, Packet};
 use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::Segment;
@@ -86,19 +89,19 @@ impl Captures {
         // What both ends can do is agreed on.
         let (near, far) = (client.stack(), server.stack());
         let scaling = near.window_scaling && far.window_scaling;
-        self.connections.push(
-            flow.0,
-            *opened,
-            now.as_ps(),
-            client.sender.control.mss,
-            server.sender.control.mss,
-            near.timestamps && far.timestamps,
-            near.sack && far.sack,
+        self.connections.push(ConnectionRow {
+            flow,
+            connection: *opened,
+            t_ps: now.as_ps(),
+            mss: client.sender.control.mss,
+            back_mss: server.sender.control.mss,
+            timestamps: near.timestamps && far.timestamps,
+            sack: near.sack && far.sack,
             scaling,
-            near.ecn.min(far.ecn) != EcnMode::Off,
-            if scaling { client.receiver.scale() } else { 0 },
-            if scaling { server.receiver.scale() } else { 0 },
-        );
+            ecn: near.ecn.min(far.ecn) != EcnMode::Off,
+            scale: if scaling { client.receiver.scale() } else { 0 },
+            back_scale: if scaling { server.receiver.scale() } else { 0 },
+        });
         *opened += 1;
     }
 
@@ -174,35 +177,36 @@ impl Captures {
         if self.tickets[slot].header == NONE {
             self.tickets[slot].header = self.describe(packet, segment, self.tickets[slot]);
         }
-        self.wire.push(now.as_ps(), point, self.tickets[slot].header, packet.ecn as u8);
+        let header = self.tickets[slot].header;
+        self.wire.push(WireRow { t_ps: now.as_ps(), point: PointId(point), header, ecn: packet.ecn });
     }
 
     /// Add the packet's headers; returns their row.
     fn describe(&mut self, packet: &Packet, segment: &Segment, ticket: Ticket) -> u32 {
         let row = self.headers.flow.len() as u32;
         let connection = self.numbers.get(&(segment.to & !1)).copied().unwrap_or(0);
-        self.headers.push(
-            ticket.packet,
-            packet.flow.0,
-            packet.is_reverse,
+        self.headers.push(HeaderRow {
+            packet: ticket.packet,
+            flow: packet.flow,
+            reverse: packet.is_reverse,
             connection,
-            segment.seq,
-            segment.ack,
-            segment.window,
-            segment.ts_val.as_ps(),
-            segment.ts_ecr.as_ps(),
-            segment.len,
-            segment.flags.0,
-            segment.is_repeated,
-            packet.bytes,
-            ticket.ip_id,
-            ticket.stream,
-            ticket.number,
-            segment.sack_count,
-            segment.window_scale,
-        );
+            seq: segment.seq,
+            ack: segment.ack,
+            window: segment.window,
+            ts_val_ps: segment.ts_val.as_ps(),
+            ts_ecr_ps: (segment.ts_ecr != Time::NEVER).then_some(segment.ts_ecr.as_ps()),
+            length: segment.len,
+            flags: segment.flags.0,
+            repeated: segment.is_repeated,
+            bytes: packet.bytes,
+            ip_id: ticket.ip_id,
+            stream: ticket.stream,
+            number: ticket.number,
+            blocks: segment.sack_count,
+            scale: segment.window_scale,
+        });
         for block in segment.sack_blocks() {
-            self.sacks.push(row, block.start, block.end);
+            self.sacks.push(HeaderSackRow { header: row, start: block.start, end: block.end });
         }
         row
     }

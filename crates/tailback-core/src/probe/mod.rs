@@ -4,8 +4,10 @@
 //! without instruments compiles to a run without instruments.
 
 pub mod captures;
+pub mod path;
 pub mod recorder;
 pub mod rows;
+pub mod schema;
 
 use crate::link::Watch;
 use crate::packet::{FlowId, Packet};
@@ -68,9 +70,8 @@ pub trait Probe {
         _segment: &Segment,
     ) {
     }
-    /// Polling time for a flow; `acked` is the payload its earlier connections had acknowledged, `received` what all
-    /// of them delivered in order at the other end.
-    fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _acked: Bytes, _received: Bytes) {}
+    /// Polling time for a flow.
+    fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _progress: Progress) {}
     /// Polling time for a link.
     fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
     /// A packet of a flow enters the network; returns its row in the packets table, if it has one.
@@ -133,6 +134,17 @@ pub trait Probe {
     }
 }
 
+/// How far a flow's connections have come together, in payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Acknowledged.
+    pub acked: Bytes,
+    /// Delivered in order at the other end.
+    pub received: Bytes,
+    /// Arrived there, in order or not.
+    pub arrived: Bytes,
+}
+
 /// One event in a queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueRow<'a> {
@@ -150,18 +162,18 @@ pub struct QueueRow<'a> {
     pub reason: Option<DropReason>,
 }
 
-/// What happens in a queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum QueueEvent {
-    /// Joined.
-    Enqueue = 0,
-    /// Left for transmission.
-    Dequeue = 1,
-    /// Dropped.
-    Drop = 2,
-    /// Marked CE.
-    Mark = 3,
+crate::labels! {
+    /// What happens in a queue.
+    pub enum QueueEvent {
+        /// Joined.
+        Enqueue = 0 => "enqueue",
+        /// Left for transmission.
+        Dequeue = 1 => "dequeue",
+        /// Dropped.
+        Drop = 2 => "drop",
+        /// Marked CE.
+        Mark = 3 => "mark",
+    }
 }
 
 /// Nobody looks.

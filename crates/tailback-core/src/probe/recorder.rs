@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::captures::Captures;
+use super::path::{PathRecorder, Window};
 use super::rows::{
-    ABANDONED, ANSWERED, DROPPED, Echoes, IN_TRANSIT, Internals, Packets, Polls, Queue, QueuePolls, RECEIVED,
-    Requests, Segments, WAITING,
+    EchoRow, Echoes, ExchangeFate, InternalRow, Internals, PollRow, Polls, RequestRow, Requests, SegmentRow,
+    Segments,
 };
-use super::{Probe, QueueEvent, QueueRow, Table, Tables};
+use super::schema::{Cell, QuantityId, Threshold};
+use super::{Probe, Progress, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
 use crate::packet::{FlowId, Packet};
 use crate::queue::Backlog;
@@ -19,16 +21,14 @@ use crate::traffic::Exchange;
 /// Rows of a table that are written down at once: some 20 MB of the widest.
 pub const ROWS_A_GROUP: usize = 1 << 17;
 
-/// What a flow or link has recorded of it.
+/// What a flow has recorded of it, beside its packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// Flow: every segment. Link: every queue event.
-    pub every: bool,
-    /// Flow: every packet's one-way delay. Link: drops and marks.
-    pub some: bool,
-    /// Flow: every exchange.
+    /// Every segment.
+    pub segments: bool,
+    /// Every exchange.
     pub requests: bool,
-    /// Flow: every echo request.
+    /// Every echo request.
     pub echoes: bool,
 }
 
@@ -36,22 +36,15 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Recorder {
     flows: Vec<Wanted>,
-    links: Vec<Wanted>,
-    from: Time,
-    until: Time,
+    window: Window,
+    path: PathRecorder,
     wants_internals: bool,
     segments: Segments,
     polls: Polls,
     internals: Internals,
     internals_names: Vec<&'static str>,
     scratch: Vec<(&'static str, f64)>,
-    queue: Queue,
-    queue_polls: QueuePolls,
-    packets: Packets,
-    // Rows of `packets` that were taken, and rows from there on whose packets have arrived or are lost.
-    packets_taken: usize,
-    packets_settled: usize,
-    // Rows of all tables.
+    // Rows of all tables but the captures'.
     rows: u64,
     requests: Requests,
     echoes: Echoes,
@@ -61,24 +54,18 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder for these flows and links, between these instants.
-    pub fn new(flows: Vec<Wanted>, links: Vec<Wanted>, window: (Time, Time), wants_internals: bool) -> Self {
+    /// A recorder for these flows, beside `path`.
+    pub fn new(flows: Vec<Wanted>, path: PathRecorder, wants_internals: bool) -> Self {
         Recorder {
             flows,
-            links,
-            from: window.0,
-            until: window.1,
+            window: path.window,
+            path,
             wants_internals,
             segments: Segments::default(),
             polls: Polls::default(),
             internals: Internals::default(),
             internals_names: Vec::new(),
             scratch: Vec::new(),
-            queue: Queue::default(),
-            queue_polls: QueuePolls::default(),
-            packets: Packets::default(),
-            packets_taken: 0,
-            packets_settled: 0,
             rows: 0,
             requests: Requests::default(),
             echoes: Echoes::default(),
@@ -100,44 +87,42 @@ impl Recorder {
         self.captures.as_mut().filter(|_| is_on)
     }
 
+    #[inline]
     fn is_on(&self, now: Time) -> bool {
-        self.from <= now && now < self.until
+        self.window.is_on(now)
     }
 
     /// See [`crate::engine::Simulation::take_groups`]. Exchanges and echo requests are few and stay.
     pub fn take_groups(&mut self) -> Vec<Table> {
         let mut taken = Vec::new();
-        let whole = |rows: usize| rows - rows % ROWS_A_GROUP;
         macro_rules! take {
-            ($($table:ident),+) => {$(
-                for _ in 0..whole(self.$table.len()) / ROWS_A_GROUP {
-                    taken.push(self.$table.take(ROWS_A_GROUP).into_table());
+            ($($table:expr),+) => {$(
+                for _ in 0..$table.len() / ROWS_A_GROUP {
+                    taken.push($table.take(ROWS_A_GROUP).into_table());
                 }
             )+};
         }
-        take!(segments, polls, internals, queue, queue_polls);
-        let (fates, settled) = (&self.packets.fate, self.packets_settled);
-        self.packets_settled += fates[settled..].iter().take_while(|fate| **fate != IN_TRANSIT).count();
-        for _ in 0..whole(self.packets_settled) / ROWS_A_GROUP {
-            taken.push(self.packets.take(ROWS_A_GROUP).into_table());
-            self.packets_taken += ROWS_A_GROUP;
-            self.packets_settled -= ROWS_A_GROUP;
+        take!(self.segments, self.polls, self.internals, self.path.queue, self.path.queue_polls);
+        for _ in 0..self.path.settle() / ROWS_A_GROUP {
+            taken.push(self.path.take_packets(ROWS_A_GROUP).into_table());
         }
         taken
     }
 
-    fn packet(&self, row: u32) -> usize {
-        (row as usize).checked_sub(self.packets_taken).expect("a packet has one fate")
+    /// Names that the `internals` table's codes stand for, so far.
+    pub fn internals_names(&self) -> &[&'static str] {
+        &self.internals_names
     }
 
-    fn code(&mut self, name: &'static str) -> u16 {
-        match self.internals_names.iter().position(|known| *known == name) {
+    fn quantity(&mut self, name: &'static str) -> QuantityId {
+        let code = match self.internals_names.iter().position(|known| *known == name) {
             Some(code) => code as u16,
             None => {
                 self.internals_names.push(name);
                 (self.internals_names.len() - 1) as u16
             }
-        }
+        };
+        QuantityId(code)
     }
 }
 
@@ -157,108 +142,96 @@ impl Probe for Recorder {
         end: &Endpoint,
         segment: &Segment,
     ) {
-        if !self.flows[flow.0 as usize].every || !self.is_on(now) {
+        if !self.flows[flow.0 as usize].segments || !self.is_on(now) {
             return;
         }
         let (sender, receiver, stack) = (&end.sender, &end.receiver, end.stack());
         let srtt = sender.rtt.srtt();
         self.rows += 1;
-        self.segments.push(
-            now.as_secs_f64(),
-            flow.0,
+        self.segments.push(SegmentRow {
+            t_s: now.as_secs_f64(),
+            flow,
             outgoing,
-            at_server,
-            segment.seq,
-            segment.len,
-            segment.ack,
-            sender.control.cwnd,
-            sender.control.ssthresh,
-            sender.send_window(),
-            receiver.window(),
-            if stack.window_scaling { end.peer_scale() } else { 0 },
-            receiver.scale(),
-            end.state() as u8,
-            sender.control.mss,
-            seconds_or_nan(srtt, srtt.is_zero()),
-            stack.sack,
-            u32::from(segment.flags.0),
-            sender.rtt.timeout().as_secs_f64(),
-            sender.send_buffer(),
-            sender.buffered(),
-            receiver.capacity(),
-            0,
-            sender.in_flight(),
-            receiver.reassembly_segments(),
-            sender.phase() as u8,
-        );
+            at_receiver: at_server,
+            seq: segment.seq,
+            length: segment.len,
+            ack: segment.ack,
+            cwnd: sender.control.cwnd,
+            ssthresh: Threshold(sender.control.ssthresh),
+            snd_wnd: sender.send_window(),
+            rcv_wnd: receiver.window(),
+            snd_scale: if stack.window_scaling { end.peer_scale() } else { 0 },
+            rcv_scale: receiver.scale(),
+            state: end.state() as u8,
+            mss: sender.control.mss,
+            srtt_s: seconds_or_nan(srtt, srtt.is_zero()),
+            sack_enabled: stack.sack,
+            flags: u32::from(segment.flags.0),
+            rto_s: sender.rtt.timeout().as_secs_f64(),
+            snd_buf: sender.send_buffer(),
+            snd_buf_used: sender.buffered(),
+            rcv_buf: receiver.capacity(),
+            rcv_buf_used: 0,
+            in_flight: sender.in_flight(),
+            reassembly: receiver.reassembly_segments(),
+            phase: sender.phase(),
+        });
     }
 
-    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, acked: Bytes, received: Bytes) {
+    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, progress: Progress) {
         if !self.is_on(now) {
             return;
         }
         let (sender, rtt) = (&end.sender, &end.sender.rtt);
         let none = rtt.srtt().is_zero();
         self.rows += 1;
-        self.polls.push(
-            now.as_secs_f64(),
-            flow.0,
-            sender.control.cwnd,
-            sender.control.ssthresh,
-            seconds_or_nan(rtt.srtt(), none),
-            seconds_or_nan(rtt.last(), none),
-            seconds_or_nan(rtt.min(), none),
-            rtt.timeout().as_secs_f64(),
-            sender.in_flight(),
-            sender.phase() as u8,
-            acked + sender.bytes_acked(),
-            received,
-            sender.count.segments_retransmitted,
-            sender.count.duplicate_acks,
-            sender.send_window(),
-        );
+        self.polls.push(PollRow {
+            t_s: now.as_secs_f64(),
+            flow,
+            cwnd: sender.control.cwnd,
+            ssthresh: Threshold(sender.control.ssthresh),
+            srtt_s: seconds_or_nan(rtt.srtt(), none),
+            rtt_s: seconds_or_nan(rtt.last(), none),
+            rtt_min_s: seconds_or_nan(rtt.min(), none),
+            rto_s: rtt.timeout().as_secs_f64(),
+            in_flight: sender.in_flight(),
+            phase: sender.phase(),
+            bytes_acked: progress.acked,
+            bytes_received: progress.received,
+            bytes_arrived: progress.arrived,
+            segments_retransmitted: sender.count.segments_retransmitted,
+            dup_acks_in: sender.count.duplicate_acks,
+            snd_wnd: sender.send_window(),
+        });
         if self.wants_internals {
             let mut scratch = std::mem::take(&mut self.scratch);
             sender.algorithm().internals(&mut scratch);
             for (name, value) in scratch.drain(..) {
-                let code = self.code(name);
+                let name = self.quantity(name);
                 self.rows += 1;
-                self.internals.push(now.as_secs_f64(), flow.0, code, value);
+                self.internals.push(InternalRow { t_s: now.as_secs_f64(), flow, name, value });
             }
             self.scratch = scratch;
         }
     }
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
-        if self.is_on(now) {
-            self.rows += 1;
-            self.queue_polls.push(now.as_secs_f64(), link, backlog.bytes, backlog.packets);
-        }
+        self.rows += u64::from(self.is_on(now));
+        self.path.poll_link(now, link, backlog);
     }
 
     fn sent(&mut self, now: Time, flow: FlowId, index: u64, bytes: u32, stream: u16) -> u32 {
-        if !self.flows[flow.0 as usize].some || !self.is_on(now) {
-            return NO_ROW;
-        }
-        let row = (self.packets_taken + self.packets.len()) as u32;
-        self.rows += 1;
-        self.packets.push(flow.0, index, bytes, now.as_secs_f64(), f64::NAN, IN_TRANSIT, stream);
+        let row = self.path.sent(now, flow, index, bytes, stream);
+        self.rows += u64::from(row != NO_ROW);
         row
     }
 
     fn received(&mut self, now: Time, row: u32) {
-        if row != NO_ROW {
-            let row = self.packet(row);
-            self.packets.received_s[row] = now.as_secs_f64();
-            self.packets.fate[row] = RECEIVED;
-        }
+        self.path.received(now, row);
     }
 
     fn lost(&mut self, row: u32) {
-        if row != NO_ROW {
-            let row = self.packet(row);
-            self.packets.fate[row] = DROPPED;
-        }
+        self.path.lost(row);
     }
 
     fn asked(
@@ -275,7 +248,16 @@ impl Probe for Recorder {
         }
         let row = self.requests.len() as u32;
         self.rows += 1;
-        self.requests.push(now.as_secs_f64(), flow.0, connection, kind as u8, turn, bytes, f64::NAN, WAITING);
+        self.requests.push(RequestRow {
+            t_s: now.as_secs_f64(),
+            flow,
+            connection,
+            kind,
+            turn,
+            bytes,
+            response_time_s: f64::NAN,
+            fate: ExchangeFate::Waiting,
+        });
         row
     }
 
@@ -283,21 +265,21 @@ impl Probe for Recorder {
         if row != NO_ROW {
             let row = row as usize;
             self.requests.response_time_s[row] = now.as_secs_f64() - self.requests.t_s[row];
-            self.requests.fate[row] = ANSWERED;
+            self.requests.fate[row] = ExchangeFate::Answered.stored();
         }
     }
 
     fn abandoned(&mut self, row: u32) {
         if row != NO_ROW {
-            self.requests.fate[row as usize] = ABANDONED;
+            self.requests.fate[row as usize] = ExchangeFate::Abandoned.stored();
         }
     }
 
     fn pinged(&mut self, now: Time, flow: FlowId, number: u64) {
         if self.flows[flow.0 as usize].echoes && self.is_on(now) {
-            self.unanswered.insert((flow.0, number), self.echoes.flow.len());
+            self.unanswered.insert((flow.0, number), self.echoes.len());
             self.rows += 1;
-            self.echoes.push(now.as_secs_f64(), flow.0, number, f64::NAN);
+            self.echoes.push(EchoRow { t_s: now.as_secs_f64(), flow, number, rtt_s: f64::NAN });
         }
     }
 
@@ -346,23 +328,9 @@ impl Probe for Recorder {
     }
 
     fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
-        let wanted = self.links[link as usize];
-        let is_loss = matches!(row.event, QueueEvent::Drop | QueueEvent::Mark);
-        if !(wanted.every || wanted.some && is_loss) || !self.is_on(row.now) {
-            return;
-        }
-        self.rows += 1;
-        self.queue.push(
-            row.now.as_secs_f64(),
-            link,
-            row.event as u8,
-            row.packet.flow.0,
-            row.number,
-            row.packet.bytes,
-            row.backlog.bytes,
-            row.backlog.packets,
-            row.reason.map_or(255, |reason| reason as u8),
-        );
+        let before = self.path.queue.len();
+        self.path.queue(link, row);
+        self.rows += (self.path.queue.len() - before) as u64;
     }
 
     #[inline]
@@ -371,8 +339,7 @@ impl Probe for Recorder {
     }
 
     fn watches(&self, link: u32) -> bool {
-        let wanted = self.links[link as usize];
-        wanted.every || wanted.some
+        self.path.watches(link)
     }
 
     fn finish(self, tables: &mut Tables) {
@@ -380,9 +347,9 @@ impl Probe for Recorder {
             self.segments.into_table(),
             self.polls.into_table(),
             self.internals.into_table(),
-            self.queue.into_table(),
-            self.queue_polls.into_table(),
-            self.packets.into_table(),
+            self.path.queue.into_table(),
+            self.path.queue_polls.into_table(),
+            self.path.packets.into_table(),
             self.requests.into_table(),
             self.echoes.into_table(),
         ]);

@@ -1,180 +1,566 @@
-//! The tables' rows, said once for the simulator and for live runs.
+//! Every table, with its columns, their units and meanings, and the instruments that fill it: stated here and nowhere
+//! else. The simulator, live runs and captures fill the same tables.
 
-use super::{Column, Table};
+use super::QueueEvent;
+use super::schema::{FigureId, LinkId, PointId, QuantityId, Threshold};
+use crate::cc::Phase;
+use crate::labels;
 use crate::link::Link;
+use crate::packet::{Ecn, FlowId};
+use crate::queue::DropReason;
+use crate::tables;
+use crate::tcp::sender::NoteKind;
+use crate::traffic::Exchange;
 
-/// A table as one vector a column, with `push` for a row.
-#[macro_export]
-macro_rules! columns {
-    ($(#[$meta:meta])* $Name:ident as $table:literal { $($field:ident: $variant:ident($type:ty)),+ $(,)? }) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, Default)]
-        pub struct $Name { $(#[doc = "A column."] pub $field: Vec<$type>),+ }
-
-        impl $Name {
-            #[doc = "Add a row."]
-            #[allow(clippy::too_many_arguments, reason = "one argument a column, in the table's order")]
-            pub fn push(&mut self, $($field: $type),+) {
-                $(self.$field.push($field);)+
-            }
-            #[doc = "How many rows there are."]
-            pub fn len(&self) -> usize {
-                [$(self.$field.len()),+][0]
-            }
-            #[doc = "Are there none?"]
-            pub fn is_empty(&self) -> bool {
-                self.len() == 0
-            }
-            #[doc = "Take the first rows away."]
-            pub fn take(&mut self, rows: usize) -> Self {
-                $(let $field = {
-                    let rest = self.$field.split_off(rows);
-                    std::mem::replace(&mut self.$field, rest)
-                };)+
-                $Name { $($field),+ }
-            }
-            #[doc = "As a table."]
-            pub fn into_table(self) -> $crate::probe::Table {
-                $crate::probe::Table {
-                    name: $table,
-                    columns: vec![$((stringify!($field), $crate::probe::Column::$variant(self.$field))),+],
-                }
-            }
-        }
-    };
-}
-
-columns! {
-    /// SIFTR's fields, one row a segment sent or received.
-    Segments as "segments" {
-        t_s: F64(f64), flow: U32(u32), outgoing: Bool(bool), at_receiver: Bool(bool), seq: U64(u64),
-        length: U32(u32), ack: U64(u64), cwnd: U64(u64), ssthresh: U64(u64), snd_wnd: U64(u64),
-        rcv_wnd: U64(u64), snd_scale: U8(u8), rcv_scale: U8(u8), state: U8(u8), mss: U32(u32),
-        srtt_s: F64(f64), sack_enabled: Bool(bool), flags: U32(u32), rto_s: F64(f64), snd_buf: U64(u64),
-        snd_buf_used: U64(u64), rcv_buf: U64(u64), rcv_buf_used: U64(u64), in_flight: U64(u64),
-        reassembly: U32(u32), phase: U8(u8),
+labels! {
+    /// What happened to a packet.
+    pub enum PacketFate {
+        /// It reached its receiver.
+        Received = 0 => "received",
+        /// It was lost.
+        Dropped = 1 => "dropped",
+        /// It was under way when the run ended.
+        InTransit = 2 => "in-transit",
     }
 }
 
-columns! {
-    /// Web100's way: state at equal intervals.
-    Polls as "polls" {
-        t_s: F64(f64), flow: U32(u32), cwnd: U64(u64), ssthresh: U64(u64), srtt_s: F64(f64), rtt_s: F64(f64),
-        rtt_min_s: F64(f64), rto_s: F64(f64), in_flight: U64(u64), phase: U8(u8), bytes_acked: U64(u64),
-        bytes_received: U64(u64), segments_retransmitted: U64(u64), dup_acks_in: U64(u64), snd_wnd: U64(u64),
+labels! {
+    /// How an exchange ended.
+    pub enum ExchangeFate {
+        /// Its answer came.
+        Answered = 0 => "answered",
+        /// Its connection ended before.
+        Abandoned = 1 => "abandoned",
+        /// It waited when the run ended.
+        Waiting = 2 => "waiting",
     }
 }
 
-columns! {
-    /// The algorithm's own quantities at the polls.
-    Internals as "internals" { t_s: F64(f64), flow: U32(u32), name: U16(u16), value: F64(f64) }
-}
-
-columns! {
-    /// Every event of the chosen queues.
-    Queue as "queue" {
-        t_s: F64(f64), link: U32(u32), event: U8(u8), flow: U32(u32), packet: U64(u64), bytes: U32(u32),
-        backlog_bytes: U64(u64), backlog_packets: U32(u32), reason: U8(u8),
+labels! {
+    /// Which program of a flow.
+    pub enum Role {
+        /// At the flow's `to`.
+        Server = 0 => "server",
+        /// At its `from`.
+        Client = 1 => "client",
     }
 }
 
-columns! {
-    /// Backlogs at equal intervals.
-    QueuePolls as "queue_polls" { t_s: F64(f64), link: U32(u32), backlog_bytes: U64(u64), backlog_packets: U32(u32) }
-}
-
-columns! {
-    /// One-way delays.
-    Packets as "packets" {
-        flow: U32(u32), index: U64(u64), bytes: U32(u32), sent_s: F64(f64), received_s: F64(f64), fate: U8(u8),
-        stream: U16(u16),
+labels! {
+    /// How a program ended.
+    pub enum ProgramFate {
+        /// By itself.
+        Exited = 0 => "exited",
+        /// When asked, at its stop.
+        Stopped = 1 => "stopped",
+        /// By force, because it did not when asked.
+        Killed = 2 => "killed",
     }
 }
 
-columns! {
+tables! {
+    /// Totals of each flow. Packets are those of the flow's own direction, from its sender to its receiver.
+    Flows of FlowRow as "flows" {
+        /// The flow.
+        flow: FlowId,
+        /// Packets that its sender sent.
+        packets_sent: u64,
+        /// Packets that reached its receiver.
+        packets_received: u64,
+        /// Packets that were dropped, from a queue or on a wire.
+        packets_dropped: u64,
+        /// What its sender sent, headers included.
+        bytes_sent: u64 ["B"],
+        /// Payload that was acknowledged; 0 over UDP.
+        bytes_acked: u64 ["B"],
+        /// Payload that its receiver got in order; over UDP the IP bytes received, at either end.
+        bytes_received: u64 ["B"],
+        /// TCP segments that its sender sent, repetitions included; 0 over UDP.
+        segments_sent: u64,
+        /// TCP segments that were repetitions.
+        segments_retransmitted: u64,
+        /// Fast recoveries entered.
+        recoveries: u64,
+        /// Retransmission timeouts.
+        timeouts: u64,
+        /// Reductions that were undone.
+        undos: u64,
+        /// When it started.
+        started_s: f64 ["s"],
+        /// When its first connection was established.
+        established_s: f64 ["s"],
+        /// When it had done all it wanted; missing if it had not.
+        finished_s: f64 ["s"],
+        /// Smallest RTT sample of its connections.
+        rtt_min_s: f64 ["s"],
+        /// Smoothed RTT at the end.
+        srtt_s: f64 ["s"],
+        /// Connections it opened.
+        connections: u64,
+        /// Connections that were never established.
+        connections_failed: u64,
+        /// Connections open at the end.
+        connections_open: u64,
+        /// Payload that came back in order to the end that opened the connection.
+        bytes_returned: u64 ["B"],
+        /// TCP segments that its receiver sent with payload of its own, and their acknowledgements.
+        back_segments_sent: u64,
+        /// Repetitions among them.
+        back_segments_retransmitted: u64,
+    }
+
+    /// Totals of each link.
+    Links of LinkRow as "links" {
+        /// The link.
+        link: LinkId,
+        /// Packets that reached its queue.
+        arrived: u64,
+        /// Packets that it delivered.
+        delivered: u64,
+        /// Packets that it dropped, from the queue or on the wire.
+        dropped: u64,
+        /// Packets that its queue marked CE.
+        marked: u64,
+        /// Copies that its wire made.
+        duplicated: u64,
+        /// Packets in it at the end.
+        resident: u64,
+        /// What reached its queue.
+        arrived_bytes: u64 ["B"],
+        /// What it delivered.
+        delivered_bytes: u64 ["B"],
+        /// What it dropped.
+        dropped_bytes: u64 ["B"],
+        /// For how long it was sending.
+        busy_s: f64 ["s"],
+        /// Mean of the bytes waiting in its queue, over time.
+        backlog_bytes_mean: f64 ["B"],
+        /// Most bytes that waited in its queue.
+        backlog_bytes_max: u64 ["B"],
+    }
+
+    /// What happened to senders' windows.
+    Congestion of CongestionRow as "congestion" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// What happened.
+        kind: NoteKind,
+        /// Congestion window before.
+        cwnd_before: u64 ["B"],
+        /// Congestion window after.
+        cwnd_after: u64 ["B"],
+        /// Slow-start threshold after; missing before the first congestion.
+        ssthresh: Threshold ["B"],
+        /// Bytes in flight.
+        in_flight: u64 ["B"],
+    }
+
+    /// What the simulator did, in one row.
+    Engine of EngineRow as "engine" {
+        /// Events.
+        events: u64,
+        /// Packets that ever were.
+        packets: u64,
+    }
+
+    /// How punctual a live run's emulator was, in one row. A packet's lateness is by how much longer it was between its
+    /// hosts than the path says.
+    Emulator of EmulatorRow as "emulator" {
+        /// Packets handed over.
+        packets: u64,
+        /// Median of their lateness.
+        late_median_s: f64 ["s"],
+        /// 99th percentile of their lateness.
+        late_p99_s: f64 ["s"],
+        /// Largest lateness.
+        late_max_s: f64 ["s"],
+        /// The 99th percentile above which the run would be unfit.
+        late_limit_s: f64 ["s"],
+        /// Median of the part of the lateness before a packet entered the path.
+        late_in_median_s: f64 ["s"],
+        /// 99th percentile of that part.
+        late_in_p99_s: f64 ["s"],
+        /// Largest value of that part.
+        late_in_max_s: f64 ["s"],
+        /// Does the result mean what it says?
+        fit: bool,
+        /// Did the scheduler grant real-time priority?
+        realtime: bool,
+        /// For how long the emulator slept.
+        asleep_s: f64 ["s"],
+        /// What hosts sent, large segments that the emulator cut counted as one.
+        frames: u64,
+        /// The largest of them.
+        largest_frame_bytes: u64 ["B"],
+        /// Packets of no flow, such as the kernel's own.
+        foreign_packets: u64,
+        /// Packets without a stamp of when they were sent.
+        unstamped_packets: u64,
+        /// Packets lost in the hosts' own devices.
+        device_drops: u64,
+        /// Rows of the kernel's log that were lost.
+        log_rows_lost: u64,
+    }
+
+    /// TCP's state at each segment that an end sends or receives, in SIFTR's fields: before an arriving segment is
+    /// processed, after a departing one. Of a capture: what can be inferred.
+    Segments of SegmentRow as "segments" by "segments" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// True: the segment leaves this end; false: it arrives.
+        outgoing: bool,
+        /// This end is the flow's receiver.
+        at_receiver: bool,
+        /// Offset of its first byte of payload.
+        seq: u64 ["B"],
+        /// Its payload.
+        length: u32 ["B"],
+        /// Offset up to which it acknowledges.
+        ack: u64 ["B"],
+        /// Congestion window.
+        cwnd: u64 ["B"],
+        /// Slow-start threshold; missing before the first congestion.
+        ssthresh: Threshold ["B"],
+        /// Window that the peer offers.
+        snd_wnd: u64 ["B"],
+        /// Window offered to the peer.
+        rcv_wnd: u64 ["B"],
+        /// Shift of the window that the peer offers.
+        snd_scale: u8,
+        /// Shift of the window offered to the peer.
+        rcv_scale: u8,
+        /// State of the connection, in BSD's numbers: 0 closed, 1 listen, 2 SYN sent, 3 SYN received, 4 established,
+        /// 5 close wait, 6 FIN wait 1, 7 closing, 8 last ACK, 9 FIN wait 2, 10 time wait.
+        state: u8,
+        /// Payload of a full segment.
+        mss: u32 ["B"],
+        /// Smoothed RTT.
+        srtt_s: f64 ["s"],
+        /// May SACK be used?
+        sack_enabled: bool,
+        /// The segment's TCP flags, as in its header.
+        flags: u32,
+        /// Retransmission timeout.
+        rto_s: f64 ["s"],
+        /// Send buffer.
+        snd_buf: u64 ["B"],
+        /// What is in it.
+        snd_buf_used: u64 ["B"],
+        /// Receive buffer.
+        rcv_buf: u64 ["B"],
+        /// What is in it.
+        rcv_buf_used: u64 ["B"],
+        /// Bytes in flight.
+        in_flight: u64 ["B"],
+        /// Segments that wait for a gap to be filled.
+        reassembly: u32,
+        /// Recovery state of the sender.
+        phase: Phase,
+    }
+
+    /// State of each flow's sender at equal intervals, as Web100 polls it: of the connection opened last, while it lasts.
+    Polls of PollRow as "polls" by "polls" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// Congestion window.
+        cwnd: u64 ["B"],
+        /// Slow-start threshold; missing before the first congestion.
+        ssthresh: Threshold ["B"],
+        /// Smoothed RTT.
+        srtt_s: f64 ["s"],
+        /// Latest RTT sample.
+        rtt_s: f64 ["s"],
+        /// Smallest RTT sample.
+        rtt_min_s: f64 ["s"],
+        /// Retransmission timeout.
+        rto_s: f64 ["s"],
+        /// Bytes in flight.
+        in_flight: u64 ["B"],
+        /// Recovery state of the sender.
+        phase: Phase,
+        /// Payload of all the flow's connections that was acknowledged so far.
+        bytes_acked: u64 ["B"],
+        /// Payload of all the flow's connections that its receiver got in order so far.
+        bytes_received: u64 ["B"],
+        /// Payload of all the flow's connections that reached its receiver so far, in order or not, each byte counted once;
+        /// of a live run the same as `bytes_received`, the kernel tells no more.
+        bytes_arrived: u64 ["B"],
+        /// Segments of this connection retransmitted so far.
+        segments_retransmitted: u64,
+        /// Duplicate acknowledgements that this connection received so far.
+        dup_acks_in: u64,
+        /// Window that the peer offers.
+        snd_wnd: u64 ["B"],
+    }
+
+    /// The congestion control's own quantities at the polls.
+    Internals of InternalRow as "internals" by "internals" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// The quantity, in the words of its algorithm; times are in seconds, rates in bit/s, amounts in bytes.
+        name: QuantityId,
+        /// Its value.
+        value: f64,
+    }
+
+    /// Each event of the chosen queues.
+    Queue of QueueEventRow as "queue" by "queues" or "drops" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The link.
+        link: LinkId,
+        /// What happened.
+        event: QueueEvent,
+        /// The packet's flow.
+        flow: FlowId,
+        /// The packet's number in the run.
+        packet: u64,
+        /// Its IP length.
+        bytes: u32 ["B"],
+        /// What waits in the queue afterwards.
+        backlog_bytes: u64 ["B"],
+        /// Packets that wait in the queue afterwards.
+        backlog_packets: u32,
+        /// Why it was dropped.
+        reason: Option<DropReason>,
+    }
+
+    /// Backlogs at equal intervals: what waits or is being sent.
+    QueuePolls of QueuePollRow as "queue_polls" by "queue_polls" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The link.
+        link: LinkId,
+        /// Bytes in the queue.
+        backlog_bytes: u64 ["B"],
+        /// Packets in the queue.
+        backlog_packets: u32,
+    }
+
+    /// Packets from sender to receiver, with the delay of each.
+    Packets of PacketRow as "packets" by "packets" {
+        /// The flow.
+        flow: FlowId,
+        /// How many packets its sender had sent before.
+        index: u64,
+        /// IP length.
+        bytes: u32 ["B"],
+        /// When it was sent.
+        sent_s: f64 ["s"],
+        /// When it reached its receiver.
+        received_s: f64 ["s"],
+        /// What happened to it.
+        fate: PacketFate,
+        /// Which of the flow's streams it belongs to: the call, of several.
+        stream: u16,
+    }
+
     /// Exchanges: what an application's user waits for.
-    Requests as "requests" {
-        t_s: F64(f64), flow: U32(u32), connection: U64(u64), kind: U8(u8), turn: U16(u16), bytes: U64(u64),
-        response_time_s: F64(f64), fate: U8(u8),
+    Requests of RequestRow as "requests" by "requests" {
+        /// When it was asked for.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// Which of the flow's connections carries it.
+        connection: u64,
+        /// What kind of exchange it is.
+        kind: Exchange,
+        /// Its place among the exchanges of its session.
+        turn: u16,
+        /// What was asked for.
+        bytes: u64 ["B"],
+        /// Until all of it had arrived.
+        response_time_s: f64 ["s"],
+        /// How it ended.
+        fate: ExchangeFate,
     }
-}
 
-columns! {
-    /// Echo requests and the round trip of each.
-    Echoes as "echoes" { t_s: F64(f64), flow: U32(u32), number: U64(u64), rtt_s: F64(f64) }
-}
-
-columns! {
-    /// Congestion events.
-    Congestion as "congestion" {
-        t_s: F64(f64), flow: U32(u32), kind: U8(u8), cwnd_before: U64(u64), cwnd_after: U64(u64),
-        ssthresh: U64(u64), in_flight: U64(u64),
+    /// Echo requests, with the round trip of each.
+    Echoes of EchoRow as "echoes" by "echoes" {
+        /// When it was sent.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// Its number in the flow.
+        number: u64,
+        /// Until its reply was back; missing if none came.
+        rtt_s: f64 ["s"],
     }
-}
 
-columns! {
-    /// What passed the points of `instruments.captures`, in order of time: `point` counts in that list, `header` is a
-    /// row of `headers`.
-    Wire as "wire" { t_ps: U64(u64), point: U16(u16), header: U32(u32), ecn: U8(u8) }
-}
-
-columns! {
-    /// The headers of captured packets, each once. Times and offsets are the engine's: a capture's writer folds them.
-    /// `ts_ecr_ps` without an echo is the largest number. Of a datagram `seq` is its number in the flow and `number` in
-    /// its stream. `blocks` are rows of `header_sacks`.
-    Headers as "headers" {
-        packet: U64(u64), flow: U32(u32), reverse: Bool(bool), connection: U32(u32), seq: U64(u64), ack: U64(u64),
-        window: U64(u64), ts_val_ps: U64(u64), ts_ecr_ps: U64(u64), length: U32(u32), flags: U8(u8),
-        repeated: Bool(bool), bytes: U32(u32), ip_id: U16(u16), stream: U16(u16), number: U64(u64), blocks: U8(u8),
-        scale: U8(u8),
+    /// What passed the points of `instruments.captures`, in order of time.
+    Wire of WireRow as "wire" by "captures" {
+        /// When.
+        t_ps: u64 ["ps"],
+        /// The point.
+        point: PointId,
+        /// The packet's headers: a row of `headers`.
+        header: u32,
+        /// The ECN codepoint it had there.
+        ecn: Ecn,
     }
-}
 
-columns! {
+    /// The headers of captured packets, each once. Times and offsets are the engine's: a capture's writer folds them into
+    /// the widths of headers.
+    Headers of HeaderRow as "headers" by "captures" {
+        /// The packet's number in the run.
+        packet: u64,
+        /// Its flow.
+        flow: FlowId,
+        /// It goes from the flow's receiver to its sender.
+        reverse: bool,
+        /// Which of the flow's connections it belongs to.
+        connection: u32,
+        /// Offset of its first byte of payload; of a datagram, its number in the flow.
+        seq: u64 ["B"],
+        /// Offset up to which it acknowledges.
+        ack: u64 ["B"],
+        /// Window it offers.
+        window: u64 ["B"],
+        /// Its timestamp.
+        ts_val_ps: u64 ["ps"],
+        /// The timestamp it echoes.
+        ts_ecr_ps: Option<u64> ["ps"],
+        /// Payload.
+        length: u32 ["B"],
+        /// TCP flags, as in the header; 0: it is a datagram.
+        flags: u8,
+        /// It is a retransmission.
+        repeated: bool,
+        /// IP length.
+        bytes: u32 ["B"],
+        /// IP identification.
+        ip_id: u16,
+        /// Which of the flow's streams it belongs to.
+        stream: u16,
+        /// Of a datagram, its number in its stream.
+        number: u64,
+        /// How many rows of `header_sacks` belong to it.
+        blocks: u8,
+        /// Shift of the window, in a segment with SYN.
+        scale: u8,
+    }
+
     /// SACK blocks of captured packets.
-    HeaderSacks as "header_sacks" { header: U32(u32), start: U64(u64), end: U64(u64) }
-}
+    HeaderSacks of HeaderSackRow as "header_sacks" by "captures" {
+        /// Whose: a row of `headers`.
+        header: u32,
+        /// Offset of the first byte.
+        start: u64 ["B"],
+        /// Offset behind the last byte.
+        end: u64 ["B"],
+    }
 
-columns! {
-    /// What the two ends of each connection agreed on; recorded with captures.
-    Connections as "connections" {
-        flow: U32(u32), connection: U32(u32), t_ps: U64(u64), mss: U32(u32), back_mss: U32(u32), timestamps: Bool(bool),
-        sack: Bool(bool), scaling: Bool(bool), ecn: Bool(bool), scale: U8(u8), back_scale: U8(u8),
+    /// What the two ends of each captured connection agreed on.
+    Connections of ConnectionRow as "connections" by "captures" {
+        /// The flow.
+        flow: FlowId,
+        /// Which of the flow's connections.
+        connection: u32,
+        /// When it was opened.
+        t_ps: u64 ["ps"],
+        /// Payload of the client's full segment.
+        mss: u32 ["B"],
+        /// Payload of the server's.
+        back_mss: u32 ["B"],
+        /// Timestamps are used.
+        timestamps: bool,
+        /// SACK is used.
+        sack: bool,
+        /// Windows are scaled.
+        scaling: bool,
+        /// ECN is used.
+        ecn: bool,
+        /// Shift of the client's window.
+        scale: u8,
+        /// Shift of the server's window.
+        back_scale: u8,
+    }
+
+    /// Each packet of a live run at both ends of the path, as a capture card at each would have seen it.
+    Captures of CaptureRow as "captures" {
+        /// Its number in the run.
+        packet: u64,
+        /// Its flow.
+        flow: FlowId,
+        /// It goes from the flow's receiver to its sender.
+        reverse: bool,
+        /// IP length.
+        bytes: u32 ["B"],
+        /// ECN codepoint on entering.
+        ecn: Ecn,
+        /// When it entered the path.
+        arrived_s: f64 ["s"],
+        /// When it should have left it.
+        due_s: f64 ["s"],
+        /// When it was handed over.
+        written_s: f64 ["s"],
+        /// What happened to it.
+        fate: PacketFate,
+        /// The link that dropped it.
+        link: Option<LinkId>,
+        /// It was marked CE on the way.
+        marked: bool,
+        /// A wire made it, no host sent it.
+        copy: bool,
+        /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
+        pair: u32,
+        /// Its connection, of the client's port as much as eight bits hold.
+        conversation: u8,
+    }
+
+    /// How the programs of a live run ended.
+    Programs of ProgramRow as "programs" {
+        /// The flow.
+        flow: FlowId,
+        /// Which of its programs.
+        role: Role,
+        /// When it began.
+        started_s: f64 ["s"],
+        /// When it ended.
+        ended_s: f64 ["s"],
+        /// How it ended.
+        fate: ProgramFate,
+        /// The status it returned; missing if a signal ended it.
+        status: f64,
+        /// The signal that ended it, or 0.
+        signal: u8,
+    }
+
+    /// What programs measured themselves.
+    ProgramMetrics of ProgramMetricRow as "program_metrics" {
+        /// The flow.
+        flow: FlowId,
+        /// The figure; its unit ends its name.
+        name: FigureId,
+        /// Its value.
+        value: f64,
     }
 }
-
-/// Fates of a packet: it reached its receiver,
-pub const RECEIVED: u8 = 0;
-/// was lost,
-pub const DROPPED: u8 = 1;
-/// or was under way when the run ended.
-pub const IN_TRANSIT: u8 = 2;
-
-/// Fates of a request: its answer came,
-pub const ANSWERED: u8 = 0;
-/// its connection ended before,
-pub const ABANDONED: u8 = 1;
-/// or it waited when the run ended.
-pub const WAITING: u8 = 2;
 
 /// Totals of links.
-pub fn links(all: &[Link]) -> Table {
-    Table {
-        name: "links",
-        columns: vec![
-            ("link", Column::U32((0..all.len() as u32).collect())),
-            ("arrived", Column::U64(all.iter().map(|link| link.count().arrived).collect())),
-            ("delivered", Column::U64(all.iter().map(|link| link.count().delivered).collect())),
-            ("dropped", Column::U64(all.iter().map(|link| link.count().dropped).collect())),
-            ("marked", Column::U64(all.iter().map(|link| link.count().marked).collect())),
-            ("duplicated", Column::U64(all.iter().map(|link| link.count().duplicated).collect())),
-            ("resident", Column::U64(all.iter().map(|link| u64::from(link.resident().packets)).collect())),
-            ("arrived_bytes", Column::U64(all.iter().map(|link| link.count().arrived_bytes).collect())),
-            ("delivered_bytes", Column::U64(all.iter().map(|link| link.count().delivered_bytes).collect())),
-            ("dropped_bytes", Column::U64(all.iter().map(|link| link.count().dropped_bytes).collect())),
-            ("busy_s", Column::F64(all.iter().map(|link| link.busy().as_secs_f64()).collect())),
-            ("backlog_bytes_mean", Column::F64(all.iter().map(|link| link.backlog_mean()).collect())),
-            ("backlog_bytes_max", Column::U64(all.iter().map(|link| link.backlog_max()).collect())),
-        ],
-    }
+pub fn links(all: &[Link]) -> Links {
+    let row = |(number, link): (usize, &Link)| LinkRow {
+        link: LinkId(number as u32),
+        arrived: link.count().arrived,
+        delivered: link.count().delivered,
+        dropped: link.count().dropped,
+        marked: link.count().marked,
+        duplicated: link.count().duplicated,
+        resident: u64::from(link.resident().packets),
+        arrived_bytes: link.count().arrived_bytes,
+        delivered_bytes: link.count().delivered_bytes,
+        dropped_bytes: link.count().dropped_bytes,
+        busy_s: link.busy().as_secs_f64(),
+        backlog_bytes_mean: link.backlog_mean(),
+        backlog_bytes_max: link.backlog_max(),
+    };
+    all.iter().enumerate().map(row).collect()
 }

@@ -18,23 +18,18 @@ use crate::packet::{Ecn, FlowId, Packet};
 use crate::scenario::{QueueSpec, ScenarioError, Value};
 use crate::time::{Bytes, Time};
 
-/// Why a packet was dropped.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum DropReason {
-    /// The queue's limit (packets or bytes) was reached: tail drop.
-    QueueFull = 0,
-    /// Dropped from the head or middle to make room.
-    Overlimit = 1,
-    /// An active queue management decision.
-    Aqm = 2,
-    /// Lost on the wire by a random-loss model.
-    Wire = 3,
-}
-
-impl DropReason {
-    /// The names in tables, in the order of the discriminants.
-    pub const NAMES: [&'static str; 4] = ["queue-full", "overlimit", "aqm", "wire"];
+crate::labels! {
+    /// Why a packet was dropped.
+    pub enum DropReason {
+        /// The queue's limit (packets or bytes) was reached: tail drop.
+        QueueFull = 0 => "queue-full",
+        /// Dropped from the head or middle to make room.
+        Overlimit = 1 => "overlimit",
+        /// An active queue management decision.
+        Aqm = 2 => "aqm",
+        /// Lost on the wire by a random-loss model.
+        Wire = 3 => "wire",
+    }
 }
 
 /// What a queue or link did to packets during one call, beyond delivering them.

@@ -154,6 +154,13 @@ impl Receiver {
     pub fn delivered(&self) -> Bytes {
         self.next - u64::from(self.is_finished())
     }
+    /// Payload received, in order or not, each byte counted once.
+    pub fn arrived(&self) -> Bytes {
+        let waiting: u64 = self.ranges.iter().map(|(held, _)| held.end - held.start).sum();
+        // The FIN has a sequence number and is no payload.
+        let has_fin = self.ranges.back().is_some_and(|(held, _)| held.end >= self.fin_end);
+        self.delivered() + waiting - u64::from(has_fin)
+    }
     /// True once the FIN has been received in order.
     pub fn is_finished(&self) -> bool {
         self.next >= self.fin_end
@@ -634,6 +641,8 @@ mod tests {
                 let is_whole = in_order == count;
                 prop_assert_eq!(receiver.next(), in_order * MSS + u64::from(is_whole));
                 prop_assert_eq!(receiver.delivered(), in_order * MSS);
+                let arrived = got.iter().filter(|got| **got).count() as u64;
+                prop_assert_eq!(receiver.arrived(), arrived * MSS);
                 prop_assert_eq!(receiver.is_finished(), is_whole);
                 let waiting = got[in_order as usize..].iter().filter(|got| **got).count() as u32;
                 prop_assert_eq!(receiver.reassembly_segments(), waiting);

@@ -149,23 +149,18 @@ pub enum Report {
     Ponged(u64),
 }
 
-/// Kinds of exchange in the requests table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Exchange {
-    /// A session of the web background.
-    Web = 0,
-    /// An object fetched by the web probe.
-    Probe = 1,
-    /// A file transfer.
-    Transfer = 2,
-    /// A request and its response on an open connection.
-    Request = 3,
-}
-
-impl Exchange {
-    /// The names in tables, in the order of the discriminants.
-    pub const NAMES: [&'static str; 4] = ["web", "probe", "transfer", "request"];
+crate::labels! {
+    /// Kinds of exchange in the requests table.
+    pub enum Exchange {
+        /// A session of the web background.
+        Web = 0 => "web",
+        /// An object fetched by the web probe.
+        Probe = 1 => "probe",
+        /// A file transfer.
+        Transfer = 2 => "transfer",
+        /// A request and its response on an open connection.
+        Request = 3 => "request",
+    }
 }
 
 /// What an application says in answer to a cue, in order.

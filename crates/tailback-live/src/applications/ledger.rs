@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
-use tailback_core::probe::rows::{ABANDONED, ANSWERED, Echoes, Requests, WAITING};
+use tailback_core::probe::rows::{EchoRow, Echoes, ExchangeFate, RequestRow, Requests};
 use tailback_core::time::{Bytes, Time};
 use tailback_core::traffic::Exchange;
 
@@ -32,7 +33,7 @@ pub struct Request {
     turn: u16,
     bytes: Bytes,
     answered: Time,
-    fate: u8,
+    fate: ExchangeFate,
 }
 
 /// An echo request.
@@ -167,7 +168,7 @@ impl Ledger {
             return None;
         }
         let connection = self.tally.connections - 1;
-        let (flow, answered, fate) = (self.flow, Time::NEVER, WAITING);
+        let (flow, answered, fate) = (self.flow, Time::NEVER, ExchangeFate::Waiting);
         self.requests.push(Request { at, flow, connection, kind, turn, bytes, answered, fate });
         Some(self.requests.len() - 1)
     }
@@ -175,14 +176,14 @@ impl Ledger {
     /// It is complete.
     pub fn answered(&mut self, now: Time, row: Option<usize>) {
         if let Some(request) = row.map(|row| &mut self.requests[row]) {
-            (request.answered, request.fate) = (now, ANSWERED);
+            (request.answered, request.fate) = (now, ExchangeFate::Answered);
         }
     }
 
     /// It will never be.
     pub fn abandoned(&mut self, row: Option<usize>) {
         if let Some(request) = row.map(|row| &mut self.requests[row]) {
-            request.fate = ABANDONED;
+            request.fate = ExchangeFate::Abandoned;
         }
     }
 
@@ -210,21 +211,28 @@ fn span(from: Time, until: Time) -> f64 {
 pub fn requests<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
     let mut rows: Vec<&Request> = ledgers.flat_map(|ledger| &ledger.requests).collect();
     rows.sort_by_key(|row| row.at);
-    let mut table = Requests::default();
-    for row in rows {
-        let (at, waited) = (row.at.as_secs_f64(), span(row.at, row.answered));
-        table.push(at, row.flow, row.connection, row.kind as u8, row.turn, row.bytes, waited, row.fate);
-    }
-    table.into_table()
+    let row = |row: &Request| RequestRow {
+        t_s: row.at.as_secs_f64(),
+        flow: FlowId(row.flow),
+        connection: row.connection,
+        kind: row.kind,
+        turn: row.turn,
+        bytes: row.bytes,
+        response_time_s: span(row.at, row.answered),
+        fate: row.fate,
+    };
+    rows.into_iter().map(row).collect::<Requests>().into_table()
 }
 
 /// The echoes table of all flows, in order of time.
 pub fn echoes<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
     let mut rows: Vec<&Echo> = ledgers.flat_map(|ledger| &ledger.echoes).collect();
     rows.sort_by_key(|row| row.at);
-    let mut table = Echoes::default();
-    for row in rows {
-        table.push(row.at.as_secs_f64(), row.flow, row.number, span(row.at, row.answered));
-    }
-    table.into_table()
+    let row = |row: &Echo| EchoRow {
+        t_s: row.at.as_secs_f64(),
+        flow: FlowId(row.flow),
+        number: row.number,
+        rtt_s: span(row.at, row.answered),
+    };
+    rows.into_iter().map(row).collect::<Echoes>().into_table()
 }

@@ -1,41 +1,15 @@
 //! What became of programs: a table's rows, files, and words for people.
 
-use tailback_core::probe::{Column, Table};
+use tailback_core::packet::FlowId;
+use tailback_core::probe::Table;
+pub use tailback_core::probe::rows::{ProgramFate, Role};
+use tailback_core::probe::rows::{ProgramRow, Programs};
 use tailback_core::time::Time;
 
 use crate::spawn::Ending;
 
 /// Of what a program complained of, so many lines are told.
 const LAST_LINES: usize = 5;
-
-/// Which program of a flow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Role {
-    /// At the flow's `to`.
-    Server = 0,
-    /// At its `from`.
-    Client = 1,
-}
-
-impl Role {
-    /// Its name in tables and files.
-    pub fn name(self) -> &'static str {
-        ["server", "client"][self as usize]
-    }
-}
-
-/// How it ended, by code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Fate {
-    /// By itself.
-    Exited = 0,
-    /// When asked, at its stop.
-    Stopped = 1,
-    /// By force, because it did not when asked.
-    Killed = 2,
-}
 
 /// What became of one program.
 #[derive(Clone, Debug)]
@@ -49,7 +23,7 @@ pub struct Ended {
     /// With what status.
     pub ending: Ending,
     /// How it came to that.
-    pub fate: Fate,
+    pub fate: ProgramFate,
     /// Its standard output and its standard error.
     pub outputs: [Vec<u8>; 2],
 }
@@ -85,28 +59,24 @@ pub fn last_lines(text: &[u8]) -> String {
 
 /// The programs table of all flows.
 pub fn table(reports: &[Report]) -> Table {
-    let rows: Vec<(u32, &Ended)> =
-        reports.iter().flat_map(|report| report.programs.iter().map(|ended| (report.flow, ended))).collect();
-    let status = |ended: &Ended| match ended.ending {
-        Ending::Exit(status) => f64::from(status),
-        Ending::Signal(_) => f64::NAN,
+    let row = |flow: u32, ended: &Ended| {
+        let (status, signal) = match ended.ending {
+            Ending::Exit(status) => (f64::from(status), 0),
+            Ending::Signal(signal) => (f64::NAN, signal as u8),
+        };
+        ProgramRow {
+            flow: FlowId(flow),
+            role: ended.role,
+            started_s: ended.started.as_secs_f64(),
+            ended_s: ended.ended.as_secs_f64(),
+            fate: ended.fate,
+            status,
+            signal,
+        }
     };
-    let signal = |ended: &Ended| match ended.ending {
-        Ending::Exit(_) => 0,
-        Ending::Signal(signal) => signal as u8,
-    };
-    Table {
-        name: "programs",
-        columns: vec![
-            ("flow", Column::U32(rows.iter().map(|(flow, _)| *flow).collect())),
-            ("role", Column::U8(rows.iter().map(|(_, ended)| ended.role as u8).collect())),
-            ("started_s", Column::F64(rows.iter().map(|(_, ended)| ended.started.as_secs_f64()).collect())),
-            ("ended_s", Column::F64(rows.iter().map(|(_, ended)| ended.ended.as_secs_f64()).collect())),
-            ("fate", Column::U8(rows.iter().map(|(_, ended)| ended.fate as u8).collect())),
-            ("status", Column::F64(rows.iter().map(|(_, ended)| status(ended)).collect())),
-            ("signal", Column::U8(rows.iter().map(|(_, ended)| signal(ended)).collect())),
-        ],
-    }
+    let rows =
+        reports.iter().flat_map(|report| report.programs.iter().map(move |ended| row(report.flow, ended)));
+    rows.collect::<Programs>().into_table()
 }
 
 /// What the programs wrote, by names such as `download/client.out`.
@@ -115,7 +85,7 @@ pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
     for report in reports {
         for ended in report.programs {
             for (kind, text) in ["out", "err"].into_iter().zip(ended.outputs) {
-                files.push((format!("{}/{}.{kind}", report.name, ended.role.name()), text));
+                files.push((format!("{}/{}.{kind}", report.name, ended.role.word()), text));
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::Network;
 use crate::engine::seats::seat_of;
 use crate::packet::FlowId;
-use crate::probe::Probe;
+use crate::probe::{Probe, Progress};
 
 impl<P: Probe> Network<P> {
     pub(super) fn poll(&mut self) {
@@ -16,8 +16,12 @@ impl<P: Probe> Network<P> {
                 continue;
             };
             if client.address == flow.latest {
-                let received = flow.past.bytes_received + server.end.receiver.delivered();
-                self.probe.poll_flow(self.now, FlowId(number), &client.end, flow.past.bytes_acked, received);
+                let progress = Progress {
+                    acked: flow.past.bytes_acked + client.end.sender.bytes_acked(),
+                    received: flow.past.bytes_received + server.end.receiver.delivered(),
+                    arrived: flow.past.bytes_arrived + server.end.receiver.arrived(),
+                };
+                self.probe.poll_flow(self.now, FlowId(number), &client.end, progress);
             }
         }
         for index in 0..self.polling.links.len() {

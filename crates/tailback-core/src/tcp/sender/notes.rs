@@ -3,28 +3,22 @@
 use super::Sender;
 use crate::time::{Bytes, Time};
 
-/// Something worth a row in the `congestion` table.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum NoteKind {
-    /// Fast recovery began.
-    RecoveryEntered = 0,
-    /// Fast recovery ended.
-    RecoveryLeft = 1,
-    /// Retransmission timeout.
-    Timeout = 2,
-    /// Reduction after an ECN echo began.
-    CwrEntered = 3,
-    /// A reduction was undone.
-    Undo = 4,
-    /// The reduction after an ECN echo ended.
-    CwrLeft = 5,
-}
-
-impl NoteKind {
-    /// The names in tables, in the order of the discriminants.
-    pub const NAMES: [&'static str; 6] =
-        ["recovery-entered", "recovery-left", "timeout", "cwr-entered", "undo", "cwr-left"];
+crate::labels! {
+    /// Something worth a row in the `congestion` table.
+    pub enum NoteKind {
+        /// Fast recovery began.
+        RecoveryEntered = 0 => "recovery-entered",
+        /// Fast recovery ended.
+        RecoveryLeft = 1 => "recovery-left",
+        /// Retransmission timeout.
+        Timeout = 2 => "timeout",
+        /// Reduction after an ECN echo began.
+        CwrEntered = 3 => "cwr-entered",
+        /// A reduction was undone.
+        Undo = 4 => "undo",
+        /// The reduction after an ECN echo ended.
+        CwrLeft = 5 => "cwr-left",
+    }
 }
 
 /// A congestion event at the sender.
