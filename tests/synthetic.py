@@ -126,7 +126,7 @@ def sawtooth(
             "t_s": t,
             "flow": np.zeros(n, np.uint32),
             "cwnd": cwnd,
-            "ssthresh": np.full(n, 2.0**62),
+            "ssthresh": np.full(n, np.nan),
             "srtt_s": RTT_S + backlog * 8 / RATE,
             "rtt_s": RTT_S + backlog * 8 / RATE,
             "rtt_min_s": np.full(n, RTT_S),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tailback as tb
 from synthetic import LIMIT, RATE, RTT_S, sawtooth
 from tailback import metrics
 from tailback.metrics import Rows
@@ -35,6 +36,26 @@ def with_congestion(times: list[float], kinds: list[int], cwnd: list[float] | No
 )
 def test_jain_of_the_textbook_examples(shares, expected):
     assert metrics.jain(shares) == pytest.approx(expected)
+
+
+def test_throughput_stays_below_the_link_where_gaps_are_filled():
+    scenario = tb.dumbbell(
+        rate="10mbit",
+        rtt="100ms",
+        queue="1bdp",
+        flows=[tb.bulk("reno")],
+        duration="30s",
+        instruments={"polls": "all", "poll_interval": "5ms"},
+    )
+    rows = Rows.of(tb.run(scenario))
+    _, rate = metrics.throughput_series(rows, "bulk", 0.1)
+    polls = rows.of_flow("polls", "bulk")
+    in_order = 8 * np.diff(np.interp(np.arange(0.0, 30.0, 0.1), polls["t_s"], polls["bytes_received"])) / 0.1
+    assert in_order.max() > 12e6, "what waited behind a gap came at once"
+    # One poll's packets may fall into either of two bins.
+    assert 9e6 < rate.max() <= 10e6 * (1 + 0.005 / 0.1)
+    assert (polls["bytes_arrived"] >= polls["bytes_received"]).all()
+    assert (np.diff(polls["bytes_arrived"].astype(np.int64)) >= 0).all()
 
 
 def test_jain_of_nothing_is_undefined():

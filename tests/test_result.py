@@ -16,12 +16,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 import tailback as tb
 from tailback import files as whole
-from tailback.result import EVENTS, Result, demand_writable, siftr
+from tailback.checksums import digest_of_file, seal
+from tailback.result import EVENTS, Result, demand_writable, schema, siftr
 
 
 @functools.cache
@@ -466,3 +468,79 @@ def test_siftr_of_what_was_not_logged_is_refused(result: Result, tmp_path: Path)
 
 def test_arrow_tables_leave_python_as_they_are(result: Result) -> None:
     assert result.arrow("flows").schema.field("flow").type == pa.uint32()
+
+
+# --- The schema -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_recorded_is_what_is_stated(result: Result) -> None:
+    for name in result.tables:
+        stated = schema.table(name)
+        recorded = {key: str(column.dtype) for key, column in result.numpy(name).items()}
+        assert recorded == {key: column.type for key, column in stated.columns.items()}, name
+        assert list(recorded) == list(stated.columns)
+        for key, column in stated.columns.items():
+            assert column.doc.endswith((".", "?")), (name, key)
+            if column.words:
+                codes = set(result.column(name, key).tolist()) - {column.none}
+                assert codes <= set(range(len(column.words)))
+
+
+def test_instruments_that_fill_tables_are_those_of_scenarios() -> None:
+    everything = made().scenario.with_({"instruments.captures": "all"}).resolve()["instruments"]
+    assert {name for table in schema.tables().values() for name in table.instruments} <= set(everything)
+
+
+def test_the_page_of_columns_is_current() -> None:
+    page = Path(__file__).parent.parent / "docs" / "columns.md"
+    assert page.read_text(encoding="utf-8") == schema.markdown(), "scripts/columns_page writes it anew"
+
+
+def test_a_table_that_is_filled_has_every_column_and_no_other() -> None:
+    filled = schema.table("headers").filled(2, packet=[1, 2], reverse=True)
+    assert {key: str(column.dtype) for key, column in filled.items()} == {
+        key: column.type for key, column in schema.table("headers").columns.items()
+    }
+    assert filled["packet"].tolist() == [1, 2]
+    assert filled["reverse"].tolist() == [True, True]
+    assert filled["ts_ecr_ps"].tolist() == [2**64 - 1] * 2
+    with pytest.raises(ValueError, match="no column size"):
+        schema.table("headers").filled(1, size=1)
+
+
+def test_stored_tables_say_names_to_those_who_read_them_alone(result: Result, saved: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    found = duckdb.sql(f"SELECT DISTINCT link, event, reason FROM '{saved / 'queue.parquet'}'").fetchall()
+    assert ("bottleneck", "drop", "queue-full") in found
+    assert ("bottleneck", "enqueue", None) in found
+    polls = pl.read_parquet(saved / "polls.parquet")
+    assert set(polls["flow"].cast(pl.String)) == {"up"}
+    assert polls["ssthresh"].null_count() == np.isnan(result.column("polls", "ssthresh")).sum() > 0
+    assert polls["ssthresh"].drop_nulls().max() < 2**40
+    fields = pq.read_schema(saved / "queue.parquet")
+    assert fields.field("t_s").metadata == {b"unit": b"s"}
+    assert json.loads(fields.field("event").metadata[b"labels"]) == list(EVENTS)
+
+
+def test_a_result_of_the_layout_with_codes_is_still_read(result: Result, saved: Path) -> None:
+    for name in result.tables:
+        columns = dict(result.numpy(name))
+        if "ssthresh" in columns:
+            unset = np.isnan(columns["ssthresh"])
+            columns["ssthresh"] = np.where(unset, 2**62, np.nan_to_num(columns["ssthresh"])).astype(np.uint64)
+        pq.write_table(pa.table(columns), saved / f"{name}.parquet")
+    meta = json.loads((saved / "meta.json").read_text())
+    meta |= {"format": 2, "files": {name: digest_of_file(saved / name) for name in meta["files"]}}
+    del meta["sha256"]
+    (saved / "meta.json").write_text(json.dumps(meta | {"sha256": seal(meta)}))
+    old = tb.open_result(saved)
+    old.meta["format"] = result.meta["format"]
+    assert equal(old, result)
+
+
+def test_a_code_that_stands_for_nothing_is_not_stored(result: Result, tmp_path: Path) -> None:
+    queue = {key: column.copy() for key, column in result.numpy("queue").items()}
+    queue["event"][0] = 7
+    crafted = Result(resolved=result.resolved, toml=result.toml, tables={"queue": queue})
+    with pytest.raises(tb.ResultError, match="the code 7 stands for nothing"):
+        crafted.save(tmp_path / "crafted")

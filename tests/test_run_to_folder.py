@@ -54,7 +54,7 @@ def test_a_run_that_is_stopped_leaves_no_file(
     before = files(tmp_path / "kept")
     call = Sink.__call__
 
-    def fail(self: Sink, name: str, columns: object) -> None:
+    def fail(self: Sink, name: str, columns: object, internals: object) -> None:
         call(self, name, columns)  # type: ignore[arg-type]
         raise stop
 

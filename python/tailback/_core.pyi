@@ -208,6 +208,9 @@ def version() -> str:
 def registry() -> str:
     """Everything the engine knows by name, as JSON: algorithms, queues, stacks, apps."""
 
+def tables() -> str:
+    """Every table with its columns, units and codes, as JSON: see `tailback.result.schema`."""
+
 def check(
     json: str, algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None, live: bool = False
 ) -> None:
@@ -221,7 +224,7 @@ def run(
     cancel: Cancel | None = None,
     progress: Callable[[float], object] | None = None,
     algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None,
-    sink: Callable[[str, dict[str, npt.NDArray[Any]]], object] | None = None,
+    sink: Callable[[str, dict[str, npt.NDArray[Any]], list[str]], object] | None = None,
     most: int | None = None,
 ) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """Run the scenario, without the GIL, and return its tables: `{table: {column: array}}`.
@@ -230,7 +233,8 @@ def run(
     ends the run. `algorithms` are factories of Python's own: `factory(params, seed)` returns an instance for one
     connection. The table `_names` holds lists of text that coded columns index.
 
-    `sink` is called with a table's name and its next columns while the run goes on; those rows are not returned.
+    `sink` is called with a table's name, its next columns and the names of `internals` so far while the run goes on;
+    those rows are not returned.
     `most` ends the run, as if its time were over, after about so many events, packets and rows. Raises
     `ScenarioError` too, once more rows are recorded than `instruments.most_rows`.
     """

@@ -185,8 +185,10 @@ def _growth(rows: Rows) -> Iterator[Finding]:
         text = (
             f"{_named(rows, flow)} backed off {_times(len(events.t_s))}, "
             f"from {written(_median(events.cwnd_before) / mss, 3)} segments "
-            f"to {written(100 * _median(kept), 2)} % of that (medians)"
         )
+        # BBR has no threshold, and a capture shows none.
+        share = _median(kept)
+        text += f"to {written(100 * share, 2)} % of that (medians)" if math.isfinite(share) else "(median)"
         if len(found) >= 2:
             text += f"; an epoch between two takes {written(_median(found.duration_s), 3)} s"
         waited = int(np.sum(events.timeouts))

@@ -140,7 +140,7 @@ def _recovery(rows: Rows, flow: int, events: metrics.Events) -> dict[str, float]
     for k in range(1, len(events)):
         at, before, target = float(events.t_s[k]), float(events.cwnd_before[k]), float(events.ssthresh[k])
         a, b = np.searchsorted(times, [at - 0.002, at + 6.0 * rtt])
-        if b - a < 5 or before <= target:
+        if b - a < 5 or not before > target:
             continue
         part, when = cwnd[a:b], times[a:b]
         falls.append(float(np.max(-np.diff(part))) / (before - target))

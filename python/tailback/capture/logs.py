@@ -22,6 +22,8 @@ SIFTR_FIELDS = (
 )  # fmt: skip
 _WORDS = {"direction", "hash", "local_ip", "foreign_ip"}
 
+#: CurSsthresh before any congestion: the largest its type (Gauge32) holds.
+_NO_SSTHRESH = 2**32 - 1
 #: Web100's variables (RFC 4898) with the column of table `polls` and what it is multiplied by.
 WEB100 = {
     "CurCwnd": ("cwnd", 1.0),
@@ -123,6 +125,7 @@ def write_web100(result: Result, path: Place, flow: int | str) -> Path:
     if not len(rows["t_s"]):
         raise ResultError(f"no polls of {flow} were recorded. Switch them on: [instruments] polls, and run again.")
     target = Path(path)
+    rows["ssthresh"] = np.nan_to_num(rows["ssthresh"], nan=_NO_SSTHRESH)
     columns = [rows[name] * factor if factor != 1.0 else rows[name] for name, factor in WEB100.values()]
     with whole_file(target) as partial, partial.open("w", newline="", encoding="utf-8") as out:
         writer = csv.writer(out)

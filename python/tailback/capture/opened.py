@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,18 +13,18 @@ import polars as pl
 from tailback import _core
 from tailback.capture import pairing
 from tailback.capture.reading import CaptureError, Place, Reading, derived, read
-from tailback.result import Result
+from tailback.result import Result, schema
 
 Array = npt.NDArray[Any]
 
 #: Classes of segments, as the reader numbers them.
 NEW, REPEATED, REPAIRED, OVERTAKEN = 1, 2, 3, 4
-#: Codes of the tables: see `tailback.result.words`.
-_RECEIVED, _DROPPED, _IN_TRANSIT = 0, 1, 2
-_RECOVERY_ENTERED, _RECOVERY_LEFT, _TIMEOUT = 0, 1, 2
-_OPEN, _RECOVERY = 0, 3
+_RECEIVED, _DROPPED = (schema.code("packets", "fate", word) for word in ("received", "dropped"))
+_RECOVERY_ENTERED, _RECOVERY_LEFT, _TIMEOUT = (
+    schema.code("congestion", "kind", word) for word in ("recovery-entered", "recovery-left", "timeout")
+)
+_OPEN, _RECOVERY = (schema.code("segments", "phase", word) for word in ("open", "recovery"))
 _ESTABLISHED = 4
-_UNLIMITED = 1 << 62
 #: Linux's smallest retransmission timeout: a repetition after so long a silence is taken for a timeout.
 _SILENCE_S = 0.2
 #: G.711's packet in IP bytes, and its interval: datagrams alike are taken for a call.
@@ -132,42 +132,33 @@ class _Builder:
         mss = self.flows["mss"].to_numpy()
         mss = np.where(mss > 0, mss, 1460)
         again = (it["class"] == REPEATED) | (it["class"] == REPAIRED)
-        phase = np.where(_in_recovery(it, again), _RECOVERY, _OPEN).astype(np.uint8)
-        zeros = np.zeros(count, dtype=np.uint64)
         scale = [np.where(self.flows[f"{side}scale"].to_numpy() == 255, 0, self.flows[f"{side}scale"].to_numpy())
                  for side in ("", "back_")]  # fmt: skip
-        return {
-            "t_s": self.seconds(it["t_ns"]),
-            "flow": it["flow"],
-            "outgoing": it["own"],
-            "at_receiver": np.zeros(count, dtype=np.bool_),
-            "seq": np.maximum(it["seq"], 0).astype(np.uint64),
-            "length": it["length"],
-            "ack": np.maximum(it["ack"], 0).astype(np.uint64),
-            "cwnd": outstanding.astype(np.uint64),
-            "ssthresh": np.full(count, _UNLIMITED, dtype=np.uint64),
-            "snd_wnd": offered.astype(np.uint64),
-            "rcv_wnd": own.astype(np.uint64),
-            "snd_scale": scale[1][it["flow"]].astype(np.uint8),
-            "rcv_scale": scale[0][it["flow"]].astype(np.uint8),
-            "state": np.full(count, _ESTABLISHED, dtype=np.uint8),
-            "mss": mss[it["flow"]].astype(np.uint32),
-            "srtt_s": srtt,
-            "sack_enabled": (self.flows["sack"].to_numpy() > 0)[it["flow"]],
-            "flags": it["flags"].astype(np.uint32),
-            "rto_s": np.full(count, np.nan),
-            "snd_buf": zeros,
-            "snd_buf_used": zeros,
-            "rcv_buf": zeros,
-            "rcv_buf_used": zeros,
-            "in_flight": flight.astype(np.uint64),
-            "reassembly": np.zeros(count, dtype=np.uint32),
-            "phase": phase,
-        }
+        return schema.table("segments").filled(
+            count,
+            t_s=self.seconds(it["t_ns"]),
+            flow=it["flow"],
+            outgoing=it["own"],
+            seq=np.maximum(it["seq"], 0),
+            length=it["length"],
+            ack=np.maximum(it["ack"], 0),
+            cwnd=outstanding,
+            snd_wnd=offered,
+            rcv_wnd=own,
+            snd_scale=scale[1][it["flow"]],
+            rcv_scale=scale[0][it["flow"]],
+            state=_ESTABLISHED,
+            mss=mss[it["flow"]],
+            srtt_s=srtt,
+            sack_enabled=(self.flows["sack"].to_numpy() > 0)[it["flow"]],
+            flags=it["flags"],
+            in_flight=flight,
+            phase=np.where(_in_recovery(it, again), _RECOVERY, _OPEN),
+        )
 
     def _congestion(self, segments: Mapping[str, Array]) -> Mapping[str, Array]:
         """An episode begins with the first repetition, and ends when what was sent until then is acknowledged."""
-        rows: list[tuple[float, int, int, int, int, int, int]] = []
+        rows: list[_Event] = []
         it = self.segments
         again = ((it["class"] == REPEATED) | (it["class"] == REPAIRED)) & (it["length"] > 0) & it["own"]
         for flow in np.unique(it["flow"][again]):
@@ -175,10 +166,9 @@ class _Builder:
             rows += _episodes({key: column[mine] for key, column in it.items()}, segments["t_s"][mine], again[mine],
                               int(flow))  # fmt: skip
         rows.sort()
-        columns = list(zip(*rows, strict=True)) or [()] * 7
-        kinds = (np.float64, np.uint32, np.uint8, np.uint64, np.uint64, np.uint64, np.uint64)
-        keys = ("t_s", "flow", "kind", "cwnd_before", "cwnd_after", "ssthresh", "in_flight")
-        return {key: np.array(column, dtype=kind) for key, kind, column in zip(keys, kinds, columns, strict=True)}
+        columns = zip(*rows, strict=True) if rows else [()] * len(_Event._fields)
+        named = {key: np.array(column) for key, column in zip(_Event._fields, columns, strict=True)}
+        return schema.table("congestion").filled(len(rows), **named)
 
     def _echoes(self) -> Mapping[str, Array]:
         """Requests of pings, each with its reply, by the identifier and number that both carry."""
@@ -192,12 +182,13 @@ class _Builder:
         t_ns = it["t_ns"][asked]
         keys = [(int(flow), int(name)) for flow, name in zip(it["flow"][asked], it["rtp_clock"][asked], strict=True)]
         rtts = [(replies[key] - int(t)) * 1e-9 if key in replies else np.nan for key, t in zip(keys, t_ns, strict=True)]
-        return {
-            "t_s": self.seconds(t_ns),
-            "flow": it["flow"][asked].astype(np.uint32),
-            "number": (it["rtp_clock"][asked] & 0xFFFF).astype(np.uint64),
-            "rtt_s": np.array(rtts, dtype=np.float64),
-        }
+        return schema.table("echoes").filled(
+            len(rtts),
+            t_s=self.seconds(t_ns),
+            flow=it["flow"][asked],
+            number=it["rtp_clock"][asked] & 0xFFFF,
+            rtt_s=np.array(rtts, dtype=np.float64),
+        )
 
     def _packets(self) -> Mapping[str, Array]:
         """Every packet that the flow's sender sent: seen at both points, or lost between them."""
@@ -221,15 +212,15 @@ class _Builder:
         sizes = np.concatenate([size, lost["bytes"]]).astype(np.uint32)
         flows, t = flows[order], t[order]
         starts = np.searchsorted(flows, flows, side="left")
-        return {
-            "flow": flows,
-            "index": (np.arange(len(flows)) - starts).astype(np.uint64),
-            "bytes": sizes[order],
-            "sent_s": self.seconds(t),
-            "received_s": arrived[order],
-            "fate": fate[order],
-            "stream": np.zeros(len(flows), dtype=np.uint16),
-        }
+        return schema.table("packets").filled(
+            len(flows),
+            flow=flows,
+            index=np.arange(len(flows)) - starts,
+            bytes=sizes[order],
+            sent_s=self.seconds(t),
+            received_s=arrived[order],
+            fate=fate[order],
+        )
 
     def _reversed(self) -> Array:
         """Of each flow: does most payload come from its server?"""
@@ -280,54 +271,48 @@ class _Builder:
                for name in ("rtt_min_s", "rtt_mean_s")]  # fmt: skip
         started, ended = self.seconds(frame["first_ns"].to_numpy()), self.seconds(frame["last_ns"].to_numpy())
         done = (frame["fin"].to_numpy() > 0) | (frame["back_fin"].to_numpy() > 0) | (frame["reset"].to_numpy() > 0)
-        return {
-            "flow": np.arange(count, dtype=np.uint32),
-            "packets_sent": sent,
-            "packets_received": sent - np.minimum(lost, sent),
-            "packets_dropped": lost,
-            "bytes_sent": number("bytes"),
-            "bytes_acked": np.where(tcp, fresh, 0).astype(np.uint64),
-            "bytes_received": np.where(tcp, fresh, number("bytes")).astype(np.uint64),
-            "segments_sent": np.where(tcp, number("data_packets"), 0).astype(np.uint64),
-            "segments_retransmitted": number("retransmitted"),
-            "recoveries": events(_RECOVERY_ENTERED),
-            "timeouts": events(_TIMEOUT),
-            "undos": np.zeros(count, dtype=np.uint64),
-            "started_s": started,
-            "established_s": np.where(tcp, started, np.nan),
-            "finished_s": np.where(tcp & done, ended, np.nan),
-            "rtt_min_s": rtt[0],
-            "srtt_s": rtt[1],
-            "connections": tcp.astype(np.uint64),
-            "connections_failed": np.zeros(count, dtype=np.uint64),
-            "connections_open": (tcp & ~done).astype(np.uint64),
-            "bytes_returned": np.where(tcp, number("payload", there), 0).astype(np.uint64),
-            "back_segments_sent": np.where(tcp, number("data_packets", there), 0).astype(np.uint64),
-            "back_segments_retransmitted": number("retransmitted", there),
-        }
+        return schema.table("flows").filled(
+            count,
+            flow=np.arange(count),
+            packets_sent=sent,
+            packets_received=sent - np.minimum(lost, sent),
+            packets_dropped=lost,
+            bytes_sent=number("bytes"),
+            bytes_acked=np.where(tcp, fresh, 0),
+            bytes_received=np.where(tcp, fresh, number("bytes")),
+            segments_sent=np.where(tcp, number("data_packets"), 0),
+            segments_retransmitted=number("retransmitted"),
+            recoveries=events(_RECOVERY_ENTERED),
+            timeouts=events(_TIMEOUT),
+            started_s=started,
+            established_s=np.where(tcp, started, np.nan),
+            finished_s=np.where(tcp & done, ended, np.nan),
+            rtt_min_s=rtt[0],
+            srtt_s=rtt[1],
+            connections=tcp,
+            connections_open=tcp & ~done,
+            bytes_returned=np.where(tcp, number("payload", there), 0),
+            back_segments_sent=np.where(tcp, number("data_packets", there), 0),
+            back_segments_retransmitted=number("retransmitted", there),
+        )
 
     def _links(self, flows: Mapping[str, Array]) -> Mapping[str, Array]:
         frame = self.flows
         totals = [[int(frame[side + key].sum()) for side in ("", "back_")] for key in ("packets", "bytes")]
         gone = int(flows["packets_dropped"].sum()) if self.paired else 0
         lost = [gone, 0]
-        nothing = np.zeros(2, dtype=np.uint64)
         span = (self.end_ns - self.start_ns) * 1e-9
-        return {
-            "link": np.arange(2, dtype=np.uint32),
-            "arrived": np.array(totals[0], dtype=np.uint64),
-            "delivered": np.array([max(0, n - k) for n, k in zip(totals[0], lost, strict=True)], dtype=np.uint64),
-            "dropped": np.array(lost, dtype=np.uint64),
-            "marked": np.array([int(frame["marked"].sum()), int(frame["back_marked"].sum())], dtype=np.uint64),
-            "duplicated": nothing,
-            "resident": nothing,
-            "arrived_bytes": np.array(totals[1], dtype=np.uint64),
-            "delivered_bytes": np.array(totals[1], dtype=np.uint64),
-            "dropped_bytes": nothing,
-            "busy_s": np.full(2, span),
-            "backlog_bytes_mean": np.full(2, np.nan),
-            "backlog_bytes_max": nothing,
-        }
+        return schema.table("links").filled(
+            2,
+            link=np.arange(2),
+            arrived=totals[0],
+            delivered=[max(0, n - k) for n, k in zip(totals[0], lost, strict=True)],
+            dropped=lost,
+            marked=[int(frame["marked"].sum()), int(frame["back_marked"].sum())],
+            arrived_bytes=totals[1],
+            delivered_bytes=totals[1],
+            busy_s=span,
+        )
 
     # -- the description
 
@@ -443,9 +428,18 @@ def _in_recovery(it: Mapping[str, Array], again: Array) -> Array:
     return out
 
 
-def _episodes(
-    it: Mapping[str, Array], t_s: Array, again: Array, flow: int
-) -> list[tuple[float, int, int, int, int, int, int]]:
+class _Event(NamedTuple):
+    """A row of `congestion`; of a capture no ssthresh is known."""
+
+    t_s: float
+    flow: int
+    kind: int
+    cwnd_before: int
+    cwnd_after: int
+    in_flight: int
+
+
+def _episodes(it: Mapping[str, Array], t_s: Array, again: Array, flow: int) -> list[_Event]:
     rows = []
     top, until, last_s, flight_before = 0, -1, -np.inf, 0
     for place in range(len(t_s)):
@@ -455,13 +449,13 @@ def _episodes(
             flight = int(it["outstanding"][place])
             if again[place] and until < 0:
                 kind = _TIMEOUT if t - last_s > _SILENCE_S else _RECOVERY_ENTERED
-                rows.append((t, flow, kind, flight_before, flight, _UNLIMITED, flight))
+                rows.append(_Event(t, flow, kind, flight_before, flight, flight))
                 until = top
             elif until < 0:
                 flight_before = flight
             top = max(top, int(it["seq"][place]) + int(it["length"][place]))
             last_s = t
         elif not own and until >= 0 and int(it["ack"][place]) >= until:
-            rows.append((t, flow, _RECOVERY_LEFT, flight_before, int(it["in_flight"][place]), _UNLIMITED, 0))
+            rows.append(_Event(t, flow, _RECOVERY_LEFT, flight_before, int(it["in_flight"][place]), 0))
             until = -1
     return rows

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
+from tailback.result import schema
 
 __all__ = ["PARSERS", "Measured", "OutputError", "curl", "iperf3", "measured", "regex"]
 
@@ -152,11 +152,12 @@ def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[M
     if not rows:
         return Measured(), complaints
     names = list(dict.fromkeys(name for _, name, _ in rows))
-    table = {
-        "flow": np.array([flow for flow, _, _ in rows], dtype=np.uint32),
-        "name": np.array([names.index(name) for _, name, _ in rows], dtype=np.uint16),
-        "value": np.array([value for _, _, value in rows], dtype=np.float64),
-    }
+    table = schema.table("program_metrics").filled(
+        len(rows),
+        flow=[flow for flow, _, _ in rows],
+        name=[names.index(name) for _, name, _ in rows],
+        value=[value for _, _, value in rows],
+    )
     return Measured({"program_metrics": table}, names), complaints
 
 

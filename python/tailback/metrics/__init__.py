@@ -9,6 +9,8 @@
 
 from __future__ import annotations
 
+from tailback.result.described import holds_queue
+
 from .answers import echo_rtts, karn_rtts, response_time_quantiles, response_times, unanswered
 from .delay import (
     base_delay,
@@ -41,7 +43,7 @@ from .pairs import pair_up, synthetic_packet_pairs
 from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
 from .rates import drop_times, flow_loss_rate, goodput, loss_rate, tcpstat_series, throughput_series, utilisation
 from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
-from .rows import MissingRows, NothingToMeasure, Rows, holds_queue
+from .rows import MissingRows, NothingToMeasure, Rows
 from .voice import (
     VoiceQuality,
     burst_ratio,

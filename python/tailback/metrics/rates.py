@@ -47,7 +47,8 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
 def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple[Floats, Floats]:
     """8·ΣL/T in consecutive bins of T seconds: the bins' starts and the rate in each.
 
-    L is what the receiver got: payload in order for TCP (polls), IP bytes for UDP (packets).
+    L is what reached the receiver: payload for TCP (polls), in order or not, each byte counted once; IP bytes for UDP
+    (packets). A retransmission that fills a gap counts as itself, not as all that waited behind the gap.
     """
     rows = Rows.of(result)
     index = rows.flow(flow)
@@ -59,7 +60,9 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
         total, _ = np.histogram(times[got], bins=edges, weights=floats(packets["bytes"])[got])
         return edges[:-1], 8.0 * total.astype(np.float64) / bin_s
     polls = rows.of_flow("polls", index)
-    at = np.interp(edges, floats(polls["t_s"]), floats(polls["bytes_received"]), left=0.0)
+    # Results of 0.1 say only what arrived in order.
+    arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
+    at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)
     return edges[:-1], 8.0 * np.diff(at) / bin_s
 
 

@@ -30,9 +30,6 @@ from .style import (
 POINTS = 4000
 """More points than this a figure of a page's width cannot show."""
 
-UNLIMITED = 2.0**61
-"""An ssthresh above this means that none was set yet."""
-
 
 @dataclass(frozen=True)
 class Curve:
@@ -353,13 +350,12 @@ def rate_line(ax: Axes, several: Sequence[Rows]) -> None:
             ax.axhline(rate / 1e6, color=SOFT, lw=0.8, ls=(0, (4, 2)))
 
 
-@recipe("throughput", "Goodput")
+@recipe("throughput", "Throughput")
 def throughput(results: Mapping[str, Rows]) -> Figure:
-    """Goodput of each TCP flow over time if it was polled, else over the whole run as bars.
+    """Throughput of each TCP flow over time if it was polled, else its goodput over the whole run as bars.
 
-    Payload that the receiving application could read, in bins of 1/180 of the run (0.1 s at least). The dashed line
-    is the bottleneck's rate: a bin above it is one in which a retransmission filled a hole, and what waited behind
-    the hole could be read at once.
+    Payload that reached the receiver, in order or not, each byte counted once, in bins of 1/180 of the run (0.1 s at
+    least). The dashed line is the bottleneck's rate.
     """
     look = who.looks(results)
     if all(rows.has("polls") for rows in results.values()):
@@ -374,7 +370,7 @@ def throughput(results: Mapping[str, Rows]) -> Figure:
                 ax.step(t, rate / 1e6, where="post", color=drawn.colour, ls=drawn.style, lw=1.0, label=name)
         rate_line(ax, list(results.values()))
         ax.set_xlabel("time (s)")
-        ax.set_ylabel("goodput (Mbit/s)")
+        ax.set_ylabel("throughput (Mbit/s)")
         ax.set_xlim(0, max(rows.duration_s for rows in results.values()))
         ax.set_ylim(bottom=0)
         legend_above(ax)

@@ -126,7 +126,7 @@ def _throughput_lines(ax: Axes, rows: Rows, ends: list[tuple[float, float, str, 
         if len(t):
             ends.append((float(t[-1]), float(rate[-1]) / 1e6, rows.flow_names[flow], colour))
     rate_line(ax, [rows])
-    ax.set_ylabel("goodput (Mbit/s)")
+    ax.set_ylabel("throughput (Mbit/s)")
     ax.set_ylim(bottom=0)
 
 
@@ -151,7 +151,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
     wanted: list[tuple[str, str, _Series]] = [
         ("cwnd", "segments", _windows),
         ("queue", "kB", _backlog),
-        ("goodput", "Mbit/s", _goodput),
+        ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),
         *((name, _unit(name), _internals(name)) for name in names),
     ]
@@ -171,7 +171,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
 
 
 def over_one_another(results: Mapping[str, Rows], start: float | None = None, end: float | None = None) -> Figure:
-    """Several results on common axes, with one legend: what each recorded of window, queue, goodput and delay."""
+    """Several results on common axes, with one legend: what each recorded of window, queue, throughput and delay."""
     drawn = panels(results, start, end)
     if not drawn:
         raise metrics.MissingRows("polls", "polls, queue_polls and packets")
@@ -228,7 +228,7 @@ def _backlog(rows: Rows) -> list[tuple[int, Floats, Floats]]:
     return [(-1, times, values)] if len(times) else []
 
 
-def _goodput(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+def _throughput(rows: Rows) -> list[tuple[int, Floats, Floats]]:
     # Some sixty bins, none so short that single round trips show.
     width = min(1.0, max(0.1, rows.duration_s / 60))
 

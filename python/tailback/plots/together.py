@@ -38,7 +38,7 @@ def _delays(results: Mapping[str, Rows]) -> tuple[dict[_Key, tuple[Floats, Float
     return out, "round-trip time (ms)"
 
 
-def _goodputs(results: Mapping[str, Rows], width_s: float | None = None) -> dict[_Key, tuple[Floats, Floats]]:
+def _throughputs(results: Mapping[str, Rows], width_s: float | None = None) -> dict[_Key, tuple[Floats, Floats]]:
     out = {}
     for label, rows in results.items():
         for flow in rows.tcp_flows if rows.has("polls") else []:
@@ -55,14 +55,14 @@ def _names(results: Mapping[str, Rows], keys: Any) -> dict[_Key, str]:
     return {(label, flow): who.named(results, label, flow, shown[label]) for label, flow in keys}
 
 
-@recipe("all", "Goodput, queue and delay on one page")
+@recipe("all", "Throughput, queue and delay on one page")
 def all_four(results: Mapping[str, Rows]) -> Figure:
-    """Four panels, after Flent's “all”: goodput, queue and delay over time, and how the delay is distributed.
+    """Four panels, after Flent's “all”: throughput, queue and delay over time, and how the delay is distributed.
 
     Delay is one way, of the flows over UDP whose packets were recorded; without such flows, the round trip of pings.
     The dashed line is the bottleneck's rate. Several results share the axes: a colour a result.
     """
-    rates, (delays, unit) = _goodputs(results), _delays(results)
+    rates, (delays, unit) = _throughputs(results), _delays(results)
     if not rates and not delays:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
     figure, axes = new_figure(2, 2, width=FULL_WIDTH, height=4.9)
@@ -78,7 +78,7 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     (top_left, top_right), (low_left, low_right) = axes
     lines(top_left, rates, drawstyle="steps-post")
     rate_line(top_left, list(results.values()))
-    top_left.set_ylabel("goodput (Mbit/s)")
+    top_left.set_ylabel("throughput (Mbit/s)")
     for label, rows in results.items():
         try:
             t, backlog = metrics.decimate(*metrics.backlog_series(rows), POINTS)
@@ -104,15 +104,15 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     return figure
 
 
-@recipe("box", "Delay and goodput as boxes")
+@recipe("box", "Delay and throughput as boxes")
 def box(results: Mapping[str, Rows]) -> Figure:
-    """Left: delay of every packet. Right: goodput in bins of a second. A box a flow of a result.
+    """Left: delay of every packet. Right: throughput in bins of a second. A box a flow of a result.
 
     The box is from quartile to quartile with the median in it; whiskers reach from the 5th to the 95th percentile.
     """
     delays, unit = _delays(results)
-    rates = _goodputs(results, 1.0)
-    halves = [(series, name) for series, name in ((delays, unit), (rates, "goodput (Mbit/s)")) if series]
+    rates = _throughputs(results, 1.0)
+    halves = [(series, name) for series, name in ((delays, unit), (rates, "throughput (Mbit/s)")) if series]
     if not halves:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
     most = max(len(series) for series, _ in halves)

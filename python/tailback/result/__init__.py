@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tailback import _core
-from tailback.errors import ResultError, nearest
+from tailback.errors import ResultError
 from tailback.files import whole_file, whole_folder
 from tailback.scenario import Scenario
 
-from . import layout, siftr, summaries
+from . import arrow, layout, schema, siftr, summaries
+from .described import Described, UnknownName, choices
 from .layout import FORMAT, demand_writable
-from .words import ANSWERS, EVENTS, EXCHANGES, FATES, INSTRUMENTS, KINDS, NONE, PHASES, REASONS, WORDS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,8 +49,23 @@ __all__ = [
 Array = npt.NDArray[Any]
 Columns = Mapping[str, Array]
 
+#: What happened to a packet in a queue, by code.
+EVENTS = schema.words("queue", "event")
+#: Why a packet was dropped, by code.
+REASONS = schema.words("queue", "reason")
+#: What happened to a sender's window, by code.
+KINDS = schema.words("congestion", "kind")
+#: Recovery state of a sender, by code.
+PHASES = schema.words("polls", "phase")
+#: What happened to a packet, by code.
+FATES = schema.words("packets", "fate")
+#: What kind of exchange a row of `requests` is, by code.
+EXCHANGES = schema.words("requests", "kind")
+#: How it ended, by code.
+ANSWERS = schema.words("requests", "fate")
 
-class Result:
+
+class Result(Described):
     """The tables of one run. Times are seconds since its start, sizes IP bytes unless a column says otherwise.
 
     >>> import tailback as tb
@@ -102,80 +117,22 @@ class Result:
         return Scenario.parse_toml(self.toml)
 
     @property
-    def name(self) -> str:
-        """The scenario's name."""
-        return str(self.resolved.get("name", ""))
-
-    @property
-    def seed(self) -> int:
-        """The scenario's seed."""
-        return int(self.resolved["seed"])
-
-    @property
-    def duration_s(self) -> float:
-        """Simulated seconds."""
-        return float(self.resolved["duration_ps"] / 10**12)
-
-    @property
-    def flow_names(self) -> list[str]:
-        """The flows' names; the column `flow` counts in this list."""
-        return [row["name"] for row in self.resolved["flows"]]
-
-    @property
-    def link_names(self) -> list[str]:
-        """The links' names; the column `link` counts in this list."""
-        return [row["name"] for row in self.resolved["links"]]
+    def description(self) -> Mapping[str, Any]:
+        """The scenario in the engine's form: the same as `resolved`."""
+        return self.resolved
 
     @property
     def internals_names(self) -> list[str]:
         """The words that the column `name` of table `internals` counts in."""
         return list(self.meta.get("internals_names", []))
 
-    def flow_index(self, flow: str | int) -> int:
-        """The number of a flow given by name or number; `ResultError` if there is none."""
-        return _index(flow, self.flow_names, "flow")
-
-    def link_index(self, link: str | int) -> int:
-        """The number of a link given by name or number; `ResultError` if there is none."""
-        return _index(link, self.link_names, "link")
-
-    def flow_spec(self, flow: str | int) -> dict[str, Any]:
-        """What the resolved scenario says of a flow."""
-        return dict(self.resolved["flows"][self.flow_index(flow)])
-
-    def link_spec(self, link: str | int) -> dict[str, Any]:
-        """What the resolved scenario says of a link: `rate_bps`, `delay_ps`, `queue`, …."""
-        return dict(self.resolved["links"][self.link_index(link)])
-
     @property
     def bottleneck(self) -> str:
-        """The link on the first flow's way that dropped most; if none did, the slowest: see `metrics.Rows.bottleneck`.
+        """The link on the first flow's way that dropped most; if none did, the slowest: see `bottleneck_index`.
 
         The first link if no queue can form on that way.
         """
-        from tailback.metrics import Rows
-
-        rows = Rows({"links": self.numpy("links")}, self.resolved)
-        return self.link_names[rows.bottleneck if rows.has_bottleneck else 0]
-
-    def base_owd_s(self, flow: str | int) -> float:
-        """Propagation delay from a flow's sender to its receiver in seconds, without serialisation."""
-        return self._delay_s(flow, "route")
-
-    def base_rtt_s(self, flow: str | int) -> float:
-        """Propagation delay there and back in seconds, without serialisation."""
-        return self._delay_s(flow, "route") + self._delay_s(flow, "back_route")
-
-    def _delay_s(self, flow: str | int, key: str) -> float:
-        route = self.flow_spec(flow).get(key)
-        if route is None:
-            # The algorithm may be one that only the run knew, and is nothing to a route.
-            here = self.flow_index(flow)
-            plain = {"cc": "reno", "cc_params": {}, "cc_turns": []}
-            rows = [row | ({"tcp": row["tcp"] | plain} if row.get("tcp") else {})
-                    for row in self.resolved["flows"]]  # fmt: skip
-            route = Scenario.from_resolved(self.resolved | {"flows": rows}).resolve()["flows"][here][key]
-        return float(sum(self.link_spec(link)["delay_ps"] for link in route) / 10**12)
+        return self.link_names[self.bottleneck_index(self.numpy("links")["dropped"]) or 0]
 
     # -- tables
 
@@ -197,7 +154,7 @@ class Result:
         self._demand(table)
         if table not in self._tables:
             assert self._folder is not None, "a table in no folder is in memory"
-            self._tables[table] = _Columns(table, layout.table(self._folder, table, self._digests))
+            self._tables[table] = _Columns(table, layout.table(self._folder, table, self._digests, self.names))
         return self._tables[table]
 
     #: The same as `numpy`.
@@ -208,23 +165,12 @@ class Result:
         return self.numpy(table)[column]
 
     def arrow(self, table: str, *, labels: bool = False) -> Any:
-        """A `pyarrow.Table` over the same memory (flags are copied, Arrow packs them).
+        """A `pyarrow.Table` over the same memory (flags are copied, Arrow packs them). What is missing is null.
 
-        With `labels`, flows and links become dictionary columns of names, and codes become words.
+        With `labels`, flows and links become dictionary columns of names, and codes become words. Units are in the
+        metadata of the fields.
         """
-        import pyarrow as pa
-
-        columns = self.numpy(table)
-        arrays = {name: pa.array(column) for name, column in columns.items()}
-        if labels:
-            for name, column in columns.items():
-                words = self._words(table, name)
-                if words is not None:
-                    # Only a one-byte code has a "none".
-                    mask = column == NONE if column.dtype == np.uint8 else None
-                    codes = pa.array(column, mask=mask) if mask is not None and mask.any() else arrays[name]
-                    arrays[name] = pa.DictionaryArray.from_arrays(codes, pa.array(words, type=pa.string()))
-        return pa.table(arrays)
+        return arrow.table(table, self.numpy(table), self.names if labels else None)
 
     def polars(self, table: str, *, labels: bool = False) -> pl.DataFrame:
         """A Polars frame over the same memory; `labels` as in `arrow`."""
@@ -256,31 +202,23 @@ class Result:
         mask = self.column(table, key) == index
         return {name: column[mask] for name, column in self.numpy(table).items()}
 
-    def _words(self, table: str, column: str) -> list[str] | None:
-        if column == "flow":
-            return self.flow_names
-        if column == "link":
-            return self.link_names
-        if (table, column) == ("internals", "name"):
-            return self.internals_names
-        if (table, column) == ("program_metrics", "name"):
-            return list(self.meta.get("program_metrics", []))
-        words = WORDS.get((table, column))
-        return None if words is None else list(words)
+    def names(self, what: str) -> Sequence[str]:
+        """The names that columns count in: "flows", "links", "captures", "internals" or "figures"."""
+        return layout.names_of(self.resolved, self.meta)(what)
 
     def _recorded(self, table: str) -> bool:
-        instruments = self.resolved.get("instruments") or {}
-        return table not in INSTRUMENTS or any(instruments.get(key) for key in INSTRUMENTS[table])
+        instruments, needed = self.resolved.get("instruments") or {}, schema.instruments(table)
+        return not needed or any(instruments.get(key) for key in needed)
 
     def _demand(self, table: str) -> None:
         if table in self._rows:
             return
-        if table in INSTRUMENTS:
+        if needed := schema.instruments(table):
             raise ResultError(
                 f"{table} was not recorded. "
-                f"Switch it on in the scenario, [instruments] {' or '.join(INSTRUMENTS[table])}, and run again."
+                f"Switch it on in the scenario, [instruments] {' or '.join(needed)}, and run again."
             )
-        raise ResultError(f"there is no table {table}. {_choices(table, self.tables)}")
+        raise ResultError(f"there is no table {table}. {choices(table, self.tables)}")
 
     # -- looking at it
 
@@ -418,7 +356,7 @@ def write_while(
     target = Path(folder).absolute()
     demand_writable(target)
     with whole_folder(target) as partial:
-        with layout.Sink(partial) as sink:
+        with layout.Sink(partial, layout.names_of(resolved, {})) as sink:
             tables = work(sink)
             sink.finish(tables)
         result = Result(resolved=resolved, toml=toml, tables=tables)
@@ -464,11 +402,8 @@ def _meta(resolved: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-class MissingColumn(ResultError, KeyError):
+class MissingColumn(UnknownName):
     """A table that lacks a column: it is of another version, or was edited."""
-
-    # As of any error here; a KeyError would put its text into quotes.
-    __str__ = Exception.__str__
 
 
 class _Columns(dict[str, Array]):
@@ -479,7 +414,7 @@ class _Columns(dict[str, Array]):
         self._table = table
 
     def __missing__(self, column: str) -> Array:
-        raise MissingColumn(f"table {self._table} has no column {column}. {_choices(column, list(self))}")
+        raise MissingColumn(f"table {self._table} has no column {column}. {choices(column, list(self))}")
 
 
 def _read_only(column: Array) -> Array:
@@ -490,19 +425,3 @@ def _read_only(column: Array) -> Array:
 
 def _length(columns: Columns) -> int:
     return len(next(iter(columns.values()))) if columns else 0
-
-
-def _index(which: str | int, names: list[str], what: str) -> int:
-    if isinstance(which, str):
-        if which in names:
-            return names.index(which)
-        raise ResultError(f"there is no {what} {which}. {_choices(which, names)}")
-    if not 0 <= which < len(names):
-        raise ResultError(f"there is no {what} number {which}. There are {len(names)}, counted from 0.")
-    return int(which)
-
-
-def _choices(name: str, known: Iterable[str]) -> str:
-    known = list(known)
-    close = nearest(name, known)
-    return (f'Did you mean "{close}"? ' if close else "") + f"There are: {', '.join(known)}."

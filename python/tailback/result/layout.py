@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
 import re
 import warnings
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
 
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
 from tailback.files import cannot_write
 
+from . import arrow
+
 if TYPE_CHECKING:
     from tailback.result import Result
 
-#: Version of the folder's layout. Layout 1, of tailback 0.1, had no checksums and is still read.
-FORMAT = 2
+#: Version of the folder's layout. Layout 1, of tailback 0.1, had no checksums. Layouts 1 and 2 had codes instead of
+#: names, and a large number for an ssthresh that is not set; they are still read.
+FORMAT = 3
 _UNCHECKED = 1
+_READ = (_UNCHECKED, 2, FORMAT)
+#: In layouts 1 and 2, an ssthresh from here on was none.
+_UNLIMITED = 2**61
 _META = "meta.json"
 #: Rows written at once: what the engine hands over of a table at a time.
 ROWS_A_GROUP = _core.ROWS_A_GROUP
@@ -58,8 +68,10 @@ class Sink:
     What it writes has the same bytes as what `write` makes of the whole table.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, names: arrow.Names) -> None:
         self._folder = folder
+        self._names = names
+        self._internals: Sequence[str] = ()
         self._writers: dict[str, Any] = {}
         #: Rows so far, by table.
         self.rows: dict[str, int] = {}
@@ -71,21 +83,40 @@ class Sink:
         for writer in self._writers.values():
             writer.close()
 
-    def __call__(self, name: str, columns: Mapping[str, Any]) -> None:
-        """Write the next rows of a table, by column."""
-        import pyarrow as pa
-
-        table = pa.table({key: pa.array(column) for key, column in columns.items()})
+    def __call__(self, name: str, columns: Mapping[str, Any], internals: Sequence[str] = ()) -> None:
+        """Write the next rows of a table, by column; `internals` are the names of quantities so far."""
+        self._internals = internals or self._internals
+        table = arrow.stored(name, columns, self._named)
         if name not in self._writers:
             self._writers[name] = _writer(self._folder / f"{name}.parquet", table.schema)
         self._writers[name].write_table(table, row_group_size=ROWS_A_GROUP)
         self.rows[name] = self.rows.get(name, 0) + table.num_rows
 
+    def _named(self, what: str) -> Sequence[str]:
+        return self._internals if what == "internals" else self._names(what)
+
     def finish(self, tables: Mapping[str, Mapping[str, Any]]) -> None:
         """Add the last rows of the tables it has begun."""
+        internals = tables["_names"]["internals_names"]
         for name in self._writers:
             if len(next(iter(tables[name].values()))):
-                self(name, tables[name])
+                self(name, tables[name], internals)
+
+
+def names_of(resolved: Mapping[str, Any], meta: Mapping[str, Any]) -> arrow.Names:
+    """The names that columns count in, by the list that a column's schema says."""
+
+    def names(what: str) -> list[str]:
+        match what:
+            case "flows" | "links":
+                return [str(row["name"]) for row in resolved[what]]
+            case "captures":
+                return list((resolved.get("instruments") or {}).get("captures") or ())
+            case "internals":
+                return list(meta.get("internals_names", []))
+        return list(meta.get("program_metrics", []))
+
+    return names
 
 
 def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
@@ -93,7 +124,7 @@ def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
     for name in result.tables:
         if name in written:
             continue
-        _write_table(result.arrow(name), folder / f"{_checked_table(name)}.parquet")
+        _write_table(name, result, folder / f"{_checked_table(name)}.parquet")
     for name, data in result.files.items():
         place = folder / _PROGRAMS / _checked_file(name)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -187,12 +218,12 @@ def warn_if_unchecked(path: Path, kept: Kept) -> None:
 def _meta(path: Path) -> dict[str, Any]:
     """`meta.json`, compared with its own digest."""
     meta = json.loads((path / _META).read_text(encoding="utf-8"))
-    if meta["format"] not in (FORMAT, _UNCHECKED):
+    if meta["format"] not in _READ:
         raise ResultError(
             f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
             f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
         )
-    if meta["format"] == FORMAT and meta.pop("sha256", None) != seal(meta):
+    if meta["format"] != _UNCHECKED and meta.pop("sha256", None) != seal(meta):
         raise ResultError(f"{path / _META} is damaged: it differs from its checksum. Run its scenario again.")
     return dict(meta)
 
@@ -244,7 +275,7 @@ def damaged(path: Path, error: Exception) -> ResultError:
     return ResultError(f"{path} is damaged: {what}. Run its scenario again.")
 
 
-def table(folder: Path, name: str, files: Mapping[str, str] | None) -> dict[str, Any]:
+def table(folder: Path, name: str, files: Mapping[str, str] | None, names: arrow.Names) -> dict[str, Any]:
     """A table's columns, from its file, which is compared with its digest."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -257,9 +288,16 @@ def table(folder: Path, name: str, files: Mapping[str, str] | None) -> dict[str,
         if files is not None and digest(data) != files[path.name]:
             raise _differs(path)
         loaded = pq.read_table(pa.BufferReader(data), page_checksum_verification=True)
+        columns = arrow.columns(name, loaded, names)
     except _unreadable() as error:
         raise ResultError(f"{path} is damaged: {error}. Run the scenario again.") from None
-    return {key: loaded[key].combine_chunks().to_numpy(zero_copy_only=False) for key in loaded.column_names}
+    return {key: _of_old(column) if key == "ssthresh" else column for key, column in columns.items()}
+
+
+def _of_old(ssthresh: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if ssthresh.dtype.kind == "f":
+        return ssthresh
+    return np.where(ssthresh < _UNLIMITED, ssthresh.astype(np.float64), np.nan)
 
 
 def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
@@ -295,9 +333,10 @@ def verify(path: Path, expected: str | None = None) -> Verified:
         out.damaged.append(str(error))
         return out
     if kept.files is None:
+        names = names_of(kept.resolved, kept.meta)
         for name in kept.rows:
             try:
-                table(path, name, None)
+                table(path, name, None, names)
             except ResultError as error:
                 out.damaged.append(str(error))
         out.unchecked += [str(file) for file in _files(path)]
@@ -344,9 +383,18 @@ def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -
         raise cannot_write(target, error) from None
 
 
-def _write_table(table: Any, path: Path) -> None:
-    with _writer(path, table.schema) as writer:
-        writer.write_table(table, row_group_size=ROWS_A_GROUP)
+def _write_table(name: str, result: Result, path: Path) -> None:
+    columns = result.numpy(name)
+    parts = (
+        {key: column[begin : begin + ROWS_A_GROUP] for key, column in columns.items()}
+        for begin in range(0, max(1, result.rows(name)), ROWS_A_GROUP)
+    )
+    with contextlib.ExitStack() as stack:
+        writer = None
+        for part in parts:
+            table = arrow.stored(name, part, result.names)
+            writer = writer or stack.enter_context(_writer(path, table.schema))
+            writer.write_table(table, row_group_size=ROWS_A_GROUP)
 
 
 def _writer(path: Path, schema: Any) -> Any:

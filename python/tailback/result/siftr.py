@@ -39,7 +39,7 @@ def lines(result: Result, flow: int, at_receiver: bool, hz: int) -> list[str]:
         values = np.nan_to_num(np.asarray(rows[name], dtype=np.float64)) * scale
         return np.rint(values).astype(np.int64).tolist()  # type: ignore[no-any-return]
 
-    ssthresh = np.minimum(rows["ssthresh"], _UNLIMITED).astype(np.int64).tolist()
+    ssthresh = np.fmin(rows["ssthresh"], _UNLIMITED).astype(np.int64).tolist()
     columns = [
         ["o" if outgoing else "i" for outgoing in rows["outgoing"].tolist()],
         ["0x00000000"] * count,

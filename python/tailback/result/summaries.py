@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tailback.numbers import written
 
-from .words import ENDS, ROLES
+from . import schema
+from .described import holds_queue
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,8 +72,6 @@ def flows(result: Result) -> list[dict[str, Any]]:
 
 def links(result: Result) -> list[dict[str, Any]]:
     """One row a link in which a queue can form. Of a medium, rate and utilisation are None."""
-    from tailback.metrics import holds_queue
-
     totals = result.numpy("links")
     return [
         {
@@ -95,11 +94,12 @@ def programs(result: Result) -> list[dict[str, Any]]:
     if "programs" not in result:
         return []
     rows = result.numpy("programs")
+    roles, ends = schema.words("programs", "role"), schema.words("programs", "fate")
     return [
         {
             "flow": result.flow_names[int(rows["flow"][row])],
-            "program": ROLES[int(rows["role"][row])],
-            "end": ENDS[int(rows["fate"][row])],
+            "program": roles[int(rows["role"][row])],
+            "end": ends[int(rows["fate"][row])],
             "status": None if math.isnan(rows["status"][row]) else int(rows["status"][row]),
             "started_s": float(rows["started_s"][row]),
             "ended_s": float(rows["ended_s"][row]),

@@ -1,6 +1,6 @@
 //! The tables every run leaves, whatever was recorded.
 
-use super::network::{Flow, Network};
+use super::network::Network;
 use super::seats::Tally;
 use crate::packet::FlowId;
 use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
@@ -36,7 +36,8 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
 }
 
 fn flows<P: Probe>(network: &Network<P>) -> Table {
-    let row = |(flow, it): (usize, &Flow)| {
+    let row = |flow: usize| {
+        let it = &network.flows[flow];
         let count = &network.lanes[flow].count;
         let is_tcp = it.plan.is_some();
         let tally = if is_tcp { network.tally(flow) } else { Tally::default() };
@@ -66,7 +67,7 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
             back_segments_retransmitted: tally.back_sent.segments_retransmitted,
         }
     };
-    network.flows.iter().enumerate().map(row).collect::<Flows>().into_table()
+    (0..network.flows.len()).map(row).collect::<Flows>().into_table()
 }
 
 fn congestion<P: Probe>(network: &Network<P>) -> Table {
