@@ -131,7 +131,7 @@ def test_ablations_change_what_they_say_and_are_left_out_of_quick_runs():
     cells = {cell.key: cell.scenario.resolve() for cell in grid.all_cells(False)}
     for name, reading in grid.ABLATIONS.items():
         for path in reading.paths:
-            changed = cells[grid.ablation_key(name, path)]
+            changed = cells[f"{name}-{path}"]
             base = grid.scenario(changed["name"], grid.PATHS[path], grid.ABLATION_REPEATS, captures=False).resolve()
             if reading.path is not None:
                 assert len(changed["flows"]) < len(base["flows"]), "the tunnel is a flow"

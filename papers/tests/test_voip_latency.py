@@ -1,4 +1,4 @@
-"""The study of a phone call beside NewReno, H-TCP and CUBIC: its grid, its measures, its claims."""
+"""The study of a phone call beside NewReno, H-TCP and CUBIC: its grid and its claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from tailback.experiment import GRID, Data, judge, studies
 from tailback_papers.voip_latency import claims as voip
 from tailback_papers.voip_latency import grid as voip_grid
-from tailback_papers.voip_latency import measures as voip_measures
 from tailback_papers.voip_latency.extract import QUANTILES, quantile_distance, quantile_shift
 from tailback_papers.voip_latency.figures import FIGURES
 
@@ -62,13 +61,13 @@ def test_every_claim_of_the_paper_is_there_with_a_figure():
 EPOCH = {"freebsd-reno": 8.7, "freebsd-htcp": 2.3, "linux-reno": 16.1, "linux-htcp": 2.62, "linux-cubic": 5.0}
 
 
-def summary(path: voip_measures.Path, sender: str, *, good: bool) -> dict[str, Any]:
+def summary(path: voip.Path, sender: str, *, good: bool) -> dict[str, Any]:
     """A cell of a world in which the paper is right (or, with good=False, in which nothing distinguishes senders)."""
     rate, rtt, queue = path
     limit = voip_grid.limit_bytes(*path)
     full_ms = 8e3 * limit / (rate * 1e6)
     u = np.asarray(QUANTILES)
-    if good and voip_measures.window_segments(*path) >= 25:
+    if good and voip.window_segments(*path) >= 25:
         shape = {"reno": u, "htcp": u**3, "ubic": np.minimum(1.0, 0.6 + 0.7 * u)}[sender[-4:]]
     else:
         shape = np.full_like(u, 0.5)
@@ -84,7 +83,7 @@ def summary(path: voip_measures.Path, sender: str, *, good: bool) -> dict[str, A
         epochs = [2.5, 2.5, 8.0] * 4 if rtt == 16 else [25.0] * 12
     gradual = sender.startswith("linux") == good
     return {
-        "key": voip_grid.key_of(*path, sender),
+        "path": path,
         "loaded_rtt_s": rtt * 1e-3 + full_ms * 1e-3,
         "limit_bytes": limit,
         "epoch_s": epochs,
@@ -108,14 +107,18 @@ def summary(path: voip_measures.Path, sender: str, *, good: bool) -> dict[str, A
     }
 
 
+CELLS = {cell.key: cell for cell in voip_grid.all_cells(quick=False)}
+WHICH = Data(CELLS, {}, (1,))
+
+
 def world(*, good: bool) -> Data:
     summaries = {
-        (voip_grid.key_of(*path, sender.key), seed): summary(path, sender.key, good=good)
-        for path in voip_measures.PATHS
+        (WHICH.key(**voip_grid.factors_of(path, sender.key)), seed): summary(path, sender.key, good=good)
+        for path in voip.PATHS
         for sender in voip_grid.SENDERS
         for seed in (1, 2)
     }
-    return Data({}, summaries, (1, 2))
+    return Data(CELLS, summaries, (1, 2))
 
 
 @pytest.mark.parametrize("claim", voip.CLAIMS, ids=lambda claim: claim.id)
@@ -155,9 +158,9 @@ def test_ninety_per_cent_are_ten_that_remain(share, verdict):
 def test_distributions_are_told_by_whose_they_are_not_by_how_equal():
     # Each algorithm's shape moves with the link by more than 0.15, and stays nearest to its own.
     def moved(one: dict[str, Any]) -> list[float]:
-        full = float(voip_measures.full_ms(one))
+        full = float(voip.full_ms(one, one["path"]))
         shape = np.asarray(one["delay_ms"]) / full
-        return list(full * shape ** (1.6 if one["key"].startswith("100M-16ms") else 1.0))
+        return list(full * shape ** (1.6 if one["path"][:2] == (100, 16) else 1.0))
 
     assert _changed("000-L7", delay_ms=moved) == "reproduced"
 
@@ -170,8 +173,8 @@ def test_without_data_a_claim_is_not_measured(claim):
 
 def test_cubics_cycle_is_told_from_a_plain_one():
     path = (10, 80, "1bdp")
-    alternating = voip_measures.two_part(summary(path, "linux-cubic", good=True))
-    plain = voip_measures.two_part(summary(path, "linux-reno", good=True))
+    alternating = voip.two_part(summary(path, "linux-cubic", good=True))
+    plain = voip.two_part(summary(path, "linux-reno", good=True))
     assert alternating is not None
     assert plain is not None
     assert alternating[0]

@@ -21,7 +21,7 @@ _DRAWN = ("reno", "cubic", "vegas", "cdg")
 
 def _quantiles(data: Data, path: str, algorithm: str, what: str) -> list[float] | None:
     """Of the first seed: one evening, as the paper's."""
-    found = data.first(path)
+    found = data.first_run(path=path)
     return found["algorithms"][algorithm][what] if found else None
 
 
@@ -118,7 +118,7 @@ def durations(data: Data) -> Figure:
         names: list[str] = []
         for path in PATHS:
             for algorithm in _DRAWN:
-                found = data.first(path)
+                found = data.first_run(path=path)
                 took = found["algorithms"][algorithm]["transfer_s"] if found else []
                 axes.plot(took, [len(names)] * len(took), "o", color=COLOURS[algorithm], markersize=4, alpha=0.6)
                 names.append(f"{TITLES[path]}, {TITLES[algorithm]}")

@@ -220,11 +220,6 @@ LOSSY = {
 """What the tunnel does to losses on the Internet: the same line with and without it."""
 
 
-def ablation_key(name: str, path: str) -> str:
-    """Name of an ablation's cell."""
-    return f"{name}-{path}"
-
-
 def all_cells(quick: bool) -> list[Cell]:
     """The three links; `quick` repeats twice instead of six times and leaves the ablations out."""
     repeats = QUICK_REPEATS if quick else REPEATS
@@ -236,12 +231,12 @@ def all_cells(quick: bool) -> list[Cell]:
     for key, path in LOSSY.items():
         made = scenario(key, path, QUICK_REPEATS, captures=False)
         label = f"{TITLES['adsl1']} {'with' if key == LOSSY_TUNNEL else 'without'} the tunnel, 0.5 % lost before it"
-        cells.append(Cell(key, label, made, {"path": path.name}, cost=float(path.megabytes)))
+        cells.append(Cell(key, label, made, {"path": "adsl1", "losses": key}, cost=float(path.megabytes)))
     if quick:
         return cells
     for name, reading in ABLATIONS.items():
         for where in reading.paths:
-            key = ablation_key(name, where)
+            key = f"{name}-{where}"
             made = scenario(key, reading.path or PATHS[where], ABLATION_REPEATS, captures=False, **reading.change)
             factors = {"path": where, "ablation": name}
             cost = 0.3 * PATHS[where].megabytes * ABLATION_REPEATS

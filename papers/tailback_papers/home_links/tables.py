@@ -9,7 +9,7 @@ import numpy as np
 from tailback.experiment import Data, Summary, TableOut
 
 from .extract import QUANTILES
-from .grid import ABLATIONS, ALGORITHMS, FITTED, PATHS, TITLES, ablation_key
+from .grid import ABLATIONS, ALGORITHMS, FITTED, PATHS, TITLES
 
 
 def _shown(values: list[float | None], digits: int) -> str:
@@ -40,7 +40,7 @@ def _medians(data: Data) -> list[list[str]]:
     return [
         [TITLES[path], TITLES[algorithm], *_row(found, algorithm)]
         for path in PATHS
-        if (found := data.over_seeds(path))
+        if (found := data.runs(path=path))
         for algorithm in ALGORITHMS
     ]
 
@@ -48,7 +48,7 @@ def _medians(data: Data) -> list[list[str]]:
 def _paths(data: Data) -> list[list[str]]:
     rows = []
     for name, path in PATHS.items():
-        found = data.over_seeds(name)
+        found = data.runs(path=name)
         if not found:
             continue
         dropped: dict[str, list[float | None]] = {}
@@ -69,7 +69,7 @@ def _others(data: Data) -> list[list[str]]:
     rows = []
     for name, reading in ABLATIONS.items():
         for path in reading.paths:
-            found = data.over_seeds(ablation_key(name, path))
+            found = data.runs(path=path, ablation=name)
             if not found:
                 continue
             cells = [

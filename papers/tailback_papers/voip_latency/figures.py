@@ -17,6 +17,7 @@ from tailback.plots.recipes import Curve, Medians, draw_cdfs, draw_medians
 from tailback.plots.style import FULL_WIDTH, INK, SKY, SOFT, colour_of, halo, house_style, new_figure
 from tailback.report import interactive
 
+from .claims import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, distinguishability, figure_path, median_delay
 from .extract import QUANTILES
 from .grid import (
     CDF_PATHS,
@@ -25,20 +26,20 @@ from .grid import (
     RTTS_MS,
     SENDER,
     SENDERS,
-    disturbed_key,
-    key_of,
+    Path,
+    disturbed_factors,
+    factors_of,
     path_title,
     window_segments,
 )
-from .measures import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, Path, distinguishability, figure_path, median_delay
 
 
 def _tables(data: Data, senders: tuple[str, ...]) -> dict[str, Rows]:
     found = {}
     for sender in senders:
-        key = key_of(*figure_path(), sender)
-        if data.has_tables(key):
-            found[SENDER[sender].title] = Rows.of(data.result(key))
+        tables = data.tables_of(**factors_of(figure_path(), sender))
+        if tables is not None:
+            found[SENDER[sender].title] = Rows.of(tables)
     return found
 
 
@@ -65,7 +66,7 @@ def cwnd_and_queue_interactive(*senders: str) -> Any:
 
     def build(data: Data) -> dict[str, Any] | None:
         return interactive.cells(
-            {SENDER[s].title: data.first(key_of(*figure_path(), s)) for s in senders},
+            {SENDER[s].title: data.first_run(**factors_of(figure_path(), s)) for s in senders},
             {SENDER[s].title: colour_of(SENDER[s].cc) for s in senders},
         )
 
@@ -81,7 +82,7 @@ def delay_vs_occupancy(data: Data) -> Figure:
 def _cdf_curves(data: Data, path: Path) -> list[Curve]:
     curves = []
     for sender in SENDERS:
-        summaries = [s for s in data.over_seeds(key_of(*path, sender.key)) if s["delay_ms"]]
+        summaries = [s for s in data.runs(**factors_of(path, sender.key)) if s["delay_ms"]]
         if not summaries:
             continue
         # Quantile by quantile, the median over seeds.
@@ -127,12 +128,12 @@ def delay_cdfs_interactive(data: Data) -> dict[str, Any] | None:
 def medians(data: Data) -> Figure:
     """Fig. 12, for all nine paths."""
     paths = sorted(((r, t, "1bdp") for r in RATES_MBIT for t in RTTS_MS), key=lambda p: (p[0] * p[1], p[0]))
-    paths = [p for p in paths if data.over_seeds(key_of(*p, "linux-cubic"))]
+    paths = [p for p in paths if data.runs(**factors_of(p, "linux-cubic"))]
     if not paths:
         return _empty()
     series = []
     for sender in SENDERS:
-        values = [[median_delay(s) / 1e3 for s in data.over_seeds(key_of(*p, sender.key))] for p in paths]
+        values = [[median_delay(s) / 1e3 for s in data.runs(**factors_of(p, sender.key))] for p in paths]
         series.append(
             Medians(
                 sender.title,
@@ -201,17 +202,16 @@ def irregular(rtts: tuple[int, ...]) -> Any:
 def _irregular_cells(data: Data, rtts: tuple[int, ...]) -> list[tuple[str, Rows]]:
     shown = []
     for rtt in rtts:
+        disturbed = {clock: disturbed_factors(rtt, DISTURBANCES[1], clock) for clock in ("open", "event")}
         wanted = [
-            (key_of(100, rtt, "1bdp", "linux-htcp"), "as configured"),
-            (
-                disturbed_key(rtt, DISTURBANCES[1], "open"),
-                "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)",
-            ),
-            (disturbed_key(rtt, DISTURBANCES[1], "event"), "the same wire, clock restarts on congestion only (2.6.28)"),
+            (factors_of((100, rtt, "1bdp"), "linux-htcp"), "as configured"),
+            (disturbed["open"], "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)"),
+            (disturbed["event"], "the same wire, clock restarts on congestion only (2.6.28)"),
         ]
-        for key, what in wanted:
-            if data.has_tables(key):
-                shown.append((f"{path_title(100, rtt)}: {what}", Rows.of(data.result(key))))
+        for factors, what in wanted:
+            tables = data.tables_of(**factors)
+            if tables is not None:
+                shown.append((f"{path_title(100, rtt)}: {what}", Rows.of(tables)))
     return shown
 
 
@@ -295,8 +295,8 @@ def recovery(data: Data) -> Figure:
 def explorer(data: Data) -> dict[str, Any] | None:
     """Any cell of the grid, by rate, round trip, queue and sender."""
     entries = []
-    for key, cell in data.cells.items():
-        summary = data.first(key)
+    for cell in data.cells.values():
+        summary = data.first_run(**cell.factors)
         if summary and summary.get("series"):
             entries.append((cell.label, cell.role, colour_of(SENDER[str(cell.factors["sender"])].cc), summary))
     return interactive.explorer(entries) if entries else None

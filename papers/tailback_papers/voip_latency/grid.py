@@ -79,9 +79,13 @@ FIGURE_PATH = (10, 80)
 CDF_PATHS = ((100, 16), (10, 80), (100, 80))
 
 
-def key_of(rate: int, rtt: int, queue: str, sender: str) -> str:
-    """Name of a cell."""
-    return f"{rate}M-{rtt}ms-{queue}-{sender}"
+Path = tuple[int, int, str]
+"""Rate in Mbit/s, round trip in ms, queue."""
+
+
+def factors_of(path: Path, sender: str) -> dict[str, Any]:
+    """What distinguishes a cell of the grid; others have `kind` besides."""
+    return {"rate": path[0], "rtt": path[1], "queue": path[2], "sender": sender}
 
 
 def window_segments(rate: int, rtt: int, queue: str) -> float:
@@ -186,14 +190,14 @@ def all_cells(quick: bool) -> list[Cell]:
 
 
 def _grid_cell(rate: int, rtt: int, queue: str, sender: Sender) -> Cell:
-    key = key_of(rate, rtt, queue, sender.key)
+    key = f"{rate}M-{rtt}ms-{queue}-{sender.key}"
     figure = (rate, rtt) == FIGURE_PATH and queue == "1bdp"
     irregular = rate == 100 and queue == "1bdp" and sender.key == "linux-htcp"
     return Cell(
         key=key,
         label=f"{sender.title}, {path_title(rate, rtt, queue)}",
         scenario=scenario(rate, rtt, queue, sender, name=key, full=figure),
-        factors={"rate": rate, "rtt": rtt, "queue": queue, "sender": sender.key},
+        factors=factors_of((rate, rtt, queue), sender.key),
         role=GRID,
         cost=cost(rate) * (1.5 if figure else 1.0),
         keep_tables=figure or irregular,
@@ -258,20 +262,20 @@ def ablations() -> list[Cell]:
                 key=name,
                 label=f"{sender.title}, {path_title(100, 160)}, queue cut to dummynet's 1 MiB",
                 scenario=scenario(100, 160, "1bdp", sender, name=name, limit=DUMMYNET_CAP),
-                factors={"rate": 100, "rtt": 160, "queue": "1bdp", "sender": sender.key, "kind": "cap"},
+                factors=factors_of((100, 160, "1bdp"), sender.key) | {"kind": "cap"},
                 role=ABLATION,
                 cost=cost(100),
                 seeds=1,
             )
         )
     for rate, rtt in UNTIMED:
-        name = untimed_key(rate, rtt)
+        name = f"untimed-{rate}M-{rtt}ms"
         cells.append(
             Cell(
                 key=name,
                 label=f"Linux CUBIC, {path_title(rate, rtt, '1bdp')}, router without a timer",
                 scenario=scenario(rate, rtt, "1bdp", SENDER["linux-cubic"], name=name, tick_hz=None),
-                factors={"rate": rate, "rtt": rtt, "queue": "1bdp", "sender": "linux-cubic", "kind": "untimed"},
+                factors=factors_of((rate, rtt, "1bdp"), "linux-cubic") | {"kind": "untimed"},
                 role=ABLATION,
                 cost=cost(rate),
                 seeds=2,
@@ -281,11 +285,6 @@ def ablations() -> list[Cell]:
         cells += [disturbed(rtt, share, "open") for share in DISTURBANCES]
         cells.append(disturbed(rtt, DISTURBANCES[1], "event"))
     return cells
-
-
-def untimed_key(rate: int, rtt: int) -> str:
-    """Name of a CUBIC cell without the router's timer."""
-    return f"untimed-{rate}M-{rtt}ms"
 
 
 def _ablation(
@@ -300,16 +299,16 @@ def _ablation(
         key=name,
         label=f"{label}, {path_title(rate, rtt, '1bdp')}",
         scenario=scenario(rate, rtt, "1bdp", SENDER[sender], name=name, cc_params=cc, stack_params=stack),
-        factors={"rate": rate, "rtt": rtt, "queue": "1bdp", "sender": sender, "kind": "assumption"},
+        factors=factors_of((rate, rtt, "1bdp"), sender) | {"kind": "assumption", "change": name},
         role=ABLATION,
         cost=cost(rate),
         seeds=2,
     )
 
 
-def disturbed_key(rtt: int, share: float, clock: str) -> str:
-    """Name of a disturbed H-TCP cell."""
-    return f"disturbed-{rtt}ms-{share:g}-{clock}"
+def disturbed_factors(rtt: int, share: float, clock: str) -> dict[str, Any]:
+    """What distinguishes a disturbed H-TCP cell."""
+    return factors_of((100, rtt, "1bdp"), "linux-htcp") | {"kind": "disturbed", "share": share, "clock": clock}
 
 
 def disturbed(rtt: int, share: float, clock: str) -> Cell:
@@ -319,7 +318,7 @@ def disturbed(rtt: int, share: float, clock: str) -> Cell:
     H-TCP's clock on every entry into Open (`open`); since 2.6.28 only congestion does (`event`). Without the router's
     timer, whose bursts would let up to eight packets overtake and so trigger a retransmission.
     """
-    name = disturbed_key(rtt, share, clock)
+    name = f"disturbed-{rtt}ms-{share:g}-{clock}"
     return Cell(
         key=name,
         label=f"Linux H-TCP, {path_title(100, rtt, '1bdp')}, {share:g} reordered, clock restarts on {clock}",
@@ -333,7 +332,7 @@ def disturbed(rtt: int, share: float, clock: str) -> Cell:
             cc_params={"clock_restart": clock},
             tick_hz=None,
         ),
-        factors={"rate": 100, "rtt": rtt, "queue": "1bdp", "sender": "linux-htcp", "kind": "disturbed"},
+        factors=disturbed_factors(rtt, share, clock),
         role=ABLATION,
         cost=cost(100),
         keep_tables=share == DISTURBANCES[1],

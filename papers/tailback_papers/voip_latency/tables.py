@@ -9,12 +9,12 @@ import numpy as np
 
 from tailback.experiment import ABLATION, Data, Summary, TableOut
 
-from .grid import SENDERS, key_of, path_title
-from .measures import NAN, PATHS, median_delay, median_epoch
+from .claims import NAN, PATHS, median_delay, median_epoch
+from .grid import SENDERS, factors_of, path_title
 
 
-def _over_seeds(summaries: list[Summary], value: str | Callable[[Summary], Any], digits: int = 2) -> str:
-    every = [s[value] if isinstance(value, str) else value(s) for s in summaries]
+def _over_seeds(summaries: list[Summary], value: Callable[[Summary], Any], digits: int = 2) -> str:
+    every = [value(s) for s in summaries]
     found = [float(v) for v in every if v is not None and not np.isnan(v)]
     return f"{np.median(found):.{digits}f}" if found else "–"
 
@@ -22,8 +22,8 @@ def _over_seeds(summaries: list[Summary], value: str | Callable[[Summary], Any],
 def _ratio(data: Data, path: tuple[int, int, str], algorithm: str) -> float:
     ratios = []
     for seed in data.seeds:
-        linux = median_epoch(data.get(key_of(*path, f"linux-{algorithm}"), seed))
-        freebsd = median_epoch(data.get(key_of(*path, f"freebsd-{algorithm}"), seed))
+        linux = median_epoch(data.run(seed, **factors_of(path, f"linux-{algorithm}")))
+        freebsd = median_epoch(data.run(seed, **factors_of(path, f"freebsd-{algorithm}")))
         if not np.isnan(linux) and not np.isnan(freebsd):
             ratios.append(linux / freebsd)
     return float(np.median(ratios)) if ratios else NAN
@@ -33,7 +33,7 @@ def epochs(data: Data) -> TableOut:
     """Epoch durations with the ratios of Linux to FreeBSD."""
     rows = []
     for path in PATHS:
-        cells = [data.over_seeds(key_of(*path, sender.key)) for sender in SENDERS]
+        cells = [data.runs(**factors_of(path, sender.key)) for sender in SENDERS]
         if not any(cells):
             continue
         durations = []
@@ -55,40 +55,30 @@ def epochs(data: Data) -> TableOut:
     )
 
 
-_COLUMNS = [
-    "goodput (Mbit/s)",
-    "utilisation (%)",
-    "median delay (ms)",
-    "95 % delay (ms)",
-    "queue > ¾ (%)",
-    "epoch (s)",
-    "TCP loss (‰)",
-    "call loss (%)",
-    "timeouts",
-]
-
-
-def _numbers(summaries: list[Summary]) -> list[str]:
-    return [
-        _over_seeds(summaries, lambda s: s["goodput_bps"] / 1e6, 3),
-        _over_seeds(summaries, lambda s: 100 * s["utilisation"], 1),
-        _over_seeds(summaries, median_delay, 2),
-        _over_seeds(summaries, lambda s: s["delay_ms"][190] if s["delay_ms"] else None, 2),
-        _over_seeds(summaries, lambda s: 100 * s["above_three_quarters"], 1),
-        _over_seeds(summaries, median_epoch, 2),
-        _over_seeds(summaries, lambda s: 1000 * s["loss_rate"], 3),
-        _over_seeds(summaries, lambda s: 100 * s["call_loss"], 2),
-        _over_seeds(summaries, "timeouts", 0),
-    ]
+_COLUMNS: dict[str, tuple[Callable[[Summary], Any], int]] = {
+    "goodput (Mbit/s)": (lambda s: s["goodput_bps"] / 1e6, 3),
+    "utilisation (%)": (lambda s: 100 * s["utilisation"], 1),
+    "median delay (ms)": (median_delay, 2),
+    "95 % delay (ms)": (lambda s: s["delay_ms"][190] if s["delay_ms"] else None, 2),
+    "queue > ¾ (%)": (lambda s: 100 * s["above_three_quarters"], 1),
+    "epoch (s)": (median_epoch, 2),
+    "TCP loss (‰)": (lambda s: 1000 * s["loss_rate"], 3),
+    "call loss (%)": (lambda s: 100 * s["call_loss"], 2),
+    "timeouts": (lambda s: s["timeouts"], 0),
+}
 
 
 def whole_grid(data: Data) -> TableOut:
     """Every cell of the grid."""
     rows = [
-        [path_title(*path), sender.title, *_numbers(summaries)]
+        [
+            path_title(*path),
+            sender.title,
+            *(_over_seeds(summaries, value, digits) for value, digits in _COLUMNS.values()),
+        ]
         for path in PATHS
         for sender in SENDERS
-        if (summaries := data.over_seeds(key_of(*path, sender.key)))
+        if (summaries := data.runs(**factors_of(path, sender.key)))
     ]
     return TableOut(
         "grid",
@@ -104,13 +94,11 @@ def whole_grid(data: Data) -> TableOut:
 def ablations(data: Data) -> TableOut:
     """One assumption changed at a time, next to the cell it departs from."""
     rows = []
-    for key, cell in data.cells.items():
-        if cell.role != ABLATION or not (changed := data.over_seeds(key)):
+    for cell in data.cells.values():
+        changed = data.runs(**cell.factors)
+        if cell.role != ABLATION or not changed:
             continue
-        factors = cell.factors
-        base = data.over_seeds(
-            key_of(int(factors["rate"]), int(factors["rtt"]), str(factors["queue"]), str(factors["sender"]))
-        )
+        base = data.runs(**{name: cell.factors[name] for name in ("rate", "rtt", "queue", "sender")})
         slow = _over_seeds(
             changed, lambda s: 100 * float(np.mean(np.asarray(s["slowdowns"]) >= 1)) if s["slowdowns"] else None, 0
         )

@@ -6,6 +6,7 @@ See `docs/sweeps.md` and `docs/papers.md`.
 from __future__ import annotations
 
 from tailback.experiment.claims import (
+    AS_PREDICTED,
     AtLeast,
     AtMost,
     Claim,
@@ -31,6 +32,7 @@ from tailback.experiment.sweeps import Sweep, SweepResult, Until, sweep
 
 __all__ = [
     "ABLATION",
+    "AS_PREDICTED",
     "GRID",
     "NOT",
     "PAPERS_OWN",
