@@ -23,7 +23,7 @@ from tailback_papers.wireless_era.tables import all_tables
 
 def test_sixty_runs_of_both_sizes_with_each_algorithm_take_turns_on_servers_of_their_own():
     cells = {cell.key: cell for cell in grid.all_cells(False)}
-    flows = {flow["name"]: flow for flow in cells[grid.single_key("adsl")].scenario.resolve()["flows"]}
+    flows = {flow["name"]: flow for flow in cells["single-adsl"].scenario.resolve()["flows"]}
     assert set(flows) == {grid.flow_name(name, size) for name in grid.ALGORITHMS for size in (1, 20)}
     periods = []
     for name, flow in flows.items():
@@ -34,15 +34,15 @@ def test_sixty_runs_of_both_sizes_with_each_algorithm_take_turns_on_servers_of_t
     periods.sort()
     assert all(before[1] < after[0] for before, after in itertools.pairwise(periods))
     # “Due to the low speeds, only 1MB tests were performed” on 3G.
-    flows = cells[grid.single_key("3g")].scenario.resolve()["flows"]
+    flows = cells["single-3g"].scenario.resolve()["flows"]
     assert [flow["app"]["params"]["bytes"] for flow in flows] == [1e6] * 4
 
 
 def test_every_network_has_its_measurements():
     keys = {cell.key for cell in grid.all_cells(True)}
     for network in grid.NETWORKS:
-        assert {grid.idle_key(network), grid.single_key(network), grid.capture_key(network)} <= keys
-        assert {grid.pair_key(network, rival) for rival in grid.RIVALS} <= keys
+        assert {f"idle-{network}", f"single-{network}", f"capture-{network}"} <= keys
+        assert {f"pair-{network}-{rival}" for rival in grid.RIVALS} <= keys
     assert {key for key in keys if key.startswith("calls")} == {"calls-university", "calls-eduroam"}
 
 
@@ -60,7 +60,7 @@ def test_ablations_change_what_they_say_and_are_left_out_of_quick_runs():
     cells = {cell.key: cell for cell in grid.all_cells(False)}
     for name, reading in grid.ABLATIONS.items():
         for network in reading.networks:
-            changed = cells[grid.ablation_key(name, network)]
+            changed = cells[f"{name}-{network}"]
             same = grid._MADE[reading.kind](changed.key, grid.NETWORKS[network], grid.ABLATION_RUNS)
             assert changed.scenario.resolve() != same.resolve(), name
 
@@ -90,27 +90,27 @@ def paper() -> dict[str, dict[str, Any]]:
     """Summaries of a world in which the paper is right."""
     found: dict[str, dict[str, Any]] = {}
     for name, network in grid.NETWORKS.items():
-        found[grid.idle_key(name)] = {"rtt_ms": IDLE[name], "sd_ms": 0.1, "samples": 300}
+        found[f"idle-{name}"] = {"rtt_ms": IDLE[name], "sd_ms": 0.1, "samples": 300}
         # The slowest tenth is cut: it must not count.
         runs = {a: [0.01, *[RATES[name][a]] * 9] for a in grid.ALGORITHMS}
-        found[grid.single_key(name)] = {"mbps": {str(size): runs for size in network.sizes}, "unfinished": 0}
+        found[f"single-{name}"] = {"mbps": {str(size): runs for size in network.sizes}, "unfinished": 0}
         rtts = {
             a: {"rtt_ms": RTTS[name][a], "sd_ms": DEVIATION[name], "samples": 9, "drawn": [[0.0, 1.0], [54.0, 60.0]]}
             for a in grid.ALGORITHMS
         }
-        found[grid.capture_key(name)] = {"rtts": {str(size): rtts for size in network.sizes}}
+        found[f"capture-{name}"] = {"rtts": {str(size): rtts for size in network.sizes}}
         for rival in grid.RIVALS:
             kept = {"veno": 0.45, "westwood": 0.3, "hybla": 0.55 if name == "adsl" else 0.46}[rival]
             rate = kept * RATES[name][rival]
             cubic = rate * (0.9 if (name, rival) == ("adsl", "hybla") else 1.3)
-            found[grid.pair_key(name, rival)] = {
+            found[f"pair-{name}-{rival}"] = {
                 "cubic_mbps": [cubic] * 2, "rival_mbps": [rate] * 2, "cubic_first": [True, False], "unfinished": 0,
             }  # fmt: skip
     for name in grid.CALL_NETWORKS:
         _, jitter, loss = era.PRINTED[name]
         sent = dict.fromkeys(grid.ALGORITHMS, 10**9)
         lost = {a: round(1e7 * loss[a]) for a in grid.ALGORITHMS}
-        found[grid.calls_key(name)] = {"jitter_ms": dict(jitter), "sent": sent, "lost": lost}
+        found[f"calls-{name}"] = {"jitter_ms": dict(jitter), "sent": sent, "lost": lost}
     return found
 
 
@@ -133,8 +133,8 @@ def test_one_jitter_beside_all_four_is_no_evidence(tmp_path):
     # A parameter sets the level: with any constant from 0.377 to 0.477 ms all of Table I counted as reproduced.
     found = paper()
     for name in grid.CALL_NETWORKS:
-        jitter = found[grid.calls_key(name)]["jitter_ms"]
-        found[grid.calls_key(name)]["jitter_ms"] = dict.fromkeys(jitter, jitter["cubic"])
+        jitter = found[f"calls-{name}"]["jitter_ms"]
+        found[f"calls-{name}"]["jitter_ms"] = dict.fromkeys(jitter, jitter["cubic"])
     judged = verdicts(told(found))
     names = [f"003-Q{table}{letter}" for table in (1, 3) for letter in "bcd"]
     assert {judged[name] for name in names} == {"not"}
@@ -145,7 +145,7 @@ def test_equal_throughputs_are_no_order(tmp_path):
     # Ties of 5 % counted as lowest, highest and poorest.
     found = paper()
     for name in grid.NETWORKS:
-        cell = found[grid.single_key(name)]
+        cell = found[f"single-{name}"]
         same = dict.fromkeys(grid.ALGORITHMS, [5.0] * 10)
         cell["mbps"] = dict.fromkeys(cell["mbps"], same)
     judged = verdicts(told(found))
@@ -156,14 +156,14 @@ def test_equal_throughputs_are_no_order(tmp_path):
 
 def test_one_network_where_the_leaders_differ_is_seen(tmp_path):
     # The median of the networks hid 39 beside 55 Mbit/s.
-    judged = verdicts(told(scaled(grid.single_key("university"), "mbps", ("hybla",), 0.75)))
+    judged = verdicts(told(scaled("single-university", "mbps", ("hybla",), 0.75)))
     assert judged["003-L7c"] == "not"
 
 
 def test_large_variations_are_those_of_most(tmp_path):
     # CUBIC alone has a short queue: the others' variations are no less evident.
     found = paper()
-    for each in found[grid.capture_key("adsl-wifi")]["rtts"].values():
+    for each in found["capture-adsl-wifi"]["rtts"].values():
         each["cubic"] = {**each["cubic"], "sd_ms": 3.0}
     assert verdicts(told(found))["003-L4c"] == "reproduced"
 

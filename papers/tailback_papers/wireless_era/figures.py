@@ -20,13 +20,8 @@ from .grid import (
     RIVALS,
     SMALL,
     TITLES,
-    calls_key,
-    capture_key,
-    idle_key,
-    pair_key,
-    single_key,
 )
-from .measures import kept_runs, retained, throughput
+from .measures import kept_runs, over_seeds, retained, throughput
 
 COLOURS = {"cubic": GREEN, "veno": ORANGE, "westwood": VERMILLION, "hybla": PURPLE}
 
@@ -44,7 +39,7 @@ def _legend(figure: Figure, columns: int) -> None:
 
 def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
     """Least to largest as a line, the middle half as a bar, the mean as a dot; runs of all seeds pooled."""
-    found = data.over_seeds(single_key(network))
+    found = data.runs(kind="single", network=network)
     for place, name in enumerate(ALGORITHMS):
         runs = np.concatenate([kept_runs(one["mbps"][str(megabytes)][name]) for one in found]) if found else np.zeros(0)
         if not len(runs):
@@ -61,7 +56,7 @@ def _boxes(axes: Axes, data: Data, network: str, megabytes: int) -> None:
 def _delay(axes: Axes, data: Data, network: str) -> None:
     sizes = NETWORKS[network].sizes
     for shift, megabytes in zip((-0.14, 0.14) if len(sizes) > 1 else (0.0,), sizes, strict=True):
-        found = data.over_seeds(capture_key(network))
+        found = data.runs(kind="capture", network=network)
         for place, name in enumerate(ALGORITHMS):
             each = [rtts for one in found if (rtts := one["rtts"][str(megabytes)][name])["rtt_ms"] is not None]
             if not each:
@@ -72,7 +67,7 @@ def _delay(axes: Axes, data: Data, network: str) -> None:
                 place + shift, mean, yerr=deviation, fmt=marker, color=COLOURS[name], markersize=4, capsize=2,
                 markerfacecolor="white" if megabytes == SMALL else COLOURS[name],
             )  # fmt: skip
-    if idle := data.over_seeds(idle_key(network)):
+    if idle := data.runs(kind="idle", network=network):
         axes.axhline(float(np.median([one["rtt_ms"] for one in idle])), color=SOFT, linewidth=0.8)
     axes.set_ylim(bottom=0)
     axes.set_title("RTT, mean ± deviation (ms)")
@@ -81,7 +76,7 @@ def _delay(axes: Axes, data: Data, network: str) -> None:
 
 def _friendliness(axes: Axes, data: Data, network: str) -> None:
     for place, rival in enumerate(RIVALS):
-        found = [one for one in data.over_seeds(pair_key(network, rival)) if one["cubic_mbps"]]
+        found = [one for one in data.runs(kind="pair", network=network, rival=rival) if one["cubic_mbps"]]
         for shift, who, name in ((-0.18, "cubic_mbps", "cubic"), (0.18, "rival_mbps", rival)):
             means = [float(np.mean(one[who])) for one in found]
             if means:
@@ -112,7 +107,7 @@ def calls(data: Data) -> Figure:
         figure, rows = new_figure(2, 2, width=FULL_WIDTH * 0.8, height=4.0)
         for column, network in enumerate(CALL_NETWORKS):
             _, jitter, loss = PRINTED[network]
-            found = data.over_seeds(calls_key(network))
+            found = data.runs(kind="calls", network=network)
             for place, name in enumerate(ALGORITHMS):
                 jitters = [one["jitter_ms"][name] for one in found if one["jitter_ms"][name] is not None]
                 losses = [100.0 * one["lost"][name] / one["sent"][name] for one in found if one["sent"][name]]
@@ -136,13 +131,13 @@ def queue_3g(data: Data) -> Figure:
         figure, rows = new_figure(1, 1, width=FULL_WIDTH * 0.75, height=2.8)
         axes = rows[0][0]
         axes.axhspan(500, 700, color=SOFT, alpha=0.15, linewidth=0)
-        found = data.first(capture_key("3g"))
+        found = data.first_run(kind="capture", network="3g")
         for name in ALGORITHMS:
             drawn = found["rtts"][str(SMALL)][name]["drawn"] if found else []
             if drawn:
                 # Dots, as there are no samples while lost segments are sent again.
                 axes.plot(*drawn, ".", color=COLOURS[name], label=TITLES[name], markersize=2.5)
-        if idle := data.first(idle_key("3g")):
+        if idle := data.first_run(kind="idle", network="3g"):
             axes.axhline(idle["rtt_ms"], color=SOFT, linewidth=0.8)
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
@@ -160,7 +155,7 @@ def ranks(data: Data) -> Figure:
         names: list[str] = []
         for network in NETWORKS:
             for megabytes in NETWORKS[network].sizes:
-                each = [rates for seed in data.seeds if (rates := throughput(data, seed, network, megabytes))]
+                each = over_seeds(throughput, data, network, megabytes)
                 for name in ALGORITHMS:
                     shares = [rates[name] / np.mean(list(rates.values())) for rates in each]
                     label = TITLES[name] if not names else None
@@ -183,7 +178,7 @@ def kept(data: Data) -> Figure:
         figure, rows = new_figure(1, 1, width=FULL_WIDTH * 0.75, height=2.4)
         axes = rows[0][0]
         for row, network in enumerate(NETWORKS):
-            each = [found for seed in data.seeds if (found := retained(data, seed, network))]
+            each = over_seeds(retained, data, network)
             for name in RIVALS:
                 values = [found[name] for found in each]
                 label = TITLES[name] if row == 0 else None

@@ -255,31 +255,6 @@ def idle(key: str, network: Network, **rest: Any) -> tb.Scenario:
     return _scenario(key, network, [ping], 60.0, instruments={"echoes": [PING]}, **rest)
 
 
-def single_key(network: str) -> str:
-    """Name of a cell of transfers alone."""
-    return f"single-{network}"
-
-
-def capture_key(network: str) -> str:
-    """Name of a captured cell."""
-    return f"capture-{network}"
-
-
-def pair_key(network: str, rival: str) -> str:
-    """Name of a cell of pairs."""
-    return f"pair-{network}-{rival}"
-
-
-def calls_key(network: str) -> str:
-    """Name of a cell of calls."""
-    return f"calls-{network}"
-
-
-def idle_key(network: str) -> str:
-    """Name of a cell of pings."""
-    return f"idle-{network}"
-
-
 def all_cells(quick: bool) -> list[Cell]:
     """Every measurement on every network; `quick` makes fewer runs and leaves the ablations out."""
     runs, captures = (QUICK_RUNS, QUICK_CAPTURES) if quick else (RUNS, CAPTURES)
@@ -293,17 +268,17 @@ def all_cells(quick: bool) -> list[Cell]:
         cells.append(Cell(key, title, scenario, {"kind": kind, "network": network.name, **factors}, cost=cost))
 
     for name, network in NETWORKS.items():
-        key = idle_key(name)
+        key = f"idle-{name}"
         add(key, "idle", network, "idle", idle(key, network))
-        key = single_key(name)
+        key = f"single-{name}"
         add(key, "single", network, "alone", single(key, network, runs))
-        key = capture_key(name)
+        key = f"capture-{name}"
         add(key, "capture", network, "captured", capture(key, network, captures))
         for rival in RIVALS:
-            key = pair_key(name, rival)
+            key = f"pair-{name}-{rival}"
             add(key, "pair", network, f"{TITLES[rival]} beside CUBIC", pair(key, network, rival, pairs), rival=rival)
         if name in CALL_NETWORKS:
-            key = calls_key(name)
+            key = f"calls-{name}"
             add(key, "calls", network, "five calls", calls(key, network, called))
     if not quick:
         cells += _ablations()
@@ -314,16 +289,11 @@ def _ablations() -> list[Cell]:
     cells = []
     for name, reading in ABLATIONS.items():
         for network in (NETWORKS[one] for one in reading.networks):
-            key = ablation_key(name, network.name)
+            key = f"{name}-{network.name}"
             made = _MADE[reading.kind](key, network, ABLATION_RUNS, **reading.change)
             factors = {"kind": reading.kind, "network": network.name, "ablation": name}
             cells.append(Cell(key, f"{TITLES[network.name]}, {reading.title}", made, factors, role=ABLATION))
     return cells
-
-
-def ablation_key(name: str, network: str) -> str:
-    """Name of an ablation's cell."""
-    return f"{name}-{network}"
 
 
 _MADE: dict[str, Any] = {"single": single, "capture": capture, "calls": calls}

@@ -19,11 +19,6 @@ from .grid import (
     NETWORKS,
     RIVALS,
     TITLES,
-    ablation_key,
-    calls_key,
-    capture_key,
-    pair_key,
-    single_key,
 )
 from .measures import kept_runs
 
@@ -37,8 +32,8 @@ def _throughput(data: Data) -> list[list[str]]:
     rows = []
     for name, network in NETWORKS.items():
         for megabytes in network.sizes:
-            found = [one["mbps"][str(megabytes)] for one in data.over_seeds(single_key(name))]
-            captured = [one["rtts"][str(megabytes)] for one in data.over_seeds(capture_key(name))]
+            found = [one["mbps"][str(megabytes)] for one in data.runs(kind="single", network=name)]
+            captured = [one["rtts"][str(megabytes)] for one in data.runs(kind="capture", network=name)]
             for algorithm in ALGORITHMS if found else ():
                 each = [kept_runs(one[algorithm]) for one in found if one[algorithm]]
                 rtt = [one[algorithm] for one in captured]
@@ -59,7 +54,7 @@ def _pairs(data: Data) -> list[list[str]]:
     rows = []
     for name, network in NETWORKS.items():
         for rival in RIVALS:
-            found = [one for one in data.over_seeds(pair_key(name, rival)) if one["cubic_mbps"]]
+            found = [one for one in data.runs(kind="pair", network=name, rival=rival) if one["cubic_mbps"]]
             if not found:
                 continue
             cubic, other = ([float(np.mean(one[f"{who}_mbps"])) for one in found] for who in ("cubic", "rival"))
@@ -84,7 +79,7 @@ def _calls(data: Data) -> list[list[str]]:
     rows = []
     for name in CALL_NETWORKS:
         where, jitter, loss = PRINTED[name]
-        found = data.over_seeds(calls_key(name))
+        found = data.runs(kind="calls", network=name)
         for algorithm in ALGORITHMS if found else ():
             sent, lost = (sum(one[what][algorithm] for one in found) for what in ("sent", "lost"))
             rows.append([
@@ -99,7 +94,7 @@ def _other(data: Data) -> list[list[str]]:
     rows = []
     for key, reading in ABLATIONS.items():
         for network in reading.networks:
-            found = data.over_seeds(ablation_key(key, network))
+            found = data.runs(kind=reading.kind, network=network, ablation=key)
             sizes = NETWORKS[network].sizes if reading.kind != "calls" else (LARGE,)
             for size in sizes if found else ():
                 cells = [
