@@ -17,6 +17,18 @@ WAN, LAN = grid.WAN, grid.LAN
 SMALL = 0.1
 
 
+CELLS = {cell.key: cell for cell in grid.cells_at(grid.FULL, ablations=True)}
+WHICH = Data(CELLS, {}, (1,))
+
+
+def key_of(network: str, algorithm: str, queue: float, flows: int = grid.FEW) -> str:
+    return WHICH.key(**grid.factors_of(network, algorithm, queue, flows))
+
+
+def ablation_key(name: str, network: str, algorithm: str, queue: float) -> str:
+    return WHICH.key(**grid.factors_of(network, algorithm, queue, ablation=name))
+
+
 def _wan(algorithm: str, queue: float, flows: int) -> dict[str, Any]:
     """A cell of the ocean link in a world in which the paper is right."""
     small, loss_based = queue <= SMALL, algorithm in grid.LOSS_BASED
@@ -85,18 +97,18 @@ def _data(tmp_path: Path, *, good: bool) -> Data:
         for queue in WAN.queues:
             for flows in (grid.FEW, grid.MANY):
                 made = _wan(algorithm, queue, flows) if good else _level(algorithm, queue)
-                found[grid.key_of("wan", algorithm, queue, flows), 1] = made
+                found[key_of("wan", algorithm, queue, flows), 1] = made
         for queue in LAN.queues:
             made = _lan(algorithm, queue) if good else _level(algorithm, queue) | {"queue_ms": 30.0}
-            found[grid.key_of("lan", algorithm, queue), 1] = made
+            found[key_of("lan", algorithm, queue), 1] = made
     for name, change in (("smooth", {"utilisation": 0.1}), ("lss", {"loss": -0.8})):
         for where, algorithm, queue in grid.ABLATIONS[name].cells:
-            base = found[grid.key_of(where, algorithm, queue), 1]
+            base = found[key_of(where, algorithm, queue), 1]
             ((what, shift),) = change.items()
             value = base[what] + shift if what == "utilisation" else base[what] * (1 + shift)
-            found[grid.ablation_key(name, where, algorithm, queue), 1] = base | ({what: value} if good else {})
+            found[ablation_key(name, where, algorithm, queue), 1] = base | ({what: value} if good else {})
     seeds = (1, 2, 3)
-    return Data({}, {(key, seed): one for (key, _), one in found.items() for seed in seeds}, seeds)
+    return Data(CELLS, {(key, seed): one for (key, _), one in found.items() for seed in seeds}, seeds)
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.id)
@@ -130,8 +142,8 @@ def _campus(tmp_path: Path, queue_share: float) -> Data:
         for queue in LAN.queues:
             waits = 0.0 if algorithm == "reno" else queue_share * 10.0 * queue
             made = _lan("cubic", queue) | {"queue_ms": waits, "voip_ms": 66.0 + waits}
-            found[grid.key_of("lan", algorithm, queue), 1] = made
-    return Data({}, found, (1,))
+            found[key_of("lan", algorithm, queue), 1] = made
+    return Data(CELLS, found, (1,))
 
 
 def test_a_campus_with_its_queues_full_is_no_success(tmp_path):
@@ -151,11 +163,11 @@ def _noise(tmp_path: Path, shift: float, seeds: tuple[int, ...] = (1, 2, 3)) -> 
                 for queue in network.queues:
                     less = shift * (algorithm != "reno")
                     times = {size: {"mean": generator.uniform(0.75, 1.0) - less} for size in ("4", "64")}
-                    found[grid.key_of(network.name, algorithm, queue), seed] = {
+                    found[key_of(network.name, algorithm, queue), seed] = {
                         "utilisation": generator.uniform(0.75, 1.0) - less, "www": times,
                         "voip_ms": 70.0 * (generator.uniform(0.75, 1.0) - less),
                     }  # fmt: skip
-    return Data({}, found, seeds)
+    return Data(CELLS, found, seeds)
 
 
 @pytest.mark.parametrize("name", ["002-L11b", "002-L16d"])
@@ -169,7 +181,7 @@ def test_some_cases_are_more_than_noise_gives(name, tmp_path):
 
 def test_a_claim_waits_for_every_cell_it_needs(tmp_path):
     whole = _data(tmp_path, good=True)
-    left = {key: one for key, one in whole.summaries.items() if key[0] != grid.key_of("wan", "htcp", 0.5)}
+    left = {key: one for key, one in whole.summaries.items() if key[0] != key_of("wan", "htcp", 0.5)}
     data = Data({cell.key: cell for cell in grid.full_cells()}, left, whole.seeds)
     verdicts = {claim.id: judge(claim, data).verdict for claim in CLAIMS}
     # H-TCP's rank needs it, what Compound does with 1 BDP does not.
@@ -183,7 +195,7 @@ def test_a_claim_waits_for_every_cell_it_needs(tmp_path):
 def test_the_full_grid_is_the_papers():
     cells = {cell.key: cell for cell in grid.full_cells() if "ablation" not in cell.factors}
     assert len(cells) == 5 * (6 + 6 + 4)
-    one = cells[grid.key_of("wan", "compound", 0.02)].scenario.resolve()
+    one = cells[key_of("wan", "compound", 0.02)].scenario.resolve()
     assert one["duration_ps"] == 830 * 10**12
     fibre = next(link for link in one["links"] if link["name"] == "fibre")
     assert (fibre["rate_bps"], fibre["delay_ps"], fibre["wire"]["loss"]) == (10**9, 50 * 10**9, 1e-6)
@@ -192,9 +204,9 @@ def test_the_full_grid_is_the_papers():
     assert rates == {"web": 4000.0, "web-back": 1000.0}
     windows = {flow["name"]: flow["tcp"]["receive_buffer"] for flow in one["flows"] if flow.get("tcp")}
     assert windows["web"] == windows["web-back"] == windows["www-1"] == 20_000
-    many = cells[grid.key_of("wan", "cubic", 1.0, 20)].scenario.resolve()
+    many = cells[key_of("wan", "cubic", 1.0, 20)].scenario.resolve()
     assert sum(flow["name"].startswith("hs-") for flow in many["flows"]) == 20
-    campus = cells[grid.key_of("lan", "cubic", 0.1)].scenario.resolve()
+    campus = cells[key_of("lan", "cubic", 0.1)].scenario.resolve()
     links = {link["name"]: link for link in campus["links"]}
     assert links["campus"]["queue"]["params"]["limit_packets"] == 125
     assert (links["leased"]["rate_bps"], links["leased"]["queue"]["params"]["limit_packets"]) == (51_000_000, 638)
@@ -202,7 +214,7 @@ def test_the_full_grid_is_the_papers():
 
 def test_a_smaller_scale_keeps_round_trips_and_queues_in_bdps():
     full, usual = (
-        next(cell for cell in cells if cell.key == grid.key_of("wan", "htcp", 0.5)).scenario.resolve()
+        next(cell for cell in cells if cell.key == key_of("wan", "htcp", 0.5)).scenario.resolve()
         for cells in (grid.full_cells(), grid.all_cells(quick=False))
     )
     delays = [[link["delay_ps"] for link in one["links"][:2]] for one in (full, usual)]

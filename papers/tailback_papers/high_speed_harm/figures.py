@@ -23,8 +23,8 @@ from tailback.plots.style import (
 )
 
 from .extract import JOIN_RTTS, QUANTILES
-from .grid import ALGORITHMS, FEW, LAN, MANY, TITLES, WAN, Network, key_of
-from .see import See
+from .grid import ALGORITHMS, FEW, LAN, MANY, TITLES, WAN, Network, factors_of
+from .matrices import SeedRuns
 
 COLOURS = {"reno": BLUE, "highspeed": PURPLE, "htcp": VERMILLION, "cubic": GREEN, "compound": ORANGE}
 LEAST = 100.0 * float(QUANTILES[1] - QUANTILES[0])
@@ -65,7 +65,7 @@ def _against_queue(axes: Any, data: Data, panel: Panel, network: Network, flows:
     for algorithm in ALGORITHMS:
         each = np.array(
             [
-                unit(See(data, seed, strict=False).at(what, (algorithm,), queues, network.name, flows)[0])
+                unit(SeedRuns(data, seed, strict=False).at(what, (algorithm,), queues, network.name, flows)[0])
                 for seed in data.seeds
             ]
         )
@@ -128,7 +128,7 @@ def cdf(data: Data) -> Figure:
         axes = rows[0][0]
         drawn = []
         for algorithm in ALGORITHMS:
-            found = [one["www"]["64"]["quantiles"] for one in _found(data, key_of("wan", algorithm, 0.1))]
+            found = [one["www"]["64"]["quantiles"] for one in _found(data, algorithm, 0.1)]
             if found:
                 values = np.median(np.array(found), axis=0)
                 drawn.append(values)
@@ -145,8 +145,8 @@ def cdf(data: Data) -> Figure:
     return figure
 
 
-def _found(data: Data, key: str) -> list[Summary]:
-    return [one for one in data.over_seeds(key) if "64" in one["www"]]
+def _found(data: Data, algorithm: str, queue: float) -> list[Summary]:
+    return [one for one in data.runs(**factors_of("wan", algorithm, queue)) if "64" in one["www"]]
 
 
 CAUSES: tuple[Panel, ...] = (
@@ -184,9 +184,9 @@ def joins(data: Data) -> Figure:
         for place, algorithm in enumerate(ALGORITHMS):
             at = np.arange(len(WAN.queues)) + (place - 2) * width
             share = [
-                np.median([1e2 * one[what] / one["arrived"] for one in found]) if (found := data.over_seeds(key)) else 0
+                np.median([1e2 * one[what] / one["arrived"] for one in found]) if found else 0
                 for what in ("join_drops", "drops")
-                for key in (key_of("wan", algorithm, queue) for queue in WAN.queues)
+                for found in (data.runs(**factors_of("wan", algorithm, queue)) for queue in WAN.queues)
             ]
             early, every = share[: len(WAN.queues)], share[len(WAN.queues) :]
             axes.bar(at, every, width * 0.9, color=COLOURS[algorithm], alpha=0.3)
@@ -206,7 +206,7 @@ def over_time(data: Data) -> Figure:
         for column, algorithm in enumerate(ALGORITHMS):
             rows[0][column].set_title(TITLES[algorithm])
             for half, queue in enumerate((0.1, 1.0)):
-                one = data.first(key_of("wan", algorithm, queue))
+                one = data.first_run(**factors_of("wan", algorithm, queue))
                 if one is None:
                     continue
                 series = one["series"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tailback as tb
-from tailback.experiment import ABLATION, Cell
+from tailback.experiment import ABLATION, Cell, Data
 
 ALGORITHMS = ("reno", "highspeed", "htcp", "cubic", "compound")
 FAST = ALGORITHMS[1:]
@@ -134,14 +134,12 @@ SOME_QUEUES = (0.1, 0.2, 0.5, 1.0)
 """Of the twenty flows below the full scale: where the paper says that Compound turns."""
 
 
-def key_of(network: str, algorithm: str, queue: float, flows: int = FEW) -> str:
-    """Name of a cell."""
-    return f"{network}{'' if flows == FEW else f'-{flows}'}-{algorithm}-{queue:g}bdp"
-
-
-def ablation_key(name: str, network: str, algorithm: str, queue: float) -> str:
-    """Name of an ablation's cell."""
-    return f"{name}-{key_of(network, algorithm, queue)}"
+def factors_of(
+    network: str, algorithm: str, queue_bdp: float, flows: int = FEW, ablation: str | None = None
+) -> dict[str, Any]:
+    """What distinguishes a cell."""
+    made = {"network": network, "algorithm": algorithm, "queue_bdp": queue_bdp, "flows": flows}
+    return made | ({"ablation": ablation} if ablation else {})
 
 
 def access_ms(network: Network, flows: int) -> list[float]:
@@ -345,12 +343,9 @@ def cells_at(scales: dict[str, Scale], ablations: bool) -> list[Cell]:
         scale = scales[network.name]
         for algorithm in ALGORITHMS:
             for queue in network.queues if flows == FEW or scales is FULL else SOME_QUEUES:
-                key = key_of(network.name, algorithm, queue, flows)
+                key = f"{network.name}{'' if flows == FEW else f'-{flows}'}-{algorithm}-{queue:g}bdp"
                 label = f"{TITLES[network.name]}, {flows} × {TITLES[algorithm]}, {queue:g} BDP"
-                factors = {
-                    "network": network.name, "algorithm": algorithm, "queue_bdp": queue, "flows": flows,
-                    "scale": scale.words(),
-                }  # fmt: skip
+                factors = factors_of(network.name, algorithm, queue, flows)
                 one = scenario(key, network, scale, algorithm, queue, flows=flows)
                 made.append(Cell(key, label, one, factors, cost=_cost(scale)))
     if ablations:
@@ -367,9 +362,9 @@ def _ablations(scales: dict[str, Scale]) -> list[Cell]:
     for name, reading in ABLATIONS.items():
         for where, algorithm, queue in reading.cells:
             scale = scales[where]
-            key = ablation_key(name, where, algorithm, queue)
+            key = f"{name}-{where}-{algorithm}-{queue:g}bdp"
             one = scenario(key, NETWORKS[where], scale, algorithm, queue, **reading.change)
-            factors = {"network": where, "algorithm": algorithm, "queue_bdp": queue, "flows": FEW, "ablation": name}
+            factors = factors_of(where, algorithm, queue, ablation=name)
             label = f"{TITLES[where]}, {TITLES[algorithm]}, {queue:g} BDP, {reading.title}"
             seeds = None if reading.judged else 1
             made.append(Cell(key, label, one, factors, role=ABLATION, cost=_cost(scale), seeds=seeds))
@@ -384,3 +379,12 @@ def all_cells(quick: bool) -> list[Cell]:
 def full_cells() -> list[Cell]:
     """The paper's scale, with the ablations that claims need and the others."""
     return cells_at(FULL, ablations=True)
+
+
+def scales_of(data: Data) -> dict[str, Scale]:
+    """The scale of each network in these runs."""
+    lengths = {cell.factors["network"]: cell.scenario.duration.seconds for cell in data.cells.values()}
+    for scales in (FULL, USUAL, QUICK):
+        if all(abs(scales[name].seconds(830) - length) < 1e-6 for name, length in lengths.items()):
+            return scales
+    return USUAL

@@ -8,7 +8,7 @@ import numpy as np
 
 from tailback.experiment import Data, Summary, TableOut
 
-from .grid import ABLATIONS, ALGORITHMS, FEW, LAN, MANY, NETWORKS, TITLES, WAN, Network, ablation_key, key_of
+from .grid import ABLATIONS, ALGORITHMS, FEW, LAN, MANY, NETWORKS, TITLES, WAN, Network, factors_of, scales_of
 
 _COLUMNS: tuple[tuple[str, str, float, int], ...] = (
     ("utilisation", "utilisation (%)", 100.0, 1),
@@ -61,12 +61,12 @@ def _rows(
         [TITLES[algorithm], f"{queue:g}", *_shown(found, columns)]
         for queue in network.queues
         for algorithm in ALGORITHMS
-        if (found := data.over_seeds(key_of(network.name, algorithm, queue, flows)))
+        if (found := data.runs(**factors_of(network.name, algorithm, queue, flows)))
     ]
 
 
 def _scales(data: Data) -> list[list[str]]:
-    rows = {}
+    rows, scales = {}, scales_of(data)
     for cell in data.cells.values():
         name = cell.factors["network"]
         if name in rows or "ablation" in cell.factors:
@@ -76,7 +76,7 @@ def _scales(data: Data) -> list[list[str]]:
         apps = [flow["app"] for flow in cell.scenario.resolve()["flows"]]
         sessions = [app["params"]["rate"] for app in apps if app["kind"] == "web"]
         rows[name] = [
-            TITLES[name], cell.factors["scale"], f"{spec['rate_bps'] / 1e6:g}", " + ".join(f"{s:g}" for s in sessions),
+            TITLES[name], scales[name].words(), f"{spec['rate_bps'] / 1e6:g}", " + ".join(f"{s:g}" for s in sessions),
             f"{cell.scenario.duration.seconds:g}", " to ".join(
                 str(int(spec["rate_bps"] * 2e-3 * network.delay_ms * queue / 8000 + 0.5))
                 for queue in (network.queues[0], network.queues[-1])
@@ -89,8 +89,8 @@ def _ablations(data: Data) -> list[list[str]]:
     rows = []
     for name, reading in ABLATIONS.items():
         for where, algorithm, queue in reading.cells:
-            found = data.over_seeds(ablation_key(name, where, algorithm, queue))
-            base = data.over_seeds(key_of(where, algorithm, queue))
+            found = data.runs(**factors_of(where, algorithm, queue, ablation=name))
+            base = data.runs(**factors_of(where, algorithm, queue))
             if found and base:
                 # The same seeds on both sides.
                 pairs = zip(_shown(base[: len(found)], _CHANGED), _shown(found, _CHANGED), strict=True)

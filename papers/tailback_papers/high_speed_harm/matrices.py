@@ -1,4 +1,4 @@
-"""How claims look at the grid: one number of every cell as an array, algorithms × queues."""
+"""The grid as claims read it: one number of every cell as an array, algorithms × queues."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from tailback.experiment import Claim, Data, Measured, Rule
+from tailback.experiment import Claim, Data, Measured, NotRun, Rule
 
-from .grid import FEW, NETWORKS, TITLES, ablation_key, key_of
+from .grid import FEW, NETWORKS, TITLES, factors_of
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -22,12 +22,8 @@ TIE = 0.05
 """Values this close are no order: the largest is within 5 % of any other."""
 
 
-class NotRun(LookupError):
-    """A cell of the grid without a result: what is said of the others would be of another grid."""
-
-
 @dataclass(frozen=True)
-class See:
+class SeedRuns:
     """The cells of one seed."""
 
     data: Data
@@ -43,7 +39,7 @@ class See:
         Raises `NotRun` for a cell that is in the grid and not yet run, unless not strict.
         """
         return np.array(
-            [[self._one(key_of(network, one, queue, flows), what) for queue in queues] for one in algorithms]
+            [[self._one(what, factors_of(network, one, queue, flows)) for queue in queues] for one in algorithms]
         )
 
     def every_seed(self, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan") -> Floats:
@@ -70,7 +66,7 @@ class See:
         found = np.full((len(algorithms), len(queues)), np.nan)
         for row, one in enumerate(algorithms):
             for column, queue in enumerate(queues):
-                summary = self.data.get(key_of("wan", one, queue), self.seed) or {}
+                summary = self.data.run(self.seed, **factors_of("wan", one, queue)) or {}
                 if quantiles := summary.get("www", {}).get(size, {}).get("quantiles"):
                     found[row, column] = what(quantiles)
         return found
@@ -78,19 +74,19 @@ class See:
     def ablation(self, name: str, what: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
         """The same of an ablation over the ocean link."""
         return np.array(
-            [[self._one(ablation_key(name, "wan", one, queue), what) for queue in queues] for one in algorithms]
+            [[self._one(what, factors_of("wan", one, queue, ablation=name)) for queue in queues] for one in algorithms]
         )
 
-    def _one(self, key: str, what: str) -> float:
-        value: Any = self.data.get(key, self.seed)
-        if value is None and self.strict and key in self.data.cells:
-            raise NotRun(key)
+    def _one(self, what: str, factors: Mapping[str, Any]) -> float:
+        value: Any = self.data.run(self.seed, **factors)
+        if value is None and self.strict and self.data.key(**factors):
+            raise NotRun(str(factors))
         for part in what.split("/"):
             value = value.get(part) if isinstance(value, Mapping) else None
         return float("nan") if value is None else float(value)
 
 
-Look = Callable[[See], Measured | None]
+OfSeed = Callable[[SeedRuns], Measured | None]
 
 
 def queues_of(network: str) -> tuple[float, ...]:
@@ -98,15 +94,12 @@ def queues_of(network: str) -> tuple[float, ...]:
     return NETWORKS[network].queues
 
 
-def measure(look: Look) -> Callable[[Data, int], Measured | None]:
-    """A claim's measure from a look at one seed; `None` while a cell it needs is missing."""
+def measure(look: OfSeed) -> Callable[[Data, int], Measured | None]:
+    """A claim's measure from a look at one seed."""
 
     def measured(data: Data, seed: int) -> Measured | None:
-        try:
-            with np.errstate(all="ignore"):
-                return look(See(data, seed))
-        except NotRun:
-            return None
+        with np.errstate(all="ignore"):
+            return look(SeedRuns(data, seed))
 
     return measured
 
@@ -186,15 +179,14 @@ def rank_correlation(a: Floats, b: Floats) -> float:
 
 
 def claim(
-    name: str,
-    text: str,
-    where: str,
-    paper: str,
-    unit: str,
-    definition: str,
-    look: Look,
-    rule: Rule,
-    figure: str,
-) -> Claim:
-    """One row of the claims' table. The paper prints no number of its results."""
-    return Claim(name, text, "qualitative", paper, unit, definition, measure(look), rule, figure, where)
+    name: str, text: str, where: str, paper: str, unit: str, definition: str, look: OfSeed, rule: Rule, figure: str,
+    why: str = "", redefined: str = "",
+) -> Claim:  # fmt: skip
+    """One row of the claims' table. The paper prints no number of its results.
+
+    In brackets behind `why`: what was tested, another cell, an ablation, or the run at the paper's scale.
+    """
+    return Claim(
+        name, text, "qualitative", paper, unit, definition, measure(look), rule, figure, where, why=why,
+        redefined=redefined,
+    )  # fmt: skip
