@@ -65,10 +65,11 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites d
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
 	$(BIN)/python scripts/algorithms_page
 
-figures: $(VENV)/.built ## Draw the figures of docs/applications.md, docs/queues.md and docs/links/ anew
+figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ anew
 	$(BIN)/python scripts/application_figures
 	$(BIN)/python scripts/queue_figures
 	$(BIN)/python scripts/link_figures
+	$(BIN)/python scripts/gallery
 
 bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
