@@ -48,13 +48,13 @@ def test_a_longer_queue_shows_in_the_call(pair: tuple[tb.Result, tb.Result]) -> 
 
 def test_the_panels_hold_both_results(pair: tuple[tb.Result, tb.Result]) -> None:
     panels = timeseries.panels(views(long=pair[0], short=pair[1]))
-    assert [panel.title for panel in panels] == ["cwnd", "queue", "goodput", "one-way delay"]
+    assert [panel.title for panel in panels] == ["cwnd", "queue", "throughput", "one-way delay"]
     for panel in panels:
         assert [curve.label for curve in panel.curves] == ["long", "short"]
         assert len({curve.colour for curve in panel.curves}) == 2
     queue = panels[1].curves
     assert queue[0].y.max() > 2 * queue[1].y.max()
-    # The middle of a bin stands for it; what the panels say is what goodput says.
+    # The middle of a bin stands for it; on the whole as much arrives as the application gets.
     rates = panels[2].curves[0].y
     assert rates.mean() == pytest.approx(tb.metrics.goodput(pair[0], "bulk") / 1e6, rel=0.05)
 

@@ -9,7 +9,17 @@ import numpy as np
 
 from tailback.experiment import Cell, Summary
 from tailback.metrics import Rows
-from tailback.metrics.rows import RECEIVED, Flags, Floats, floats
+from tailback.metrics.rows import (
+    ANSWERED,
+    DROPPED,
+    QUEUE_FULL,
+    RECEIVED,
+    RECOVERY_ENTERED,
+    TIMEOUT,
+    Flags,
+    Floats,
+    floats,
+)
 from tailback.result import Result
 
 from .grid import DURATION_S, LAST_JOIN_S, NETWORKS, OBJECTS, PACKET_BYTES, WARM_UP_S, Network, join_s
@@ -26,9 +36,6 @@ JOIN_RTTS_SEEN = (5, 10, 20, 40)
 BINS = 400
 GAMMA = 30.0
 """Segments of backlog at which Compound sees congestion (section 2.4)."""
-_DROP, _QUEUE_FULL = 2, 0
-_RECOVERY, _TIMEOUT = 0, 2
-_ANSWERED = 0
 
 
 def summarise(cell: Cell, result: Result) -> Summary:
@@ -91,7 +98,7 @@ class Drops:
         if not rows.has("queue"):
             return Drops(np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.bool_))
         log = rows.of_link("queue", link)
-        full = (np.asarray(log["event"]) == _DROP) & (np.asarray(log["reason"]) == _QUEUE_FULL)
+        full = (np.asarray(log["event"]) == DROPPED) & (np.asarray(log["reason"]) == QUEUE_FULL)
         flow = floats(log["flow"])[full]
         return Drops(floats(log["t_s"])[full], flow, np.isin(flow, [rows.flow(name) for name in fast]))
 
@@ -140,7 +147,7 @@ def _reductions(rows: Rows, fast: list[str], settled: float) -> dict[str, Floats
     if not rows.has("congestion"):
         return {name: np.zeros(0) for name in fast}
     table = rows.table("congestion")
-    cut = np.isin(np.asarray(table["kind"]), (_RECOVERY, _TIMEOUT)) & (floats(table["t_s"]) >= settled)
+    cut = np.isin(np.asarray(table["kind"]), (RECOVERY_ENTERED, TIMEOUT)) & (floats(table["t_s"]) >= settled)
     flow, t = np.asarray(table["flow"])[cut], floats(table["t_s"])[cut]
     return {name: t[flow == rows.flow(name)] for name in fast}
 
@@ -188,7 +195,7 @@ def _retreat(rows: Rows, fast: list[str], settled: float) -> dict[str, Any]:
 def _www(rows: Rows) -> dict[str, Any]:
     """Response times of each size in seconds."""
     table = rows.table("requests")
-    done = np.asarray(table["fate"]) == _ANSWERED
+    done = np.asarray(table["fate"]) == ANSWERED
     size, took = np.asarray(table["bytes"])[done], floats(table["response_time_s"])[done]
     found: dict[str, Any] = {}
     for one in OBJECTS:

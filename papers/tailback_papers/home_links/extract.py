@@ -10,7 +10,7 @@ from tailback import metrics
 from tailback.experiment import Cell, Summary
 from tailback.metrics import Rows
 from tailback.metrics.rates import rate_in_bins
-from tailback.metrics.rows import RECEIVED, Floats, floats
+from tailback.metrics.rows import ANSWERED, RECEIVED, Floats, floats
 from tailback.result import Result
 
 from .grid import ALGORITHMS, FLOW, PING
@@ -19,8 +19,6 @@ QUANTILES = np.linspace(0.0, 1.0, 201)
 
 BIN_S, LONG_BIN_S = 1.0, 5.0
 """tcpstat's interval: the paper does not state it; its default is 5 s."""
-
-_ANSWERED = 0
 
 
 def summarise(cell: Cell, result: Result) -> Summary:
@@ -33,7 +31,7 @@ def summarise(cell: Cell, result: Result) -> Summary:
     asked_s, ping_ms = floats(echoes["t_s"]), 1e3 * floats(echoes["rtt_s"])
     transfers = rows.of_flow("requests", FLOW)
     began, took = floats(transfers["t_s"]), floats(transfers["response_time_s"])
-    done = np.asarray(transfers["fate"]) == _ANSWERED
+    done = np.asarray(transfers["fate"]) == ANSWERED
     turn = np.asarray(transfers["turn"]) % len(ALGORITHMS)
     loaded = np.zeros(len(asked_s), dtype=np.bool_)
     of_algorithm: dict[str, Any] = {}

@@ -10,12 +10,11 @@ import numpy as np
 from tailback import metrics
 from tailback.experiment import Cell, Summary
 from tailback.metrics import Rows
-from tailback.metrics.rows import RECEIVED, Floats, floats
+from tailback.metrics.rows import ANSWERED, RECEIVED, Floats, floats
 from tailback.result import Result
 
 from .grid import ALGORITHMS, CALLS, LARGE, NETWORKS, PING, RIVALS, Network, flow_name
 
-_ANSWERED = 0
 DRAWN = 400
 """RTT samples kept for the figures, of the first transfer of each algorithm."""
 
@@ -47,7 +46,7 @@ def _runs(rows: Rows, algorithm: str, megabytes: int) -> tuple[list[Run], int]:
     runs = [
         Run(float(start), float(took), 8e-6 * float(size) / float(took))
         for start, took, size, fate in zip(*columns, strict=True)
-        if fate == _ANSWERED
+        if fate == ANSWERED
     ]
     return runs, len(table["fate"]) - len(runs)
 

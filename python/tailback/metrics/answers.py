@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from .registry import metric
-from .rows import Floats, Integers, Rows, between, floats
-
-_ANSWERED = 0
+from .rows import ANSWERED, Floats, Integers, Rows, between, floats
 
 
 @metric(title="Response times", unit="byte, s", source="definition: first SYN to last byte")
@@ -28,7 +26,7 @@ def response_times(
     still awaited has no response time: `unanswered` counts it.
     """
     requests = Rows.of(result).of_flow("requests", flow)
-    chosen = (np.asarray(requests["fate"]) == _ANSWERED) & between(floats(requests["t_s"]), start_s, end_s)
+    chosen = (np.asarray(requests["fate"]) == ANSWERED) & between(floats(requests["t_s"]), start_s, end_s)
     size = np.asarray(requests["bytes"]).astype(np.int64)
     if object_bytes is not None:
         chosen &= size == object_bytes
@@ -40,7 +38,7 @@ def unanswered(result: Any, flow: int | str, start_s: float | None = None, end_s
     """Requests abandoned or still waiting at the end, over all that were made."""
     requests = Rows.of(result).of_flow("requests", flow)
     chosen = between(floats(requests["t_s"]), start_s, end_s)
-    return float(np.mean(np.asarray(requests["fate"])[chosen] != _ANSWERED)) if bool(chosen.any()) else float("nan")
+    return float(np.mean(np.asarray(requests["fate"])[chosen] != ANSWERED)) if bool(chosen.any()) else float("nan")
 
 
 @metric(title="Response time quantiles", unit="s", source="linear interpolation between order statistics")

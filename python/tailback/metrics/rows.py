@@ -31,6 +31,8 @@ ENQUEUED, DEQUEUED, DROPPED, MARKED = (
     schema.code("queue", "event", word) for word in ("enqueue", "dequeue", "drop", "mark")
 )
 RECEIVED, LOST, IN_TRANSIT = (schema.code("packets", "fate", word) for word in ("received", "dropped", "in-transit"))
+ANSWERED = schema.code("requests", "fate", "answered")
+QUEUE_FULL = schema.code("queue", "reason", "queue-full")
 PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = (
     schema.code("polls", "phase", word) for word in ("open", "disorder", "cwr", "recovery", "loss")
 )
@@ -39,9 +41,9 @@ PHASE_OPEN, PHASE_DISORDER, PHASE_CWR, PHASE_RECOVERY, PHASE_LOSS = (
 class MissingRows(TailbackError, ValueError):
     """What a metric or figure needs and the run did not record."""
 
-    def __init__(self, table: str, instrument: str) -> None:
+    def __init__(self, table: str, instrument: str | None = None) -> None:
         self.table = table
-        self.instrument = instrument
+        self.instrument = instrument = instrument or _instrument(table)
         super().__init__(
             f"this result has no rows in table {table!r}; switch on the instrument {instrument!r} and run again"
         )
@@ -103,7 +105,7 @@ class Rows(Described):
     def table(self, name: str) -> Table:
         """A table, or `MissingRows` naming the instrument to switch on."""
         if not self.has(name):
-            raise MissingRows(name, _instrument(name))
+            raise MissingRows(name)
         return self.tables[name]
 
     def column(self, table: str, name: str) -> Column:

@@ -25,11 +25,11 @@ def _of(rows: Rows, table: str) -> list[str]:
     return [flow for flow, told in felt.recorded(rows.scenario).items() if told == table]
 
 
-def _each(results: Mapping[str, Rows], table: str, instrument: str) -> Iterator[tuple[str, Rows, str, who.Look]]:
+def _each(results: Mapping[str, Rows], table: str) -> Iterator[tuple[str, Rows, str, who.Look]]:
     """Label, rows, flow and look of every flow that is measured from `table`."""
     found = [(label, rows, flow) for label, rows in results.items() for flow in _of(rows, table) if rows.has(table)]
     if not found:
-        raise MissingRows(table, instrument)
+        raise MissingRows(table)
     look = who.looks(results)
     for label, rows, flow in found:
         shown = [rows.flow(name) for name in _of(rows, table)]
@@ -58,7 +58,7 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
     """
     figure, axes = new_figure(1, 2, width=FULL_WIDTH, height=2.9)
     left, right = axes[0]
-    for label, rows, flow, look in _each(results, "requests", "instruments.requests"):
+    for label, rows, flow, look in _each(results, "requests"):
         sizes, times = metrics.response_times(rows, flow)
         lost = metrics.unanswered(rows, flow)
         _cdf(left, times, label + (f" ({lost:.1%} unanswered)" if lost > 0 else ""), look)
@@ -92,7 +92,7 @@ def voice_quality(results: Mapping[str, Rows]) -> Figure:
     """
     figure, axes = new_figure(2, 1, width=FULL_WIDTH, height=3.9, sharex=True)
     top, bottom = axes[0][0], axes[1][0]
-    for label, rows, flow, look in _each(results, "packets", "instruments.packets"):
+    for label, rows, flow, look in _each(results, "packets"):
         sent, delay = metrics.one_way_delay(rows, flow)
         t, ms = metrics.decimate(sent, 1e3 * delay, 4000)
         top.plot(t, ms, color=look.colour, ls=look.style, lw=0.7, alpha=0.8)

@@ -75,35 +75,35 @@ tables! {
         bytes_acked: u64 ["B"],
         /// Payload that its receiver got in order; over UDP the IP bytes received, at either end.
         bytes_received: u64 ["B"],
-        /// TCP segments that its sender sent, repetitions included; 0 over UDP.
+        /// TCP segments with payload or FIN that the end at its `from` sent, repetitions included; 0 over UDP.
         segments_sent: u64,
-        /// TCP segments that were repetitions.
+        /// Repetitions among them.
         segments_retransmitted: u64,
-        /// Fast recoveries entered.
+        /// Fast recoveries that this end entered.
         recoveries: u64,
-        /// Retransmission timeouts.
+        /// Its retransmission timeouts.
         timeouts: u64,
-        /// Reductions that were undone.
+        /// Its reductions that were undone.
         undos: u64,
         /// When it started.
         started_s: f64 ["s"],
         /// When its first connection was established.
         established_s: f64 ["s"],
-        /// When it had done all it wanted; missing if it had not.
+        /// When its last connection was over; missing if it was not, and over UDP.
         finished_s: f64 ["s"],
-        /// Smallest RTT sample of its connections.
+        /// Smallest RTT sample of this end, of all its connections.
         rtt_min_s: f64 ["s"],
-        /// Smoothed RTT at the end.
+        /// Its smoothed RTT at the end, of the connection that ended last or is open.
         srtt_s: f64 ["s"],
         /// Connections it opened.
         connections: u64,
-        /// Connections that were never established.
+        /// Connections that were given up or turned away.
         connections_failed: u64,
         /// Connections open at the end.
         connections_open: u64,
         /// Payload that came back in order to the end that opened the connection.
         bytes_returned: u64 ["B"],
-        /// TCP segments that its receiver sent with payload of its own, and their acknowledgements.
+        /// TCP segments with payload or FIN that the end at its `to` sent, repetitions included.
         back_segments_sent: u64,
         /// Repetitions among them.
         back_segments_retransmitted: u64,
@@ -123,7 +123,7 @@ tables! {
         marked: u64,
         /// Copies that its wire made.
         duplicated: u64,
-        /// Packets in it at the end.
+        /// Packets in its queue, being sent or on the wire at the end.
         resident: u64,
         /// What reached its queue.
         arrived_bytes: u64 ["B"],
@@ -252,7 +252,7 @@ tables! {
         snd_buf_used: u64 ["B"],
         /// Receive buffer.
         rcv_buf: u64 ["B"],
-        /// What is in it.
+        /// What is in it; not recorded, always 0.
         rcv_buf_used: u64 ["B"],
         /// Bytes in flight.
         in_flight: u64 ["B"],
@@ -359,25 +359,25 @@ tables! {
         received_s: f64 ["s"],
         /// What happened to it.
         fate: PacketFate,
-        /// Which of the flow's streams it belongs to: the call, of several.
+        /// Which of the flow's streams it belongs to: of `voip` and `voip-onoff`, the call.
         stream: u16,
     }
 
     /// Exchanges: what an application's user waits for.
     Requests of RequestRow as "requests" by "requests" {
-        /// When it was asked for.
+        /// When it began: the first SYN; of `request-response` the request.
         t_s: f64 ["s"],
         /// The flow.
         flow: FlowId,
-        /// Which of the flow's connections carries it.
+        /// The flow's connection that carries it, in order of opening.
         connection: u64,
         /// What kind of exchange it is.
         kind: Exchange,
-        /// Its place among the exchanges of its session.
+        /// Which of the flow's congestion controls: 0 is `cc`, 1 the first of `cc_turns`.
         turn: u16,
-        /// What was asked for.
+        /// Size of the object.
         bytes: u64 ["B"],
-        /// Until all of it had arrived.
+        /// Until its last byte arrived; missing if it never did.
         response_time_s: f64 ["s"],
         /// How it ended.
         fate: ExchangeFate,
