@@ -20,6 +20,7 @@ from tailback.experiment import (
     Data,
     Measured,
     Near,
+    NotRun,
     Plot,
     Standing,
     Study,
@@ -81,8 +82,7 @@ def tiny(extract: Any = None, revision: str = "1") -> Study:
         return {"goodput": _goodput(result), "cell": cell.key}
 
     def goodput(data: Data, seed: int) -> Measured | None:
-        summary = data.get("reno", seed)
-        return Measured(summary["goodput"] / 1e6, {"part": 1.0}) if summary else None
+        return Measured(data.need(seed, cc="reno")["goodput"] / 1e6, {"part": 1.0})
 
     def figure(_: Data) -> Any:
         from tailback.plots.style import new_figure
@@ -246,6 +246,53 @@ def test_the_claims_table_prints(tmp_path, capsys):
     assert "T-1" in out
     assert "reproduced" in out
     assert "report.html" in out.replace("\n", "")
+
+
+# --- What claims read ---
+
+
+def made_data() -> Data:
+    cells = {cell.key: cell for cell in tiny().grid(False)}
+    found = {("cubic", 2): {"goodput": 4.0, "epochs": [1.0]}, ("reno", 1): {"goodput": 2}}
+    return Data(cells, found, (1, 2), {"cubic": Path("nowhere")})
+
+
+def test_runs_are_found_by_their_factors_and_a_claim_says_what_it_needs():
+    data = made_data()
+    assert (data.key(cc="reno"), data.key(cc="vegas"), data.key()) == ("reno", "", "")
+    assert data.run(1, cc="reno") == {"goodput": 2}
+    assert data.run(2, cc="reno") is None
+    assert data.runs(cc="cubic") == [data.run(2, cc="cubic")]
+    assert [(cell.key, len(found)) for cell, found in data.each(cc="cubic")] == [("cubic", 1)]
+    assert [cell.key for cell, _ in data.each()] == ["reno", "cubic"]
+    with pytest.raises(NotRun, match="seed 2"):
+        data.need(2, cc="reno")
+    claim = dataclasses.replace(
+        tiny().claims[0], measure=lambda data, seed: Measured(data.need(seed, cc="reno")["goodput"])
+    )
+    assert judge(claim, data).values == [2.0]
+
+
+def test_a_frame_has_a_row_a_run_in_the_grids_order():
+    frame = made_data().frame
+    assert frame.select("cell", "seed", "cc", "goodput").rows() == [
+        ("reno", 1, "reno", 2.0),
+        ("cubic", 2, "cubic", 4.0),
+    ]
+    assert frame["epochs"].to_list() == [None, [1.0]]
+
+
+def test_a_claim_is_an_expression_over_one_seeds_runs():
+    claim = dataclasses.replace(tiny().claims[0], measure=10 * pl.col("goodput").filter(cc="cubic").first())
+    judged = judge(claim, made_data())
+    assert (judged.values, judged.verdict) == ([40.0], "reproduced")
+    assert judge(claim, Data({}, {}, (1,))).verdict == "not measured"
+
+
+def test_cells_that_nothing_distinguishes_are_refused():
+    cells = {cell.key: dataclasses.replace(cell, factors={"path": "here"}) for cell in tiny().grid(False)}
+    with pytest.raises(ValueError, match="reno and cubic have the same factors"):
+        Data(cells, {}, (1,)).run(1, path="here")
 
 
 # --- What a verdict is worth ---

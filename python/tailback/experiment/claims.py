@@ -212,9 +212,9 @@ def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
             return claim.measure(data, seed)
         except NotRun:
             return None
-    runs = data.frame.filter(seed=seed)
-    if runs.is_empty():
+    if data.frame.is_empty():
         return None
+    runs = data.frame.filter(seed=seed)
     value = runs.select(claim.measure).item()
     return None if value is None else Measured(float(value))
 

@@ -139,32 +139,6 @@ class Data:
             self._open[key] = open_result(self.tables[key])
         return self._open.get(key)
 
-    # By the cell's key.
-
-    def get(self, key: str, seed: int) -> Summary | None:
-        """Summary of a cell and seed, or `None` if it was not run."""
-        return self.summaries.get((key, seed))
-
-    def over_seeds(self, key: str) -> list[Summary]:
-        """All seeds' summaries of a cell."""
-        return [s for seed in self.seeds if (s := self.get(key, seed)) is not None]
-
-    def first(self, key: str) -> Summary | None:
-        """Summary of the first seed."""
-        return self.get(key, self.seeds[0])
-
-    def result(self, key: str) -> Any:
-        """The saved tables of a figure cell (first seed)."""
-        if key not in self._open:
-            from tailback.result import open_result
-
-            self._open[key] = open_result(self.tables[key])
-        return self._open[key]
-
-    def has_tables(self, key: str) -> bool:
-        """Were this cell's tables kept?"""
-        return key in self.tables
-
 
 def _column(name: str, values: list[Any]) -> pl.Series:
     """Numbers and words as they are; what is nested as Python objects."""
