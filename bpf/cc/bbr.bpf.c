@@ -2,9 +2,7 @@
 /*
  * BBR version 1: send at the measured bottleneck rate, with two empty-path windows in flight at most.
  *
- * Law: BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain BtlBw, w = gain BtlBw
- * RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in turn; every 10 s w = 4 for 200 ms.
- * Source: Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016. Rust twin: cc/bbr.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/bbr.rs.
  *
  * The kernel has its own; this one takes parameters, and is for comparing the two. It needs Linux 6.10, whose hook for the
  * whole window has four arguments.

@@ -2,9 +2,7 @@
 /*
  * BIC: binary search for the window at which loss last occurred, then slow probing beyond it.
  *
- * Law: below W_max each round trip goes 1/4 of the way, at most 16 segments and at least 0.2; above it the increase
- * mirrors that; w = 0.8 w on congestion, W_max lowered when w fell short of it.
- * Source: Xu, Harfoush and Rhee, INFOCOM 2004. Rust twin: cc/bic.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/bic.rs.
  *
  * The kernel forces: nothing beyond parts.h.
  */

@@ -2,10 +2,7 @@
 /*
  * CDG: back off, with a probability, when the RTT rises from one round trip to the next.
  *
- * Law: g_min and g_max are the changes of the smallest and largest RTT of a round trip, summed over 8; with
- * probability 1 - e^(-g/G) w = 0.7 w; increase and loss as Reno, but a shadow window remembers what delay backoffs
- * gave up.
- * Source: Hayes and Armitage, IFIP Networking 2011 (LNCS 6641). Rust twin: cc/cdg.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/cdg.rs, variant linux.
  *
  * The kernel forces:
  * - A BPF program cannot enter the CWR state, so the twin brings the window down itself, over a round trip and in

@@ -2,9 +2,7 @@
 /*
  * Compound TCP: Reno's window plus a delay window that fills an empty path fast and retreats from a queue.
  *
- * Law: win = cwnd + dwnd; cwnd += 1/win an ACK. Each round trip, with D = win (rtt - base)/rtt: dwnd += max(alpha win^k
- * - 1, 0) if D < gamma, else dwnd = max(dwnd - zeta D, 0). Loss: win = (1 - beta) win, dwnd what remains beyond cwnd/2.
- * Source: Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III. Rust twin: cc/compound.rs, variant paper.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/compound.rs, variant paper.
  *
  * The kernel forces:
  * - Fractions are in 2^-24 of a segment, windows above 32767 segments count as that, and RTTs above 16 s; win^k only for

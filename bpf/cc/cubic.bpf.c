@@ -2,11 +2,7 @@
 /*
  * CUBIC: the window is a cubic function of the time since the last congestion, flat where that happened.
  *
- * Law: W(t) = C (t - K)^3 + W_max, K = cbrt((W_max - w0)/C); congestion w = 0.7 w, W_max = w, or less if w fell short of
- * the W_max before; never below what Reno would reach. Slow start ends by HyStart: an ACK train of half the smallest
- * RTT, or a round whose smallest RTT is an eighth above it (4 to 16 ms).
- * Source: Ha, Rhee and Xu, SIGOPS OSR 42(5), 2008; RFC 9438; HyStart: Ha and Rhee, PFLDnet 2008. Rust twin: cc/cubic.rs,
- * variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/cubic.rs, variant linux.
  *
  * The kernel has its own; this one takes parameters, and is for comparing the two.
  *

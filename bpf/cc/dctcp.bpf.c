@@ -2,10 +2,7 @@
 /*
  * DCTCP: cut in proportion to the share of marked segments.
  *
- * Law: alpha = (1 - g) alpha + g F each window, F the marked share; w = w (1 - alpha/2) at most once a window; loss
- * halves. The receiver's ACKs tell whether the latest segments were marked (RFC 8257 section 3.2): when that changes, an
- * ACK for what came before is sent at once.
- * Source: RFC 8257 section 3. Rust twin: cc/dctcp.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/dctcp.rs.
  *
  * The kernel forces:
  * - Marks are counted in segments (delivered_ce), not in bytes.

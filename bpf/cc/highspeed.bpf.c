@@ -2,8 +2,7 @@
 /*
  * HighSpeed TCP: above 38 segments the window grows faster and is cut less, the larger it is.
  *
- * Law: w += a(w)/w an ACK, w = (1 - b(w)) w on congestion; a from 1 to 72, b from 0.5 to 0.1 with ln w.
- * Source: RFC 3649 section 5 and appendix B. Rust twin: cc/highspeed.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/highspeed.rs, variant linux.
  *
  * The kernel forces:
  * - The row is found from the start of the table, since a loop must be seen to end; the row is the same.

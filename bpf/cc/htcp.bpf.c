@@ -2,9 +2,7 @@
 /*
  * H-TCP: the longer since the last congestion, the faster the window grows; the cut fits the queue.
  *
- * Law: alpha(D) = 1 for D <= 1 s, then 1 + 10(D - 1) + ((D - 1)/2)^2; w += alpha'/w an ACK; w = beta w on congestion,
- * beta = RTTmin/RTTmax within [0.5, 0.8], alpha' = 2(1 - beta) alpha.
- * Source: Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06. Rust twin: cc/htcp.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/htcp.rs, variant linux.
  *
  * The kernel forces: nothing beyond parts.h.
  */

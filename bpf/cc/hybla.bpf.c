@@ -2,8 +2,7 @@
 /*
  * Hybla: a long path grows as fast, in segments a second, as a reference path of 25 ms would.
  *
- * Law: rho = max(RTT/RTT0, 1); slow start w += 2^rho - 1 an ACK; avoidance w += rho^2/w; loss halves.
- * Source: Caini and Firrincieli, IJSCN 22(5), 2004. Rust twin: cc/hybla.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/hybla.rs, variant linux.
  *
  * The kernel forces:
  * - The smallest smoothed RTT is looked for when the window may grow, not at every ACK.

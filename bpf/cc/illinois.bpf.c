@@ -2,9 +2,7 @@
 /*
  * TCP-Illinois: loss says when to cut, the queueing delay says how fast to grow and how deep to cut.
  *
- * Law: d_a the mean and d_m the largest queueing delay; alpha = 10 for d_a <= d_m/100, else falling as k1/(k2 + d_a) to
- * 0.3; beta from 1/8 at d_a = d_m/10 to 1/2 at 0.8 d_m; w += alpha/w an ACK, w = (1 - beta) w on loss.
- * Source: Liu, Basar and Srikant, Performance Evaluation 65(6-7), 2008. Rust twin: cc/illinois.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/illinois.rs, variant linux.
  *
  * The kernel forces: nothing beyond parts.h.
  */

@@ -2,8 +2,7 @@
 /*
  * LEDBAT: a background transfer that keeps the queue at a target delay and yields to everyone else.
  *
- * Law: w += gain (target - queueing delay)/target acked/w an ACK; loss halves, once a round trip.
- * Source: RFC 6817 section 2.4. Rust twin: cc/ledbat.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/ledbat.rs.
  *
  * The kernel forces:
  * - Fractions of a segment are in 1/65536, the gain in 1/256.

@@ -2,8 +2,7 @@
 /*
  * Reno: the window grows by one segment a round trip and halves on congestion.
  *
- * Law: slow start w += 1 an ACK; congestion avoidance w += 1 a round trip; congestion s = w/2.
- * Source: RFC 5681 section 3.1. Rust twin: cc/reno.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/reno.rs, variant linux.
  *
  * The kernel has its own; this one is for comparing the two and for the differential test.
  */

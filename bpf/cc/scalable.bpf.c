@@ -2,8 +2,7 @@
 /*
  * Scalable TCP: every ACK raises the window by the same amount, so recovery time does not depend on the rate.
  *
- * Law: w += 0.01 an ACK, below 100 segments Reno's increase; w -= w/8 on congestion.
- * Source: Kelly, Computer Communication Review 33(2), 2003. Rust twin: cc/scalable.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/scalable.rs, variant linux.
  *
  * The kernel forces: nothing beyond parts.h.
  */

@@ -2,9 +2,7 @@
 /*
  * Vegas: keep between alpha and beta segments of one's own in the queue.
  *
- * Law: diff = w (rtt - base)/base; each round trip w += 1 if diff < alpha, w -= 1 if diff > beta; slow start ends
- * when diff > gamma; loss halves.
- * Source: Brakmo, O'Malley and Peterson, SIGCOMM 1994. Rust twin: cc/vegas.rs, variant linux.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/vegas.rs, variant linux.
  *
  * The kernel forces: nothing beyond parts.h.
  */

@@ -2,9 +2,7 @@
 /*
  * Veno: Reno that tells random loss from congestion by its own backlog in the queue.
  *
- * Law: N = w (rtt - base)/rtt; w += 1 a round trip while N < 3, else every second one; loss keeps 4/5 of w if N < 3,
- * else half.
- * Source: Fu and Liew, IEEE JSAC 21(2), 2003. Rust twin: cc/veno.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/veno.rs.
  *
  * The kernel forces: nothing beyond parts.h.
  */

@@ -2,9 +2,7 @@
 /*
  * Westwood+: after a loss the window becomes what the path delivered, times its empty RTT.
  *
- * Law: Reno's increase; after congestion w = s = BWE RTTmin, at least 2; BWE is the rate of acknowledged bytes once a
- * round trip, filtered twice by 7/8.
- * Source: Mascolo et al., MobiCom 2001; Grieco and Mascolo, CCR 34(2), 2004. Rust twin: cc/westwood.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/westwood.rs.
  *
  * The kernel forces:
  * - The ACK hook also sees ACKs that acknowledge nothing, so bytes are counted there, RTTs at the sample's hook.

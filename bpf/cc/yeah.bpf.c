@@ -2,9 +2,7 @@
 /*
  * YeAH: Scalable TCP while the queue is short, Reno (and draining) while it is not.
  *
- * Law: fast mode w += 0.01 an ACK; when Q = w (rtt - base)/rtt exceeds 80 or rtt - base exceeds base/8, slow mode: Reno,
- * and above Q = 80 the window gives up min(Q, w/2). Loss cuts by Q within [w/8, w/2], by w/2 after 16 slow round trips.
- * Source: Baiocchi, Castellani and Vacirca, PFLDnet 2007. Rust twin: cc/yeah.rs.
+ * Law and source: the Rust twin's, crates/tailback-core/src/cc/yeah.rs.
  *
  * The kernel forces: nothing beyond parts.h.
  */
