@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback import metrics
+from tailback import metrics, registry
 from tailback.errors import TailbackError, nearest
 from tailback.result import Result
 
@@ -136,8 +136,8 @@ _LINK: list[tuple[str, str, Measure]] = [
 def _measures(flow: Mapping[str, Any]) -> list[tuple[str, str, Measure]]:
     if flow.get("tcp") is not None:
         return [*_TCP, *_ASKING]
-    kind = flow["app"]["kind"]
-    return _PING if kind == "ping" else [*_UDP, *(_CALL if kind.startswith("voip") else [])]
+    datagrams = registry.application(flow).datagrams
+    return _PING if datagrams == "echo" else [*_UDP, *(_CALL if datagrams == "voice" else [])]
 
 
 def _own_names(results: Mapping[str, Result], flow: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from tailback import registry
 from tailback.algorithms import is_reference
 from tailback.errors import Problem, ScenarioError
 
@@ -32,7 +33,7 @@ def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
             if is_reference(name):
                 what = name.partition(":")[2]
                 out.append(Problem(field, name, f"the scenario asks to import and run {what}", _FIX))
-        if flow["app"]["kind"] == "exec":
+        if registry.application(flow).runs_programs:
             for role in ("server", "client"):
                 line = (flow["app"].get("params") or {}).get(role)
                 if line:

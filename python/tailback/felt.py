@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback import metrics
+from tailback import metrics, registry
 from tailback.metrics import Rows
 from tailback.metrics.rows import LOST, RECEIVED, Floats
 
@@ -15,8 +15,6 @@ __all__ = ["KEYS", "felt", "recorded"]
 
 #: The columns of `felt`: a missing value is None.
 KEYS = ("flow", "feels", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
-
-_CALLS = ("voip", "voip-onoff")
 
 
 def felt(result: Any) -> list[dict[str, Any]]:
@@ -56,12 +54,12 @@ def _row(
 
 
 def _packets(rows: Rows, flow: str) -> dict[str, Any]:
-    kind = rows.flow_spec(flow)["app"]["kind"]
+    is_call = registry.application(rows.flow_spec(flow)).datagrams == "voice"
     fate = np.asarray(rows.of_flow("packets", flow)["fate"])
     _, delay = metrics.one_way_delay(rows, flow)
     known = int(np.sum((fate == RECEIVED) | (fate == LOST)))
     lost = float(np.sum(fate == LOST)) / known if known else None
-    heard = metrics.voice_quality(rows, flow) if kind in _CALLS and known else None
+    heard = metrics.voice_quality(rows, flow) if is_call and known else None
     jitter = 1e3 * (heard.jitter_s if heard else metrics.jitter(rows, flow))
     return _row(flow, "delay", len(fate), delay, lost, jitter_ms=jitter, mos=heard.mos if heard else None)
 

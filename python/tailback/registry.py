@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["Card", "Field", "Param", "Registry", "Stack", "card", "load", "names"]
+__all__ = ["Card", "Field", "Param", "Registry", "Stack", "application", "card", "load", "names"]
 
 #: The five lists.
 Kind = Literal["algorithms", "queues", "stacks", "apps", "media"]
@@ -66,6 +67,17 @@ class Card:
     rows: str | None = None
     #: Why an acknowledgement costs an algorithm more than three times NewReno's; empty where it does not.
     cost: str = ""
+    #: What an application's datagrams are: "voice", whose quality can be judged, or "echo".
+    datagrams: str | None = None
+    #: Links send their packets through the application's connection.
+    carries_packets: bool = False
+    #: The application is programs of the machine's, which only a kernel runs.
+    runs_programs: bool = False
+    #: A queue discipline that holds packets back although the link is free.
+    is_shaper: bool = False
+    #: Who uses a medium: "private", one direction alone; "shared", stations that contend for it; "carried", packets
+    #: inside another flow's connection.
+    use: str | None = None
 
     def param(self, name: str) -> Param | None:
         """The parameter called `name`."""
@@ -132,6 +144,11 @@ def _card(row: dict[str, Any]) -> Card:
         transport=row.get("transport"),
         rows=row.get("rows"),
         cost=row.get("cost") or "",
+        datagrams=row.get("datagrams"),
+        carries_packets=bool(row.get("carries_packets")),
+        runs_programs=bool(row.get("runs_programs")),
+        is_shaper=bool(row.get("is_shaper")),
+        use=row.get("use"),
     )
 
 
@@ -156,6 +173,13 @@ def load() -> Registry:
 def names(kind: Kind) -> list[str]:
     """The names of one list: "algorithms", "queues", "stacks", "apps" or "media"."""
     return load().names(kind)
+
+
+def application(flow: Mapping[str, Any]) -> Card:
+    """The card of a resolved flow's application; an empty one if this version knows none of that name."""
+    name = flow["app"]["kind"]
+    known = (row for row in load().apps if row.name == name)
+    return next(known, Card(name, name, law="", source="", live_twin=None, differs=(), params=()))
 
 
 def card(kind: Literal["algorithms", "queues", "apps", "media"], name: str) -> Card:

@@ -10,7 +10,7 @@ use tailback_core::packet::Packet;
 use tailback_core::rng::Stream;
 use tailback_core::scenario::{FlowSpec, Scenario, ScenarioError};
 use tailback_core::time::{Duration, Time};
-use tailback_core::traffic::{Application, exec, registry as apps};
+use tailback_core::traffic::{Application, registry as apps};
 
 /// The first port that ordinary programs may have.
 const FIRST: u16 = 1024;
@@ -37,7 +37,7 @@ pub fn seed(scenario: &Scenario, flow: &FlowSpec) -> u64 {
 /// The delays of a flow's pairs, one way; none if its application has no hosts of its own.
 pub fn delays(scenario: &Scenario, number: usize) -> Result<Vec<Duration>, ScenarioError> {
     let flow = &scenario.flows[number];
-    if flow.app.kind == exec::NAME {
+    if apps::traits(&flow.app.kind).runs_programs {
         return Ok(Vec::new());
     }
     let path = format!("flows[{number}].app");

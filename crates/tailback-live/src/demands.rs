@@ -146,9 +146,9 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     };
     let mut largest = 1500;
     for (number, flow) in scenario.flows.iter().enumerate() {
-        largest = largest.max(match flow.app.kind.as_str() {
-            exec::NAME => programs::plan(&mut plan, scenario, number, flow, manner)?,
-            _ => plan_flow(&mut plan, scenario, number, flow, manner)?,
+        largest = largest.max(match apps::traits(&flow.app.kind).runs_programs {
+            true => programs::plan(&mut plan, scenario, number, flow, manner)?,
+            false => plan_flow(&mut plan, scenario, number, flow, manner)?,
         });
     }
     for (_, settings) in &mut plan.hosts {
@@ -169,10 +169,10 @@ fn plan_flow(
     manner: &Manner<'_>,
 ) -> Result<u32, LiveError> {
     let path = format!("flows[{number}]");
-    if flow.app.kind == "tunnel" {
+    if apps::traits(&flow.app.kind).carries_packets {
         return Err(LiveError::refuse(
             format!("{path}.app.kind"),
-            "\"tunnel\"",
+            format!("{:?}", flow.app.kind),
             "the packets of a live run's links cannot travel in a connection of the kernel's",
             "Describe the tunnel's links by their rate and delay, or run it with --engine sim.",
         ));

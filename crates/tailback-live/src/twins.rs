@@ -20,14 +20,22 @@ struct Twin {
     source: &'static str,
     /// Parameters it takes: scenario's name, the macro, and how much of the scenario's unit one of the macro's is.
     params: &'static [(&'static str, &'static str, f64)],
+    /// It brings the window down on its own, because a BPF program cannot enter the kernel's CWR state.
+    reduces_unseen: bool,
+    /// The kernel's own of this name echoes each change of the CE mark.
+    echoes_marks: bool,
 }
 
+const PLAIN: Twin = Twin { name: "", source: "", params: &[], reduces_unseen: false, echoes_marks: false };
+
 macro_rules! twins {
-    ($($name:literal: [$(($param:literal, $macro:literal, $scale:literal)),*]),+ $(,)?) => {
+    ($($name:literal: [$(($param:literal, $macro:literal, $scale:literal)),*] $({ $($field:ident),+ })?),+ $(,)?) => {
         const TWINS: &[Twin] = &[$(Twin {
+            $($($field: true,)+)?
             name: $name,
             source: include_str!(concat!("../../../bpf/cc/", $name, ".bpf.c")),
             params: &[$(($param, $macro, $scale)),*],
+            ..PLAIN
         }),+];
     };
 }
@@ -54,10 +62,10 @@ twins! {
         ("alpha", "ALPHA", 1.0), ("gamma", "GAMMA", 1.0), ("delta", "DELTA", 1.0), ("epsilon", "EPSILON", 1.0),
         ("phi", "PHI", 1.0), ("rho", "RHO", 1.0)
     ],
-    "dctcp": [("shift_g", "SHIFT", 1.0), ("initial_alpha", "INITIAL_ALPHA", 1024.0)],
+    "dctcp": [("shift_g", "SHIFT", 1.0), ("initial_alpha", "INITIAL_ALPHA", 1024.0)] { echoes_marks },
     "ledbat": [("target", "TARGET_US", 1000.0), ("gain", "GAIN", 256.0), ("slow_start", "SLOW_START", 1.0)],
     "compound": [("gamma", "GAMMA", 1.0), ("low_window", "LOW_WINDOW", 1.0)],
-    "cdg": [],
+    "cdg": [] { reduces_unseen },
     "bbr": [
         ("window_gain", "WINDOW_GAIN", 256.0), ("rtt_window", "RTT_WINDOW_US", 1e6), ("probe_rtt", "PROBE_RTT_US", 1000.0),
         ("policer_detection", "POLICER_DETECTION", 1.0)
@@ -76,7 +84,12 @@ pub fn source(name: &str) -> Option<&'static str> {
 
 /// Does this twin bring the window down on its own, because a BPF program cannot enter the kernel's CWR state?
 pub fn reduces_unseen(name: &str) -> bool {
-    name == "cdg"
+    TWINS.iter().any(|twin| twin.name == name && twin.reduces_unseen)
+}
+
+/// Does the kernel's own congestion control of this name echo each change of the CE mark?
+pub fn echoes_marks(name: &str) -> bool {
+    TWINS.iter().any(|twin| twin.name == name && twin.echoes_marks)
 }
 
 /// What the kernel has now.

@@ -1,12 +1,13 @@
 //! The registries' cards as JSON.
 
 use serde_json::{Value, json};
+use tailback_core::medium::registry::Use;
 use tailback_core::params::{Card, DefaultValue, Kind, ParamSpec};
 use tailback_core::probe::rows;
 use tailback_core::probe::schema::{ColumnSchema, Labels, TableSchema};
 use tailback_core::tcp::stack::{self, Profile};
 use tailback_core::traffic::registry::App;
-use tailback_core::traffic::{self, Application, Rows, Transport};
+use tailback_core::traffic::{self, Application, Datagrams, Rows, Transport};
 use tailback_core::{cc, medium, queue};
 
 /// `{"algorithms": [...], "queues": [...], "stacks": [...], "apps": [...], "media": [...]}`, each in registry
@@ -14,10 +15,10 @@ use tailback_core::{cc, medium, queue};
 pub fn as_json() -> Value {
     json!({
         "algorithms": cc::registry::cards().iter().zip(cc::registry::costs()).map(algorithm).collect::<Value>(),
-        "queues": cards(queue::registry::cards()),
+        "queues": queue::registry::cards().iter().map(discipline).collect::<Value>(),
         "stacks": stack::profiles().iter().map(profile).collect::<Value>(),
         "apps": applications(),
-        "media": medium::registry::cards().map(card).collect::<Value>(),
+        "media": medium::registry::uses().map(carrier).collect::<Value>(),
     })
 }
 
@@ -52,10 +53,6 @@ fn column(schema: &ColumnSchema) -> Value {
     })
 }
 
-fn cards(cards: &[Card]) -> Value {
-    cards.iter().map(card).collect()
-}
-
 fn card(card: &Card) -> Value {
     json!({
         "name": card.name,
@@ -73,6 +70,7 @@ fn applications() -> Value {
     let mut programs = card(&traffic::exec::CARD);
     programs["transport"] = json!("tcp");
     programs["rows"] = Value::Null;
+    add_traits(&mut programs, &traffic::exec::CARD);
     traffic::registry::samples().map(application).chain([programs]).collect()
 }
 
@@ -92,6 +90,34 @@ fn application((its, app): (&Card, App)) -> Value {
         Rows::None => None,
         Rows::Requests => Some("requests"),
         Rows::Echoes => Some("echoes"),
+    });
+    add_traits(&mut row, its);
+    row
+}
+
+fn add_traits(row: &mut Value, its: &Card) {
+    let traits = traffic::registry::traits(its.name);
+    row["datagrams"] = json!(match traits.datagrams {
+        Datagrams::Plain => None,
+        Datagrams::Voice => Some("voice"),
+        Datagrams::Echo => Some("echo"),
+    });
+    row["carries_packets"] = json!(traits.carries_packets);
+    row["runs_programs"] = json!(traits.runs_programs);
+}
+
+fn discipline(its: &Card) -> Value {
+    let mut row = card(its);
+    row["is_shaper"] = json!(queue::registry::is_shaper(its.name));
+    row
+}
+
+fn carrier((its, by): (&'static Card, Use)) -> Value {
+    let mut row = card(its);
+    row["use"] = json!(match by {
+        Use::Private => "private",
+        Use::Shared => "shared",
+        Use::Carried => "carried",
     });
     row
 }

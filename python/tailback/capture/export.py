@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tailback import _core
+from tailback import _core, registry
 from tailback.errors import ResultError, nearest
 from tailback.files import whole_file
 from tailback.result import Result
 
-#: What the packets of an application look like on the wire, if they are no TCP segments.
-_DATAGRAMS = {"voip": "rtp", "voip-onoff": "rtp", "ping": "echo"}
+#: What the packets of an application look like on the wire, by what its datagrams are.
+_DATAGRAMS = {"voice": "rtp", "echo": "echo", None: "udp"}
 #: Clock of G.711 in RTP: samples a second.
 _RTP_CLOCK_HZ = 8000
 _DEFAULT_INTERVAL_MS = 20.0
@@ -92,6 +92,6 @@ def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int]:
     nodes = list(result.resolved.get("nodes", []))
     ends = tuple(nodes.index(spec[key]) + 1 if spec[key] in nodes else 0 for key in ("from", "to"))
     app: dict[str, Any] = spec["app"]
-    kind = "tcp" if spec.get("tcp") else _DATAGRAMS.get(app["kind"], "udp")
+    kind = "tcp" if spec.get("tcp") else _DATAGRAMS[registry.application(spec).datagrams]
     interval_ms = float(app.get("params", {}).get("interval", _DEFAULT_INTERVAL_MS))
     return kind, (ends[0], ends[1]), round(interval_ms * _RTP_CLOCK_HZ / 1000)

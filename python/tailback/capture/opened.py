@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from tailback import _core
+from tailback import _core, registry
 from tailback.capture import pairing
 from tailback.capture.reading import CaptureError, Place, Reading, derived, read
 from tailback.result import Result, schema
@@ -320,7 +320,7 @@ class _Builder:
         tcp = self.flows["protocol"].to_numpy() == 6
         flows = [self._flow(index, bool(tcp[index])) for index in range(len(self.names))]
         over_tcp = [name for name, is_tcp in zip(self.names, tcp, strict=True) if is_tcp]
-        pings = [flow["name"] for flow in flows if flow["app"]["kind"] == "ping"]
+        pings = [flow["name"] for flow in flows if registry.application(flow).datagrams == "echo"]
         queue = {"discipline": "fifo", "params": {}}
         link = {"rate_bps": None, "delay_ps": 0, "tick_hz": None, "queue": queue, "wire": {}}
         return {

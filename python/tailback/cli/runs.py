@@ -339,6 +339,7 @@ def check(
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
+    from tailback import registry
     from tailback.algorithms import factories
     from tailback.consent import asked_for
 
@@ -348,7 +349,7 @@ def check(
         emit({"resolved": resolved, "code": code})
         return
     say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
-    if any(flow["app"]["kind"] == "exec" for flow in resolved["flows"]):
+    if any(registry.application(flow).runs_programs for flow in resolved["flows"]):
         say("its programs run only live: tailback run FILE --engine live")
     for row in code:
         say(f"not looked at: {row['field']} asks to run {escape(str(row['asks_to_run']))}; a run needs --allow-code")

@@ -11,6 +11,8 @@ from typing import Any
 
 from tailback.result import schema
 
+from tailback import registry
+
 __all__ = ["PARSERS", "Measured", "OutputError", "curl", "iperf3", "measured", "regex"]
 
 
@@ -143,7 +145,7 @@ def measured(resolved: Mapping[str, Any], files: Mapping[str, bytes]) -> tuple[M
     for flow, spec in enumerate(resolved["flows"]):
         params = spec["app"].get("params") or {}
         how = params.get("parse", "none")
-        if spec["app"]["kind"] != "exec" or how == "none":
+        if not registry.application(spec).runs_programs or how == "none":
             continue
         try:
             rows += [(flow, name, value) for name, value in _read(spec["name"], how, params, files).items()]

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from matplotlib.figure import Figure
 from PIL import Image
 
-from .. import metrics, plots
+from .. import metrics, plots, registry
 from ..felt import felt
 from ..metrics import Rows
 from ..metrics.rows import Floats
@@ -182,7 +182,7 @@ def _fitting(rows: Rows) -> list[tuple[str, str]]:
             wanted.append("delay-vs-occupancy")
     if rows.has("requests"):
         wanted.append("response-times")
-    if any(rows.flow_spec(flow)["app"]["kind"].startswith("voip") for flow in rows.udp_flows):
+    if any(registry.application(rows.flow_spec(flow)).datagrams == "voice" for flow in rows.udp_flows):
         wanted.append("voice-quality")
     if rows.has("echoes"):
         wanted.append("rtt-cdf")

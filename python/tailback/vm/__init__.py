@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, _resolve
+from tailback import _core, _resolve, registry
 from tailback._core import Cancel
 from tailback.errors import Cancelled, Problem, ScenarioError
 from tailback.live import LiveError
@@ -136,9 +136,11 @@ def _programs(scenario: Scenario, resolved: dict[str, Any], kernel: Kernel, twin
     if shutil.which("clang") is None:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     for number, flow in enumerate(resolved["flows"]):
-        if flow["app"]["kind"] == "exec":
+        if registry.application(flow).runs_programs:
             fix = "Run it with --engine live."
-            problem = Problem(f"flows[{number}].app", "exec", "a guest has none of this machine's programs", fix)
+            problem = Problem(
+                f"flows[{number}].app", flow["app"]["kind"], "a guest has none of this machine's programs", fix
+            )
             raise ScenarioError([problem])
     try:
         return _core.vm_programs(json.dumps(resolved), kernel.controls, kernel.hz, twins)

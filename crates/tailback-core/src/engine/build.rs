@@ -12,7 +12,6 @@ use crate::cc::external::Makers;
 use crate::cc::registry::{cards, scalable_responses};
 use crate::link::Link;
 use crate::link::channel;
-use crate::medium::tunnel::APPLICATION;
 use crate::params::unknown_name;
 use crate::rng::Stream;
 use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec};
@@ -411,7 +410,7 @@ impl Graph<'_> {
     ) -> Result<Vec<u32>, ScenarioError> {
         let route = match given {
             Some(names) => self.given(names, from, to, field)?,
-            None => self.shortest(from, to, flow.app.kind == APPLICATION).ok_or_else(|| {
+            None => self.shortest(from, to, tunnels::carries_packets(flow)).ok_or_else(|| {
                 let back = field.ends_with("back_route");
                 let (start, goal) = if back { (&flow.to, &flow.from) } else { (&flow.from, &flow.to) };
                 refuse(

@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 
 use super::network::flow::Flow;
 use super::parts::refuse;
-use crate::medium::Registered;
-use crate::medium::tunnel::{APPLICATION, TunnelStream};
+use crate::medium::registry::is_carried;
 use crate::params::unknown_name;
-use crate::scenario::{LinkSpec, Scenario, ScenarioError};
+use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
+use crate::traffic::registry as apps;
 
-/// Is this link a direction of a tunnel? Tells it by its medium's name, so that routes can be found first.
+/// Is this link a direction of a tunnel? Tells it by its medium's card, so that routes can be found first.
 pub fn is_tunnel(spec: &LinkSpec) -> bool {
-    spec.medium.as_ref().is_some_and(|medium| medium.name == TunnelStream::CARD.name)
+    spec.medium.as_ref().is_some_and(|medium| is_carried(&medium.name))
+}
+
+/// Does this flow's connection carry the packets of links?
+pub fn carries_packets(flow: &FlowSpec) -> bool {
+    apps::traits(&flow.app.kind).carries_packets
 }
 
 /// Give each tunnel's connection its links.
@@ -26,7 +31,7 @@ pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError
         };
         let outer = &scenario.flows[flow];
         let wrong = |problem: String, fix: &str| Err(refuse(&field, format!("{name:?}"), problem, fix));
-        if outer.app.kind != APPLICATION {
+        if !carries_packets(outer) {
             return wrong(
                 format!("application {} carries no packets", outer.app.kind),
                 "Give that flow the application tunnel.",
@@ -53,11 +58,11 @@ pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError
         }
         carriers.insert(link as u32, flow);
     }
-    for (number, spec) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.app.kind == APPLICATION) {
+    for (number, spec) in scenario.flows.iter().enumerate().filter(|(_, flow)| carries_packets(flow)) {
         if flows[number].carried == [None; 2] {
             return Err(refuse(
                 format!("flows[{number}].app.kind"),
-                format!("{APPLICATION:?}"),
+                format!("{:?}", spec.app.kind),
                 "no link's packets travel in this connection",
                 format!("Add a link of medium tunnel with flow = {:?}.", spec.name),
             ));

@@ -27,7 +27,7 @@ const FASTEST_TICK: u32 = 1_000_000;
 enum Served {
     Instantly,
     At(Rate),
-    Paced(Pacer),
+    Paced(Box<Pacer>),
     Shared(Shared),
     Carried(TunnelStream),
 }
@@ -88,13 +88,13 @@ impl Served {
         pacer::check(spec, index)?;
         let Some(medium) = &spec.medium else {
             return Ok(match (Pacer::build(spec, index)?, spec.rate_bps) {
-                (Some(pacer), _) => Served::Paced(pacer),
+                (Some(pacer), _) => Served::Paced(Box::new(pacer)),
                 (None, Some(bps)) => Served::At(Rate::from_bps(bps)),
                 (None, None) => Served::Instantly,
             });
         };
         let served = match Medium::build(medium, &spec.name, index, seed)? {
-            Medium::Private(medium) => Served::Paced(Pacer::of_medium(medium, &spec.schedule)),
+            Medium::Private(medium) => Served::Paced(Box::new(Pacer::of_medium(medium, &spec.schedule))),
             Medium::Shared(access) => Served::Shared(access),
             Medium::Tunnel(stream) => Served::Carried(stream),
         };
@@ -126,7 +126,7 @@ impl Served {
             (Served::Shared(_), None) => "a shaper cannot hold back packets for which the medium is won",
             (_, None) => return Ok(()),
         };
-        if spec.queue.discipline == "token_bucket" {
+        if registry::is_shaper(&spec.queue.discipline) {
             let fix = "Put the shaper on a link of its own before this one";
             return Err(refuse_queue(spec, index, why, fix));
         }
@@ -161,7 +161,7 @@ impl Served {
             }
             Served::Paced(pacer) => {
                 let serialiser = Serialiser::new(pacer.nominal());
-                Service::Serial(Serial::new(serialiser, Clock::Paced(Box::new(pacer))))
+                Service::Serial(Serial::new(serialiser, Clock::Paced(pacer)))
             }
             Served::Shared(access) => Service::Outlet(Box::new(Outlet::new(access))),
             Served::Carried(stream) => Service::Tunnel(Box::new(Tunnel::new(stream))),

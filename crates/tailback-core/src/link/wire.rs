@@ -79,73 +79,96 @@ pub struct Wire {
     last: Time,
 }
 
+fn refuse(field: &str, what: &str, value: impl ToString, problem: &str, fix: &str) -> ScenarioError {
+    ScenarioError {
+        field: format!("{field}.{what}"),
+        value: value.to_string(),
+        problem: problem.into(),
+        fix: fix.into(),
+    }
+}
+
+/// An error if a number of `spec`, found at `field`, means nothing.
+fn check(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
+    for (what, p) in [
+        ("loss", spec.loss),
+        ("duplicate", spec.duplicate),
+        ("reorder", spec.reorder),
+        ("bit_error", spec.bit_error),
+        ("burst_start", spec.burst_start),
+        ("burst_end", spec.burst_end),
+        ("burst_loss", spec.burst_loss),
+        ("gap_loss", spec.gap_loss),
+    ] {
+        // NaN is in no range.
+        if !(0.0..=1.0).contains(&p) {
+            return Err(refuse(field, what, p, "a probability lies in 0 to 1", "Give 0 to 1"));
+        }
+    }
+    check_reordering(spec, field)?;
+    check_bursts(spec, field)?;
+    for (what, ps) in [("reorder_delay_ps", spec.reorder_delay_ps), ("jitter_ps", spec.jitter_ps)] {
+        if ps > super::api::LONGEST_DELAY.as_ps() {
+            return Err(refuse(field, what, ps, "longer than a day", "Give at most one day"));
+        }
+    }
+    Ok(())
+}
+
+fn check_reordering(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
+    if spec.reorder > 0.0 && spec.reorder_delay_ps == 0 {
+        return Err(refuse(
+            field,
+            "reorder_delay_ps",
+            0,
+            "packets are held back for no time, so nothing is reordered",
+            "Give the time a reordered packet is held back, or set reorder to 0",
+        ));
+    }
+    if spec.reorder == 0.0 && spec.reorder_packets > 0 {
+        return Err(refuse(
+            field,
+            "reorder_packets",
+            spec.reorder_packets,
+            "no packet is held back, so none can be overtaken",
+            "Give reorder, the probability that a packet is, or leave this out",
+        ));
+    }
+    Ok(())
+}
+
+fn check_bursts(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
+    if spec.burst_start == 0.0 {
+        for (what, p) in
+            [("burst_end", spec.burst_end), ("burst_loss", spec.burst_loss), ("gap_loss", spec.gap_loss)]
+        {
+            if p > 0.0 {
+                return Err(refuse(
+                    field,
+                    what,
+                    p,
+                    "bursts of loss never start",
+                    "Give burst_start, the probability that a burst starts at a packet; for even loss give loss",
+                ));
+            }
+        }
+    } else if spec.burst_end == 0.0 {
+        return Err(refuse(
+            field,
+            "burst_end",
+            0,
+            "a burst of loss would never end",
+            "Give the probability that it ends at a packet: one over its mean length",
+        ));
+    }
+    Ok(())
+}
+
 impl Wire {
     /// The impairments `spec` asks for, found at `field` (such as `links[0].wire`); `None` if it asks for none.
     /// `name` is the link's, from which the streams take theirs.
     pub fn build(spec: &WireSpec, field: &str, name: &str, seed: u64) -> Result<Option<Self>, ScenarioError> {
-        let refuse = |what: &str, value: String, problem: &str, fix: &str| ScenarioError {
-            field: format!("{field}.{what}"),
-            value,
-            problem: problem.into(),
-            fix: fix.into(),
-        };
-        for (what, p) in [
-            ("loss", spec.loss),
-            ("duplicate", spec.duplicate),
-            ("reorder", spec.reorder),
-            ("bit_error", spec.bit_error),
-            ("burst_start", spec.burst_start),
-            ("burst_end", spec.burst_end),
-            ("burst_loss", spec.burst_loss),
-            ("gap_loss", spec.gap_loss),
-        ] {
-            // NaN is in no range.
-            if !(0.0..=1.0).contains(&p) {
-                return Err(refuse(what, p.to_string(), "a probability lies in 0 to 1", "Give 0 to 1"));
-            }
-        }
-        if spec.reorder > 0.0 && spec.reorder_delay_ps == 0 {
-            return Err(refuse(
-                "reorder_delay_ps",
-                "0".into(),
-                "packets are held back for no time, so nothing is reordered",
-                "Give the time a reordered packet is held back, or set reorder to 0",
-            ));
-        }
-        if spec.reorder == 0.0 && spec.reorder_packets > 0 {
-            return Err(refuse(
-                "reorder_packets",
-                spec.reorder_packets.to_string(),
-                "no packet is held back, so none can be overtaken",
-                "Give reorder, the probability that a packet is, or leave this out",
-            ));
-        }
-        if spec.burst_start == 0.0 {
-            for (what, p) in
-                [("burst_end", spec.burst_end), ("burst_loss", spec.burst_loss), ("gap_loss", spec.gap_loss)]
-            {
-                if p > 0.0 {
-                    return Err(refuse(
-                        what,
-                        p.to_string(),
-                        "bursts of loss never start",
-                        "Give burst_start, the probability that a burst starts at a packet; for even loss give loss",
-                    ));
-                }
-            }
-        } else if spec.burst_end == 0.0 {
-            return Err(refuse(
-                "burst_end",
-                "0".into(),
-                "a burst of loss would never end",
-                "Give the probability that it ends at a packet: one over its mean length",
-            ));
-        }
-        for (what, ps) in [("reorder_delay_ps", spec.reorder_delay_ps), ("jitter_ps", spec.jitter_ps)] {
-            if ps > super::api::LONGEST_DELAY.as_ps() {
-                return Err(refuse(what, ps.to_string(), "longer than a day", "Give at most one day"));
-            }
-        }
+        check(spec, field)?;
         if *spec == (WireSpec { reorder_delay_ps: spec.reorder_delay_ps, ..WireSpec::default() }) {
             return Ok(None);
         }

@@ -92,9 +92,31 @@ impl Access for Shared {
 static TUNNEL: [Card; 1] = [TunnelStream::CARD];
 const NEW_TUNNEL: &[New<TunnelStream>] = &[|given, _| Ok(TunnelStream::new(given))];
 
+/// Who uses a medium.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// One direction of a link alone.
+    Private,
+    /// Stations, which contend for it.
+    Shared,
+    /// The packets of links, inside another flow's connection.
+    Carried,
+}
+
+/// Every medium's card, with who uses it.
+pub fn uses() -> impl Iterator<Item = (&'static Card, Use)> {
+    let row = |cards: &'static [Card], by: Use| cards.iter().map(move |card| (card, by));
+    row(PRIVATE, Use::Private).chain(row(SHARED, Use::Shared)).chain(row(&TUNNEL, Use::Carried))
+}
+
+/// Do links of the medium called `name` send their packets through another flow's connection?
+pub fn is_carried(name: &str) -> bool {
+    uses().any(|(card, by)| by == Use::Carried && card.name == name)
+}
+
 /// Every medium's card, in registry order.
 pub fn cards() -> impl Iterator<Item = &'static Card> {
-    PRIVATE.iter().chain(SHARED).chain(&TUNNEL)
+    uses().map(|(card, _)| card)
 }
 
 /// Any medium.

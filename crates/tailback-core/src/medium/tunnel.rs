@@ -26,9 +26,6 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::queue::Backlog;
 use crate::time::Bytes;
 
-/// The application of the outer connection.
-pub const APPLICATION: &str = "tunnel";
-
 /// The stream of one direction: the packets in it, and where each ends.
 #[derive(Clone, Debug)]
 pub struct TunnelStream {

@@ -22,6 +22,8 @@ pub struct Place {
 pub trait Registered: QueueDiscipline + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
+    /// Does it hold packets back although the link is free?
+    const IS_SHAPER: bool = false;
     /// An empty queue.
     fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError>;
 }
@@ -38,6 +40,7 @@ macro_rules! disciplines {
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+        static SHAPERS: &[bool] = &[$(<super::$module::$Name as Registered>::IS_SHAPER),+];
 
         fn construct(row: usize, given: &Checked<'_>, place: &Place) -> Result<Queue, ScenarioError> {
             type New = fn(&Checked<'_>, &Place) -> Result<Queue, ScenarioError>;
@@ -98,6 +101,11 @@ impl QueueDiscipline for Queue {
 /// Every discipline's card, in registry order.
 pub fn cards() -> &'static [Card] {
     CARDS
+}
+
+/// Does the discipline of this name hold packets back although the link is free?
+pub fn is_shaper(name: &str) -> bool {
+    CARDS.iter().zip(SHAPERS).any(|(card, is_shaper)| *is_shaper && card.name == name)
 }
 
 /// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at

@@ -68,6 +68,7 @@ impl Registered for TokenBucket {
                 .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
         ],
     };
+    const IS_SHAPER: bool = true;
 
     fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
         let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(place.rate) else {

@@ -2,15 +2,13 @@
 //!
 //! Law: none of ours: whatever `server`, run at the flow's `to`, and `client`, run at its `from`, do.
 
+use super::Traits;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::{FlowSpec, Params, Scenario, ScenarioError};
 
-/// The name in scenarios.
-pub const NAME: &str = "exec";
-
 /// The card. It stands in no list of the simulator's.
 pub const CARD: Card = Card {
-    name: NAME,
+    name: "exec",
     title: "Programs",
     law: "runs the command line client at `from`, and server at `to`; only live",
     source: "the programs themselves",
@@ -44,6 +42,9 @@ pub const CARD: Card = Card {
     ],
 };
 
+/// What others must know of it.
+pub const TRAITS: Traits = Traits::PROGRAMS;
+
 /// The flow's programs, checked.
 pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a>, ScenarioError> {
     let given = Checked::new(&CARD, params, field_path)?;
@@ -66,7 +67,7 @@ pub fn checked<'a>(params: &'a Params, field_path: &'a str) -> Result<Checked<'a
 pub fn refusal(field_path: &str) -> ScenarioError {
     ScenarioError {
         field: format!("{field_path}.kind"),
-        value: format!("\"{NAME}\""),
+        value: format!("\"{}\"", CARD.name),
         problem: "real programs run only live, on a kernel and its clock".into(),
         fix: "Run it with --engine live. Nearest in the simulator: bulk for iperf3, web-probe for curl, ping for ping"
             .into(),
@@ -77,7 +78,7 @@ pub fn refusal(field_path: &str) -> ScenarioError {
 pub fn stand_in(scenario: &Scenario) -> Result<Scenario, ScenarioError> {
     let mut scenario = scenario.clone();
     for (number, flow) in scenario.flows.iter_mut().enumerate() {
-        if flow.app.kind == NAME {
+        if flow.app.kind == CARD.name {
             let path = format!("flows[{number}]");
             runs_once(flow, &path)?;
             checked(&flow.app.params, &format!("{path}.app.params"))?;

@@ -190,6 +190,42 @@ pub enum Transport {
     Udp,
 }
 
+/// What an application's datagrams are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Datagrams {
+    /// It sends none, or such as mean nothing to others.
+    Plain,
+    /// Voice: calls whose quality can be judged; RTP on the wire.
+    Voice,
+    /// Echo requests and replies.
+    Echo,
+}
+
+/// What others must know of an application before there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Traits {
+    /// What its datagrams are.
+    pub datagrams: Datagrams,
+    /// Links send their packets through its connection.
+    pub carries_packets: bool,
+    /// It is programs of the machine's, which only a kernel runs.
+    pub runs_programs: bool,
+}
+
+impl Traits {
+    /// An application that nobody need know anything of.
+    pub const NONE: Traits =
+        Traits { datagrams: Datagrams::Plain, carries_packets: false, runs_programs: false };
+    /// Calls.
+    pub const VOICE: Traits = Traits { datagrams: Datagrams::Voice, ..Traits::NONE };
+    /// Echoes.
+    pub const ECHO: Traits = Traits { datagrams: Datagrams::Echo, ..Traits::NONE };
+    /// A tunnel's connection.
+    pub const CARRIER: Traits = Traits { carries_packets: true, ..Traits::NONE };
+    /// Programs.
+    pub const PROGRAMS: Traits = Traits { runs_programs: true, ..Traits::NONE };
+}
+
 /// The table an application leaves rows in, beside those that every flow fills.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rows {

@@ -5,7 +5,7 @@
 //! 110729A.
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Report, Rows, Say, Side, Transport, Wish};
+use super::{Application, Cue, Needs, Report, Rows, Say, Side, Traits, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -32,6 +32,7 @@ impl Registered for Ping {
             ParamSpec::whole("packet_bytes", "B", 84, (28, 65_535), "IP length of request and reply."),
         ],
     };
+    const TRAITS: Traits = Traits::ECHO;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Ping {

@@ -1,6 +1,6 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
-use super::{Application, Cue, Needs, Rows, Say, Side, Transport, exec};
+use super::{Application, Cue, Needs, Rows, Say, Side, Traits, Transport, exec};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
@@ -9,6 +9,8 @@ use crate::time::Time;
 pub trait Registered: Application + Sized {
     /// The card; its name is the registry name.
     const CARD: Card;
+    /// What others must know of it before there is one.
+    const TRAITS: Traits = Traits::NONE;
     /// A fresh application. `seed` belongs to this flow alone.
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError>;
 }
@@ -26,6 +28,7 @@ macro_rules! applications {
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
+        static TRAITS: &[Traits] = &[$(<super::$module::$Name as Registered>::TRAITS),+];
 
         fn construct(row: usize, given: &Checked<'_>, seed: u64) -> Result<App, ScenarioError> {
             type New = fn(&Checked<'_>, u64) -> Result<App, ScenarioError>;
@@ -80,9 +83,15 @@ pub fn cards() -> &'static [Card] {
     CARDS
 }
 
+/// What others must know of the application called `name`; nothing, if there is none.
+pub fn traits(name: &str) -> Traits {
+    let rows = CARDS.iter().zip(TRAITS).chain([(&exec::CARD, &exec::TRAITS)]);
+    rows.into_iter().find(|(card, _)| card.name == name).map_or(Traits::NONE, |(_, traits)| *traits)
+}
+
 /// The application called `name`, described at `field_path` (such as `flows[0].app`).
 pub fn build(name: &str, params: &Params, field_path: &str, seed: u64) -> Result<App, ScenarioError> {
-    if name == exec::NAME {
+    if traits(name).runs_programs {
         return Err(exec::refusal(field_path));
     }
     let Some(row) = CARDS.iter().position(|card| card.name == name) else {

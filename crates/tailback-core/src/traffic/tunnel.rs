@@ -6,7 +6,7 @@
 //! Source: VTun's client with `persist`, over TCP with TCP_NODELAY.
 
 use super::registry::Registered;
-use super::{Application, Connection, Cue, Opening, Say, Side, Transport, Wish};
+use super::{Application, Connection, Cue, Opening, Say, Side, Traits, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -39,6 +39,7 @@ impl Registered for Tunnel {
             "From a failed handshake to the next.",
         )],
     };
+    const TRAITS: Traits = Traits::CARRIER;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let retry = Duration::from_secs_f64(given.number("retry_s"));

@@ -6,7 +6,7 @@
 //! layer (CAIA Technical Report 080818A section IV-A).
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Say, Side, Transport, Wish};
+use super::{Application, Cue, Needs, Say, Side, Traits, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -42,6 +42,7 @@ impl Registered for Voip {
             CALLS,
         ],
     };
+    const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let interval = Duration::from_secs_f64(given.number("interval") / 1e3);

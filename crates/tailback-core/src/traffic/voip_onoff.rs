@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use super::registry::Registered;
 use super::voip::CALLS;
-use super::{Application, Cue, Needs, Say, Side, Transport, Wish};
+use super::{Application, Cue, Needs, Say, Side, Traits, Transport, Wish};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -47,6 +47,7 @@ impl Registered for VoipOnOff {
             CALLS,
         ],
     };
+    const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let packet_bytes = given.whole("packet_bytes");

@@ -13,6 +13,7 @@ use super::Plan;
 use crate::error::LiveError;
 use crate::headers::addresses;
 use crate::host::PeerRoute;
+use crate::twins;
 
 /// The stack that is this machine's kernel.
 const STACK: &str = "linux";
@@ -150,10 +151,10 @@ pub fn wanted(spec: &TcpSpec, path: &str) -> Result<Stack, LiveError> {
     for (name, value) in &spec.stack_params {
         stack.set(name, value, &format!("{path}.tcp.stack_params.{name}"))?;
     }
-    let is_dctcp =
-        std::iter::once(&spec.cc).chain(spec.cc_turns.iter().map(|turn| &turn.cc)).all(|cc| cc == "dctcp");
+    let mut controls = std::iter::once(&spec.cc).chain(spec.cc_turns.iter().map(|turn| &turn.cc));
+    let echoes = controls.all(|cc| twins::echoes_marks(cc));
     for (name, value) in &spec.stack_params {
-        if is_dctcp && name == "accurate_echo" && stack.accurate_echo {
+        if echoes && name == "accurate_echo" && stack.accurate_echo {
             continue;
         }
         follows(name, &stack, &profile).map_err(|(problem, fix)| {
