@@ -9,9 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tailback.result import schema
-
 from tailback import registry
+from tailback.result import schema
 
 __all__ = ["PARSERS", "Measured", "OutputError", "curl", "iperf3", "measured", "regex"]
 
