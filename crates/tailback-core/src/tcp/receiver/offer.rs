@@ -1,0 +1,119 @@
+//! The window this end offers: how it opens, grows and follows a slow reader.
+//!
+//! Sources: RFC 9293 section 3.8.6.2.2; Linux `tcp_select_initial_window`, `tcp_grow_window`.
+
+use super::Receiver;
+use super::reader::{Buffer, Reader};
+use crate::tcp::segment::Segment;
+use crate::tcp::stack::Stack;
+use crate::tcp::tuning::Tuning;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// What may be offered.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Offer {
+    pub right_edge: u64,
+    /// The window an empty buffer offers.
+    pub capacity: Bytes,
+    /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
+    pub offered: Bytes,
+    pub scale: u8,
+    /// `capacity` follows it, if the buffer begins small.
+    pub tuning: Option<Box<Tuning>>,
+    /// An application that does not read at once.
+    pub reader: Option<Box<Reader>>,
+}
+
+impl Offer {
+    /// The largest window, and the shift that tells it.
+    pub fn new(stack: &Stack, most: Bytes, scale: u8) -> Self {
+        let capacity = stack.initial_window_capacity().map_or(most, |first| first.min(most));
+        let offered = stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity));
+        let tuning = (capacity < most).then(|| Box::new(Tuning::new(offered, most)));
+        Offer { right_edge: offered, capacity, offered, scale, tuning, reader: None }
+    }
+}
+
+impl Receiver {
+    /// Window scaling was not agreed: the window shrinks to what 16 bits hold.
+    pub fn without_scaling(&mut self) {
+        self.offer.scale = 0;
+        if let Some(tuning) = &mut self.offer.tuning {
+            tuning.limit(65_535);
+        }
+        self.offer.capacity = self.offer.capacity.min(65_535);
+        self.offer.offered = self.offer.offered.min(self.offer.capacity);
+        self.offer.right_edge = self.next + self.offer.offered;
+    }
+
+    /// The application reads at this rate, and not at once.
+    pub fn read_at(&mut self, rate: Rate) {
+        self.offer.reader = Some(Box::new(Reader::new(rate)));
+    }
+
+    /// The window offered last, in bytes.
+    pub fn window(&self) -> Bytes {
+        self.offer.right_edge.saturating_sub(self.next)
+    }
+
+    /// The window-scale shift.
+    pub fn scale(&self) -> u8 {
+        self.offer.scale
+    }
+
+    /// Capacity of the receive buffer as a window.
+    pub fn capacity(&self) -> Bytes {
+        self.offer.capacity
+    }
+
+    /// Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes, the
+    /// sender is told at once. This is what keeps slow start fed with an ACK a segment.
+    pub(super) fn grow_window(&mut self) -> bool {
+        let grows = self.offer.offered < self.offer.capacity;
+        if grows {
+            self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(self.offer.capacity);
+        }
+        grows
+    }
+
+    /// The buffer grows with what was read.
+    #[cold]
+    pub(super) fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration) {
+        let Some(tuning) = &mut self.offer.tuning else { return };
+        if segment.ts_ecr != Time::NEVER && segment.len >= self.mss {
+            tuning.sample(segment.ts_ecr, now);
+        }
+        if let Some(window) = tuning.read(self.next, now, srtt) {
+            self.offer.capacity = self.offer.capacity.max(window);
+        }
+    }
+
+    pub(super) fn buffer(&self) -> Buffer {
+        // RFC 9293 section 3.8.6.2.2, and what the window's scale can tell.
+        let step = u64::from(self.mss).min(self.offer.capacity / 2).max(1 << self.offer.scale);
+        let (next, edge, offered, capacity) =
+            (self.next, self.offer.right_edge, self.offer.offered, self.offer.capacity);
+        Buffer { next, edge, offered, capacity, step }
+    }
+
+    /// More waits for the reader.
+    #[cold]
+    pub(super) fn on_unread(&mut self, prior_next: u64, now: Time) {
+        let buffer = self.buffer();
+        if let Some(reader) = &mut self.offer.reader {
+            reader.on_arrival(prior_next, now);
+            reader.plan(buffer, now);
+        }
+    }
+
+    /// Move the right edge as far as the reader has made room.
+    #[cold]
+    pub(super) fn offer_what_was_read(&mut self, now: Time) {
+        let buffer = self.buffer();
+        let Some(reader) = &mut self.offer.reader else { return };
+        let window = reader.edge(buffer, now).saturating_sub(self.next);
+        let window = (window >> self.offer.scale).min(65_535) << self.offer.scale;
+        self.offer.right_edge = self.offer.right_edge.max(self.next + window);
+        reader.plan(Buffer { edge: self.offer.right_edge, ..buffer }, now);
+    }
+}

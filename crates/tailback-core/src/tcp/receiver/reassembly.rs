@@ -1,0 +1,135 @@
+//! Out-of-order data, and the SACK blocks that report it.
+//!
+//! Sources: RFC 2018 section 4 (which blocks to report), RFC 2883 (D-SACK).
+
+use std::collections::VecDeque;
+
+use super::Receiver;
+use super::delay::AckWhen;
+use crate::tcp::segment::Range;
+use crate::tcp::stack::Stack;
+use crate::time::{Duration, Time};
+
+/// What waits for a gap to fill.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reassembly {
+    /// Disjoint and sorted, with the segments each range is made of.
+    pub ranges: VecDeque<(Range, u32)>,
+    /// The ranges as last reported, most recent first.
+    pub recent: [Range; 4],
+    pub recent_count: u8,
+    /// The duplicate to report.
+    pub duplicate: Option<Range>,
+    /// Segments in all of it.
+    pub segments: u32,
+}
+
+impl Receiver {
+    #[cold]
+    pub(super) fn on_out_of_order(
+        &mut self,
+        range: Range,
+        now: Time,
+        srtt: Duration,
+        stack: &Stack,
+    ) -> AckWhen {
+        if stack.quick_acks_after_gap {
+            self.delay.quick_acks = self.delay.quick_acks.max(stack.quick_acks);
+        }
+        if stack.reassembly_limit.is_some_and(|limit| self.reassembly.segments >= limit) {
+            return AckWhen::Now;
+        }
+        let first = self.reassembly.ranges.partition_point(|(held, _)| held.end < range.start);
+        let last = self.reassembly.ranges.partition_point(|(held, _)| held.start <= range.end);
+        if stack.dsack {
+            self.note_overlap(range);
+        }
+        let mut merged = range;
+        let mut is_news = true;
+        let mut segments = 0;
+        for (held, count) in self.reassembly.ranges.range(first..last) {
+            is_news &= range.start < held.start || held.end < range.end;
+            merged.start = merged.start.min(held.start);
+            merged.end = merged.end.max(held.end);
+            segments += count;
+        }
+        segments += u32::from(is_news);
+        self.reassembly.segments += segments;
+        for (_, count) in self.reassembly.ranges.range(first..last) {
+            self.reassembly.segments -= count;
+        }
+        if first == last {
+            self.reassembly.ranges.insert(first, (merged, segments));
+        } else {
+            self.reassembly.ranges[first] = (merged, segments);
+            self.reassembly.ranges.drain(first + 1..last);
+        }
+        self.report_first(merged);
+        // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
+        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
+            return AckWhen::Now;
+        }
+        match stack.sack_compression {
+            Some(most) if stack.sack && self.reassembly.duplicate.is_none() => self.compress(most, now, srtt),
+            _ => AckWhen::Now,
+        }
+    }
+
+    /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
+    /// hangs together.
+    pub(super) fn note_overlap(&mut self, range: Range) {
+        for (held, _) in &self.reassembly.ranges {
+            let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
+            if shared.start >= shared.end {
+                continue;
+            }
+            match &mut self.reassembly.duplicate {
+                None => self.reassembly.duplicate = Some(shared),
+                Some(known) if known.end == shared.start => known.end = shared.end,
+                Some(_) => return,
+            }
+        }
+    }
+
+    /// Put `range` first among the blocks to report, dropping those it covers.
+    pub(super) fn report_first(&mut self, range: Range) {
+        let mut kept = [Range::default(); 4];
+        kept[0] = range;
+        let mut count = 1;
+        for block in &self.reassembly.recent[..usize::from(self.reassembly.recent_count)] {
+            let overlaps = block.start <= range.end && range.start <= block.end;
+            if !overlaps && count < 4 {
+                kept[count] = *block;
+                count += 1;
+            }
+        }
+        self.reassembly.recent = kept;
+        self.reassembly.recent_count = count as u8;
+    }
+
+    pub(super) fn advance_to(&mut self, end: u64) {
+        self.next = self.next.max(end);
+        if self.reassembly.ranges.is_empty() {
+            return;
+        }
+        let mut used = 0;
+        for (held, segments) in &self.reassembly.ranges {
+            if held.start > self.next {
+                break;
+            }
+            self.next = self.next.max(held.end);
+            self.reassembly.segments -= segments;
+            used += 1;
+        }
+        self.reassembly.ranges.drain(..used);
+        let next = self.next;
+        let mut count = 0;
+        for index in 0..usize::from(self.reassembly.recent_count) {
+            if self.reassembly.recent[index].start > next {
+                self.reassembly.recent[count] = self.reassembly.recent[index];
+                count += 1;
+            }
+        }
+        self.reassembly.recent_count = count as u8;
+    }
+}

@@ -1,0 +1,111 @@
+//! The receiver against its stream, under any order of arrival; and a buffer that grows.
+
+use super::*;
+use proptest::prelude::*;
+
+const MSS: u64 = 1000;
+
+fn data(start: u64, len: u64, is_last: bool) -> Segment {
+    let flags = if is_last { Flags::ACK.with(Flags::FIN) } else { Flags::ACK };
+    Segment { seq: start, len: len as u32, flags, ..Segment::blank() }
+}
+
+/// Segments of a stream of `count`, in the order of arrival the indices give, some more than once.
+fn arrivals() -> impl Strategy<Value = (u64, Vec<u64>)> {
+    (2u64..30).prop_flat_map(|count| {
+        let first = Just((0..count).collect::<Vec<_>>()).prop_shuffle();
+        let again = prop::collection::vec(0..count, 0..10);
+        (Just(count), (first, again).prop_map(|(first, again)| [first, again].concat()))
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_order_of_arrival_gives_the_stream_and_valid_sack_blocks(
+        (count, order) in arrivals(),
+        shuffle in any::<u64>(),
+        timestamps in any::<bool>(),
+        name in prop::sample::select(vec!["linux", "linux-2.6.25", "freebsd-7"]),
+    ) {
+        let mut stack = Stack::named(name, "").unwrap();
+        stack.timestamps = timestamps;
+        // The whole buffer from the start, so that nothing falls outside the window.
+        stack.initial_receive_window = None;
+        let mut receiver = Receiver::new(&stack, 1 << 20, 5, MSS as u32);
+        let mut got = vec![false; count as usize];
+        let mut now = Time::from_ms(1);
+        let mut order = order;
+        // Repetitions anywhere, not only at the end.
+        let length = order.len() as u64;
+        order.swap((shuffle % length) as usize, (length - 1) as usize);
+        for number in order {
+            now += Duration::from_us(100);
+            let is_news = !std::mem::replace(&mut got[number as usize], true);
+            let segment = data(number * MSS, MSS, number + 1 == count);
+            let when = receiver.on_segment(&segment, now, Duration::from_ms(50), &stack);
+            prop_assert_ne!(when, AckWhen::Never);
+            let in_order = got.iter().take_while(|got| **got).count() as u64;
+            let is_whole = in_order == count;
+            prop_assert_eq!(receiver.next(), in_order * MSS + u64::from(is_whole));
+            prop_assert_eq!(receiver.delivered(), in_order * MSS);
+            let arrived = got.iter().filter(|got| **got).count() as u64;
+            prop_assert_eq!(receiver.arrived(), arrived * MSS);
+            prop_assert_eq!(receiver.is_finished(), is_whole);
+            let waiting = got[in_order as usize..].iter().filter(|got| **got).count() as u32;
+            prop_assert_eq!(receiver.reassembly_segments(), waiting);
+
+            let mut ack = Segment::blank();
+            receiver.stamp(&mut ack, &stack);
+            prop_assert_eq!(ack.ack, receiver.next());
+            let blocks = ack.sack_blocks();
+            let room = if timestamps { 3 } else { 4 };
+            prop_assert!(blocks.len() <= room);
+            if ack.is_dsack {
+                prop_assert!(!is_news, "a first arrival is no duplicate");
+                prop_assert_eq!((blocks[0].start, blocks[0].end - blocks[0].start),
+                    (number * MSS, MSS + u64::from(number + 1 == count)));
+            }
+            let blocks = &blocks[usize::from(ack.is_dsack)..];
+            for (index, block) in blocks.iter().enumerate() {
+                prop_assert!(block.start > ack.ack && block.start < block.end);
+                let all_got = (block.start / MSS..block.end.div_ceil(MSS).min(count))
+                    .all(|number| got[number as usize]);
+                prop_assert!(all_got, "{block:?} claims what never came");
+                for other in &blocks[..index] {
+                    prop_assert!(block.end < other.start || other.end < block.start, "{blocks:?}");
+                }
+            }
+            // RFC 2018 section 4: the first block holds the segment that triggered the ACK.
+            if is_news && number >= in_order {
+                let first = blocks.first().expect("out-of-order data is reported");
+                prop_assert!(first.start <= number * MSS && number * MSS < first.end);
+            }
+        }
+        prop_assert!(receiver.is_finished());
+    }
+}
+
+#[test]
+fn a_small_buffer_lets_the_window_double_once_a_round_trip() {
+    let mut stack = Stack::named("linux-3.2", "").unwrap();
+    stack.initial_receive_window = None;
+    stack.initial_receive_buffer = Some(20_000);
+    let mut receiver = Receiver::new(&stack, 1 << 20, 5, MSS as u32);
+    let mut windows = Vec::new();
+    for round in 1..=4u64 {
+        // A full window of data, one segment a ms, echoing what was sent a round trip of 100 ms ago.
+        for _ in 0..receiver.window() / MSS {
+            let at = Time::from_ms(100 * round);
+            let segment =
+                Segment { ts_ecr: Time::from_ms(100 * (round - 1)), ..data(receiver.next(), MSS, false) };
+            receiver.on_segment(&segment, at, Duration::from_ms(100), &stack);
+            let mut ack = Segment::blank();
+            receiver.stamp(&mut ack, &stack);
+        }
+        windows.push(receiver.window());
+    }
+    // Half of 20 kB, in units of the scale; then never more than twice what a round trip brought.
+    assert!((9_900..=10_000).contains(&windows[0]), "{windows:?}");
+    assert!(windows.windows(2).all(|pair| pair[1] <= 2 * pair[0] + 2 * MSS), "{windows:?}");
+    assert!(windows[3] >= 3 * windows[0], "{windows:?}");
+}
