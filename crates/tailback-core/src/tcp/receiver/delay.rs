@@ -59,6 +59,7 @@ impl Default for Delay {
 }
 
 impl Receiver {
+    #[inline]
     pub(super) fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
         self.delay.unacknowledged += length;
         self.delay.last_received = now;
@@ -91,10 +92,12 @@ impl Receiver {
     }
 
     /// More than one full segment since the last ACK; `ack_every` generalises the two of RFC 1122.
+    #[inline]
     pub(super) fn owes_more_than_one(&self, stack: &Stack) -> bool {
         self.delay.unacknowledged > u64::from(stack.ack_every.saturating_sub(1)) * u64::from(self.mss)
     }
 
+    #[inline]
     pub(super) fn delay_ack(&mut self, delay: Duration, now: Time, stack: &Stack) -> AckWhen {
         if self.delay.until == Time::NEVER {
             self.delay.until = match stack.delayed_ack_tick {
@@ -108,6 +111,7 @@ impl Receiver {
 
     /// Linux `tcp_cleanup_rbuf`: the application, which reads at once, has emptied the buffer, and a segment asked
     /// for an acknowledgement; while this end answers it takes two.
+    #[inline]
     pub(super) fn is_asked_by_reader(&mut self, length: u64, flags: Flags, stack: &Stack) -> bool {
         let is_short = length < u64::from(self.mss);
         let asks = match stack.ack_on_push {
