@@ -12,21 +12,16 @@ pub struct FlowId(pub u32);
 
 crate::labels! {
     /// The ECN codepoint of the IP header (RFC 3168 section 5).
+    #[derive(Default)]
     pub enum Ecn {
         /// The sender does not speak ECN.
-        NotEct = 0 => "not-ect",
+        NotEct = 0 => "not-ect" default,
         /// ECN capable, and L4S (RFC 9331).
         Ect1 = 1 => "ect1",
         /// ECN capable.
         Ect0 = 2 => "ect0",
         /// Congestion experienced.
         Ce = 3 => "ce",
-    }
-}
-
-impl Default for Ecn {
-    fn default() -> Self {
-        Ecn::NotEct
     }
 }
 

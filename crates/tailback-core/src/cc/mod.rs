@@ -59,10 +59,10 @@ impl Control {
 
 crate::labels! {
     /// Where the sender is in its recovery state machine (the names are Linux's).
-    #[derive(PartialOrd, Ord)]
+    #[derive(PartialOrd, Ord, Default)]
     pub enum Phase {
         /// Nothing unusual.
-        Open = 0 => "open",
+        Open = 0 => "open" default,
         /// Duplicate ACKs or SACKs seen, not yet taken for loss.
         Disorder = 1 => "disorder",
         /// Reducing after an ECN echo.
@@ -71,12 +71,6 @@ crate::labels! {
         Recovery = 3 => "recovery",
         /// After a retransmission timeout.
         Loss = 4 => "loss",
-    }
-}
-
-impl Default for Phase {
-    fn default() -> Self {
-        Phase::Open
     }
 }
 

@@ -195,17 +195,20 @@ impl Cell for Option<u64> {
     }
 }
 
-/// An enum whose codes stand in tables: its words are said here and nowhere else.
+/// An enum whose codes stand in tables: its words are said here and nowhere else. A variant followed by `default` is
+/// what `derive(Default)` gives.
 #[macro_export]
 macro_rules! labels {
     (
         $(#[$meta:meta])*
-        pub enum $Name:ident { $($(#[doc = $doc:literal])+ $Variant:ident = $code:literal => $word:literal),+ $(,)? }
+        pub enum $Name:ident {
+            $($(#[doc = $doc:literal])+ $Variant:ident = $code:literal => $word:literal $($default:ident)?),+ $(,)?
+        }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         #[repr(u8)]
-        pub enum $Name { $($(#[doc = $doc])+ $Variant = $code),+ }
+        pub enum $Name { $($(#[doc = $doc])+ $(#[$default])? $Variant = $code),+ }
 
         impl $Name {
             /// What its codes stand for.
