@@ -188,6 +188,22 @@ def test_what_cannot_be_said_is_told_in_comments_and_in_the_list() -> None:
     assert "SetRate(0.02)" in tb.export(scenario, "ns3").text
 
 
+def test_a_switch_of_the_kernel_is_set_where_all_flows_of_a_host_agree() -> None:
+    def stack(**fields: Any) -> dict[str, Any]:
+        return {"name": "linux", **fields}
+
+    agreed = tb.export(home(tb.bulk("reno", stack(ecn=True)), tb.bulk("cubic", stack(ecn=True))), "netem")
+    assert agreed.left_out == ()
+    for host in ("left", "right"):
+        assert f"\nin_ns {host} sysctl -q -w net.ipv4.tcp_ecn=1\n" in agreed.text
+    differing = tb.export(home(tb.bulk("reno", stack(sack=False)), tb.bulk("cubic")), "netem")
+    assert told(differing) == {"flow[0].stack.sack": False}
+    assert "sysctl -q -w net.ipv4.tcp_sack" not in differing.text
+    for target in ("netem", "ns3"):
+        assert "flow[0].stack.ecn" in told(tb.export(home(tb.bulk("dctcp", stack(ecn="l4s"))), target))
+        assert "flow[0].stack.ecn" in told(tb.export(home(tb.bulk("dctcp")), target))
+
+
 def test_nothing_is_left_out_of_what_is_the_targets_own() -> None:
     assert tb.export(home(tb.bulk("bbr")), "netem").left_out == ()
     assert tb.export(home(tb.bulk("bbr", "ns3-3.44")), "ns3").left_out == ()

@@ -142,6 +142,8 @@ class Source:
             for key, value in flow.tcp.get("cc_params", {}).items():
                 why = f"the parameters of {target}'s own {flow.cc} are not set"
                 self.leave(f"{flow.at}.cc.{key}", value, why, "It has its defaults")
+            if flow.cc == "dctcp" and not flow.tcp["stack_params"].get("ecn"):
+                self.leave(f"{flow.at}.stack.ecn", False, f"{target}'s DCTCP always asks for ECN", "It has ECN")
             if flow.tcp.get("cc_turns"):
                 self.leave(f"{flow.at}.cc_turns", len(flow.tcp["cc_turns"]), "a flow has one algorithm", "The first")
         if not out:

@@ -316,6 +316,23 @@ class _Writer:
                 words.append(f"--bytes {flow.bytes}" if flow.bytes else f"--time {whole}")
                 command = f"iperf3 --json -c {address} -p {port} {' '.join(words)}"
             self.senders.append(f"flow {plain(flow.start_s)} {here} {shlex.quote(file)} {command}")
+        self.switches([flow for flow in flows if flow.kind in SENDERS])
+
+    def switches(self, flows: list[Flow]) -> None:
+        """What the kernel has one switch for in a namespace is set where all flows there agree."""
+        for key, name in SYSCTLS.items():
+            for node in self.source.nodes:
+                here = [flow for flow in flows if node in (flow.sender, flow.receiver)]
+                given = [flow.tcp["stack_params"].get(key) for flow in here]
+                if not any(isinstance(value, bool) for value in given):
+                    continue
+                if len(set(given)) == 1:
+                    self.settings.append(f"in_ns {self.names[node]} sysctl -q -w {name}={int(given[0])}")
+                    continue
+                why = f"flows at {node} differ in it, and the kernel has one switch for all"
+                for flow, value in zip(here, given, strict=True):
+                    if value is not None:
+                        self.source.leave(f"{flow.at}.stack.{key}", value, why, "Its default holds")
 
     def udp(self, flow: Flow) -> list[str]:
         payload = flow.packet_bytes - 28
@@ -339,10 +356,7 @@ class _Writer:
                 f"{flow.at}.receiver_stack", value, "both ends run this machine's kernel", "It is Linux's TCP"
             )
         for key, value in flow.tcp["stack_params"].items():
-            if key in SYSCTLS and isinstance(value, bool):
-                for node in (flow.sender, flow.receiver):
-                    self.settings.append(f"in_ns {self.names[node]} sysctl -q -w {SYSCTLS[key]}={int(value)}")
-            else:
+            if key not in SYSCTLS or not isinstance(value, bool):
                 self.source.leave(f"{flow.at}.stack.{key}", value, "no switch of a kernel", "It has its own way")
         if flow.tcp["mtu"] != 1500:
             words.append(f"--set-mss {flow.tcp['mtu'] - 40}")

@@ -260,9 +260,9 @@ class _Writer:
                 instead = 'It begins with ten segments, as Linux does; the simulator has it as stack "ns3-3.44"'
                 self.source.leave(f"{flow.at}.{key}", tcp[key], why, instead)
         for key, value in tcp["stack_params"].items():
-            if key != "ecn":
+            if key != "ecn" or not isinstance(value, bool):
                 self.source.leave(f"{flow.at}.stack.{key}", value, "not set in ns-3's TCP", "It has its own way")
-        ecn = bool(tcp["stack_params"].get("ecn")) or flow.cc == "dctcp"
+        ecn = tcp["stack_params"].get("ecn") is True or flow.cc == "dctcp"
         # 20 bytes of IP, 20 of TCP, 12 of timestamps.
         numbers = (flow.bytes, tcp["mtu"] - 52, tcp["send_buffer"] or 0, tcp["receive_buffer"] or 0)
         return f"{', '.join(map(str, numbers))}, {'true' if ecn else 'false'}"
