@@ -65,7 +65,7 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites d
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
 	$(BIN)/python scripts/algorithms_page
 
-figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ anew
+figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
 	$(BIN)/python scripts/application_figures
 	$(BIN)/python scripts/queue_figures
 	$(BIN)/python scripts/link_figures
@@ -111,7 +111,7 @@ journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: buil
 fast: $(VENV)/.built ## The environment with an engine compiled by its own profile: a quarter faster, same results
 	@scripts/optimise
 
-lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock anew
+lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock again
 	$(BIN)/python -m venv $(VENV)/lock
 	$(VENV)/lock/bin/pip install --quiet uv==$(UV_VERSION)
 	$(VENV)/lock/bin/uv pip compile pyproject.toml --group dev --all-extras --universal --python-version 3.11 \
@@ -125,7 +125,7 @@ clean: ## Remove everything the targets have built; results stay
 
 $(VENV)/.installed: requirements.lock
 	@scripts/check_prerequisites
-	@# A half-made environment, or one whose interpreter is gone, is made anew.
+	@# A half-made environment, or one whose interpreter is gone, is made again.
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo 'making $(VENV)'; \
 	    $$(scripts/check_prerequisites --python) -m venv --clear $(VENV); }
 	@echo 'installing the locked dependencies'

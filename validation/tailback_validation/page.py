@@ -178,7 +178,7 @@ tuned to these rows is not, so nothing in the simulator is fitted to them.
 ## Against Linux 6.1
 
 The truth is an unmodified kernel in an emulator that counts instructions, so that time is exact; how it was measured
-is told in `validation/truth/README.md`. The simulator repeats the path with the stack `linux`: the
+is written in `validation/truth/README.md`. The simulator repeats the path with the stack `linux`: the
 bottleneck is a token bucket of one packet over a byte FIFO, the same for the acknowledgements; the transfer opens at
 0.5 s and lasts 120 s, the call runs from the start. Measures are defined alike: averages over 100 s, state
 sampled every 20 ms, an epoch is the time between two entries into CWR, Recovery or Loss, the induced delay of the call

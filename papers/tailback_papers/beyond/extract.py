@@ -1,4 +1,4 @@
-"""What is kept of a run: what the transfers got, and what the caller and the reader felt."""
+"""What is kept of a run: what the transfers got, and how the call and the pages went."""
 
 from __future__ import annotations
 

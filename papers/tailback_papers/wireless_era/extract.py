@@ -120,7 +120,7 @@ def _calls(rows: Rows, _: Network) -> Summary:
         left, received = floats(packets["sent_s"]), floats(packets["received_s"])
         arrived = np.asarray(packets["fate"]) == RECEIVED
         for name, run in ((who, run) for who in ALGORITHMS for run in runs[who]):
-            # A call of iperf's lasts as long as the download here; the estimator starts anew with each.
+            # A call of iperf's lasts as long as the download here; the estimator starts again with each.
             within = slice(*np.searchsorted(left, [run.start_s, run.start_s + run.took_s]))
             sent[name] += len(left[within])
             lost[name] += int(np.sum(~arrived[within]))

@@ -12,7 +12,7 @@ import polars as pl
 from tailback import registry
 from tailback.capture.opened import open_capture
 from tailback.capture.pairing import owd
-from tailback.capture.reading import CaptureError, Place, read
+from tailback.capture.reading import CaptureError, FilePath, read
 
 Array = npt.NDArray[Any]
 
@@ -21,7 +21,7 @@ LEAST = 10
 _RTP_CLOCK_HZ = 8000
 
 
-def voip(first: Place, second: Place | None = None, *, correct: str = "none") -> pl.DataFrame:
+def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "none") -> pl.DataFrame:
     """Streams of calls, a row each: RTP by its source, other datagrams if they are all of one size and evenly spaced.
 
     With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms` (RFC
@@ -57,7 +57,7 @@ def voip(first: Place, second: Place | None = None, *, correct: str = "none") ->
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _quality(first: Place, second: Place, correct: str) -> dict[str, float]:
+def _quality(first: FilePath, second: FilePath, correct: str) -> dict[str, float]:
     from tailback import metrics
 
     result = open_capture(first, second, correct=correct)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tailback.capture.reading import CaptureError, Place
+from tailback.capture.reading import CaptureError, FilePath
 from tailback.errors import ResultError
 from tailback.files import whole_file
 from tailback.result import Result
@@ -39,7 +39,7 @@ WEB100 = {
 }
 
 
-def siftr(path: Place) -> tuple[dict[str, str], pl.DataFrame]:
+def siftr(path: FilePath) -> tuple[dict[str, str], pl.DataFrame]:
     """A SIFTR log: what its first and last lines say, and a row a record.
 
     Columns as siftr(4) names them, times in seconds: `srtt_s` and `rto_s` are scaled by the log's own `hz` and
@@ -98,7 +98,7 @@ def _pairs(line: str) -> dict[str, str]:
     return dict(part.split("=", 1) for part in line.split("\t") if "=" in part)
 
 
-def web100(path: Place) -> pl.DataFrame:
+def web100(path: FilePath) -> pl.DataFrame:
     """A polled log with Web100's variables: CSV with a heading, a time first, then variables such as `CurCwnd`.
 
     The time column is `t_s`, `time` or `Time`, in seconds. Raises `CaptureError` if there is none, or no variable is
@@ -119,7 +119,7 @@ def web100(path: Place) -> pl.DataFrame:
     return frame.rename({times[0]: "t_s"})
 
 
-def write_web100(result: Result, path: Place, flow: int | str) -> Path:
+def write_web100(result: Result, path: FilePath, flow: int | str) -> Path:
     """Write a flow's polls as such a log. Raises `ResultError` without the instrument `polls`."""
     rows = result.where_flow("polls", flow)
     if not len(rows["t_s"]):

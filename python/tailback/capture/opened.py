@@ -12,7 +12,7 @@ import polars as pl
 
 from tailback import _core, registry
 from tailback.capture import pairing
-from tailback.capture.reading import CaptureError, Place, Reading, derived, read
+from tailback.capture.reading import CaptureError, FilePath, Reading, derived, read
 from tailback.result import Result, schema
 
 Array = npt.NDArray[Any]
@@ -39,7 +39,9 @@ INFERRED = (
 )
 
 
-def open_capture(first: Place, second: Place | None = None, *, correct: str = "none", most_flows: int = 1000) -> Result:
+def open_capture(
+    first: FilePath, second: FilePath | None = None, *, correct: str = "none", most_flows: int = 1000
+) -> Result:
     """A result from a capture, or from a pair of them: the first at the senders' side, the second at the receivers'.
 
     Tables: `flows`, `links` (one path there and one back), `segments` and `congestion` of TCP connections, `echoes` of

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import polars as pl
 
 from tailback import _core
-from tailback.capture.reading import CaptureError, Place, call, choose, flow_frame, notes_of, read
+from tailback.capture.reading import CaptureError, FilePath, call, choose, flow_frame, notes_of, read
 from tailback.metrics.pairs import pair_up
 
 Integers = npt.NDArray[np.int64]
@@ -53,7 +53,12 @@ class Delays:
 
 
 def owd(
-    first: Place, second: Place | None = None, *, rows: bool = False, correct: str = "none", horizon_s: float = 60.0
+    first: FilePath,
+    second: FilePath | None = None,
+    *,
+    rows: bool = False,
+    correct: str = "none",
+    horizon_s: float = 60.0,
 ) -> Delays:
     """One-way delays between two captures, by pairing packets; or within one capture that holds each packet twice.
 
@@ -201,7 +206,7 @@ def _mirrored(delays: pl.DataFrame) -> list[tuple[str, str]]:
 
 
 def _notes(
-    first: Place, second: Place | None, info: Mapping[str, Any], table: pl.DataFrame, clocks: Clocks, correct: str
+    first: FilePath, second: FilePath | None, info: Mapping[str, Any], table: pl.DataFrame, clocks: Clocks, correct: str
 ) -> list[str]:
     out = []
     for which, path in enumerate([first, *([] if second is None else [second])]):
@@ -235,7 +240,7 @@ def _notes(
 
 
 def rtt(
-    first: Place, second: Place | None = None, *, flow: int | str | None = None, method: str = "karn"
+    first: FilePath, second: FilePath | None = None, *, flow: int | str | None = None, method: str = "karn"
 ) -> pl.DataFrame:
     """Round trips as a row a sample: `t_s` since the first packet, `flow`, `direction`, `rtt_s`.
 
@@ -266,7 +271,7 @@ def rtt(
     )
 
 
-def _synthetic(first: Place, second: Place, flow: int | str | None) -> pl.DataFrame:
+def _synthetic(first: FilePath, second: FilePath, flow: int | str | None) -> pl.DataFrame:
     found = owd(first, second, rows=True)
     assert found.pairs is not None
     pairs = {key: np.asarray(column) for key, column in found.pairs.items()}

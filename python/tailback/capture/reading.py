@@ -15,7 +15,7 @@ import polars as pl
 from tailback import _core
 from tailback.errors import TailbackError, nearest
 
-Place = str | os.PathLike[str]
+FilePath = str | os.PathLike[str]
 Columns = Mapping[str, npt.NDArray[Any]]
 
 #: Names of IP protocols that have ports or are well known.
@@ -74,7 +74,7 @@ def notes_of(path: Path, info: Mapping[str, Any], trouble: str | None = None) ->
     return out
 
 
-def read(path: Place, **wanted: Any) -> Reading:
+def read(path: FilePath, **wanted: Any) -> Reading:
     """One pass over a capture; `wanted` as for `_core.capture_read`."""
     found = call(_core.capture_read, Path(path), **wanted)
     return Reading(
@@ -128,7 +128,7 @@ def choose(frame: pl.DataFrame, flow: int | str | None) -> int:
     raise CaptureError(f"there is no flow {flow}." + (f" Did you mean {close}?" if close else ""))
 
 
-def flows(path: Place) -> pl.DataFrame:
+def flows(path: FilePath) -> pl.DataFrame:
     """The flows of a capture, in order of appearance: who, when, how much, and what TCP did.
 
     A row a flow. Columns of what the client sent, and with the prefix `back_` of what the server sent: `packets`,
@@ -166,7 +166,7 @@ def derived(frame: pl.DataFrame) -> pl.DataFrame:
     return out
 
 
-def throughput(path: Place, *, bin_s: float = 1.0, by: str = "flow") -> pl.DataFrame:
+def throughput(path: FilePath, *, bin_s: float = 1.0, by: str = "flow") -> pl.DataFrame:
     """IP bytes and packets in bins, as tcpstat counts them: all packets, retransmissions included.
 
     A row a bin in which something passed: `t_s` (its beginning, since the first packet), `who`, `packets`, `bytes`,

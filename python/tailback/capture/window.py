@@ -12,7 +12,7 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from tailback.capture.opened import NEW, OVERTAKEN, REPAIRED, REPEATED
-from tailback.capture.reading import CaptureError, Place, choose, derived, read
+from tailback.capture.reading import CaptureError, FilePath, choose, derived, read
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,7 @@ class Window:
     blocks: pl.DataFrame
 
 
-def window(path: Place, flow: int | str | None = None) -> Window:
+def window(path: FilePath, flow: int | str | None = None) -> Window:
     """Bytes in flight and the time–sequence data of one connection: that of most payload unless `flow` names one.
 
     `in_flight` is the highest byte sent less the highest acknowledged, right if the capture was taken at the sender, as
@@ -125,7 +125,7 @@ def _between(frame: pl.DataFrame, start_s: float | None, end_s: float | None) ->
     return frame.filter((pl.col("t_s") >= low) & (pl.col("t_s") <= high))
 
 
-def write_page(it: Window, path: Place) -> Path:
+def write_page(it: Window, path: FilePath) -> Path:
     """The same as one HTML page that zooms and needs nothing else."""
     from tailback.files import whole_file
     from tailback.report import page_of_figure

@@ -127,10 +127,10 @@ def _overview(name: str | None, names: list[str], folder: Path, page: Path, as_j
 def validate(
     out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path("docs/validation.md"),
     ns2: Annotated[
-        bool, typer.Option("--ns2", help="Also run ns-2 anew; needs `ns` on the path (Debian: apt-get install ns2).")
+        bool, typer.Option("--ns2", help="Also run ns-2 again; needs `ns` on the path (Debian: apt-get install ns2).")
     ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Also run this machine's kernel anew, a minute an algorithm; needs root.")
+        bool, typer.Option("--live", help="Also run this machine's kernel again, a minute an algorithm; needs root.")
     ] = False,
     algorithms: Annotated[
         str | None, typer.Option(help="With --live: these instead of the usual ten, such as `bic,cubic:twin`.")

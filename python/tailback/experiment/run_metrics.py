@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tailback.experience import recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.index import COLUMNS
-from tailback.felt import recorded
 from tailback.metrics import holds_queue
 from tailback.result import Result
 
@@ -28,8 +28,8 @@ MOST = 16
 _FLOW = ("goodput_mbps", "loss", "retransmitted", "timeouts", "rtt_min_ms", "srtt_ms")
 _LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", "backlog_max_bytes")
 _DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
-#: What the people on the link feel (`tailback.felt`), where it was recorded.
-_FELT = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+#: What the people on the link experience (`tailback.experience`), where it was recorded.
+_EXPERIENCE = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
@@ -43,7 +43,7 @@ def totals_names(resolved: Mapping[str, Any]) -> list[str]:
         out += [f"{flow}.{key}" for flow in flows for key in (_FLOW if flow in tcp else _FLOW[:2])]
         packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
         out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
-        out += [f"{flow}.felt_{key}" for flow in recorded(resolved) for key in _FELT]
+        out += [f"{flow}.felt_{key}" for flow in recorded(resolved) for key in _EXPERIENCE]
     if len(links) <= MOST:
         out += [f"{link}.{key}" for link in links for key in _LINK]
     return out
@@ -78,9 +78,9 @@ def totals(result: Result) -> dict[str, float]:
         for flow in result.flow_names:
             if flow in result.resolved["instruments"]["packets"]:
                 out |= {f"{flow}.{key}": value for key, value in _delays(result, flow).items()}
-        felt = {row["flow"]: row for row in result.felt_summary()}
+        experienced = {row["flow"]: row for row in result.felt_summary()}
         for flow in recorded(result.resolved):
-            out |= {f"{flow}.felt_{key}": number(felt.get(flow, {}).get(key)) for key in _FELT}
+            out |= {f"{flow}.felt_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
     if len(links) <= MOST:
         for row in links:
             out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}
@@ -175,6 +175,6 @@ def _spread(name: str, value: Any) -> dict[str, float]:
         return {f"{name}.{key}": number(item) for key, item in value.items()}
     if isinstance(value, Sequence | np.ndarray):
         if len(value) > MOST or any(np.ndim(item) for item in value):
-            raise ValueError(f"{name} is a series, and a run has room for at most {MOST} numbers a metric")
+            raise ValueError(f"{name} is a series, and a row has at most {MOST} numbers a metric")
         return {f"{name}.{at}": number(item) for at, item in enumerate(value)}
     return {name: number(value)}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
-from .. import felt, metrics
+from .. import experience, metrics
 from ..metrics import MissingRows, Rows
 from ..metrics.rows import Floats
 from . import flows as who
@@ -22,7 +22,7 @@ WINDOW_S = 10.0
 
 
 def _of(rows: Rows, table: str) -> list[str]:
-    return [flow for flow, told in felt.recorded(rows.scenario).items() if told == table]
+    return [flow for flow, told in experience.recorded(rows.scenario).items() if told == table]
 
 
 def _each(results: Mapping[str, Rows], table: str) -> Iterator[tuple[str, Rows, str, who.Look]]:

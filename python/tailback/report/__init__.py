@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from .. import metrics, plots, registry
-from ..felt import felt
+from ..experience import experience
 from ..metrics import Rows
 from ..metrics.rows import Floats
 from ..numbers import written
@@ -156,7 +156,7 @@ def single(result: Any) -> str:
     toml = getattr(result, "toml", "")
     sources = [("Scenario (TOML)", toml)] if toml else []
     sources.append(("Scenario, resolved (JSON)", json.dumps(rows.scenario, indent=1, ensure_ascii=False)))
-    tables = [_flow_table(rows), *_felt_table(rows), *_program_tables(result), _link_table(rows)]
+    tables = [_flow_table(rows), *_experience_table(rows), *_program_tables(result), _link_table(rows)]
     return _page(
         title=rows.name or "One run",
         subtitle=who.path_of(rows) + f", {rows.duration_s:g} s, seed {rows.seed}" if rows.has_bottleneck else "",
@@ -316,8 +316,8 @@ def _flow_table(rows: Rows) -> dict[str, Any]:
     }
 
 
-def _felt_table(rows: Rows) -> list[dict[str, Any]]:
-    """What callers, readers and pings felt; no table if nothing of it was recorded."""
+def _experience_table(rows: Rows) -> list[dict[str, Any]]:
+    """What callers, readers and pings experienced; no table if nothing of it was recorded."""
     counted = [
         [
             row["flow"],
@@ -329,7 +329,7 @@ def _felt_table(rows: Rows) -> list[dict[str, Any]]:
             written(row["jitter_ms"]),
             written(row["mos"]),
         ]
-        for row in felt(rows)
+        for row in experience(rows)
     ]
     if not counted:
         return []

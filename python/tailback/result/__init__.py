@@ -242,10 +242,10 @@ class Result(Described):
         return summaries.program_figures(self)
 
     def felt_summary(self) -> list[dict[str, Any]]:
-        """One row for each call, reader, waiting file or ping that was recorded: see `tailback.felt.felt`."""
-        from tailback.felt import felt
+        """One row for each call, reader, waiting file or ping that was recorded; see `tailback.experience`."""
+        from tailback.experience import experience
 
-        return felt(self)
+        return experience(self)
 
     @property
     def files(self) -> dict[str, bytes]:

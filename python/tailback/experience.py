@@ -1,4 +1,4 @@
-"""What the people on the link feel: one row for each call, reader, waiting file and ping of a result."""
+"""What the people on the link experience: one row for each call, reader, waiting file and ping of a result."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tailback import metrics, registry
 from tailback.metrics import Rows
 from tailback.metrics.rows import LOST, RECEIVED, Floats
 
-__all__ = ["KEYS", "felt", "recorded"]
+__all__ = ["KEYS", "experience", "recorded"]
 
-#: The columns of `felt`: a missing value is None.
+#: The columns of `experience`: a missing value is None.
 KEYS = ("flow", "feels", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 
 
-def felt(result: Any) -> list[dict[str, Any]]:
+def experience(result: Any) -> list[dict[str, Any]]:
     """One row a flow whose packets, requests or echoes were recorded, in the scenario's order.
 
     `feels` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
@@ -30,7 +30,7 @@ def felt(result: Any) -> list[dict[str, Any]]:
 
 
 def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
-    """The flows of a resolved scenario that `felt` can tell of, each with the table it is told from."""
+    """The flows of a resolved scenario that `experience` has a row of, each with the table it is read from."""
     instruments, out = scenario["instruments"], {}
     for spec in scenario["flows"]:
         for table in ("requests", "echoes", "packets"):
