@@ -3,7 +3,7 @@
 //! The emulator drives it by the clock and the replay by a log of arrivals. Both make the same calls with the
 //! same times in the same order, which is why fates agree to the bit.
 
-mod lent;
+mod link_host;
 
 use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Link, Server};
@@ -14,7 +14,7 @@ use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
 pub use tailback_core::tcp::segment::NO_ROW;
 use tailback_core::time::{Bytes, Duration, Time};
 
-use self::lent::{Lent, Slot, Slots};
+use self::link_host::{LinkHost, Slot, Slots};
 use crate::access::{self, Accesses};
 use crate::journal::Journal;
 
@@ -292,7 +292,7 @@ impl<W: Witness> Path<W> {
                 self.sample();
                 continue;
             };
-            self.at(link, due, frames, Deed::Advance);
+            self.at(link, due, frames, Step::Advance);
             let mut inbox = std::mem::take(&mut self.inbox);
             for (due, mut packet) in inbox.drain(..) {
                 packet.hop += 1;
@@ -323,7 +323,7 @@ impl<W: Witness> Path<W> {
     /// Bring every queue to `now`, for the totals at the end.
     pub fn settle(&mut self, now: Time, frames: &mut impl Frames) {
         for link in 0..self.links.len() {
-            self.at(link, now, frames, Deed::Settle);
+            self.at(link, now, frames, Step::Settle);
         }
     }
 
@@ -331,7 +331,7 @@ impl<W: Witness> Path<W> {
         let at = self.poll.next;
         for index in 0..self.poll.links.len() {
             let link = self.poll.links[index];
-            self.at(link as usize, at, &mut (), Deed::Settle);
+            self.at(link as usize, at, &mut (), Step::Settle);
             let it = &self.links[link as usize];
             let mut backlog = it.backlog();
             // What waits or is being sent: what a newcomer of the same instant has before it.
@@ -345,12 +345,12 @@ impl<W: Witness> Path<W> {
     fn push(&mut self, now: Time, packet: Packet, frames: &mut impl Frames) {
         let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         let link = route[usize::from(packet.hop)] as usize;
-        self.at(link, now, frames, Deed::Push(packet));
+        self.at(link, now, frames, Step::Push(packet));
     }
 
-    fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, deed: Deed) {
+    fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, step: Step) {
         let Self { links, channels, fate, .. } = self;
-        let mut lent = Lent {
+        let mut host = LinkHost {
             link: link as u32,
             watches: link < self.named_links && self.witness.watches(link as u32),
             named_links: self.named_links,
@@ -365,18 +365,18 @@ impl<W: Witness> Path<W> {
         match links[link].server() {
             Server::Channel(channel) => {
                 let medium = &mut channels[channel as usize];
-                match deed {
-                    Deed::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut lent),
-                    Deed::Advance => medium.advance(links, now, fate, &mut lent),
-                    Deed::Settle => medium.settle(links, now, fate, &mut lent),
+                match step {
+                    Step::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut host),
+                    Step::Advance => medium.advance(links, now, fate, &mut host),
+                    Step::Settle => medium.settle(links, now, fate, &mut host),
                 }
             }
             Server::Link => {
                 let link = &mut links[link];
-                match deed {
-                    Deed::Push(packet) => link.push(packet, now, fate, &mut lent),
-                    Deed::Advance => link.advance(now, fate, &mut lent),
-                    Deed::Settle => link.settle(now, fate, &mut lent),
+                match step {
+                    Step::Push(packet) => link.push(packet, now, fate, &mut host),
+                    Step::Advance => link.advance(now, fate, &mut host),
+                    Step::Settle => link.settle(now, fate, &mut host),
                 }
             }
             Server::Connection => unreachable!("a live run has no tunnels"),
@@ -400,7 +400,7 @@ impl<W: Witness> Path<W> {
 }
 
 /// What happens at a link.
-enum Deed {
+enum Step {
     Push(Packet),
     Advance,
     Settle,

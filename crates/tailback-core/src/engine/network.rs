@@ -4,15 +4,16 @@
 //! has one armed wake. A link wakes when a packet arrives at its far end; an end when a timer is due (its wake may
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 //!
-//! This file keeps the state and runs the loop; each kind of element has its room: `links`, `ends`, `applications`, and
-//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links are lent while they work in `lent`, what is done once an event is over in `small_queue`.
+//! This file keeps the state and runs the loop; each kind of element has its module: `links`, `ends`, `applications` and
+//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links are lent while they work in `link_host`,
+//! what is done once an event is over in `small_queue`.
 
 use std::collections::BTreeMap;
 
 mod applications;
 mod ends;
 pub mod flow;
-mod lent;
+mod link_host;
 mod links;
 mod memory;
 mod polls;
@@ -21,7 +22,7 @@ mod small_queue;
 mod tunnelled;
 
 use flow::{Flow, Lane};
-use lent::Chores;
+use link_host::Chores;
 
 use super::arena::Arena;
 use super::parts::Parts;

@@ -1,7 +1,7 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
-use super::lent::Lent;
+use super::link_host::lend;
 use super::shared::Step;
 use crate::engine::seats::seat_of;
 use crate::link::Server;
@@ -31,14 +31,7 @@ impl<P: Probe> Network<P> {
     /// A link that decides itself when its packets leave.
     #[inline(always)]
     fn wake_own(&mut self, link: u32) {
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, self.is_watched(link));
         let it = &mut self.links[link as usize];
         it.advance(self.now, &mut self.fate, &mut host);
         // What the next arrivals need comes from memory while this one is worked on, in the order in which one
@@ -69,14 +62,7 @@ impl<P: Probe> Network<P> {
             Server::Channel(channel) => return self.at_channel(channel, link, Step::Push(packet)),
             Server::Connection => return self.push_tunnelled(link, packet),
         }
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, self.is_watched(link));
         let it = &mut self.links[link as usize];
         it.push(packet, self.now, &mut self.fate, &mut host);
         let next = it.next_wake();
@@ -87,12 +73,12 @@ impl<P: Probe> Network<P> {
     #[inline]
     pub(super) fn settle_fate(&mut self) {
         if !self.fate.is_empty() {
-            self.bury();
+            self.record_drops();
         }
     }
 
     #[cold]
-    pub(super) fn bury(&mut self) {
+    pub(super) fn record_drops(&mut self) {
         for index in 0..self.fate.drops.len() {
             let (packet, reason) = self.fate.drops[index];
             self.lanes[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
@@ -149,6 +135,12 @@ impl<P: Probe> Network<P> {
         }
     }
 
+    /// Does the probe watch this link's queue?
+    #[inline(always)]
+    pub(super) fn is_watched(&self, link: u32) -> bool {
+        P::WANTS && (link as usize) < self.named_links && self.probe.watches(link)
+    }
+
     /// Bring a link's queue to `now`.
     pub fn settle_link(&mut self, link: u32) {
         match self.links[link as usize].server() {
@@ -156,14 +148,7 @@ impl<P: Probe> Network<P> {
             Server::Channel(channel) => return self.at_channel(channel, link, Step::Settle),
             Server::Connection => return self.settle_tunnelled(link),
         }
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && (link as usize) < self.named_links && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, self.is_watched(link));
         self.links[link as usize].settle(self.now, &mut self.fate, &mut host);
         let next = self.links[link as usize].next_wake();
         self.schedule.arm(link, next);

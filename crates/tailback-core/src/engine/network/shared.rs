@@ -2,7 +2,7 @@
 //! them, at the first one's element.
 
 use super::Network;
-use super::lent::Lent;
+use super::link_host::lend;
 use crate::packet::Packet;
 use crate::probe::Probe;
 
@@ -20,14 +20,7 @@ impl<P: Probe> Network<P> {
         let Network { links, channels, schedule, fate, now, .. } = self;
         let channel = &mut channels[channel as usize];
         // The channel says whose link it is about before it shows anything.
-        let mut host = Lent {
-            link,
-            watches: false,
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, false);
         match step {
             Step::Push(packet) => channel.push(links, link, packet, *now, fate, &mut host),
             Step::Advance => channel.advance(links, *now, fate, &mut host),

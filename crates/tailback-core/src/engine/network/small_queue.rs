@@ -1,7 +1,7 @@
 //! Senders that look at the queue of their host's link: what left it, and who waited for that.
 
 use super::Network;
-use super::lent::Departure;
+use super::link_host::Departure;
 use crate::engine::seats::{Blueprint, seat_of};
 use crate::packet::Packet;
 use crate::probe::Probe;

@@ -2,7 +2,7 @@
 //! of the stream lets them out.
 
 use super::Network;
-use super::lent::Lent;
+use super::link_host::lend;
 use crate::engine::seats::seat_of;
 use crate::packet::Packet;
 use crate::probe::Probe;
@@ -41,16 +41,10 @@ impl<P: Probe> Network<P> {
         let (number, side, delivered) = (it.flow as usize, it.side, it.end.receiver.delivered());
         let [outward, inward] = self.tunnel_links(number, side);
         if let Some(link) = inward {
+            let is_watched = self.is_watched(link);
             let Network { links, fate, now, schedule, .. } = self;
             let it = &mut links[link as usize];
-            let mut host = Lent {
-                link,
-                watches: P::WANTS && self.probe.watches(link),
-                arena: &mut self.arena,
-                probe: &mut self.probe,
-                inbox: &mut self.inbox,
-                chores: &mut self.chores,
-            };
+            let mut host = lend!(self, link, is_watched);
             it.read_tunnel(delivered, *now, fate, &mut host);
             schedule.arm(link, it.next_wake());
             self.settle_fate();
@@ -62,19 +56,13 @@ impl<P: Probe> Network<P> {
 
     /// Move what the socket has room for from a tunnel's queue to its stream; the seat, if there was anything.
     fn feed_tunnel(&mut self, link: u32) -> Option<usize> {
+        let is_watched = self.is_watched(link);
         let Network { links, seats, fate, now, .. } = self;
         let it = &mut links[link as usize];
         let address = it.tunnel_end()?;
         let seat = seats.find(address)?;
         let sender = &mut seat.end.sender;
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, is_watched);
         let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
         sender.write(written);
         self.settle_fate();
@@ -84,15 +72,9 @@ impl<P: Probe> Network<P> {
     #[cold]
     #[inline(never)]
     pub(super) fn push_tunnelled(&mut self, link: u32, packet: Packet) {
+        let is_watched = self.is_watched(link);
         let Network { links, fate, now, .. } = self;
-        let mut host = Lent {
-            link,
-            watches: P::WANTS && self.probe.watches(link),
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, is_watched);
         links[link as usize].push(packet, *now, fate, &mut host);
         self.settle_fate();
         if let Some(seat) = self.feed_tunnel(link) {
@@ -107,14 +89,7 @@ impl<P: Probe> Network<P> {
     pub(super) fn wake_tunnelled(&mut self, link: u32) {
         let Network { links, fate, schedule, now, .. } = self;
         let it = &mut links[link as usize];
-        let mut host = Lent {
-            link,
-            watches: false,
-            arena: &mut self.arena,
-            probe: &mut self.probe,
-            inbox: &mut self.inbox,
-            chores: &mut self.chores,
-        };
+        let mut host = lend!(self, link, false);
         it.advance(*now, fate, &mut host);
         schedule.arm(link, it.next_wake());
     }

@@ -1,4 +1,4 @@
-//! What the path lends to a link, or to several that share a medium, while they work.
+//! The path as links see it: what it lends to one, or to several that share a medium, while they work.
 
 use tailback_core::link::{Host, Watch};
 use tailback_core::packet::Packet;
@@ -38,7 +38,7 @@ impl Slots {
 }
 
 /// Lends the path's parts to a link while it works.
-pub(super) struct Lent<'a, W, F> {
+pub(super) struct LinkHost<'a, W, F> {
     pub(super) link: u32,
     pub(super) watches: bool,
     pub(super) named_links: usize,
@@ -51,7 +51,7 @@ pub(super) struct Lent<'a, W, F> {
     pub(super) frames: &'a mut F,
 }
 
-impl<W: Witness, F> Lent<'_, W, F> {
+impl<W: Witness, F> LinkHost<'_, W, F> {
     fn row(
         &mut self,
         at: Time,
@@ -67,7 +67,7 @@ impl<W: Witness, F> Lent<'_, W, F> {
     }
 }
 
-impl<W: Witness, F> Watch for Lent<'_, W, F> {
+impl<W: Witness, F> Watch for LinkHost<'_, W, F> {
     fn turn_to(&mut self, link: u32) {
         self.link = link;
         self.watches = (link as usize) < self.named_links && self.witness.watches(link);
@@ -89,7 +89,7 @@ impl<W: Witness, F> Watch for Lent<'_, W, F> {
     }
 }
 
-impl<W: Witness, F: Frames> Host for Lent<'_, W, F> {
+impl<W: Witness, F: Frames> Host for LinkHost<'_, W, F> {
     fn deliver(&mut self, due: Time, packet: Packet) {
         self.inbox.push((due, packet));
     }

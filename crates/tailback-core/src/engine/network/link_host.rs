@@ -1,4 +1,4 @@
-//! What the network lends to a link, or to several that share a medium, while they work.
+//! The network as links see it: what it lends to one, or to several that share a medium, while they work.
 
 use crate::engine::arena::Arena;
 use crate::link::{Host, Watch};
@@ -26,8 +26,8 @@ pub(super) struct Chores {
     pub departed: Vec<Departure>,
 }
 
-/// Lends the arena and the probe to a link while it works.
-pub(super) struct Lent<'a, P> {
+/// The network as links see it: lent to one, or to several that share a medium, while they work.
+pub(super) struct LinkHost<'a, P> {
     pub link: u32,
     pub watches: bool,
     pub arena: &'a mut Arena,
@@ -36,7 +36,22 @@ pub(super) struct Lent<'a, P> {
     pub chores: &'a mut Chores,
 }
 
-impl<P: Probe> Lent<'_, P> {
+/// The host of link `link` from the fields of a network, whose other fields stay free.
+macro_rules! lend {
+    ($network:expr, $link:expr, $watches:expr) => {
+        $crate::engine::network::link_host::LinkHost {
+            link: $link,
+            watches: $watches,
+            arena: &mut $network.arena,
+            probe: &mut $network.probe,
+            inbox: &mut $network.inbox,
+            chores: &mut $network.chores,
+        }
+    };
+}
+pub(super) use lend;
+
+impl<P: Probe> LinkHost<'_, P> {
     #[inline]
     fn row(
         &mut self,
@@ -53,7 +68,7 @@ impl<P: Probe> Lent<'_, P> {
     }
 }
 
-impl<P: Probe> Watch for Lent<'_, P> {
+impl<P: Probe> Watch for LinkHost<'_, P> {
     fn turn_to(&mut self, link: u32) {
         self.link = link;
         self.watches = P::WANTS && self.probe.watches(link);
@@ -80,7 +95,7 @@ impl<P: Probe> Watch for Lent<'_, P> {
     }
 }
 
-impl<P: Probe> Host for Lent<'_, P> {
+impl<P: Probe> Host for LinkHost<'_, P> {
     #[inline]
     fn deliver(&mut self, due: Time, packet: Packet) {
         // Links wake at every arrival, so due is now.
@@ -99,7 +114,7 @@ impl<P: Probe> Host for Lent<'_, P> {
     }
 }
 
-impl<P: Probe> Lent<'_, P> {
+impl<P: Probe> LinkHost<'_, P> {
     #[cold]
     fn note_departure(&mut self, packet: &Packet) {
         let segment = self.arena.at(packet.slot);
