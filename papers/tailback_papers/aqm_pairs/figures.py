@@ -141,37 +141,23 @@ def ablations(data: Data) -> Figure:
     return figure
 
 
-FIGURES = [
+FIGURES = (
     Plot(
-        "throughput",
-        "Throughput against delay (Figs 3–6)",
-        "One flow, 20 Mbit/s, 200 s; median over seeds, band from the least to the largest. Solid: PFIFO, dashed: "
-        "CoDel.",
-        throughput,
+        "throughput", "Throughput against delay (Figs 3–6)", "One flow, 20 Mbit/s, 200 s; median over seeds, band "
+        "from the least to the largest. Solid: PFIFO, dashed: CoDel.", throughput,
     ),
     Plot(
-        "fairness-cubic",
-        "CUBIC's fairness over time (Figs 7–10)",
-        "Ten flows, 100 Mbit/s. Coloured: index of one-second rates (median over seeds, band over all). Black: of the "
-        "throughput since the start.",
+        "fairness-cubic", "CUBIC's fairness over time (Figs 7–10)", "Ten flows, 100 Mbit/s. Coloured: index of "
+        "one-second rates (median over seeds, band over all). Black: of the throughput since the start.",
         _fairness("cubic"),
     ),
+    Plot("fairness-reno", "NewReno's fairness over time (Figs 11–14)", "As before, for NewReno.", _fairness("reno")),
     Plot(
-        "fairness-reno",
-        "NewReno's fairness over time (Figs 11–14)",
-        "As before, for NewReno.",
-        _fairness("reno"),
-    ),
-    Plot(
-        "fairness-summary",
-        "Which pair shares most evenly",
-        "Seconds 5 to 200 of the eight fairness runs.",
+        "fairness-summary", "Which pair shares most evenly", "Seconds 5 to 200 of the eight fairness runs.",
         fairness_summary,
     ),
     Plot(
-        "other-readings",
-        "What the paper leaves open",
-        "Blue: NewReno, green: CUBIC; solid: PFIFO, dashed: CoDel.",
+        "other-readings", "What the paper leaves open", "Blue: NewReno, green: CUBIC; solid: PFIFO, dashed: CoDel.",
         ablations,
     ),
-]
+)  # fmt: skip

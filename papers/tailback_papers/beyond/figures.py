@@ -154,22 +154,15 @@ def pareto_interactive(data: Data) -> dict[str, Any] | None:
     }
 
 
-FIGURES = [
+FIGURES = (
     Plot(
-        "pareto",
-        "Throughput against harm",
-        "Every algorithm with every queue, on each path: everybody's goodput against harm to whoever suffers "
-        "more, the caller (E-model R) or the reader (page time). Line: pairs no other beats in both. Dotted: nine "
-        "tenths of the best. Whiskers: 95 % interval over seeds. Ringed in black, and named: the pair that harms least "
-        "above the dotted line; in grey: CUBIC × FIFO.",
-        pareto,
-        pareto_interactive,
+        "pareto", "Throughput against harm", "Every algorithm with every queue, on each path: everybody's goodput "
+        "against harm to whoever suffers more, the caller (E-model R) or the reader (page time). Line: pairs no other "
+        "beats in both. Dotted: nine tenths of the best. Whiskers: 95 % interval over seeds. Ringed in black, and "
+        "named: the pair that harms least above the dotted line; in grey: CUBIC × FIFO.", pareto, pareto_interactive,
     ),
     Plot(
-        "harm-by-pair",
-        "Harm of every pair on every path",
-        "0: caller and reader are as well off as alone; 100: one of them has nothing left. Algorithms with the least "
-        "mean harm first.",
-        harm_by_pair,
+        "harm-by-pair", "Harm of every pair on every path", "0: caller and reader are as well off as alone; 100: one "
+        "of them has nothing left. Algorithms with the least mean harm first.", harm_by_pair,
     ),
-]
+)  # fmt: skip

@@ -225,13 +225,12 @@ def over_time(data: Data) -> Figure:
 
 
 _BANDS = "Lines: median over seeds; bands: from the least to the largest. Four high-speed flows."
-FIGURES = [
+FIGURES = (
     Plot("wan-link", "The ocean link: utilisation and loss (Fig. 4)", _BANDS, _panels((USED, LOST), WAN, 2, 3.0)),
     Plot("wan-users", "The ocean link: what users get (Fig. 5)", _BANDS, _panels(USERS, WAN, 2, 6.2)),
     Plot(
-        "wan-cdf", "64 KB beside high-speed flows, 0.1 BDP (Fig. 6)",
-        "The paper's CDF turned over, on a logarithmic axis: the slow transactions are few. Quantiles are medians over "
-        "seeds, in steps of half a per cent.", cdf,
+        "wan-cdf", "64 KB beside high-speed flows, 0.1 BDP (Fig. 6)", "The paper's CDF turned over, on a logarithmic "
+        "axis: the slow transactions are few. Quantiles are medians over seeds, in steps of half a per cent.", cdf,
     ),
     Plot(
         "wan-20", "Twenty flows on the ocean link (Fig. 7)", _BANDS.replace("Four", "Twenty"),
@@ -240,17 +239,18 @@ FIGURES = [
     Plot("lan-link", "The campus: utilisation and loss (Fig. 8)", _BANDS, _panels((USED, LOST), LAN, 2, 3.0)),
     Plot("lan-users", "The campus: what remote users get (Fig. 9)", _BANDS, _panels(USERS, LAN, 2, 6.2)),
     Plot(
-        "mechanism", "Why",
-        "After all flows have joined: growth just before reductions (median), packets of the flows lost in a "
-        "congestion event, how often a flow reduces, and how long the queue is over half full.", mechanism,
+        "mechanism", "Why", "After all flows have joined: growth just before reductions (median), packets of the "
+        "flows lost in a congestion event, how often a flow reduces, and how long the queue is over half full.",
+        mechanism,
     ),
     Plot(
         "joins", "What is lost when flows join",
-        f"Solid: drops within {JOIN_RTTS} empty round trips of a join; pale: all. Share of the packets that arrived at "
-        "the ocean link.", joins,
+        f"Solid: drops within {JOIN_RTTS} empty round trips of a join; pale: all. Share of the packets that "
+        "arrived at the ocean link.",
+        joins,
     ),
     Plot(
         "over-time", "Windows and queue over time", "First seed, the ocean link: the flows' windows together, and the "
         "queue's delay, with 0.1 and 1 BDP.", over_time,
     ),
-]  # fmt: skip
+)  # fmt: skip

@@ -149,8 +149,8 @@ def _figures() -> list[Plot]:
     return made
 
 
-FIGURES = [
+FIGURES = (
     *_figures(),
     Plot("medians", "Printed and simulated medians", "Black: the printed median ±25 %. Dots: one seed each.", medians),
     Plot("durations", "How long the transfers took", "First seed; the paper's range in grey.", durations),
-]
+)  # fmt: skip

@@ -304,81 +304,51 @@ def explorer(data: Data) -> dict[str, Any] | None:
 
 FIGURES: tuple[Plot, ...] = (
     Plot(
-        "fig-02-03",
-        "Figs 2 and 3: NewReno on FreeBSD and Linux",
-        "Congestion window and queue occupancy over three typical epochs. 10 Mbit/s, RTT 80 ms, "
-        "queue 1 BDP. Dashed: the "
-        "queue's limit; red ticks: drops. Both panels show as much time, so epochs compare by width.",
-        cwnd_and_queue("freebsd-reno", "linux-reno"),
+        "fig-02-03", "Figs 2 and 3: NewReno on FreeBSD and Linux", "Congestion window and queue occupancy over three "
+        "typical epochs. 10 Mbit/s, RTT 80 ms, queue 1 BDP. Dashed: the queue's limit; red ticks: drops. Both panels "
+        "show as much time, so epochs compare by width.", cwnd_and_queue("freebsd-reno", "linux-reno"),
         cwnd_and_queue_interactive("freebsd-reno", "linux-reno"),
     ),
     Plot(
-        "fig-04-05",
-        "Figs 4 and 5: H-TCP on FreeBSD and Linux",
-        "As above.",
-        cwnd_and_queue("freebsd-htcp", "linux-htcp"),
-        cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp"),
+        "fig-04-05", "Figs 4 and 5: H-TCP on FreeBSD and Linux", "As above.",
+        cwnd_and_queue("freebsd-htcp", "linux-htcp"), cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp"),
     ),
     Plot(
-        "fig-06",
-        "Fig. 6: CUBIC on Linux",
-        "As above; the two-part cycle of fast convergence.",
-        cwnd_and_queue("linux-cubic"),
-        cwnd_and_queue_interactive("linux-cubic"),
+        "fig-06", "Fig. 6: CUBIC on Linux", "As above; the two-part cycle of fast convergence.",
+        cwnd_and_queue("linux-cubic"), cwnd_and_queue_interactive("linux-cubic"),
     ),
     Plot(
-        "fig-recovery",
-        "Fast recovery at close range",
-        "One reduction of each sender: rate halving on Linux, an immediate fall and a climb on FreeBSD (section VI-B). "
-        "Dashed: β·cwnd.",
-        recovery,
+        "fig-recovery", "Fast recovery at close range", "One reduction of each sender: rate halving on Linux, an "
+        "immediate fall and a climb on FreeBSD (section VI-B). Dashed: β·cwnd.", recovery,
     ),
     Plot(
-        "fig-07-08",
-        "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
+        "fig-07-08", "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
         "Dots are call packets. On the left both axes are drawn to the law's scale, so the dots must lie on the "
-        "occupancy's edge.",
-        delay_vs_occupancy,
+        "occupancy's edge.", delay_vs_occupancy,
     ),
     Plot(
-        "fig-09-11",
-        "Figs 9–11: distribution of the delay the call sees",
-        "Induced delay (one-way delay less its smallest possible value) over three typical epochs, "
-        "queue 1 BDP; each curve "
-        "the median over seeds. The paper does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other "
-        "figures.",
-        delay_cdfs,
+        "fig-09-11", "Figs 9–11: distribution of the delay the call sees", "Induced delay (one-way delay less its "
+        "smallest possible value) over three typical epochs, queue 1 BDP; each curve the median over seeds. The paper "
+        "does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other figures.", delay_cdfs,
         delay_cdfs_interactive,
     ),
     Plot(
-        "fig-12",
-        "Fig. 12: median induced delay by bandwidth × delay",
-        "Medians over three typical epochs; bars: range over seeds. Dashed: what a full queue adds. NewReno "
-        "completes no epoch at 100 Mbit/s × 160 ms in three minutes: its points there cover the time since slow start.",
-        medians,
+        "fig-12", "Fig. 12: median induced delay by bandwidth × delay", "Medians over three typical epochs; bars: "
+        "range over seeds. Dashed: what a full queue adds. NewReno completes no epoch at 100 Mbit/s × 160 ms in three "
+        "minutes: its points there cover the time since slow start.", medians,
     ),
     Plot(
-        "fig-13",
-        "Fig. 13: H-TCP's irregularity at the highest BDPs",
-        "Linux H-TCP at 100 Mbit/s × 80 and 160 ms. The plain model grows fast without relapse; a "
-        "wire on which two packets "
-        "overtake one in ten thousand makes 2.6.25 restart its clock each time, without a loss.",
-        irregular((80, 160)),
-        irregular_interactive((80, 160)),
+        "fig-13", "Fig. 13: H-TCP's irregularity at the highest BDPs", "Linux H-TCP at 100 Mbit/s × 80 and 160 ms. "
+        "The plain model grows fast without relapse; a wire on which two packets overtake one in ten thousand makes "
+        "2.6.25 restart its clock each time, without a loss.", irregular((80, 160)), irregular_interactive((80, 160)),
     ),
     Plot(
-        "fig-14",
-        "Fig. 14: H-TCP-like among NewReno-like epochs",
-        "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.",
-        irregular((16,)),
-        irregular_interactive((16,)),
+        "fig-14", "Fig. 14: H-TCP-like among NewReno-like epochs",
+        "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.", irregular((16,)), irregular_interactive((16,)),
     ),
     Plot(
-        "fig-discernible",
-        "When algorithms can be told apart",
-        "Mean distance between the call's delay distributions under the two most different "
-        "algorithms on one system, in "
-        "packets of queue, against the largest window the path holds. Below 0.03: drawn there.",
-        discernible,
+        "fig-discernible", "When algorithms can be told apart", "Mean distance between the call's delay distributions "
+        "under the two most different algorithms on one system, in packets of queue, against the largest window the "
+        "path holds. Below 0.03: drawn there.", discernible,
     ),
-)
+)  # fmt: skip

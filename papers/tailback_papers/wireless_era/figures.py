@@ -200,12 +200,12 @@ def _figures() -> list[Plot]:
     return [Plot(n, f"{TITLES[n]} (Fig. {of.figure})", caption, _network(n)) for n, of in NETWORKS.items()]
 
 
-FIGURES = [
+FIGURES = (
     *_figures(),
     Plot("calls", "Calls (Tables I and II)", "Black: printed. Dots: one seed each.", calls),
     Plot(
-        "queue-3g", "The 3G queue", "One transfer of each; the band is what the paper measured. First seed.", queue_3g
+        "queue-3g", "The 3G queue", "One transfer of each; the band is what the paper measured. First seed.", queue_3g,
     ),
     Plot("ranks", "Who is fastest where", "Median and range over seeds.", ranks),
     Plot("retained", "What is kept beside CUBIC", "An even split would leave one half. Median over seeds.", kept),
-]
+)  # fmt: skip
