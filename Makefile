@@ -75,6 +75,7 @@ bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; wr
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
 docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an error
+	$(BIN)/python scripts/scenario_page
 	$(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
 	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'

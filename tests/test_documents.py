@@ -1,6 +1,7 @@
 """The documents' promises: a link leads somewhere, and what is named exists."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -84,3 +85,17 @@ def test_everything_by_name_has_a_figure_its_source_and_what_it_leaves_out(kind:
     for name in registry.names(kind):
         about = _about(page, name)
         assert any("![" in text and "**Source.**" in text and "**Left out.**" in text for text in about), name
+
+
+def test_the_tables_and_types_of_the_schema_are_current() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/scenario_page"))
+    for path, text in ((made["PAGE"], made["page"](made["PAGE"].read_text())), (made["TYPES"], made["types"]())):
+        assert path.read_text() == text, f"{path.name} is old: run scripts/scenario_page"
+
+
+def test_every_part_has_its_table() -> None:
+    from tailback.scenario.parts import schema
+
+    shown = set(re.findall(r"<!-- fields of (\w+) -->", (ROOT / "docs/scenario.md").read_text()))
+    # These have a name or a start, and parameters: the text says so.
+    assert set(schema()["parts"]) - shown == {"Queue", "Named", "Medium", "Preset", "Period"}

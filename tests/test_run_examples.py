@@ -9,15 +9,16 @@ import pytest
 
 MODULES = [
     "",
-    "._toml",
     ".errors",
     ".export",
     ".export.common",
+    ".presets",
     ".progress",
     ".registry",
     ".result",
     ".run",
-    ".scenario",
+    ".scenario.build",
+    ".scenario.whole",
     ".units",
 ]
 

@@ -517,16 +517,12 @@ def test_a_byte_order_mark_is_no_part_of_a_scenario(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("seed = 1\n" + ".".join("a" * 5000) + " = 1\n", "a.toml:2: scenario: is not TOML: A key of more than 100"),
-        ("[" + ". ".join(['"a"'] * 5000) + "]\n", "a.toml:1: scenario: is not TOML: A key of more than 100 parts"),
-        ("a = " + "[" * 100_000, "a.toml: scenario: is not TOML: Brackets are nested too deeply"),
-    ],
+    "text",
+    ["seed = 1\n" + ".".join("a" * 5000) + " = 1\n", "[" + ". ".join(['"a"'] * 5000) + "]\n", "a = " + "[" * 100_000],
 )
-def test_what_is_nested_beyond_sense_is_refused_before_it_is_read(text: str, says: str) -> None:
-    # The standard library took seconds for the keys, and recursed over the brackets.
-    assert str(problem(text)).startswith(says)
+def test_what_is_nested_beyond_sense_is_refused_before_it_is_read(text: str) -> None:
+    # A reader that recurses has no more than its stack.
+    assert "is not TOML: keys or brackets are nested too deeply" in str(problem(text))
 
 
 def test_a_token_bucket_takes_any_queue_inside() -> None:

@@ -309,3 +309,48 @@ def live_doctor(seconds: float) -> str:
 
 def live_clean() -> list[str]:
     """Remove what dead live runs have left; returns what was done, in words."""
+
+def scenario_part(part: str, given: Any, short: bool) -> Any:
+    """A part of a scenario by its name, every field said, or as a file would say it (`short`)."""
+
+def scenario_toml(scenario: Any) -> str:
+    """A scenario as TOML text."""
+
+def scenario_expand(scenario: Any) -> dict[str, Any]:
+    """The scenario with its preset spelt out, every field said."""
+
+def scenario_names(scenario: Any) -> tuple[list[str], list[str]]:
+    """The names of flows and of links, in the order of the engine's tables."""
+
+def scenario_resolve(scenario: Any, host: Any) -> dict[str, Any]:
+    """The engine's form of a scenario; `host` answers for what lies outside it."""
+
+def scenario_translate(scenario: Any, path: str, value: str, problem: str, fix: str) -> Any:
+    """What an engine says of a place in its own form, said of the scenario's."""
+
+def scenario_unresolve(resolved: Any) -> dict[str, Any]:
+    """The general network of a resolved description, as a file would hold it."""
+
+def toml_read(text: str) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
+    """What TOML text holds, and line and column of each place in it; `ValueError` with message, line and column."""
+
+def quantity_read(kind: str, given: str | int) -> int:
+    """Text or a whole number as base units: picoseconds of a "time", bits per second of a "rate", "bytes"."""
+
+def quantity_text(kind: str, value: int) -> str:
+    """Base units as people write them."""
+
+def size_read(given: str) -> tuple[int, int, str, str]:
+    """A queue size: how many (before the point is set), digits after the point, of what, and as people write it."""
+
+def size_in_bytes(size: str, rate: int, rtt: int) -> int:
+    """Bytes of a queue size at a rate (bit/s) and round-trip time (ps)."""
+
+def to_unit(text: str, unit: str) -> float:
+    """A quantity as the plain number of a unit."""
+
+def nearest(name: str, known: list[str]) -> str | None:
+    """The known name that another was probably meant to be."""
+
+def schema() -> dict[str, Any]:
+    """Every part with its fields, every preset with its options, and the JSON Schema of scenario files."""

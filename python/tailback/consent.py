@@ -46,7 +46,7 @@ def demand_allowed(resolved: Mapping[str, Any], allow_code: bool, written: Scena
     found = [] if allow_code else asked_for(resolved)
     if found:
         error = ScenarioError(found)
-        raise error if written is None else error.located(written._file, written._lines)
+        raise error if written is None else error.located(written._file, written._places)
 
 
 def without_references(resolved: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,7 +25,7 @@ class TailbackError(Exception):
 
 
 class UnitError(ValueError):
-    """A quantity that cannot be read. A `ValueError`, so that pydantic attaches it to a field."""
+    """A quantity that cannot be read."""
 
     def __init__(self, problem: str, fix: str) -> None:
         super().__init__(f"{problem}. {fix}")
@@ -52,13 +51,15 @@ class Problem:
     fix: str
     #: The scenario file, if it came from one.
     file: str | None = None
-    #: Line in that file, counted from one, if it could be found.
+    #: Line in that file, counted from one, if it could be found,
     line: int | None = None
+    #: and column, likewise.
+    column: int | None = None
 
     def __str__(self) -> str:
         place = self.file or ""
-        if place and self.line is not None:
-            place += f":{self.line}"
+        if place:
+            place += "".join(f":{at}" for at in (self.line, self.column) if at is not None)
         what = self.field or "scenario"
         if self.value is not None:
             what += f" = {_shown(self.value)}"
@@ -82,18 +83,22 @@ class ScenarioError(TailbackError):
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
-    def located(self, file: str | None, lines: Mapping[str, int | None]) -> ScenarioError:
-        """The same problems with the file's name, and lines looked up by field path."""
-        return ScenarioError(
-            [replace(p, file=p.file or file, line=p.line or _line_of(p.field, lines)) for p in self.problems]
-        )
+    def located(self, file: str | None, places: Mapping[str, tuple[int, int] | None]) -> ScenarioError:
+        """The same problems with the file's name, and lines and columns looked up by field path."""
+
+        def located(problem: Problem) -> Problem:
+            found = None if problem.line else _place_of(problem.field, places)
+            line, column = found or (problem.line, problem.column)
+            return replace(problem, file=problem.file or file, line=line, column=column)
+
+        return ScenarioError([located(problem) for problem in self.problems])
 
 
-def _line_of(field: str, lines: Mapping[str, int | None]) -> int | None:
-    # The nearest enclosing path that has a line: `flow[0].cc` may only be known as `flow[0]`.
+def _place_of(field: str, places: Mapping[str, tuple[int, int] | None]) -> tuple[int, int] | None:
+    # The nearest enclosing path that has a place: `flow[0].cc` may only be known as `flow[0]`.
     while field:
-        if field in lines:
-            return lines[field]
+        if field in places:
+            return places[field]
         field = field[: max(field.rfind("."), field.rfind("["), 0)]
     return None
 
@@ -138,6 +143,6 @@ def nearest(name: str, choices: Iterable[str]) -> str | None:
     >>> nearest("qubic", ["newreno", "cubic", "htcp"])
     'cubic'
     """
-    by_key = {choice.lower().replace("_", "-"): choice for choice in choices}
-    found = difflib.get_close_matches(name.lower().replace("_", "-"), list(by_key), n=1, cutoff=0.5)
-    return by_key[found[0]] if found else None
+    from tailback import _core
+
+    return _core.nearest(name, list(choices))

@@ -12,6 +12,7 @@ mod live;
 mod own;
 mod registry;
 mod run;
+mod scenario;
 mod tables;
 #[cfg(target_os = "linux")]
 mod vm;
@@ -34,6 +35,12 @@ mod _core {
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
+    #[pymodule_export]
+    use crate::scenario::{
+        nearest, quantity_read, quantity_text, scenario_expand, scenario_names, scenario_part,
+        scenario_resolve, scenario_toml, scenario_translate, scenario_unresolve, schema, size_in_bytes,
+        size_read, to_unit, toml_read,
+    };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::vm::vm_programs;

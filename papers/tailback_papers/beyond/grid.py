@@ -105,13 +105,13 @@ def scenario(path: Path, algorithm: str | None, queue: str, name: str) -> Scenar
     made = presets.scenario(str(path.preset), **common, **path.options).expanded
     if queue == "fifo":
         return made
-    return made.model_copy(update={"links": tuple(_with_queue(link, path.link, queue) for link in made.links)})
+    return made.with_(links=[_with_queue(link, path.link, queue) for link in made.links])
 
 
 def _with_queue(link: Link, chosen: str, queue: str) -> Link:
     if link.name != chosen:
         return link
-    return link.model_copy(update={"queue": Queue.model_validate({"discipline": _DISCIPLINES[queue]})})
+    return link.with_(queue=Queue(discipline=_DISCIPLINES[queue]))
 
 
 def all_cells(quick: bool) -> list[Cell]:

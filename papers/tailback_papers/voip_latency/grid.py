@@ -166,7 +166,7 @@ def scenario(
         rtt=f"{rtt}ms",
         queue=buffer,
         tick_hz=tick_hz,
-        wire=Wire(**wire) if wire else None,
+        wire=Wire(**wire) if wire else Wire(),
         flows=[tcp, voip(name="call", packet_size=f"{CALL_BYTES}B", interval="20ms")],
         duration=f"{duration_s}s",
         name=name,

@@ -162,10 +162,8 @@ def _scenario(key: str, network: Network, flows: list[tb.Flow], seconds: float, 
     links = [tb.link("process", "iperf", "right", **late), tb.link("process-back", "right", "iperf", **late)]
     for name in ALGORITHMS:
         links += [tb.link(f"host-{name}", name, "left", **near), tb.link(f"host-{name}-back", "left", name, **near)]
-    instruments = base.instruments.model_copy(update={what: tuple(who) for what, who in rest["instruments"].items()})
-    return base.model_copy(
-        update={"links": (*base.links, *links), "flows": (*flows, *crowd), "instruments": instruments}
-    )
+    instruments = base.instruments.with_(**rest["instruments"])
+    return base.with_(links=[*base.links, *links], flows=[*flows, *crowd], instruments=instruments)
 
 
 def flow_name(algorithm: str, megabytes: int) -> str:

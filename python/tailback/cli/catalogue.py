@@ -58,6 +58,14 @@ def list_(
     _list(what, as_json, names or [])
 
 
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of scenario files, with which editors complete and check them."""
+    from tailback.scenario import parts
+
+    print(json.dumps(parts.schema()["json_schema"], indent=2, ensure_ascii=False))
+
+
 def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
     rows = _rows(what)
     known = [row["name"] for row in rows]

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailback._core import Cancel
-from tailback._resolve import as_text
 from tailback.errors import Cancelled, Interrupted, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
 from tailback.experiment.workers import Crew, Keep, Outcome, Task, Threads
 from tailback.progress import Runs
 from tailback.scenario import Scenario
+from tailback.scenario.whole import as_text
 from tailback.units import Bytes, Duration, Rate
 
 if TYPE_CHECKING:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import functools
 import operator
 import os
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _toml
 from tailback.errors import Problem, ScenarioError, nearest
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, zipped
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.sweeps import Sweep, Until, keeps_tables, seeds_of
 from tailback.scenario import Scenario
+from tailback.scenario.whole import toml_read
 
 __all__ = ["read_sweep"]
 
@@ -28,19 +26,17 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
     """Read a sweep file; `ScenarioError` says what is wrong with it."""
     file = os.fspath(path)
     try:
-        data = _toml.read(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a sweep file", file)
         raise ScenarioError([problem]) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        found = re.search(r"line (\d+)", str(error))
-        line = int(found[1]) if found else None
-        problem = Problem("", None, f"is not TOML: {error}", "See docs/sweeps.md", file, line)
-        raise ScenarioError([problem]) from None
+    except UnicodeDecodeError:
+        raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
+    data, places = toml_read(text, file, "docs/sweeps.md")
     try:
         return _sweep(data, Path(path))
     except ScenarioError as error:
-        raise error.located(file, {}) from None
+        raise error.located(file, places) from None
 
 
 def _sweep(data: Mapping[str, Any], path: Path) -> Sweep:

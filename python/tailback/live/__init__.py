@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, _resolve
+from tailback import _core
 from tailback._core import Cancel
 from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
@@ -49,8 +49,7 @@ def _here(scenario: Scenario) -> str:
 
 
 def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
-    refusal = ScenarioError([_resolve.complaint(scenario, *map(str, error.args))])
-    return refusal.located(scenario._file, scenario._lines)
+    return scenario.complaint(*map(str, error.args))
 
 
 def check(scenario: Runnable, *, twins: bool = False) -> None:

@@ -1,13 +1,26 @@
 """The description of an experiment: path, queues, flows, duration, seed. TOML and Python say the same.
 
 A scenario keeps what was written ("1bdp", "80ms") in exact units; `Scenario.resolve` turns it into the form the
-engine runs, in which nothing is left open. The format is described in `docs/scenario.md`.
+engine runs, in which nothing is left open. What the fields are and what they take is stated once, in Rust
+(`crates/tailback-scenario/src/schema.rs`); the page `docs/scenario.md` and the types of `parts.pyi` are made from it.
 """
 
-from tailback.scenario._build import bulk, dumbbell, flow, link, network, voip
-from tailback.scenario._flow import Flow, Instruments, Randomness
-from tailback.scenario._path import Dumbbell, Link, Medium, Named, Preset, Queue, Step, Wire
-from tailback.scenario._scenario import Scenario
+from tailback.scenario.build import bulk, dumbbell, flow, link, network, voip
+from tailback.scenario.parts import (
+    Dumbbell,
+    Flow,
+    Instruments,
+    Link,
+    Medium,
+    Named,
+    Period,
+    Preset,
+    Queue,
+    Randomness,
+    Step,
+    Wire,
+)
+from tailback.scenario.whole import Scenario
 
 __all__ = [
     "Dumbbell",
@@ -16,6 +29,7 @@ __all__ = [
     "Link",
     "Medium",
     "Named",
+    "Period",
     "Preset",
     "Queue",
     "Randomness",

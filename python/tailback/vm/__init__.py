@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, _resolve, registry
+from tailback import _core, registry
 from tailback._core import Cancel
 from tailback.errors import Cancelled, Problem, ScenarioError
 from tailback.live import LiveError
@@ -40,8 +40,7 @@ def _scenario(what: Runnable) -> Scenario:
 
 
 def _refused(scenario: Scenario, args: Any) -> ScenarioError:
-    refusal = ScenarioError([_resolve.complaint(scenario, *map(str, args))])
-    return refusal.located(scenario._file, scenario._lines)
+    return scenario.complaint(*map(str, args))
 
 
 def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False) -> None:

@@ -2,40 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from pydantic import (
-    Field,
-    PrivateAttr,
-    ValidationError,
-)
+from tailback import _core, traces
+from tailback.errors import Problem, ScenarioError, TailbackError, UnitError
+from tailback.scenario.parts import Part, ScenarioFields
 
-from tailback import _toml
-from tailback.errors import Problem, ScenarioError
-from tailback.scenario._base import Part, plain_value
-from tailback.scenario._fields import (
-    NameText,
-    Seed,
-    SpanAboveZero,
-    Text,
-)
-from tailback.scenario._flow import Flow, Instruments, Randomness
-from tailback.scenario._path import (
-    Dumbbell,
-    Link,
-    OptionalPreset,
-)
-from tailback.scenario._problems import problems
+if TYPE_CHECKING:
+    from tailback.algorithms import Factory
 
-_TABLES = ("path", "dumbbell", "link", "flow", "randomness", "instruments")
+#: Line and column of each place of a file; none of what was changed since.
+Places = Mapping[str, tuple[int, int] | None]
 
 
-class Scenario(Part):
+class Scenario(ScenarioFields):
     """One experiment. Either a `dumbbell` or `links` describes the path; `flows` say who uses it.
 
     Frozen; `with_` makes variations. Text with units is accepted wherever a quantity is expected. Raises
@@ -49,41 +34,30 @@ class Scenario(Part):
     {'limit_bytes': 100000}
     """
 
-    if TYPE_CHECKING:  # Text with units, and tables for parts, are accepted for any field.
-
-        def __init__(self, **fields: Any) -> None: ...
-
-    #: A name for people.
-    name: Text = ""
-    #: Seed of every random stream.
-    seed: Seed = 1
-    #: Simulated time.
-    duration: SpanAboveZero
-    #: A network of the papers, ready made.
-    path: OptionalPreset = None
-    #: The shorthand for one bottleneck.
-    dumbbell: Dumbbell | None = None
-    #: Nodes; may be left out, the links name them.
-    nodes: tuple[NameText, ...] = ()
-    #: The links of a general network (TOML: `[[link]]`).
-    links: tuple[Link, ...] = Field(default=(), alias="link")
-    #: The flows (TOML: `[[flow]]`).
-    flows: tuple[Flow, ...] = Field(default=(), alias="flow")
-    #: Deliberate randomness.
-    randomness: Randomness = Randomness()
-    #: What to record.
-    instruments: Instruments = Instruments()
-
-    _file: str | None = PrivateAttr(default=None)
-    _lines: Mapping[str, int | None] = PrivateAttr(default_factory=dict)
+    #: The file it came from.
+    _file: str | None
+    _places: Places
     # Texts that `with_` was given: the file that a caller names may lie anywhere.
-    _given: frozenset[str] = PrivateAttr(default=frozenset())
+    _given: frozenset[str]
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**fields)
+        self._keep(None, {}, frozenset())
+
+    @classmethod
+    def _made(cls, full: dict[str, Any]) -> Scenario:
+        scenario: Scenario = super()._made(full)
+        return scenario._keep(None, {}, frozenset())
+
+    def _keep(self, file: str | None, places: Places, given: frozenset[str]) -> Scenario:
+        self.__dict__.update(_file=file, _places=places, _given=given)
+        return self
 
     # -- reading and writing
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> Scenario:
-        """Read a scenario file. `ScenarioError` says what is wrong, with lines where they can be found."""
+        """Read a scenario file. `ScenarioError` says what is wrong, with line and column where they can be found."""
         file = os.fspath(path)
         try:
             # Some editors begin a file with a byte-order mark.
@@ -98,45 +72,34 @@ class Scenario(Part):
     @classmethod
     def parse_toml(cls, text: str, *, file: str | None = None) -> Scenario:
         """Read a scenario from TOML text; `file` is the name errors give it."""
+        data, places = toml_read(text, file, "docs/scenario.md")
         try:
-            data = _toml.read(text)
-        except tomllib.TOMLDecodeError as error:
-            match = re.search(r" \(at line (\d+), column (\d+)\)", str(error))
-            line = int(match[1]) if match else None
-            what = str(error).replace(match[0] if match else "", "")
-            problem = Problem("", None, f"is not TOML: {what}", "See docs/scenario.md for the format", file, line)
-            raise ScenarioError([problem]) from None
-        lines = _toml.lines(text)
-        try:
-            scenario = cls.from_dict(data)
+            return cls.from_dict(data)._keep(file, places, frozenset())
         except ScenarioError as error:
-            raise error.located(file, lines) from None
-        scenario._file, scenario._lines = file, lines
-        return scenario
+            raise error.located(file, places) from None
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Scenario:
         """A scenario from nested dictionaries and lists as TOML gives them."""
-        try:
-            return cls.model_validate(dict(data))
-        except ValidationError as error:
-            raise ScenarioError(problems(error, data, cls)) from None
+        return cls._made(_core.scenario_part("Scenario", data, False))
 
     @classmethod
     def from_resolved(cls, resolved: Mapping[str, Any]) -> Scenario:
         """The general network that a resolved description (`resolve`) stands for."""
-        from tailback import _resolve
+        return cls.from_dict(_core.scenario_unresolve(resolved))
 
-        return cls.from_dict(_resolve.unresolve(resolved))
+    def plain(self) -> dict[str, Any]:
+        """See `to_dict`."""
+        return self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
         """Nested dictionaries as TOML holds them: defaults left out, quantities as text."""
-        head = {"name": self.name} if self.name else {}
-        return head | {"seed": self.seed, "duration": str(self.duration)} | cast(dict[str, Any], self.plain())
+        plain: dict[str, Any] = _core.scenario_part("Scenario", self, True)
+        return plain
 
     def to_toml(self) -> str:
         """TOML text that reads back as an equal scenario."""
-        return _toml.dump(self.to_dict(), _TABLES)
+        return _core.scenario_toml(self)
 
     # -- variations
 
@@ -158,19 +121,15 @@ class Scenario(Part):
             changed = Scenario.from_dict(data)
         except ScenarioError as error:
             raise error.located(self._file, {}) from None
-        changed._file = self._file
-        changed._given = self._given | frozenset(_texts(list(wanted.values())))
         # What stands elsewhere now has no line: an error about it must not point at the old value.
         before, after = self.to_dict(), changed.to_dict()
-        changed._lines = {
-            path: line if _toml.look_up(before, path) == _toml.look_up(after, path) else None
-            for path, line in self._lines.items()
-        }
-        return changed
+        places = {path: at if _at(before, path) == _at(after, path) else None for path, at in self._places.items()}
+        return changed._keep(self._file, places, self._given | frozenset(_texts(list(wanted.values()))))
 
     def _put(self, data: dict[str, Any], path: str, value: Any) -> None:
         def refuse(problem: str, fix: str) -> ScenarioError:
-            return ScenarioError([Problem(path, plain_value(value), problem, fix, self._file)])
+            shown = None if isinstance(value, Part | Mapping | list | tuple) else value
+            return ScenarioError([Problem(path, shown, problem, fix, self._file)])
 
         steps = [step for step in re.split(r"[.\[\]]+", path) if step]
         if not steps:
@@ -213,43 +172,26 @@ class Scenario(Part):
         if value is None:
             here.pop(steps[-1], None)
         else:
-            here[steps[-1]] = plain_value(value)
+            here[steps[-1]] = value
 
     # -- names
 
     @property
     def expanded(self) -> Scenario:
         """The same with the links and flows of its preset spelt out; itself if it has none."""
-        from tailback import presets
-
-        return presets.expand(self)
+        if self.path is None:
+            return self
+        return self._made(_core.scenario_expand(self))._keep(self._file, self._places, self._given)
 
     @property
     def flow_names(self) -> list[str]:
         """The flows' names, given or made, in order; those that a preset adds come last."""
-        if self.path is not None:
-            return self.expanded.flow_names
-        taken = {flow.name for flow in self.flows}
-        apps = [flow.app for flow in self.flows if flow.name is None]
-        count: dict[str, int] = {}
-        out = []
-        for flow in self.flows:
-            name = flow.name
-            if name is None and apps.count(flow.app) == 1 and flow.app not in taken:
-                name = flow.app
-            while name is None:
-                count[flow.app] = count.get(flow.app, 0) + 1
-                numbered = f"{flow.app}-{count[flow.app]}"
-                name = None if numbered in taken else numbered
-            out.append(name)
-        return out
+        return _core.scenario_names(self)[0]
 
     @property
     def link_names(self) -> list[str]:
         """The links' names in the order of the engine's tables."""
-        from tailback import _resolve
-
-        return _resolve.link_names(self)
+        return _core.scenario_names(self)[1]
 
     # -- towards the engine
 
@@ -268,36 +210,130 @@ class Scenario(Part):
         allows real programs, which the simulator cannot run. A class named by reference ("python:module:Class") is
         imported and tried only with `allow_code`; else it is described as it stands.
         """
-        from tailback import _resolve
         from tailback.algorithms import factories
 
-        try:
-            own = factories() if algorithms is None else algorithms
-            return _resolve.resolve(self, check=check, own=own, live=live, allow_code=allow_code)
-        except ScenarioError as error:
-            raise error.located(self._file, self._lines) from None
+        return self._resolved(
+            _Outside(self, factories() if algorithms is None else algorithms, allow_code), check, live
+        )
 
     def to_json(self) -> str:
         """The resolved form as JSON text, the same for equal scenarios.
 
         Algorithms of your own have no such text: nothing in a name tells when their code changes.
         """
-        from tailback import _resolve
+        return as_text(self._resolved(_Outside(self, None), True, False))
+
+    def _resolved(self, outside: _Outside, check: bool, live: bool) -> dict[str, Any]:
+        from tailback.consent import without_references
 
         try:
-            resolved = _resolve.resolve(self, check=True, own=None)
+            out: dict[str, Any] = _core.scenario_resolve(self, outside)
+            if check:
+                checked = out if outside.allow_code else without_references(out)
+                _core.check(json.dumps(checked), outside.factories, live)
+        except _core.ScenarioError as error:
+            raise self.complaint(*map(str, error.args)) from None
         except ScenarioError as error:
-            raise error.located(self._file, self._lines) from None
-        return _resolve.as_text(resolved)
+            raise error.located(self._file, self._places) from None
+        return out
+
+    def complaint(self, path: str, value: str, problem: str, fix: str) -> ScenarioError:
+        """What an engine says of a place in its own form, said of the scenario's."""
+        told = _core.scenario_translate(self, path, value, problem, fix)
+        return ScenarioError([told]).located(self._file, self._places)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scenario) and self.to_dict() == other.to_dict()
+        return isinstance(other, Scenario) and self._full == other._full
 
     def __hash__(self) -> int:
         return hash(self.to_toml())
 
     def __str__(self) -> str:
         return self.to_toml()
+
+
+class _Outside:
+    """What a scenario names that lies outside it: files of traces, algorithms of your own, patterns."""
+
+    def __init__(self, scenario: Scenario, own: Mapping[str, Factory] | None, allow_code: bool = False) -> None:
+        self.scenario = scenario
+        # None: only built-in algorithms will do.
+        self.registered = own
+        self.allow_code = allow_code
+        #: Those of `own`, and of other modules, that the scenario names.
+        self.factories: dict[str, Factory] = {}
+
+    def trace(self, name: str) -> list[int]:
+        """The instants of a trace. What a file says itself lies in its folder or below; it names no other file."""
+        if self.scenario._file is None:
+            return traces.read(name)
+        folder = Path(self.scenario._file).parent
+        beside = folder / name
+        if name in self.scenario._given:
+            return traces.read(beside if beside.exists() else name)
+        if not beside.resolve().is_relative_to(folder.resolve()):
+            fix = "Copy it there, or name it yourself: --set PATH.trace=FILE"
+            raise traces.TraceError("the file lies outside the scenario's folder", fix)
+        return traces.read(beside)
+
+    def own(self, name: str) -> bool:
+        """Is it the user's own algorithm? Then the engine will be handed its factory, if code is allowed."""
+        from tailback.algorithms import factories, is_reference, referenced
+
+        registered = factories() if self.registered is None else self.registered
+        if name not in registered and not is_reference(name):
+            return False
+        if self.registered is None:
+            problem = "this is an algorithm of your own, and a kept result could not tell when its code changes"
+            raise UnitError(problem, "Run it with tailback.run, run_each or run_many, not in a sweep")
+        if name not in registered and not self.allow_code:
+            # Described, not imported: the file may be a stranger's.
+            return True
+        try:
+            self.factories[name] = registered[name] if name in registered else referenced(name)
+        except TailbackError as error:
+            raise UnitError(str(error).rstrip("."), "Mend it, or name another") from None
+        return True
+
+    def pattern(self, pattern: str) -> bool:
+        """Refuse a pattern that finds no figure in a program's output."""
+        try:
+            found = re.compile(pattern).groupindex
+        except re.error as error:
+            raise UnitError(f"this is no regular expression: {error}", "Mend it") from None
+        if not found:
+            fix = r"Name a group after each figure, as in (?P<rate_mbps>[\d.]+) Mbits"
+            raise UnitError("it names no figure", fix)
+        return True
+
+
+def as_text(resolved: Mapping[str, Any]) -> str:
+    """JSON text of a resolved description, the same for equal ones."""
+    return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
+
+
+def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], Places]:
+    """What TOML text holds, and line and column of each place; `ScenarioError` if it is none."""
+    try:
+        data, places = _core.toml_read(text)
+    except ValueError as error:
+        message, line, column = error.args
+        fix = f"See {page} for the format"
+        raise ScenarioError([Problem("", None, f"is not TOML: {message}", fix, file, line, column)]) from None
+    return data, places
+
+
+def _at(told: Mapping[str, Any], place: str) -> Any:
+    """What a scenario, as TOML would hold it, says at `place`."""
+    here: Any = told
+    for step in re.findall(r"[^.\[\]]+", place):
+        if isinstance(here, Mapping):
+            here = here.get(step)
+        elif isinstance(here, list) and step.isdigit() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return None
+    return None if isinstance(here, Mapping | list) else here
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,0 +1,302 @@
+//! The scenario's schema for Python: objects in, objects out, faults raised as `tailback.errors` has them.
+
+use std::cell::RefCell;
+
+use pyo3::conversion::FromPyObjectOwned;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
+use tailback_scenario::node::{self, Node, Value};
+use tailback_scenario::part::{Form, Kind, Reader};
+use tailback_scenario::problem::{self, Fault, Problem, fault};
+use tailback_scenario::quantity::{self, Counts, Quantity, Size};
+use tailback_scenario::resolve::{self, Host, Own, Resolved};
+use tailback_scenario::schema::{self as parts, Scenario};
+use tailback_scenario::{document, presets, text, unresolve};
+
+/// What a Python object says.
+fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
+    let rows = |items: Bound<'_, PyList>| -> PyResult<Node> {
+        let row = |item: Bound<'_, PyAny>| {
+            let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+            Ok((key.str()?.to_string(), node_of(&value)?))
+        };
+        Ok(Node::table(items.iter().map(row).collect::<PyResult<_>>()?))
+    };
+    if object.is_none() {
+        return Ok(Value::Null.into());
+    }
+    if let Ok(text) = object.cast::<PyString>() {
+        return Ok(text.to_str()?.into());
+    }
+    if let Ok(flag) = object.cast::<PyBool>() {
+        return Ok(flag.is_true().into());
+    }
+    if let Ok(number) = object.cast_exact::<PyInt>() {
+        let huge = || Value::Number(number.extract().unwrap_or(f64::INFINITY));
+        return Ok(number.extract::<i128>().map_or_else(|_| huge(), Value::Whole).into());
+    }
+    if let Ok(number) = object.cast::<PyFloat>() {
+        return Ok(number.value().into());
+    }
+    if let Ok(table) = object.cast::<PyDict>() {
+        return rows(table.items());
+    }
+    let list = |object: &Bound<'_, PyAny>| -> PyResult<Node> {
+        let items = object.try_iter()?.map(|item| node_of(&item?)).collect::<PyResult<Vec<Node>>>()?;
+        Ok(items.into())
+    };
+    if object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>() {
+        return list(object);
+    }
+    // A part of a scenario knows its table, a quantity its text, a path its name.
+    for (attribute, is_text) in [("_full", false), ("_kind", true), ("__fspath__", true)] {
+        if let Some(found) = object.getattr_opt(attribute)? {
+            return if is_text { Ok(object.str()?.to_string().into()) } else { node_of(&found) };
+        }
+    }
+    if let Ok(table) = object.cast::<PyMapping>() {
+        return rows(table.items()?);
+    }
+    if let Ok(number) = object.cast::<PyInt>() {
+        return Ok(number.extract::<i128>().map_or(Value::Other(number.to_string()), Value::Whole).into());
+    }
+    if object.hasattr("__iter__")? {
+        return list(object);
+    }
+    Ok(Value::Other(object.str()?.to_string()).into())
+}
+
+/// The same as a Python object.
+fn object_of<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    Ok(match value {
+        Value::Null => py.None().into_bound(py),
+        Value::Flag(flag) => flag.into_pyobject(py)?.to_owned().into_any(),
+        Value::Whole(number) => number.into_pyobject(py)?.into_any(),
+        Value::Number(number) => number.into_pyobject(py)?.into_any(),
+        Value::Text(text) | Value::Other(text) => text.into_pyobject(py)?.into_any(),
+        Value::List(items) => {
+            let list = PyList::empty(py);
+            items.iter().try_for_each(|item| list.append(object_of(py, &item.value)?))?;
+            list.into_any()
+        }
+        Value::Table(rows) => {
+            let table = PyDict::new(py);
+            rows.iter().try_for_each(|(key, node)| table.set_item(key, object_of(py, &node.value)?))?;
+            table.into_any()
+        }
+    })
+}
+
+/// As `tailback.errors.Problem`.
+fn problem_object<'py>(py: Python<'py>, problem: &Problem) -> PyResult<Bound<'py, PyAny>> {
+    let value = object_of(py, problem.value.as_ref().unwrap_or(&Value::Null))?;
+    let row = (&problem.field, value, &problem.problem, &problem.fix);
+    py.import("tailback.errors")?.getattr("Problem")?.call1(row)
+}
+
+fn refusal(py: Python<'_>, problems: &[Problem]) -> PyErr {
+    let raised = || {
+        let list = PyList::empty(py);
+        problems.iter().try_for_each(|problem| list.append(problem_object(py, problem)?))?;
+        py.import("tailback.errors")?.getattr("ScenarioError")?.call1((list,))
+    };
+    raised().map_or_else(|error| error, PyErr::from_value)
+}
+
+fn unit_error(py: Python<'_>, fault: &Fault) -> PyErr {
+    let raised = py.import("tailback.errors").and_then(|errors| errors.getattr("UnitError"));
+    raised.and_then(|it| it.call1((&fault.problem, &fault.fix))).map_or_else(|error| error, PyErr::from_value)
+}
+
+fn scenario_of(object: &Bound<'_, PyAny>) -> PyResult<Scenario> {
+    let node = node_of(object)?;
+    let mut reader = Reader::default();
+    Scenario::read(&node, &mut reader).ok_or_else(|| refusal(object.py(), &reader.problems))
+}
+
+/// A part of a scenario by its name, every field said, or as a file would say it (`short`).
+#[pyfunction]
+pub fn scenario_part<'py>(
+    py: Python<'py>,
+    part: &str,
+    given: &Bound<'py, PyAny>,
+    short: bool,
+) -> PyResult<Bound<'py, PyAny>> {
+    let form = if short { Form::Short } else { Form::Full };
+    let read = parts::read_part(part, &node_of(given)?, form).map_err(|problems| refusal(py, &problems))?;
+    object_of(py, &read.value)
+}
+
+/// What TOML text holds, and line and column of each place in it; `ValueError` with message, line and column.
+#[pyfunction]
+pub fn toml_read<'py>(py: Python<'py>, text: &str) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyDict>)> {
+    let node = node::from_toml(text).map_err(|error| {
+        let (line, column) = error.at.map_or((None, None), |(line, column)| (Some(line), Some(column)));
+        PyValueError::new_err((error.message, line, column))
+    })?;
+    let places = PyDict::new(py);
+    for (place, at) in node.places(text) {
+        places.set_item(place, at)?;
+    }
+    Ok((object_of(py, &node.value)?, places))
+}
+
+/// A scenario as TOML text.
+#[pyfunction]
+pub fn scenario_toml(scenario: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(text::to_toml(&scenario_of(scenario)?.write(Form::Short)))
+}
+
+/// The scenario with its preset spelt out, every field said.
+#[pyfunction]
+pub fn scenario_expand<'py>(py: Python<'py>, scenario: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let expanded = presets::expand(&scenario_of(scenario)?).map_err(|problems| refusal(py, &problems))?;
+    object_of(py, &expanded.write(Form::Full).value)
+}
+
+/// The names of flows and of links, in the order of the engine's tables.
+#[pyfunction]
+pub fn scenario_names(py: Python<'_>, scenario: &Bound<'_, PyAny>) -> PyResult<[Vec<String>; 2]> {
+    resolve::names(&scenario_of(scenario)?).map_err(|problems| refusal(py, &problems))
+}
+
+/// What lies outside a scenario, asked of Python: a method returns what was asked for or raises an error that has
+/// `problem` and `fix`.
+struct Asked<'py> {
+    host: Bound<'py, PyAny>,
+    /// What else was raised.
+    failed: RefCell<Option<PyErr>>,
+}
+
+impl<'py> Asked<'py> {
+    fn new(host: &Bound<'py, PyAny>) -> Self {
+        Asked { host: host.clone(), failed: RefCell::new(None) }
+    }
+
+    fn ask<T: FromPyObjectOwned<'py>>(&self, method: &str, text: &str) -> Result<T, Fault> {
+        let answer = self.host.call_method1(method, (text,));
+        answer.and_then(|answer| answer.extract::<T>().map_err(Into::into)).map_err(|error| {
+            let raised = error.value(self.host.py());
+            let word = |name: &str| raised.getattr(name).and_then(|it| it.extract::<String>());
+            match (word("problem"), word("fix")) {
+                (Ok(problem), Ok(fix)) => fault(problem, fix),
+                _ => {
+                    self.failed.borrow_mut().get_or_insert(error);
+                    fault("could not be read", "")
+                }
+            }
+        })
+    }
+
+    fn resolve(&self, scenario: &Scenario) -> PyResult<Resolved> {
+        let resolved = resolve::resolve(scenario, self);
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        resolved.map_err(|problems| refusal(self.host.py(), &problems))
+    }
+}
+
+impl Host for Asked<'_> {
+    fn trace(&self, file: &str) -> Result<Vec<u64>, Fault> {
+        self.ask("trace", file)
+    }
+    fn own(&self, algorithm: &str) -> Own {
+        match self.ask("own", algorithm) {
+            Ok(true) => Own::Known,
+            Ok(false) => Own::Unknown,
+            Err(fault) => Own::Refused(fault),
+        }
+    }
+    fn pattern(&self, pattern: &str) -> Result<(), Fault> {
+        self.ask::<bool>("pattern", pattern).map(drop)
+    }
+}
+
+/// The engine's form of a scenario; `host` answers for what lies outside it.
+#[pyfunction]
+pub fn scenario_resolve<'py>(
+    scenario: &Bound<'py, PyAny>,
+    host: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let resolved = Asked::new(host).resolve(&scenario_of(scenario)?)?;
+    object_of(host.py(), &resolved.description.value)
+}
+
+/// What an engine says of a place in its own form, said of the scenario's.
+#[pyfunction]
+pub fn scenario_translate<'py>(
+    scenario: &Bound<'py, PyAny>,
+    path: &str,
+    value: &str,
+    problem: &str,
+    fix: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let said = resolve::translate(&scenario_of(scenario)?, [path, value, problem, fix]);
+    problem_object(scenario.py(), &said)
+}
+
+/// The general network of a resolved description, as a file would hold it.
+#[pyfunction]
+pub fn scenario_unresolve<'py>(resolved: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    object_of(resolved.py(), &unresolve::unresolve(&node_of(resolved)?).value)
+}
+
+/// Text or a whole number as base units: picoseconds of a "time", bits per second of a "rate", "bytes".
+#[pyfunction]
+pub fn quantity_read(kind: &str, given: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let kind = kind_named(kind)?;
+    let node = node_of(given)?;
+    let read = node.as_text().map_or_else(|| kind.whole(&node.value), |text| kind.read(text));
+    read.map_err(|fault| unit_error(given.py(), &fault))
+}
+
+/// Base units as people write them.
+#[pyfunction]
+pub fn quantity_text(kind: &str, value: u64) -> PyResult<String> {
+    Ok(kind_named(kind)?.text(value))
+}
+
+fn kind_named(name: &str) -> PyResult<Quantity> {
+    Quantity::named(name).ok_or_else(|| PyValueError::new_err(format!("there is no quantity {name}")))
+}
+
+/// A queue size: how many (before the point is set), digits after the point, of what, and as people write it.
+#[pyfunction]
+pub fn size_read(given: &Bound<'_, PyAny>) -> PyResult<(u128, u32, &'static str, String)> {
+    let size = Size::field(&node_of(given)?).map_err(|fault| unit_error(given.py(), &fault))?;
+    let unit = match size.counts {
+        Counts::Bytes => "bytes",
+        Counts::Packets => "packets",
+        Counts::Bdp => "bdp",
+    };
+    Ok((size.amount, size.digits, unit, size.to_string()))
+}
+
+/// Bytes of a queue size at a rate (bit/s) and round-trip time (ps).
+#[pyfunction]
+pub fn size_in_bytes(py: Python<'_>, size: &str, rate: u64, rtt: u64) -> PyResult<u64> {
+    let bytes = Size::read(size).map(|size| size.in_bytes(rate, rtt));
+    let packets = || fault("a number of packets has no size in bytes", "Give bytes or bdp");
+    bytes.and_then(|bytes| bytes.ok_or_else(packets)).map_err(|fault| unit_error(py, &fault))
+}
+
+/// A quantity as the plain number of a unit.
+#[pyfunction]
+pub fn to_unit(py: Python<'_>, text: &str, unit: &str) -> PyResult<f64> {
+    quantity::to_unit(text, unit).map_err(|fault| unit_error(py, &fault))
+}
+
+/// The known name that another was probably meant to be.
+#[pyfunction]
+pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    problem::nearest(name, &known).map(String::from)
+}
+
+/// Every part with its fields, every preset with its options, and the JSON Schema of scenario files.
+#[pyfunction]
+pub fn schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    object_of(py, &document::everything().value)
+}

@@ -1,0 +1,17 @@
+//! The scenario's schema: every field once, text in, the engine's exact description out.
+//!
+//! Text (TOML or JSON) becomes a tree of [`node::Node`]s that know their places; [`schema`] reads it part by part and
+//! notes all that is wrong; [`presets`] spell out the papers' networks; [`resolve`] finds routes and turns quantities
+//! into exact integers; [`unresolve`] is its inverse. Files and algorithms from outside come from a
+//! [`resolve::Host`]: there is no input or output here.
+
+pub mod document;
+pub mod node;
+pub mod part;
+pub mod presets;
+pub mod problem;
+pub mod quantity;
+pub mod resolve;
+pub mod schema;
+pub mod text;
+pub mod unresolve;

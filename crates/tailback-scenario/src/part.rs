@@ -1,0 +1,553 @@
+//! How a part of a scenario is declared, read, checked and written.
+//!
+//! `part!` takes each field once: name, kind, default, an example of a field that must be given, what stands in for
+//! a field left out, and one line for people. From that come the struct, its reader with every complaint, its writer,
+//! and the rows from which the documents are made.
+
+use std::ops::Deref;
+
+use crate::node::{Node, Value};
+use crate::problem::{Fault, Problem, fault, hint};
+use crate::quantity::{Quantity, Size};
+
+/// What a field takes, for documents.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// The kind of value: `time`, `name`, `part`, …
+    pub kind: &'static str,
+    /// Which part, if it is one.
+    pub part: &'static str,
+    /// A list of them?
+    pub is_list: bool,
+    /// May it be left out without a value standing in?
+    pub is_optional: bool,
+    /// Least and most of a whole number.
+    pub range: Option<(u64, u64)>,
+}
+
+const fn shape(kind: &'static str) -> Shape {
+    Shape { kind, part: "", is_list: false, is_optional: false, range: None }
+}
+
+/// One field of a part, for documents.
+#[derive(Clone, Debug)]
+pub struct Field {
+    /// Its key.
+    pub name: &'static str,
+    /// Its name in Python, where the key is no name or means something else.
+    pub alias: &'static str,
+    /// What it takes.
+    pub shape: Shape,
+    /// Its value unless given; none of a field that must be given.
+    pub default: Option<Node>,
+    /// What stands in for it if it is left out, for people.
+    pub otherwise: &'static str,
+    /// One line for people.
+    pub doc: &'static str,
+}
+
+/// A part, for documents.
+#[derive(Clone, Debug)]
+pub struct Declared {
+    /// Its name as a type.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub doc: &'static str,
+    /// Its fields in the order people read them.
+    pub fields: Vec<Field>,
+}
+
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// As a file would: defaults left out, a name alone where that is enough.
+    Short,
+    /// Everything, every part as a table.
+    Full,
+}
+
+/// Reads a description and notes all that is wrong with it.
+#[derive(Default)]
+pub struct Reader {
+    /// What was found wrong, in the order of the fields.
+    pub problems: Vec<Problem>,
+    place: String,
+}
+
+impl Reader {
+    /// A reader of what stands at a place.
+    pub fn at(place: impl Into<String>) -> Self {
+        Reader { problems: Vec::new(), place: place.into() }
+    }
+
+    /// Note what is wrong here.
+    pub fn refuse(&mut self, found: Option<&Node>, fault: Fault) {
+        let option = found.and_then(|node| node.option);
+        let field = option.map_or(self.place.clone(), |option| format!("path.{option}"));
+        self.problems.push(Problem::new(field, found, fault));
+    }
+
+    /// The value, or none and a note.
+    pub fn noted<T>(&mut self, found: &Node, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.refuse(Some(found), fault)).ok()
+    }
+
+    fn within<T>(&mut self, step: &str, work: impl FnOnce(&mut Self) -> T) -> T {
+        let length = self.place.len();
+        if !(self.place.is_empty() || step.starts_with('[')) {
+            self.place.push('.');
+        }
+        self.place += step;
+        let out = work(self);
+        self.place.truncate(length);
+        out
+    }
+
+    /// One field of a table.
+    pub fn field<T: Kind>(
+        &mut self,
+        table: &Node,
+        names: (&'static str, &'static str),
+        default: impl FnOnce() -> Option<T>,
+        example: &str,
+    ) -> Option<T> {
+        let found = table.rows().iter().find(|(key, _)| key == names.0 || (key == names.1));
+        match found {
+            Some((_, node)) => self.within(names.0, |reader| T::read(node, reader)),
+            None => default().or_else(|| {
+                let fix = format!("Add for example {} = {example}", names.0);
+                self.within(names.0, |reader| reader.refuse(None, fault("is missing", fix)));
+                None
+            }),
+        }
+    }
+
+    /// Refuse keys that a table must not have.
+    pub fn others(&mut self, table: &Node, known: &[(&'static str, &'static str)]) {
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        for (key, node) in table.rows() {
+            if !known.iter().any(|(name, alias)| key == name || key == alias) {
+                let fix = format!("{}Known here: {}", hint(key, &names), names.join(", "));
+                self.within(key, |reader| reader.refuse(Some(node), fault("there is no such key", fix)));
+            }
+        }
+    }
+}
+
+/// A kind of value that a field takes.
+pub trait Kind: Sized + Clone + PartialEq {
+    /// For documents.
+    const SHAPE: Shape;
+    /// What was written, or none and a note of what is wrong with it.
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self>;
+    /// The same as a description holds it.
+    fn write(&self, form: Form) -> Node;
+    /// The value of a field left out, if the kind has one.
+    fn absent() -> Option<Self> {
+        None
+    }
+}
+
+/// A part of a scenario.
+pub trait Part: Kind {
+    /// For documents.
+    fn declared() -> Declared;
+    /// What no single field can tell.
+    fn check(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+    /// A table of everything that was given in a shorter way.
+    fn spelt_out(node: &Node) -> Result<Node, Fault> {
+        match &node.value {
+            Value::Table(_) => Ok(node.clone()),
+            _ => Err(fault("this is not a table", "Write the keys below it, or { key = value }")),
+        }
+    }
+    /// The shortest way to write it, given all that differs from the defaults.
+    fn shortened(&self, table: Node) -> Node {
+        table
+    }
+}
+
+impl<T: Kind> Kind for Option<T> {
+    const SHAPE: Shape = Shape { is_optional: true, ..T::SHAPE };
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        if node.value == Value::Null { Some(None) } else { T::read(node, reader).map(Some) }
+    }
+    fn write(&self, form: Form) -> Node {
+        self.as_ref().map_or(Value::Null.into(), |value| value.write(form))
+    }
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+}
+
+impl<T: Kind> Kind for Box<T> {
+    const SHAPE: Shape = T::SHAPE;
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        T::read(node, reader).map(Box::new)
+    }
+    fn write(&self, form: Form) -> Node {
+        T::write(self, form)
+    }
+}
+
+impl<T: Kind> Kind for Vec<T> {
+    const SHAPE: Shape = Shape { is_list: true, ..T::SHAPE };
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        let Value::List(items) = &node.value else {
+            let fix = if T::SHAPE.kind == "part" {
+                "Write a list of tables, or [[…]]"
+            } else {
+                "Write [\"first\", \"second\"]"
+            };
+            reader.refuse(Some(node), fault("this is not a list", fix));
+            return None;
+        };
+        let read = |(number, item): (usize, &Node)| {
+            reader.within(&format!("[{number}]"), |reader| T::read(item, reader))
+        };
+        let read: Vec<Option<T>> = items.iter().enumerate().map(read).collect();
+        read.into_iter().collect()
+    }
+    fn write(&self, form: Form) -> Node {
+        self.iter().map(|item| item.write(form)).collect::<Vec<Node>>().into()
+    }
+    fn absent() -> Option<Self> {
+        Some(Vec::new())
+    }
+}
+
+/// A kind whose values are single, or a list that is one value.
+macro_rules! kind {
+    ($Type:ty, $shape:expr, read: $read:expr, write: $write:expr) => {
+        impl Kind for $Type {
+            const SHAPE: Shape = $shape;
+            fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+                let read: fn(&Node) -> Result<Self, Fault> = $read;
+                reader.noted(node, read(node))
+            }
+            fn write(&self, _: Form) -> Node {
+                let write: fn(&Self) -> Value = $write;
+                write(self).into()
+            }
+        }
+    };
+}
+
+kind!(bool, shape("flag"), read: |node| match node.value {
+    Value::Flag(flag) => Ok(flag),
+    _ => Err(fault("this is neither true nor false", "Write true or false")),
+}, write: |flag| (*flag).into());
+
+/// Numbers that count something.
+macro_rules! quantities {
+    ($($(#[$doc:meta])* $Name:ident: $quantity:expr),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $Name(pub u64);
+        kind!($Name, shape($quantity.name()), read: |node| $quantity.field(node).map($Name),
+            write: |it| it.to_string().into());
+        impl std::fmt::Display for $Name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&$quantity.text(self.0))
+            }
+        }
+    )+};
+}
+quantities! {
+    /// A time in picoseconds.
+    Span: Quantity::Time,
+    /// A rate in bits per second.
+    Rate: Quantity::Rate,
+    /// A number of bytes.
+    Bytes: Quantity::Bytes,
+}
+
+/// A quantity that is not zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Positive<T>(pub T);
+
+impl<T> Deref for Positive<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Kind + Default> Kind for Positive<T> {
+    const SHAPE: Shape = T::SHAPE;
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        let value = T::read(node, reader)?;
+        let fix = "Leave it out for the default, or give a positive value";
+        let read =
+            if value == T::default() { Err(fault("must be above zero", fix)) } else { Ok(Positive(value)) };
+        reader.noted(node, read)
+    }
+    fn write(&self, form: Form) -> Node {
+        self.0.write(form)
+    }
+}
+
+/// Bytes of the largest IP packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Mtu(pub u32);
+
+kind!(Mtu, shape("bytes"), read: |node| match Quantity::Bytes.field(node)? {
+    // IPv4 and TCP headers with timestamps are 52 bytes; the length field of IP has 16 bits.
+    bytes @ 100..=65_535 => Ok(Mtu(bytes as u32)),
+    _ => Err(fault("an IP packet is 100 to 65535 bytes here", "Write for example \"1500B\"")),
+}, write: |it| Quantity::Bytes.text(it.0.into()).into());
+
+kind!(Size, shape("size"), read: Size::field, write: |it| it.to_string().into());
+
+/// A whole number from `LEAST` to `MOST`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole<const LEAST: u64, const MOST: u64>(pub u64);
+
+impl<const LEAST: u64, const MOST: u64> Kind for Whole<LEAST, MOST> {
+    const SHAPE: Shape = Shape { range: Some((LEAST, MOST)), ..shape("whole") };
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        let refuse = |problem| Err(fault(problem, format!("Give a whole number from {LEAST} to {MOST}")));
+        let read = match node.value {
+            Value::Whole(_) => match node.as_whole() {
+                Some(number) if (LEAST..=MOST).contains(&number) => Ok(Whole(number)),
+                _ => refuse("out of range"),
+            },
+            _ => refuse("this is not a whole number"),
+        };
+        reader.noted(node, read)
+    }
+    fn write(&self, _: Form) -> Node {
+        self.0.into()
+    }
+}
+
+/// A probability.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probability(pub f64);
+
+kind!(Probability, shape("probability"), read: |node| match node.value {
+    Value::Whole(number @ 0..=1) => Ok(Probability(number as f64)),
+    Value::Number(number) if (0.0..=1.0).contains(&number) => Ok(Probability(number)),
+    _ => Err(fault("a probability lies between 0 and 1", "Write for example 0.01 for one in a hundred")),
+}, write: |it| it.0.into());
+
+/// A name: letters, digits and a few signs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Name(pub String);
+
+impl Deref for Name {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Name {
+    fn of(node: &Node) -> Result<Self, Fault> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let text = node.as_text().unwrap_or_default();
+        let is_name = text.starts_with(is_word) && text.chars().all(|c| is_word(c) || ".:+-".contains(c));
+        if is_name && text != "all" {
+            return Ok(Name(text.into()));
+        }
+        let fix = "Use letters, digits and any of \"_.:+-\", such as \"bulk-1\"; \"all\" is reserved";
+        Err(fault("this is not a name", fix))
+    }
+}
+
+kind!(Name, shape("name"), read: Name::of, write: |it| it.0.as_str().into());
+
+/// One line of text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text(pub String);
+
+impl Text {
+    fn of(node: &Node) -> Result<Self, Fault> {
+        // Signs that steer a terminal or turn text around have no place in a name.
+        let steers = |c: char| {
+            c.is_control()
+                || (c.is_whitespace() && c != ' ')
+                || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        };
+        match node.as_text() {
+            Some(text) if !text.contains(steers) => Ok(Text(text.into())),
+            _ => Err(fault("this is not one line of text", "Write for example \"two flows, one queue\"")),
+        }
+    }
+}
+
+kind!(Text, shape("text"), read: Text::of, write: |it| it.0.as_str().into());
+
+/// Some names, or everything there is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Names {
+    /// Everything.
+    All,
+    /// These.
+    Of(Vec<String>),
+}
+
+kind!(Names, shape("names"), read: |node| match &node.value {
+    Value::Text(text) if text == "all" => Ok(Names::All),
+    Value::Text(_) => Name::of(node).map(|name| Names::Of(vec![name.0])),
+    Value::List(items) => {
+        let names: Result<Vec<String>, Fault> = items.iter().map(|item| Name::of(item).map(|name| name.0)).collect();
+        names.map(Names::Of)
+    }
+    _ => Err(fault("this is not a list of names", "Write [\"first\", \"second\"] or \"all\"")),
+}, write: |it| match it {
+    Names::All => "all".into(),
+    Names::Of(names) => names.as_slice().into(),
+});
+
+/// Parameters by name, in the order written: switches, numbers and texts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Params(pub Vec<(String, Node)>);
+
+impl Params {
+    /// The parameter of this name.
+    pub fn get(&self, name: &str) -> Option<&Node> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, node)| node)
+    }
+}
+
+impl Kind for Params {
+    const SHAPE: Shape = shape("params");
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        let check = |key: &str, item: &Node| match &item.value {
+            Value::Number(number) if !number.is_finite() => {
+                Err(fault(format!("parameter {key} must be a finite number"), "Write a finite number"))
+            }
+            Value::Text(_) => Text::of(item).map(drop),
+            value if value.is_single() && !matches!(value, Value::Other(_)) => Ok(()),
+            _ => {
+                let problem = format!("parameter {key} must be true or false, a number or a text");
+                Err(fault(problem, "Write one of these"))
+            }
+        };
+        let read = match &node.value {
+            Value::Table(rows) => {
+                rows.iter().try_for_each(|(key, item)| check(key, item)).map(|()| Params(rows.clone()))
+            }
+            _ => Err(fault("parameters are a table", "Write for example { beta = 0.8 }")),
+        };
+        reader.noted(node, read)
+    }
+    fn write(&self, _: Form) -> Node {
+        self.0.clone().into()
+    }
+    fn absent() -> Option<Self> {
+        Some(Params::default())
+    }
+}
+
+/// A recorded link: the name of a file, or its instants in milliseconds.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trace {
+    /// A file.
+    File(String),
+    /// The instants.
+    Instants(Vec<i128>),
+}
+
+kind!(Trace, shape("trace"), read: |node| match &node.value {
+    Value::Text(_) => Text::of(node).map(|text| Trace::File(text.0)),
+    Value::List(items) if items.iter().all(|item| matches!(item.value, Value::Whole(_))) => {
+        let instant = |item: &Node| if let Value::Whole(ms) = item.value { ms } else { 0 };
+        Ok(Trace::Instants(items.iter().map(instant).collect()))
+    }
+    _ => Err(fault("this is not a trace", "Write the name of a file, \"lte.trace\", or a list of whole milliseconds")),
+}, write: |it| match it {
+    Trace::File(name) => name.as_str().into(),
+    Trace::Instants(all) => all.iter().map(|ms| Node::from(*ms)).collect::<Vec<Node>>().into(),
+});
+
+/// Declares a part; see the module.
+#[macro_export]
+macro_rules! part {
+    (
+        $(#[doc = $about:literal])+
+        $Part:ident $({ $($method:tt)+ })?
+        $(
+            $(#[doc = $doc:literal])+
+            $field:ident $(as $alias:literal)?: $Type:ty $(= $default:expr)? $(, or $or:literal)? $(, eg $eg:literal)?;
+        )+
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $Part {
+            $($(#[doc = $doc])+ pub $field: $Type,)+
+        }
+
+        impl $Part {
+            const NAMES: &[(&'static str, &'static str)] = &[$((stringify!($field), concat!($($alias)?))),+];
+
+            fn default_of(name: &str) -> Option<Node> {
+                $(if name == stringify!($field) {
+                    let default: Option<$Type> = $crate::part!(@default $Type $(, $default)?);
+                    return default.map(|value| value.write(Form::Full));
+                })+
+                unreachable!("{name} is no field")
+            }
+
+            /// All of it, or what differs from the defaults.
+            fn table(&self, form: Form) -> Node {
+                let mut out = $crate::table! {};
+                $({
+                    let default: Option<$Type> = $crate::part!(@default $Type $(, $default)?);
+                    if form == Form::Full || default.as_ref() != Some(&self.$field) {
+                        out.put(stringify!($field), self.$field.write(form));
+                    }
+                })+
+                out
+            }
+        }
+
+        impl $crate::part::Part for $Part {
+            fn declared() -> Declared {
+                let fields = vec![$($crate::part::Field {
+                    name: stringify!($field),
+                    alias: concat!($($alias)?),
+                    shape: <$Type as Kind>::SHAPE,
+                    default: $Part::default_of(stringify!($field)),
+                    otherwise: concat!($($or)?),
+                    doc: concat!($($doc),+),
+                }),+];
+                Declared { name: stringify!($Part), doc: concat!($($about),+), fields }
+            }
+            $($($method)+)?
+        }
+
+        impl Kind for $Part {
+            const SHAPE: Shape =
+                Shape { kind: "part", part: stringify!($Part), is_list: false, is_optional: false, range: None };
+            fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+                let table = reader.noted(node, <$Part as $crate::part::Part>::spelt_out(node))?;
+                let before = reader.problems.len();
+                $(let $field: Option<$Type> = reader.field(
+                    &table,
+                    (stringify!($field), concat!($($alias)?)),
+                    || $crate::part!(@default $Type $(, $default)?),
+                    $crate::part!(@example $($eg)?),
+                );)+
+                reader.others(&table, $Part::NAMES);
+                if reader.problems.len() > before {
+                    return None;
+                }
+                let read = $Part { $($field: $field?),+ };
+                let checked = <$Part as $crate::part::Part>::check(&read);
+                reader.noted(node, checked.map(|()| read))
+            }
+            fn write(&self, form: Form) -> Node {
+                let table = self.table(form);
+                if form == Form::Full { table } else { <$Part as $crate::part::Part>::shortened(self, table) }
+            }
+        }
+    };
+    (@default $Type:ty) => { <$Type as Kind>::absent() };
+    (@default $Type:ty, $default:expr) => { Some($default) };
+    (@example) => { "…" };
+    (@example $eg:literal) => { $eg };
+}

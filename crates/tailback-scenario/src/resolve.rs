@@ -1,0 +1,336 @@
+//! From what a scenario says to what the engine runs, and from the engine's complaints back to what was said.
+
+mod flows;
+mod graph;
+mod instruments;
+mod links;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::OnceLock;
+
+use tailback_core::params::{Card, Kind};
+use tailback_core::traffic::{self, Application, Rows, Transport};
+
+use crate::node::{Node, Value};
+use crate::part::{Form, Kind as _, Params};
+use crate::presets;
+use crate::problem::{Fault, Problem, choices, fault};
+use crate::quantity::{begins_with_number, to_unit};
+use crate::schema::Scenario;
+use crate::table;
+
+use graph::{Graph, hops_of};
+
+/// Version of the engine's form.
+const FORMAT: u64 = 1;
+/// Units that a parameter's name may end with.
+const UNITS: [&str; 11] = ["ps", "ns", "us", "ms", "s", "bytes", "B", "packets", "segments", "bps", "hz"];
+
+/// What a description may name that lies outside it.
+pub trait Host {
+    /// The instants of a trace file, in milliseconds.
+    fn trace(&self, file: &str) -> Result<Vec<u64>, Fault>;
+    /// Is it an algorithm from outside the engine?
+    fn own(&self, algorithm: &str) -> Own;
+    /// Refuse a pattern that would find nothing in a program's output.
+    fn pattern(&self, pattern: &str) -> Result<(), Fault>;
+}
+
+/// What a host knows of an algorithm's name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Own {
+    /// Nothing: the engine must know it.
+    Unknown,
+    /// It is one of the host's.
+    Known,
+    /// It is one of the host's, and will not do.
+    Refused(Fault),
+}
+
+/// A host that knows whatever is named: for a description whose form alone matters.
+struct Anything;
+
+impl Host for Anything {
+    fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
+        Ok(Vec::new())
+    }
+    fn own(&self, _: &str) -> Own {
+        Own::Known
+    }
+    fn pattern(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// What the engine says of a place in its own form (path, value, problem, fix), said of the scenario's.
+pub fn translate(scenario: &Scenario, [path, value, problem, fix]: [&str; 4]) -> Problem {
+    match resolve(scenario, &Anything) {
+        Ok(resolved) => resolved.translate(path, value, problem, fix),
+        Err(_) => Problem::new(path, Some(&value.into()), fault(problem, fix)),
+    }
+}
+
+/// A host with nothing.
+pub struct Nothing;
+
+impl Host for Nothing {
+    fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
+        Err(fault("files cannot be read here", "Give the instants as a list"))
+    }
+    fn own(&self, _: &str) -> Own {
+        Own::Unknown
+    }
+    fn pattern(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+/// A scenario in the engine's form.
+pub struct Resolved {
+    /// The form itself, as it is stored beside a result.
+    pub description: Node,
+    /// Where a path of the engine's form was written in the scenario.
+    places: BTreeMap<String, String>,
+    /// The scenario as a file would hold it.
+    told: Node,
+}
+
+impl Resolved {
+    /// What the engine says of `path`, a place in its own form, said of the scenario's.
+    pub fn translate(&self, path: &str, value: &str, problem: &str, fix: &str) -> Problem {
+        let (mut head, mut rest) = (path, "");
+        while !head.is_empty() && !self.places.contains_key(head) {
+            let cut = head.rfind(['.', '[']).unwrap_or(0);
+            (head, rest) = (&head[..cut], &path[cut..]);
+        }
+        let mut place = match self.places.get(head) {
+            Some(place) if !head.is_empty() => format!("{place}{rest}"),
+            _ => path.into(),
+        };
+        for unit in ["_ps", "_bps"] {
+            place = place.strip_suffix(unit).unwrap_or(&place).into();
+        }
+        let place = place.trim_start_matches('.');
+        let parent = &place[..place.rfind('.').unwrap_or(0)];
+        // `queue = "1bdp"` has no limit_bytes below it.
+        let is_short = self.told.look_up(place).is_none()
+            && self.told.look_up(parent).is_some_and(|node| node.as_text().is_some());
+        let place = if is_short { parent } else { place };
+        let given = Node::from(value);
+        Problem::new(place, Some(self.told.look_up(place).unwrap_or(&given)), fault(problem, fix))
+    }
+}
+
+/// The scenario in the engine's form, or all that is wrong with it.
+pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Vec<Problem>> {
+    let scenario = &presets::expand(scenario)?;
+    let mut resolver = Resolver::new(scenario, host);
+    let description = resolver.describe();
+    if resolver.problems.is_empty() {
+        return Ok(Resolved { description, places: resolver.places, told: resolver.told });
+    }
+    // A dumbbell's queue stands for two links: what is wrong with it is said once.
+    let mut seen = HashSet::new();
+    resolver.problems.retain(|problem| seen.insert(problem.to_string()));
+    Err(resolver.problems)
+}
+
+/// The names of a scenario's flows and of its links, in the order of the engine's tables.
+pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 2], Vec<Problem>> {
+    let scenario = &presets::expand(scenario)?;
+    Ok([flow_names(scenario), hops_of(scenario).into_iter().map(|hop| hop.name).collect()])
+}
+
+/// The flows' names, given or made, in order.
+fn flow_names(scenario: &Scenario) -> Vec<String> {
+    let given: HashSet<&str> = scenario.flow.iter().filter_map(|flow| flow.name.as_deref()).collect();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    let name = |flow: &crate::schema::Flow, count: &mut usize| {
+        let alone = scenario.flow.iter().filter(|it| it.name.is_none() && it.app == flow.app).count() == 1;
+        if alone && !given.contains(&*flow.app) {
+            return flow.app.0.clone();
+        }
+        loop {
+            *count += 1;
+            let numbered = format!("{}-{count}", &*flow.app);
+            if !given.contains(numbered.as_str()) {
+                return numbered;
+            }
+        }
+    };
+    let named = |flow| match &crate::schema::Flow::clone(flow).name {
+        Some(given) => given.0.clone(),
+        None => name(flow, count.entry(&flow.app).or_default()),
+    };
+    scenario.flow.iter().map(named).collect()
+}
+
+/// An application, as far as a description depends on it.
+struct App {
+    card: &'static Card,
+    sends_datagrams: bool,
+    rows: Rows,
+}
+
+/// The simulator's applications, then what runs only live.
+fn applications() -> &'static [App] {
+    static APPS: OnceLock<Vec<App>> = OnceLock::new();
+    static PROGRAMS: Card = traffic::exec::CARD;
+    APPS.get_or_init(|| {
+        let simulated = traffic::registry::samples().map(|(card, app)| App {
+            card,
+            sends_datagrams: app.transport() == Transport::Udp,
+            rows: app.rows(),
+        });
+        simulated.chain([App { card: &PROGRAMS, sends_datagrams: false, rows: Rows::None }]).collect()
+    })
+}
+
+/// The names of all applications, in registry order.
+pub fn application_names() -> Vec<&'static str> {
+    applications().iter().map(|app| app.card.name).collect()
+}
+
+fn application(name: &str) -> Option<&'static App> {
+    applications().iter().find(|app| app.card.name == name)
+}
+
+/// Does it? An unknown one is taken for TCP; its name is complained of elsewhere.
+fn sends_datagrams(name: &str) -> bool {
+    application(name).is_some_and(|app| app.sends_datagrams)
+}
+
+/// A scenario on its way to the engine's form: what is wrong with it, and where each thing in it was said.
+struct Resolver<'a> {
+    scenario: &'a Scenario,
+    host: &'a dyn Host,
+    told: Node,
+    problems: Vec<Problem>,
+    places: BTreeMap<String, String>,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(scenario: &'a Scenario, host: &'a dyn Host) -> Self {
+        let told = scenario.write(Form::Short);
+        let places = BTreeMap::from([("duration_ps".into(), "duration".into())]);
+        Resolver { scenario, host, told, problems: Vec::new(), places }
+    }
+
+    fn describe(&mut self) -> Node {
+        let scenario = self.scenario;
+        if scenario.dumbbell.is_none() && scenario.link.is_empty() {
+            let fix = "Add a [dumbbell] table, [[link]] entries, or [path] with a preset";
+            self.problem("", fault("there is no path", fix));
+        }
+        if scenario.dumbbell.is_some() && !scenario.link.is_empty() {
+            self.problem(
+                "link",
+                fault("a dumbbell already describes the path", "Remove [dumbbell] or the links"),
+            );
+        }
+        if scenario.flow.is_empty() {
+            self.problem("flow", fault("there are no flows", "Add for example [[flow]] with app = \"bulk\""));
+        }
+        let graph = Graph::new(self);
+        let nodes = graph.nodes(self);
+        let routes: Vec<_> = (0..scenario.flow.len()).map(|flow| graph.routes(self, flow, &nodes)).collect();
+        let links = links::describe(self, &graph, &routes);
+        let flows = flows::describe(self, &graph, &routes);
+        table! {
+            "format" => FORMAT,
+            "name" => scenario.name.0.as_str(),
+            "seed" => scenario.seed.0,
+            "duration_ps" => scenario.duration.0.0,
+            "nodes" => nodes.as_slice(),
+            "links" => links,
+            "flows" => flows,
+            "randomness" => table! {
+                "start_spread_ps" => scenario.randomness.start_spread.0,
+                "processing_jitter_ps" => scenario.randomness.processing_jitter.0,
+            },
+            "instruments" => instruments::describe(self, &graph, &nodes),
+        }
+    }
+
+    /// Note what is wrong at a place of the scenario, beside the value that stands there.
+    fn problem(&mut self, place: &str, fault: Fault) {
+        self.problems.push(Problem::new(place, self.told.look_up(place), fault));
+    }
+
+    /// The same, beside another value.
+    fn problem_with(&mut self, place: &str, value: &Node, fault: Fault) {
+        self.problems.push(Problem::new(place, Some(value), fault));
+    }
+
+    fn place(&mut self, path: impl Into<String>, place: impl Into<String>) {
+        self.places.insert(path.into(), place.into());
+    }
+
+    /// An unknown name is a problem, with the nearest known one as its fix.
+    fn unknown(&mut self, name: &str, known: &[&str], place: &str, what: &str, listed: &str) {
+        let fix = format!("{} (`tailback list {listed}`)", choices(name, known));
+        self.problem_with(place, &name.into(), fault(format!("there is no {what} called {name}"), fix));
+    }
+
+    fn card(
+        &mut self,
+        name: &str,
+        cards: impl Iterator<Item = &'static Card> + Clone,
+        place: &str,
+        words: [&str; 2],
+    ) -> Option<&'static Card> {
+        let found = cards.clone().find(|card| card.name == name);
+        if found.is_none() {
+            let known: Vec<&str> = cards.map(|card| card.name).collect();
+            self.unknown(name, &known, place, words[0], words[1]);
+        }
+        found
+    }
+
+    /// Put a parameter into `out` under its full name, as the number that the engine takes.
+    fn param(&mut self, card: &Card, key: &str, value: &Node, place: &str, out: &mut Params) {
+        let names: Vec<&str> = card.params.iter().map(|spec| spec.name).collect();
+        let Some(spec) = matching(key, &names).and_then(|name| card.param(name)) else {
+            let fix = if names.is_empty() {
+                "It has no parameters: remove it".into()
+            } else {
+                choices(key, &names)
+            };
+            self.problem_with(place, value, fault(format!("{} has no parameter {key}", card.name), fix));
+            return;
+        };
+        let number = match value.as_text() {
+            Some(text) if !matches!(spec.kind, Kind::Choice | Kind::Text) && begins_with_number(text) => {
+                to_unit(text, spec.unit).map(Node::from)
+            }
+            _ => Ok(value.clone()),
+        };
+        match number {
+            Ok(number) => set(out, spec.name, number),
+            Err(found) => self.problem_with(place, value, found),
+        }
+    }
+}
+
+fn set(params: &mut Params, name: &str, value: Node) {
+    match params.0.iter_mut().find(|(key, _)| key == name) {
+        Some(row) => row.1 = value,
+        None => params.0.push((name.into(), value)),
+    }
+}
+
+/// The parameter that `key` means: its name with or without the unit at its end.
+fn matching<'a>(key: &str, names: &[&'a str]) -> Option<&'a str> {
+    let stem = key.strip_suffix("_size").unwrap_or(key);
+    let with_unit = |name: &str| {
+        let (start, unit) = name.rsplit_once('_')?;
+        ((start == key || start == stem) && UNITS.contains(&unit)).then_some(())
+    };
+    let exact = names.iter().find(|name| **name == key);
+    exact.or_else(|| names.iter().find(|name| with_unit(name).is_some())).copied()
+}
+
+/// A text or nothing.
+fn optional(text: Option<&str>) -> Node {
+    text.map_or(Value::Null.into(), Node::from)
+}

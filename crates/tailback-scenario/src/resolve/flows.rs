@@ -1,0 +1,201 @@
+//! Flows of the engine's form: application, congestion control, stack, route.
+
+use tailback_core::cc;
+use tailback_core::tcp::stack;
+
+use super::graph::{Graph, Routes};
+use super::links::MTU;
+use super::{Own, Resolver, applications, matching, optional, sends_datagrams, set};
+use crate::node::{Node, Value};
+use crate::part::{Params, Span};
+use crate::problem::{choices, fault};
+use crate::quantity::{begins_with_number, to_unit};
+use crate::schema::{Flow, Named};
+use crate::table;
+
+/// One row a flow, in the order of the engine's tables.
+pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, routes: &[Routes]) -> Node {
+    let row = |(number, routes)| flow(resolver, graph, number, routes);
+    routes.iter().enumerate().map(row).collect::<Vec<Node>>().into()
+}
+
+fn flow(resolver: &mut Resolver<'_>, graph: &Graph<'_>, number: usize, routes: &Routes) -> Node {
+    let flow = &resolver.scenario.flow[number];
+    let (place, at) = (format!("flow[{number}]"), format!("flows[{number}]"));
+    for (path, written) in [
+        ("", ""),
+        (".start_ps", ".start"),
+        (".stop_ps", ".stop"),
+        (".again", ".again"),
+        (".tcp.cc_turns", ".cc_turns"),
+        (".app.kind", ".app"),
+        (".app.params", ""),
+        (".tcp", ""),
+        (".tcp.cc_params", ".cc"),
+        (".tcp.stack_params", ".stack"),
+    ] {
+        resolver.place(format!("{at}{path}"), format!("{place}{written}"));
+    }
+    let [from, to] = graph.ends(resolver.scenario, number);
+    let duration = *resolver.scenario.duration;
+    if flow.start >= duration {
+        let problem = format!("it would start at {}, when the run of {duration} is over", flow.start);
+        resolver.problem(&format!("{place}.start"), fault(problem, "Start it earlier, or raise duration"));
+    }
+    let params = application(resolver, flow, &place);
+    let name = &graph.names[number];
+    let stop = |stop: Option<Span>| stop.map(|stop| stop.0);
+    let again =
+        flow.again.iter().map(|part| table! { "start_ps" => part.start.0, "stop_ps" => stop(part.stop) });
+    let [route, back_route] = routes
+        .each_ref()
+        .map(|way| way.iter().map(|hop| Node::from(graph.hops[*hop].name.as_str())).collect::<Vec<Node>>());
+    table! {
+        "name" => name.as_str(),
+        "from" => if flow.access_delay.0 > 0 { format!("{name}.sender") } else { from },
+        "to" => to,
+        "route" => route,
+        "back_route" => back_route,
+        "start_ps" => flow.start.0,
+        "stop_ps" => stop(flow.stop),
+        "again" => again.collect::<Vec<Node>>(),
+        "app" => table! { "kind" => &*flow.app, "params" => params.0 },
+        "tcp" => tcp(resolver, flow, &place),
+    }
+}
+
+fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params {
+    let mut params = Params::default();
+    let cards: Vec<_> = applications().iter().map(|app| app.card).collect();
+    let words = ["application", "apps"];
+    let Some(card) = resolver.card(&flow.app, cards.into_iter(), &format!("{place}.app"), words) else {
+        return params;
+    };
+    let given = [
+        ("bytes", flow.bytes.map(|it| it.to_string())),
+        ("interval", flow.interval.map(|it| it.to_string())),
+        ("packet_size", flow.packet_size.map(|it| it.to_string())),
+        ("client", flow.client.as_ref().map(|it| it.0.clone())),
+        ("server", flow.server.as_ref().map(|it| it.0.clone())),
+        ("parse", flow.parse.as_ref().map(|it| it.0.clone())),
+    ];
+    for (key, value) in given {
+        if let Some(value) = value {
+            resolver.param(card, key, &value.into(), &format!("{place}.{key}"), &mut params);
+        }
+    }
+    for (key, value) in &flow.params.0 {
+        resolver.param(card, key, value, &format!("{place}.params.{key}"), &mut params);
+    }
+    if let Some(pattern) = params.get("pattern").cloned() {
+        let checked =
+            pattern.as_text().filter(|text| !text.is_empty()).map(|text| resolver.host.pattern(text));
+        if let Some(Err(found)) = checked {
+            resolver.problem_with(&format!("{place}.params.pattern"), &pattern, found);
+        }
+    }
+    params
+}
+
+fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
+    if sends_datagrams(&flow.app) {
+        let given = [
+            ("cc", flow.cc.is_some()),
+            ("cc_turns", !flow.cc_turns.is_empty()),
+            ("stack", flow.stack.is_some()),
+            ("receiver_stack", flow.receiver_stack.is_some()),
+            ("send_buffer", flow.send_buffer.is_some()),
+            ("receive_buffer", flow.receive_buffer.is_some()),
+            ("mtu", flow.mtu.is_some()),
+        ];
+        for (key, _) in given.iter().filter(|(_, is_given)| *is_given) {
+            let problem = format!("{} runs over UDP and has no {key}", &*flow.app);
+            resolver.problem(&format!("{place}.{key}"), fault(problem, "Remove it"));
+        }
+        return Value::Null.into();
+    }
+    let named = |name: &str| Named { name: crate::part::Name(name.into()), params: Params::default() };
+    let cc = flow.cc.clone().unwrap_or_else(|| named("cubic"));
+    let stack = flow.stack.clone().unwrap_or_else(|| named("linux"));
+    let cc_params = algorithm(resolver, &cc, &format!("{place}.cc"));
+    let turn = |(number, turn): (usize, &Named)| {
+        let params = algorithm(resolver, turn, &format!("{place}.cc_turns[{number}]"));
+        table! { "cc" => &*turn.name, "cc_params" => params.0 }
+    };
+    let turns: Vec<Node> = flow.cc_turns.iter().enumerate().map(turn).collect();
+    let stack_params = stack_fields(resolver, &stack, &format!("{place}.stack"));
+    if let Some(receiver) = &flow.receiver_stack {
+        profile(resolver, receiver, &format!("{place}.receiver_stack"));
+    }
+    table! {
+        "stack" => &*stack.name,
+        "receiver_stack" => optional(flow.receiver_stack.as_deref()),
+        "cc" => &*cc.name,
+        "cc_params" => cc_params.0,
+        "cc_turns" => turns,
+        "stack_params" => stack_params.0,
+        "send_buffer" => flow.send_buffer.map(|bytes| bytes.0.0),
+        "receive_buffer" => flow.receive_buffer.map(|bytes| bytes.0.0),
+        "mtu" => flow.mtu.map_or(MTU, |mtu| mtu.0.into()),
+    }
+}
+
+fn algorithm(resolver: &mut Resolver<'_>, cc: &Named, place: &str) -> Params {
+    match resolver.host.own(&cc.name) {
+        Own::Unknown => {}
+        Own::Known => return cc.params.clone(),
+        Own::Refused(found) => {
+            resolver.problem_with(place, &(*cc.name).into(), found);
+            return cc.params.clone();
+        }
+    }
+    let mut params = Params::default();
+    let cards = cc::registry::cards().iter();
+    if let Some(card) = resolver.card(&cc.name, cards, place, ["congestion control", "algorithms"]) {
+        for (key, value) in &cc.params.0 {
+            resolver.param(card, key, value, &format!("{place}.{key}"), &mut params);
+        }
+    }
+    params
+}
+
+fn profile(resolver: &mut Resolver<'_>, name: &str, place: &str) -> Option<&'static stack::Profile> {
+    let found = stack::profiles().iter().find(|profile| profile.name == name);
+    if found.is_none() {
+        let known: Vec<&str> = stack::profiles().iter().map(|profile| profile.name).collect();
+        resolver.unknown(name, &known, place, "stack", "stacks");
+    }
+    found
+}
+
+fn stack_fields(resolver: &mut Resolver<'_>, stack: &Named, place: &str) -> Params {
+    let mut out = Params::default();
+    let Some(profile) = profile(resolver, &stack.name, place) else { return out };
+    if stack.params.0.is_empty() {
+        return out;
+    }
+    let fields: Vec<&str> = profile.stack.fields().into_iter().map(|(name, _)| name).collect();
+    for (key, value) in &stack.params.0 {
+        let place = format!("{place}.{key}");
+        let Some(name) = matching(key, &fields) else {
+            let found = fault(format!("a stack has no field {key}"), choices(key, &fields));
+            resolver.problem_with(&place, value, found);
+            continue;
+        };
+        // Times in milliseconds, sizes in bytes.
+        let number = match value.as_text().filter(|text| begins_with_number(text)) {
+            Some(text) => {
+                let word = text.trim_end();
+                let counts_bytes =
+                    ["B", "b", "Byte", "byte", "Bytes", "bytes"].iter().any(|end| word.ends_with(end));
+                to_unit(text, if counts_bytes { "B" } else { "ms" }).map(Node::from)
+            }
+            None => Ok(value.clone()),
+        };
+        match number {
+            Ok(number) => set(&mut out, name, number),
+            Err(found) => resolver.problem_with(&place, value, found),
+        }
+    }
+    out
+}

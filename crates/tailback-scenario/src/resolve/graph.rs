@@ -1,0 +1,315 @@
+//! The links and nodes of a scenario as one graph, and the ways that flows take through it.
+
+use tailback_core::medium::registry::is_carried;
+use tailback_core::traffic::registry::traits;
+
+use super::{Resolver, flow_names};
+use crate::part::Name;
+use crate::part::Trace;
+use crate::presets::ends;
+use crate::problem::{choices, fault};
+use crate::schema::{Link, Medium, Queue, Scenario, Step, Wire};
+
+/// Links there and links back, by number.
+pub type Routes = [Vec<usize>; 2];
+
+/// A link of the graph, with the place in the scenario it came from.
+#[derive(Default)]
+pub struct Hop<'a> {
+    pub name: String,
+    pub from: String,
+    pub to: String,
+    pub place: String,
+    pub rate: Option<u64>,
+    pub delay: u64,
+    pub tick_hz: Option<u64>,
+    pub queue: Option<&'a Queue>,
+    pub queue_place: String,
+    pub wire: Option<&'a Wire>,
+    pub wire_place: String,
+    /// Base RTT that a BDP means here, unless it is that of the flows.
+    pub rtt: Option<u64>,
+    pub medium: Option<&'a Medium>,
+    /// Channel of a shared medium, unless the medium names one.
+    pub channel: &'a str,
+    pub schedule: &'a [Step],
+    pub trace: Option<&'a Trace>,
+}
+
+impl Hop<'_> {
+    /// Can a queue form?
+    pub fn queues(&self) -> bool {
+        self.rate.is_some() || self.medium.is_some() || self.trace.is_some()
+    }
+}
+
+/// Every link of a scenario without preset, in the order of the engine's tables.
+pub fn hops_of(scenario: &Scenario) -> Vec<Hop<'_>> {
+    let mut hops = Vec::new();
+    if let Some(bell) = &scenario.dumbbell {
+        let [there, back] = bell.delays();
+        let common = || Hop {
+            place: "dumbbell".into(),
+            tick_hz: bell.tick_hz.map(|hz| hz.0),
+            rtt: Some(there + back),
+            ..Hop::default()
+        };
+        hops.push(Hop {
+            name: "bottleneck".into(),
+            from: "left".into(),
+            to: "right".into(),
+            rate: Some(bell.rate.0.0),
+            delay: there,
+            queue: Some(&bell.queue),
+            queue_place: "dumbbell.queue".into(),
+            wire: Some(&bell.wire),
+            wire_place: "dumbbell.wire".into(),
+            schedule: &bell.schedule,
+            ..common()
+        });
+        let queue_place = if bell.back_queue.is_some() { "dumbbell.back_queue" } else { "dumbbell.queue" };
+        hops.push(Hop {
+            name: "return".into(),
+            from: "right".into(),
+            to: "left".into(),
+            rate: Some(bell.back_rate.unwrap_or(bell.rate).0.0),
+            delay: back,
+            queue: Some(bell.back_queue.as_ref().unwrap_or(&bell.queue)),
+            queue_place: queue_place.into(),
+            wire: Some(&bell.back_wire),
+            wire_place: "dumbbell.back_wire".into(),
+            ..common()
+        });
+    }
+    for (number, link) in scenario.link.iter().enumerate() {
+        hops.push(hop(link, number, link.name.0.clone(), &link.from, &link.to));
+        if link.duplex {
+            hops.push(hop(link, number, format!("{}.back", &*link.name), &link.to, &link.from));
+        }
+    }
+    for (number, (name, flow)) in flow_names(scenario).into_iter().zip(&scenario.flow).enumerate() {
+        if flow.access_delay.0 > 0 {
+            let [attached, _] = ends(flow);
+            let (host, place) = (format!("{name}.sender"), format!("flow[{number}]"));
+            let delay = flow.access_delay.0;
+            for (name, from, to) in [
+                (format!("{name}.access"), &host, &attached),
+                (format!("{name}.access.back"), &attached, &host),
+            ] {
+                let (from, to, place) = (from.clone(), to.clone(), place.clone());
+                hops.push(Hop { name, from, to, place, delay, ..Hop::default() });
+            }
+        }
+    }
+    hops
+}
+
+fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) -> Hop<'a> {
+    let place = format!("link[{number}]");
+    Hop {
+        name,
+        from: from.into(),
+        to: to.into(),
+        rate: link.rate.map(|rate| rate.0.0),
+        delay: link.delay.0,
+        tick_hz: link.tick_hz.map(|hz| hz.0),
+        queue: link.queue.as_ref(),
+        queue_place: format!("{place}.queue"),
+        wire: Some(&link.wire),
+        wire_place: format!("{place}.wire"),
+        rtt: None,
+        medium: link.medium.as_ref(),
+        channel: &link.name,
+        schedule: &link.schedule,
+        trace: link.trace.as_ref(),
+        place,
+    }
+}
+
+/// The scenario's network.
+pub struct Graph<'a> {
+    pub names: Vec<String>,
+    pub hops: Vec<Hop<'a>>,
+}
+
+impl<'a> Graph<'a> {
+    /// Building one reports names that occur twice.
+    pub fn new(resolver: &mut Resolver<'a>) -> Self {
+        let graph = Graph { names: flow_names(resolver.scenario), hops: hops_of(resolver.scenario) };
+        let flows =
+            graph.names.iter().enumerate().map(|(number, name)| (name, format!("flow[{number}].name")));
+        unique(resolver, "flow", flows.collect());
+        unique(
+            resolver,
+            "link",
+            graph.hops.iter().map(|hop| (&hop.name, format!("{}.name", hop.place))).collect(),
+        );
+        graph
+    }
+
+    pub fn hop_names(&self) -> Vec<&str> {
+        self.hops.iter().map(|hop| hop.name.as_str()).collect()
+    }
+
+    /// The nodes as listed, then those that only links name.
+    pub fn nodes(&self, resolver: &mut Resolver<'a>) -> Vec<String> {
+        let mut nodes: Vec<String> = Vec::new();
+        let listed: Vec<&str> = resolver.scenario.nodes.iter().map(|name| &**name).collect();
+        for node in &listed {
+            if !nodes.iter().any(|known| known == node) {
+                nodes.push((*node).into());
+            }
+        }
+        for hop in &self.hops {
+            for (key, node) in [("from", &hop.from), ("to", &hop.to)] {
+                if nodes.contains(node) {
+                    continue;
+                }
+                if !listed.is_empty() && hop.place.starts_with("link") {
+                    let found = fault(format!("there is no node {node}"), choices(node, &listed));
+                    resolver.problem(&format!("{}.{key}", hop.place), found);
+                }
+                nodes.push(node.clone());
+            }
+        }
+        nodes
+    }
+
+    /// The nodes between which a flow crosses the network, its access link left out.
+    pub fn ends(&self, scenario: &Scenario, flow: usize) -> [String; 2] {
+        let flow = &scenario.flow[flow];
+        if scenario.dumbbell.is_some() {
+            return ends(flow);
+        }
+        [&flow.from, &flow.to].map(|node| node.as_ref().map_or(String::new(), |name| name.0.clone()))
+    }
+
+    /// A flow's links there and back; none if there is no such way, which is then reported.
+    pub fn routes(&self, resolver: &mut Resolver<'a>, number: usize, nodes: &[String]) -> Routes {
+        let flow = &resolver.scenario.flow[number];
+        let place = format!("flow[{number}]");
+        let [from, to] = self.ends(resolver.scenario, number);
+        let known: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let mut sound = !self.hops.is_empty();
+        for (key, node) in [("from", &from), ("to", &to)] {
+            let place = format!("{place}.{key}");
+            if node.is_empty() {
+                let fix = format!("Name the node, one of {}", known.join(", "));
+                resolver.problem(&place, fault("is missing", fix));
+                sound = false;
+            } else if !self.hops.is_empty() && !nodes.contains(node) {
+                let found = fault(format!("there is no node {node}"), choices(node, &known));
+                resolver.problem_with(&place, &node.as_str().into(), found);
+                sound = false;
+            }
+        }
+        if sound && from == to {
+            let found = fault("the flow leads back to where it starts", "Give two different nodes");
+            resolver.problem_with(&format!("{place}.to"), &to.as_str().into(), found);
+            sound = false;
+        }
+        if !sound {
+            return Routes::default();
+        }
+        // A tunnel's own connection stays outside tunnels unless it says otherwise.
+        let is_outer = traits(&flow.app).carries_packets;
+        let there = Way { given: flow.route.as_deref(), key: "route", end: "to", carries: "data" };
+        let back = Way {
+            given: flow.back_route.as_deref(),
+            key: "back_route",
+            end: "from",
+            carries: "acknowledgements",
+        };
+        let mut there = self.route(resolver, there, &place, [&from, &to], is_outer);
+        let mut back = self.route(resolver, back, &place, [&to, &from], is_outer);
+        let access = format!("{}.access", self.names[number]);
+        if flow.access_delay.0 > 0 {
+            let access = self.hops.iter().position(|hop| hop.name == access).expect("the flow's own link");
+            there.insert(0, access);
+            back.push(access + 1);
+        }
+        [there, back]
+    }
+
+    fn route(
+        &self,
+        resolver: &mut Resolver<'a>,
+        way: Way<'_>,
+        flow: &str,
+        [from, to]: [&str; 2],
+        is_outer: bool,
+    ) -> Vec<usize> {
+        let Some(given) = way.given else {
+            let found = fewest_hops(&self.hops, from, to, is_outer);
+            if found.is_none() {
+                let problem = format!("there is no way from {from} to {to} for its {}", way.carries);
+                let fix = "Add the missing link, or duplex = true to a link that should work both ways";
+                resolver.problem(&format!("{flow}.{}", way.end), fault(problem, fix));
+            }
+            return found.unwrap_or_default();
+        };
+        let place = format!("{flow}.{}", way.key);
+        let (mut out, mut here) = (Vec::new(), from);
+        for (step, name) in given.iter().enumerate() {
+            let at = self.hops.iter().position(|hop| hop.name == **name);
+            let found = match at.map(|at| &self.hops[at]) {
+                None => fault(format!("there is no link {}", &**name), choices(name, &self.hop_names())),
+                Some(hop) if hop.from != here => fault(
+                    format!("link {} leaves {}, but the route has reached {here}", &**name, hop.from),
+                    format!("Continue with a link that leaves {here}"),
+                ),
+                Some(hop) => {
+                    out.extend(at);
+                    here = &hop.to;
+                    continue;
+                }
+            };
+            resolver.problem_with(&format!("{place}[{step}]"), &(**name).into(), found);
+            return Vec::new();
+        }
+        if here != to {
+            let problem = format!("the route ends at {here}, not at {to}");
+            resolver.problem(&place, fault(problem, format!("Add the links from {here} to {to}")));
+            return Vec::new();
+        }
+        out
+    }
+}
+
+/// One direction of a flow.
+struct Way<'a> {
+    given: Option<&'a [Name]>,
+    key: &'a str,
+    end: &'a str,
+    carries: &'a str,
+}
+
+fn unique(resolver: &mut Resolver<'_>, what: &str, names: Vec<(&String, String)>) {
+    for (number, (name, place)) in names.iter().enumerate() {
+        if names[..number].iter().any(|(before, _)| before == name) {
+            let found =
+                fault(format!("two {what}s are called {name}"), format!("Give every {what} its own name"));
+            resolver.problem_with(place, &name.as_str().into(), found);
+        }
+    }
+}
+
+/// Links from one node to another; on ties the link listed first. A tunnel's own connection (`is_outer`) stays outside.
+fn fewest_hops(hops: &[Hop<'_>], from: &str, to: &str, is_outer: bool) -> Option<Vec<usize>> {
+    let mut ways: Vec<(&str, Vec<usize>)> = vec![(from, Vec::new())];
+    let mut next = 0;
+    while next < ways.len() {
+        let (node, way) = ways[next].clone();
+        if node == to {
+            return Some(way);
+        }
+        for (number, hop) in hops.iter().enumerate() {
+            let is_open = !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
+            if is_open && hop.from == node && !ways.iter().any(|(known, _)| *known == hop.to) {
+                ways.push((&hop.to, [way.as_slice(), &[number]].concat()));
+            }
+        }
+        next += 1;
+    }
+    None
+}

@@ -1,0 +1,291 @@
+//! Links of the engine's form: rate, delay, queue, wire, medium, schedule, trace.
+
+use tailback_core::medium::registry::Use;
+use tailback_core::params::Card;
+use tailback_core::{medium, queue};
+
+use super::graph::{Graph, Hop, Routes};
+use super::{Resolver, sends_datagrams};
+use crate::node::{Node, Value};
+use crate::part::{Form, Kind as _, Params, Trace};
+use crate::problem::{choices, fault};
+use crate::quantity::{Counts, Size};
+use crate::schema::{Medium, Queue, Wire};
+use crate::table;
+
+/// Bytes of the largest IP packet unless a flow says otherwise.
+pub const MTU: u64 = 1500;
+/// A telephone packet, unless an application over UDP says otherwise.
+const DATAGRAM: u64 = 200;
+/// Keys of a wire that stand in the engine's form only if they are not zero.
+const LOSSES: [&str; 6] =
+    ["bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss", "reorder_packets"];
+
+/// What a queue's description may refer to.
+struct Site {
+    /// Its path in the engine's form.
+    at: String,
+    /// Its path in the scenario.
+    place: String,
+    rate: Option<u64>,
+    rtt: Option<u64>,
+    largest: u64,
+}
+
+/// One row a link, in the order of the engine's tables.
+pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, routes: &[Routes]) -> Node {
+    let row = |(number, hop)| link(resolver, graph, routes, number, hop);
+    graph.hops.iter().enumerate().map(row).collect::<Vec<Node>>().into()
+}
+
+fn link(
+    resolver: &mut Resolver<'_>,
+    graph: &Graph<'_>,
+    routes: &[Routes],
+    number: usize,
+    hop: &Hop<'_>,
+) -> Node {
+    let at = format!("links[{number}]");
+    places(resolver, number, hop, &at);
+    let has_queue = hop.queue.filter(|_| hop.queues());
+    let queue = match has_queue {
+        Some(queue) => one_queue(resolver, queue, &site(resolver, graph, routes, number, hop)),
+        None => table! { "discipline" => "fifo", "params" => table! {} },
+    };
+    let mut out = table! {
+        "name" => hop.name.as_str(),
+        "from" => hop.from.as_str(),
+        "to" => hop.to.as_str(),
+        "rate_bps" => hop.rate,
+        "delay_ps" => hop.delay,
+        "tick_hz" => hop.tick_hz,
+        "queue" => queue,
+        "wire" => hop.wire.map_or_else(|| wire(&Wire::perfect()), wire),
+    };
+    if let Some(given) = hop.medium {
+        out.put("medium", medium(resolver, graph, hop, given));
+    }
+    if !hop.schedule.is_empty() {
+        let step = |step: &crate::schema::Step| {
+            table! {
+                "at_ps" => step.at.0, "rate_bps" => step.rate.map(|rate| rate.0),
+                "delay_ps" => step.delay.map(|delay| delay.0),
+            }
+        };
+        out.put("schedule", hop.schedule.iter().map(step).collect::<Vec<Node>>());
+    }
+    if let Some(given) = hop.trace {
+        out.put("trace", table! { "deliveries_ms" => trace(resolver, hop, given) });
+    }
+    out
+}
+
+fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
+    let place = &hop.place;
+    let or_place = |inner: &String| if inner.is_empty() { place.clone() } else { inner.clone() };
+    let first = |first: String, second: String| {
+        if number == 1 && resolver.told.look_up(&first).is_some() { first } else { second }
+    };
+    let rate = first(format!("{place}.back_rate"), format!("{place}.rate"));
+    let delay = if place.starts_with("flow") {
+        format!("{place}.access_delay")
+    } else if resolver.told.look_up(&format!("{place}.rtt")).is_some() {
+        format!("{place}.rtt")
+    } else {
+        first(format!("{place}.back_delay"), format!("{place}.delay"))
+    };
+    let queue = or_place(&hop.queue_place);
+    for (path, written) in [
+        ("", place.clone()),
+        (".rate_bps", rate),
+        (".delay_ps", delay),
+        (".tick_hz", format!("{place}.tick_hz")),
+        (".queue", queue.clone()),
+        (".queue.discipline", format!("{}.discipline", hop.queue_place)),
+        (".queue.params", queue),
+        (".wire", or_place(&hop.wire_place)),
+        (".medium", format!("{place}.medium")),
+        (".medium.params", format!("{place}.medium")),
+        (".schedule", format!("{place}.schedule")),
+        (".trace", format!("{place}.trace")),
+    ] {
+        resolver.place(format!("{at}{path}"), written);
+    }
+}
+
+fn wire(wire: &Wire) -> Node {
+    let mut out = table! {
+        "loss" => wire.loss.0,
+        "duplicate" => wire.duplicate.0,
+        "reorder" => wire.reorder.0,
+        "reorder_delay_ps" => wire.reorder_delay.0,
+        "jitter_ps" => wire.jitter.0,
+    };
+    let all = wire.write(Form::Short);
+    for key in LOSSES {
+        if let Some(given) = all.get(key) {
+            out.put(key, given.clone());
+        }
+    }
+    out
+}
+
+fn medium(resolver: &mut Resolver<'_>, graph: &Graph<'_>, hop: &Hop<'_>, given: &Medium) -> Node {
+    let place = format!("{}.medium", hop.place);
+    let cards = medium::registry::cards().collect::<Vec<_>>();
+    let card = resolver.card(&given.name, cards.into_iter(), &format!("{place}.name"), ["medium", "links"]);
+    let mut params = Params::default();
+    for (key, value) in &given.params.0 {
+        if let Some(card) = card {
+            resolver.param(card, key, value, &format!("{place}.{key}"), &mut params);
+        }
+    }
+    let mut out = table! { "name" => &*given.name, "params" => params.0 };
+    if given.channel.is_some()
+        || medium::registry::uses().any(|(card, by)| by == Use::Shared && card.name == &*given.name)
+    {
+        out.put("channel", given.channel.as_deref().unwrap_or(hop.channel));
+    }
+    if let Some(flow) = &given.flow {
+        let known: Vec<&str> = graph.names.iter().map(String::as_str).collect();
+        if !known.contains(&&**flow) {
+            let found = fault(format!("there is no flow {}", &**flow), choices(flow, &known));
+            resolver.problem_with(&format!("{place}.flow"), &(**flow).into(), found);
+        }
+        out.put("flow", &**flow);
+    }
+    out
+}
+
+fn trace(resolver: &mut Resolver<'_>, hop: &Hop<'_>, given: &Trace) -> Node {
+    match given {
+        Trace::Instants(all) => all.iter().map(|ms| Node::from(*ms)).collect::<Vec<Node>>().into(),
+        Trace::File(name) => {
+            let read = resolver.host.trace(name).unwrap_or_else(|found| {
+                resolver.problem_with(&format!("{}.trace", hop.place), &name.as_str().into(), found);
+                Vec::new()
+            });
+            read.into_iter().map(Node::from).collect::<Vec<Node>>().into()
+        }
+    }
+}
+
+fn site(resolver: &Resolver<'_>, graph: &Graph<'_>, routes: &[Routes], number: usize, hop: &Hop<'_>) -> Site {
+    let crossing = || (0..routes.len()).filter(|flow| routes[*flow].iter().any(|way| way.contains(&number)));
+    let delay = |flow: usize| routes[flow].iter().flatten().map(|step| graph.hops[*step].delay).sum::<u64>();
+    let largest = |flow: usize| {
+        let flow = &resolver.scenario.flow[flow];
+        if sends_datagrams(&flow.app) {
+            flow.packet_size.map_or(DATAGRAM, |bytes| bytes.0.0)
+        } else {
+            flow.mtu.map_or(MTU, |mtu| mtu.0.into())
+        }
+    };
+    Site {
+        at: format!("links[{number}].queue"),
+        place: hop.queue_place.clone(),
+        rate: hop.rate,
+        rtt: hop.rtt.or_else(|| crossing().map(delay).max()),
+        largest: crossing().map(largest).max().unwrap_or(0),
+    }
+}
+
+fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
+    let place = &site.place;
+    let cards = queue::registry::cards().iter();
+    let words = ["queue discipline", "queues"];
+    let card = resolver.card(&queue.discipline, cards, &format!("{place}.discipline"), words);
+    let mut params = Params(limit(resolver, queue, site).into_iter().collect());
+    if let (Some(card), Some((key, _))) = (card, params.0.first()) {
+        if card.param(key).is_none() {
+            let counted = key.trim_start_matches("limit_");
+            let names: Vec<&str> = card.params.iter().map(|spec| spec.name).collect();
+            let fix = format!("It has {}", names.join(", "));
+            let value = queue.limit.map_or(String::new(), |limit| limit.to_string());
+            let found = fault(format!("{} has no limit in {counted}", card.name), fix);
+            resolver.problem_with(place, &value.into(), found);
+        }
+    }
+    if let Some(card) = card {
+        for (key, value) in &queue.params.0 {
+            queue_param(resolver, card, key, value, site, &mut params);
+        }
+    }
+    let rate = match params.get("rate_bps").map(|node| &node.value) {
+        // What waits inside leaves at the bucket's rate.
+        Some(Value::Number(rate)) => Some(*rate as u64),
+        Some(Value::Whole(rate)) => u64::try_from(*rate).ok(),
+        _ => site.rate,
+    };
+    let mut out = table! { "discipline" => &*queue.discipline, "params" => params.0 };
+    if let Some(inner) = &queue.inner {
+        let inside =
+            Site { at: format!("{}.inner", site.at), place: format!("{place}.inner"), rate, ..*site };
+        resolver.place(inside.at.clone(), inside.place.clone());
+        resolver.place(format!("{}.discipline", inside.at), format!("{}.discipline", inside.place));
+        resolver.place(format!("{}.params", inside.at), inside.place.clone());
+        out.put("inner", one_queue(resolver, inner, &inside));
+    }
+    out
+}
+
+fn queue_param(
+    resolver: &mut Resolver<'_>,
+    card: &Card,
+    key: &str,
+    value: &Node,
+    site: &Site,
+    out: &mut Params,
+) {
+    let place = format!("{}.{key}", site.place);
+    let in_bdp = |text: &str| {
+        let word = text.trim_end().to_lowercase();
+        word.ends_with("bdp") || word.ends_with("bdps")
+    };
+    let Some(text) = value.as_text().filter(|text| in_bdp(text)) else {
+        return resolver.param(card, key, value, &place, out);
+    };
+    match Size::read(text) {
+        Ok(size) => {
+            let exact = in_bytes(resolver, &size, site, &place).unwrap_or(0);
+            resolver.param(card, key, &format!("{exact}B").into(), &place, out);
+        }
+        Err(found) => resolver.problem(&place, found),
+    }
+}
+
+/// The queue's limit as the parameter it is; a queue too short for the largest packet is reported.
+fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(String, Node)> {
+    let limit = queue.limit?;
+    if limit.counts == Counts::Packets {
+        return Some(("limit_packets".into(), Node::from(limit.amount as i128)));
+    }
+    let size = in_bytes(resolver, &limit, site, &site.place)?;
+    let takes_any = queue.params.get("accept").and_then(Node::as_text) == Some("below");
+    // dummynet's rule looks at the backlog alone: a short queue still takes a packet when it is empty.
+    if size < site.largest && !takes_any {
+        let largest = site.largest;
+        let problem = format!("the queue holds {size} bytes, less than one packet of {largest} bytes");
+        let fix = format!(
+            "Give at least \"{largest}B\" or \"1packets\", or accept = \"below\" (a packet when empty)"
+        );
+        resolver.problem_with(&site.place, &limit.to_string().into(), fault(problem, fix));
+    }
+    Some(("limit_bytes".into(), size.into()))
+}
+
+fn in_bytes(resolver: &mut Resolver<'_>, size: &Size, site: &Site, place: &str) -> Option<u64> {
+    let fix = "Give its queue in bytes or packets";
+    if size.counts == Counts::Bdp && site.rate.is_none() {
+        let found = fault("the rate of this link varies, so it has no BDP", fix);
+        resolver.problem_with(place, &size.to_string().into(), found);
+        return None;
+    }
+    if size.counts == Counts::Bdp && site.rtt.is_none() {
+        if !resolver.scenario.flow.is_empty() && resolver.problems.is_empty() {
+            resolver.problem(place, fault("no flow crosses this link, so it has no BDP", fix));
+        }
+        return None;
+    }
+    size.in_bytes(site.rate.unwrap_or(0), site.rtt.unwrap_or(0))
+}

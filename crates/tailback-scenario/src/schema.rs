@@ -1,0 +1,499 @@
+//! The scenario, every field once.
+
+use tailback_core::queue;
+
+use crate::node::{Node, Value};
+use crate::part;
+use crate::part::{
+    Bytes, Declared, Form, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate, Reader, Shape,
+    Span, Text, Trace, Whole,
+};
+use crate::problem::{Fault, fault, hint};
+use crate::quantity::{Counts, Size};
+
+/// A part's own keys as they are, every other one as a parameter.
+fn gathered(node: &Node, own: &[&str]) -> Node {
+    let (mut out, mut params) = (Vec::new(), Vec::new());
+    let mut bare = Vec::new();
+    for (key, item) in node.rows() {
+        match &item.value {
+            _ if own.contains(&key.as_str()) => out.push((key.clone(), item.clone())),
+            Value::Table(rows) if key == "params" => params = rows.clone(),
+            _ => bare.push((key.clone(), item.clone())),
+        }
+    }
+    for (key, item) in bare {
+        match params.iter_mut().find(|(known, _)| *known == key) {
+            Some(row) => row.1 = item,
+            None => params.push((key, item)),
+        }
+    }
+    if !params.is_empty() {
+        out.push(("params".into(), Node { value: Value::Table(params), ..node.clone() }));
+    }
+    Node { value: Value::Table(out), ..node.clone() }
+}
+
+/// A part that a text names alone, under the first of its `own` keys; a table gives parameters as well.
+fn by_name(node: &Node, own: &[&str], example: &str) -> Result<Node, Fault> {
+    match &node.value {
+        Value::Text(_) => {
+            Ok(Node { value: Value::Table(vec![(own[0].into(), node.clone())]), ..node.clone() })
+        }
+        Value::Table(_) => Ok(gathered(node, own)),
+        _ => Err(fault(
+            "this is neither a name nor a table",
+            format!("Write \"{example}\" or {{ {} = \"{example}\", … }}", own[0]),
+        )),
+    }
+}
+
+/// A table with its parameters among the other keys.
+fn flattened(mut table: Node) -> Node {
+    if let Value::Table(rows) = &mut table.value {
+        if let Some(at) = rows.iter().position(|(key, _)| key == "params") {
+            let (_, params) = rows.remove(at);
+            rows.extend(params.rows().iter().cloned());
+        }
+    }
+    table
+}
+
+/// The name alone, if there is nothing else.
+fn name_alone(table: Node) -> Node {
+    match table.rows() {
+        [(_, name)] if name.as_text().is_some() => name.clone(),
+        _ => flattened(table),
+    }
+}
+
+part! {
+    /// The queue in front of a link's serialiser: a discipline, its limit and its parameters.
+    /// A size alone means a drop-tail FIFO of that size, a name alone a discipline with its defaults.
+    Queue {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            let key = match &node.value {
+                Value::Table(_) => return Ok(gathered(node, &["discipline", "limit", "inner"])),
+                Value::Text(text) if text.starts_with(char::is_alphabetic) => {
+                    let known: Vec<&str> = queue::registry::cards().iter().map(|card| card.name).collect();
+                    if !known.contains(&text.as_str()) {
+                        return Err(fault(
+                            "this is neither a queue size nor a discipline",
+                            format!("{}Write a size, for example \"1bdp\", or one of {}", hint(text, &known), known.join(", ")),
+                        ));
+                    }
+                    "discipline"
+                }
+                _ => { Size::field(node)?; "limit" }
+            };
+            Ok(Node { value: Value::Table(vec![(key.into(), node.clone())]), ..node.clone() })
+        }
+        fn shortened(&self, table: Node) -> Node {
+            if &*self.discipline == "fifo" && self.params.0.is_empty() {
+                if let Some(limit) = self.limit {
+                    return limit.to_string().as_str().into();
+                }
+            }
+            if self.params.0.is_empty() && self.limit.is_none() && self.inner.is_none() {
+                return (&*self.discipline).into();
+            }
+            let named = crate::table! { "discipline" => &*self.discipline };
+            let rest = table.rows().iter().filter(|(key, _)| key != "discipline").cloned().collect::<Vec<_>>();
+            named.with(flattened(rest.into()))
+        }
+    }
+    /// Registry name (`tailback list queues`).
+    discipline: Name = Name("fifo".into());
+    /// Limit in bytes, packets or multiples of the BDP.
+    limit: Option<Size>, or "the discipline's own";
+    /// The queue inside it, for a `token_bucket`.
+    inner: Option<Box<Queue>>, or "the bucket's own FIFO";
+    /// Any other parameter of the discipline; in a file they stand beside `discipline`.
+    params: Params;
+}
+
+part! {
+    /// An algorithm or stack by name, with parameters that differ from its defaults. A text is the name alone.
+    Named {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            by_name(node, &["name"], "cubic")
+        }
+        fn shortened(&self, table: Node) -> Node {
+            name_alone(table)
+        }
+    }
+    /// Registry name.
+    name: Name, eg "\"first\"";
+    /// Parameters given; in a file they stand beside `name`.
+    params: Params;
+}
+
+part! {
+    /// What a link does to packets beyond delaying them. Everything is off by default.
+    Wire
+    /// Probability that a packet is lost.
+    loss: Probability = Probability(0.0);
+    /// Probability that a packet is delivered twice.
+    duplicate: Probability = Probability(0.0);
+    /// Probability that a packet is held back by `reorder_delay` and so overtaken.
+    reorder: Probability = Probability(0.0);
+    /// How long a held-back packet waits in addition.
+    reorder_delay: Span = Span(0);
+    /// It goes on sooner, once so many have overtaken it; 0: it waits that long.
+    reorder_packets: Whole<0, { u32::MAX as u64 }> = Whole(0);
+    /// Uniform extra delay from zero to this, order kept.
+    jitter: Span = Span(0);
+    /// Probability that a bit is wrong; a packet with a wrong bit is lost.
+    bit_error: Probability = Probability(0.0);
+    /// Losses in [bursts](links/wires.md) (Gilbert, Elliott): probability a packet that a burst starts,
+    burst_start: Probability = Probability(0.0);
+    /// that it ends,
+    burst_end: Probability = Probability(0.0);
+    /// that a packet in it is lost,
+    burst_loss: Probability = Probability(0.0);
+    /// and that one outside is.
+    gap_loss: Probability = Probability(0.0);
+}
+
+part! {
+    /// How a link transmits, by the name of a medium (`tailback list links`), with its parameters. A text is the name.
+    Medium {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            by_name(node, &["name", "channel", "flow"], "wifi")
+        }
+        fn shortened(&self, table: Node) -> Node {
+            name_alone(table)
+        }
+    }
+    /// Registry name.
+    name: Name, eg "\"first\"";
+    /// Of a medium that stations contend for: links of one channel share it.
+    channel: Option<Name>, or "the link and its way back";
+    /// Of a tunnel: the flow, of application "tunnel", whose connection carries its packets.
+    flow: Option<Name>;
+    /// Parameters given; in a file they stand beside `name`.
+    params: Params;
+}
+
+part! {
+    /// A change of a link at an instant; what is not given stays.
+    Step
+    /// When.
+    at: Span, eg "\"10s\"";
+    /// Rate from then on; zero is an outage.
+    rate: Option<Rate>, or "as before";
+    /// Propagation delay of what leaves from then on.
+    delay: Option<Span>, or "as before";
+}
+
+part! {
+    /// A network of the papers by name, with options. See `tailback.presets`.
+    Preset {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            by_name(node, &["preset"], "adsl1")
+        }
+        fn shortened(&self, table: Node) -> Node {
+            flattened(table)
+        }
+    }
+    /// Its name.
+    preset: Name, eg "\"adsl1\"";
+    /// Options given; in a file they stand beside `preset`.
+    params: Params;
+}
+
+part! {
+    /// The usual shorthand: every flow crosses one bottleneck, from `left` to `right`.
+    /// Becomes two links, `bottleneck` (left to right) and `return` (right to left).
+    Dumbbell {
+        fn check(&self) -> Result<(), Fault> {
+            if self.rtt.is_none() == self.delay.is_none() {
+                let problem = if self.rtt.is_none() { "rtt is missing" } else { "rtt and delay exclude each other" };
+                return Err(fault(problem, "Give either rtt = \"80ms\" or delay = \"40ms\" (one way)"));
+            }
+            if self.rtt.is_some() && self.back_delay.is_some() {
+                return Err(fault("rtt and back_delay exclude each other", "Give delay and back_delay instead of rtt"));
+            }
+            let [there, back] = self.delays();
+            if there + back == 0 {
+                return Err(fault("the round trip must take some time", "Give for example rtt = \"80ms\""));
+            }
+            Ok(())
+        }
+    }
+    /// Rate of the bottleneck, per second.
+    rate: Positive<Rate>, eg "\"10mbit\"";
+    /// Round-trip propagation delay, half of it in each direction.
+    rtt: Option<Positive<Span>>, or "this or `delay`";
+    /// Instead of `rtt`: propagation delay left to right,
+    delay: Option<Span>;
+    /// and right to left.
+    back_delay: Option<Span>, or "as `delay`";
+    /// Queue in front of the bottleneck, see [Queues](#queues); 1 BDP is `rate` × RTT.
+    queue: Queue = Queue {
+        discipline: Name("fifo".into()),
+        limit: Some(Size { amount: 1, digits: 0, counts: Counts::Bdp }),
+        inner: None,
+        params: Params::default(),
+    };
+    /// Rate right to left.
+    back_rate: Option<Positive<Rate>>, or "as `rate`";
+    /// Queue right to left; multiples of the BDP count for `back_rate`.
+    back_queue: Option<Queue>, or "as `queue`";
+    /// Departures happen on a timer of this frequency (dummynet under `kern.hz`).
+    tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// Random impairments left to right, see [Wires](#wires),
+    wire: Wire = Wire::perfect();
+    /// and right to left.
+    back_wire: Wire = Wire::perfect();
+    /// Later [changes](links/changing.md) of rate and delay, left to right.
+    schedule: Vec<Step>;
+}
+
+part! {
+    /// A link in one direction: queue, serialiser, propagation delay.
+    Link {
+        fn check(&self) -> Result<(), Fault> {
+            if self.from == self.to {
+                return Err(fault("the link leads back to where it starts", "Give two different nodes"));
+            }
+            let is_fast = self.rate.is_none() && self.medium.is_none() && self.trace.is_none();
+            if is_fast && (self.queue.is_some() || self.tick_hz.is_some()) {
+                return Err(fault("a link without rate never queues", "Give it a rate, or remove queue and tick_hz"));
+            }
+            Ok(())
+        }
+    }
+    /// Unique name.
+    name: Name, eg "\"first\"";
+    /// Node it leaves,
+    from as "from_": Name, eg "\"a\"";
+    /// and node it reaches.
+    to: Name, eg "\"b\"";
+    /// Rate per second; without one the link has no queue.
+    rate: Option<Positive<Rate>>, or "infinitely fast";
+    /// Propagation delay.
+    delay: Span = Span(0);
+    /// Queue, see [Queues](#queues); 1 BDP is `rate` × the longest base RTT of the flows that cross it.
+    queue: Option<Queue>, or "a FIFO without limit";
+    /// As in the dumbbell.
+    tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// Random impairments, see [Wires](#wires).
+    wire: Wire = Wire::perfect();
+    /// Instead of a rate: how the link transmits, see [media](links/index.md).
+    medium: Option<Medium>, or "bit by bit at `rate`";
+    /// Later [changes](links/changing.md) of rate and delay, in order of time.
+    schedule: Vec<Step>;
+    /// Instead of a rate: a [mahimahi trace](links/changing.md#a-trace), its file (in the scenario's folder or below, at most 16 MiB) or its instants in milliseconds.
+    trace: Option<Trace>;
+    /// Also make the same link in the other direction, called `<name>.back`.
+    duplex: bool = false;
+}
+
+part! {
+    /// A further time during which a flow is on.
+    Period
+    /// From here,
+    start: Span;
+    /// until here.
+    stop: Option<Span>, or "the end of the run";
+}
+
+part! {
+    /// One application talking from one node to another.
+    Flow {
+        fn check(&self) -> Result<(), Fault> {
+            match self.stop {
+                Some(stop) if stop <= self.start => Err(fault(
+                    format!("it stops at {stop}, before it starts at {}", self.start),
+                    "Let stop come after start",
+                )),
+                _ => Ok(()),
+            }
+        }
+    }
+    /// Unique name.
+    name: Option<Name>, or "the application's, numbered if several share it";
+    /// What it does (`tailback list apps`).
+    app: Name = Name("bulk".into());
+    /// Sending node; `from = "right"` alone makes the flow run against the others,
+    from as "from_": Option<Name>, or "dumbbell: `left`";
+    /// receiving node.
+    to: Option<Name>, or "dumbbell: the other side";
+    /// Links there, in order.
+    route: Option<Vec<Name>>, or "fewest hops, the link listed first on ties";
+    /// Links back.
+    back_route: Option<Vec<Name>>, or "likewise";
+    /// Extra delay of this flow alone, in each direction, between its sender and the network: adds twice this to its RTT.
+    access_delay: Span = Span(0);
+    /// When it starts.
+    start: Span = Span(0);
+    /// When it stops.
+    stop: Option<Span>, or "the end of the run";
+    /// Further times during which it is on, in order: `[{ start = "10s", stop = "20s" }]`.
+    again: Vec<Period>;
+    /// Over TCP: congestion control (`tailback algorithms`).
+    cc: Option<Named>, or "`\"cubic\"`";
+    /// Over TCP: further algorithms; the flow's connections use `cc` and these in turn.
+    cc_turns: Vec<Named>;
+    /// Over TCP: operating system whose TCP sends (and receives), `tailback list stacks`, [stacks](stacks.md).
+    stack: Option<Named>, or "`\"linux\"`";
+    /// Over TCP: operating system that receives.
+    receiver_stack: Option<Name>, or "as `stack`";
+    /// Over TCP: send buffer.
+    send_buffer: Option<Positive<Bytes>>, or "the stack's";
+    /// Over TCP: receive buffer.
+    receive_buffer: Option<Positive<Bytes>>, or "the stack's";
+    /// Over TCP: largest IP packet.
+    mtu: Option<Mtu>, or "`\"1500B\"`";
+    /// How much a bulk transfer carries.
+    bytes: Option<Positive<Bytes>>, or "without end";
+    /// Time between packets of an application that sends at intervals.
+    interval: Option<Positive<Span>>, or "the application's";
+    /// IP size of its packets.
+    packet_size: Option<Positive<Bytes>>, or "the application's";
+    /// Of `exec`, [live only](live.md#real-programs): the command line run at `from`,
+    client: Option<Text>;
+    /// the one run at `to` before it,
+    server: Option<Text>;
+    /// and what the client's output is read as: "iperf3", "curl" or "regex".
+    parse: Option<Text>;
+    /// Any other parameter of the application.
+    params: Params;
+}
+
+part! {
+    /// Deliberate randomness: it breaks phase locking between flows and gives seeds their meaning.
+    Randomness
+    /// Each flow starts later by a uniform time between zero and this.
+    start_spread: Span = Span(0);
+    /// Each packet a host sends is held for a uniform time between zero and this, order kept.
+    processing_jitter: Span = Span(0);
+}
+
+part! {
+    /// What to record besides the totals. Off costs nothing. Names, or "all".
+    Instruments {
+        fn check(&self) -> Result<(), Fault> {
+            match self.until {
+                Some(until) if until <= self.from => {
+                    Err(fault("until must come after from", "Leave it out to record to the end"))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+    /// Table `segments`: TCP state of these flows at every segment, as siftr(4) does.
+    segments: Names = Names::Of(Vec::new());
+    /// Table `polls`: TCP state of these flows every `poll_interval`, as Web100 was used.
+    polls: Names = Names::Of(Vec::new());
+    /// Table `internals`: the algorithm's own quantities at every poll.
+    internals: bool = false;
+    /// Table `queue_polls`: backlog of these links at the same instants.
+    queue_polls: Names = Names::Of(Vec::new());
+    /// Time between polls.
+    poll_interval: Positive<Span> = Positive(Span(1_000_000_000));
+    /// Table `queue`: every enqueue, dequeue, drop and mark at these links.
+    queues: Names = Names::Of(Vec::new());
+    /// Table `queue`: drops and marks only.
+    drops: Names = Names::Of(Vec::new());
+    /// Table `packets`: when each packet of these flows was sent and received.
+    packets: Names = Names::Of(Vec::new());
+    /// Table `requests`: every web session, fetch, transfer or request of these flows, its size and response time.
+    requests: Names = Names::Of(Vec::new());
+    /// Table `echoes`: every echo request of these flows (`ping`) and its round trip.
+    echoes: Names = Names::Of(Vec::new());
+    /// Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine.
+    most_rows: Option<Whole<1, { u32::MAX as u64 - 1 }>>, or "20 million";
+    /// Tables `wire`, `headers`, `header_sacks`, `connections`: the headers of every packet at these [points](captures.md): nodes, links (both sides), or one side of a link, `NAME.in` or `NAME.out`.
+    captures: Names = Names::Of(Vec::new());
+    /// Record from here,
+    from as "from_": Span = Span(0);
+    /// until here.
+    until: Option<Span>, or "the end of the run";
+}
+
+part! {
+    /// One experiment. Either a `dumbbell` or `links` describes the path; `flows` say who uses it.
+    Scenario {
+        fn shortened(&self, table: Node) -> Node {
+            // Always said, for whoever looks at a stored run.
+            let seed = crate::table! { "seed" => self.seed.0 };
+            let (name, rest): (Vec<_>, Vec<_>) = table.rows().iter().cloned().partition(|(key, _)| key == "name");
+            let rest: Vec<_> = rest.into_iter().filter(|(key, _)| key != "seed").collect();
+            Node::from(name).with(seed).with(rest.into())
+        }
+    }
+    /// A name for people, one line.
+    name: Text = Text::default();
+    /// Seed of every random stream.
+    seed: Whole<0, { u64::MAX }> = Whole(1);
+    /// Simulated time.
+    duration: Positive<Span>, eg "\"60s\"";
+    /// A network of the papers, ready made, see [presets](links/index.md#the-papers-networks); or
+    path: Option<Preset>;
+    /// the shorthand for one bottleneck; or
+    dumbbell: Option<Dumbbell>;
+    /// Node names, if a misspelt node in a link should be an error.
+    nodes: Vec<Name>, or "from the links";
+    /// the links of a general network.
+    link as "links": Vec<Link>;
+    /// Who uses the path: at least one.
+    flow as "flows": Vec<Flow>;
+    /// Deliberate randomness.
+    randomness: Randomness = Randomness { start_spread: Span(0), processing_jitter: Span(0) };
+    /// What is recorded besides the totals.
+    instruments: Instruments = Instruments::off();
+}
+
+impl Wire {
+    /// One that only delays.
+    pub fn perfect() -> Self {
+        read_empty()
+    }
+}
+
+impl Instruments {
+    /// Those of a run that records totals only.
+    pub fn off() -> Self {
+        read_empty()
+    }
+}
+
+/// A part of which nothing is given.
+fn read_empty<T: Part>() -> T {
+    T::read(&crate::table! {}, &mut Reader::default()).expect("every field has a default")
+}
+
+impl Dumbbell {
+    /// Propagation delay there and back, in picoseconds.
+    pub fn delays(&self) -> [u64; 2] {
+        if let Some(rtt) = self.rtt {
+            // An odd picosecond goes back.
+            return [rtt.0.0 / 2, rtt.0.0 - rtt.0.0 / 2];
+        }
+        let there = self.delay.unwrap_or_default().0;
+        [there, self.back_delay.map_or(there, |delay| delay.0)]
+    }
+}
+
+/// What is done with the part of a name.
+macro_rules! parts {
+    ($($Part:ident),+ $(,)?) => {
+        /// Every part, in the order of the documents.
+        pub fn declared() -> Vec<Declared> {
+            vec![$($Part::declared()),+]
+        }
+
+        /// The part of this name as it is written in full or in short, or all that is wrong with it.
+        pub fn read_part(name: &str, node: &Node, form: Form) -> Result<Node, Vec<crate::problem::Problem>> {
+            let mut reader = Reader::default();
+            let read = match name {
+                $(stringify!($Part) => $Part::read(node, &mut reader).map(|part| part.write(form)),)+
+                _ => panic!("there is no part called {name}"),
+            };
+            read.ok_or(reader.problems)
+        }
+    };
+}
+parts! { Scenario, Dumbbell, Link, Queue, Wire, Medium, Step, Preset, Flow, Named, Period, Randomness, Instruments }

@@ -1,0 +1,209 @@
+//! What the schema promises: text in, the engine's form out and back, and every complaint at its place.
+
+use tailback_scenario::document;
+use tailback_scenario::node::{self, Node};
+use tailback_scenario::part::{Form, Kind, Reader};
+use tailback_scenario::presets::PRESETS;
+use tailback_scenario::problem::{Problem, nearest};
+use tailback_scenario::quantity::{Quantity, Size, to_unit};
+use tailback_scenario::resolve::{Nothing, Resolved, resolve};
+use tailback_scenario::schema::{Scenario, declared};
+use tailback_scenario::text::{number_text, to_json, to_toml};
+use tailback_scenario::unresolve::unresolve;
+
+const HELLO: &str = r#"
+duration = "60s"
+[dumbbell]
+rate = "10mbit"
+rtt = "80ms"
+[[flow]]
+cc = "cubic"
+[[flow]]
+app = "voip"
+"#;
+
+fn read(node: &Node) -> Result<Scenario, Vec<Problem>> {
+    let mut reader = Reader::default();
+    Scenario::read(node, &mut reader).ok_or(reader.problems)
+}
+
+fn resolved(text: &str) -> Resolved {
+    let scenario = read(&node::from_toml(text).unwrap()).unwrap();
+    resolve(&scenario, &Nothing).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn complaint(text: &str) -> String {
+    let read = read(&node::from_toml(text).unwrap());
+    let problems = read.and_then(|scenario| resolve(&scenario, &Nothing).map(drop)).unwrap_err();
+    problems.iter().map(|problem| problem.to_string()).collect::<Vec<_>>().join("\n")
+}
+
+fn route(resolved: &Resolved, flow: usize, key: &str) -> Vec<String> {
+    let flow = &resolved.description.get("flows").unwrap().items()[flow];
+    flow.get(key).unwrap().items().iter().map(|name| name.as_text().unwrap().to_string()).collect()
+}
+
+#[test]
+fn a_dumbbell_becomes_two_links_in_exact_units() {
+    let hello = resolved(HELLO);
+    let link = &hello.description.get("links").unwrap().items()[0];
+    assert_eq!(link.get("rate_bps").unwrap().as_whole(), Some(10_000_000));
+    assert_eq!(link.get("delay_ps").unwrap().as_whole(), Some(40_000_000_000));
+    assert_eq!(
+        to_json(link.get("queue").unwrap()),
+        r#"{"discipline":"fifo","params":{"limit_bytes":100000}}"#
+    );
+    assert_eq!(route(&hello, 0, "route"), ["bottleneck"]);
+    assert_eq!(route(&hello, 0, "back_route"), ["return"]);
+}
+
+#[test]
+fn toml_and_json_say_the_same() {
+    let toml = node::from_toml(HELLO).unwrap();
+    let json = to_json(&toml);
+    assert_eq!(node::from_json(&json).unwrap(), toml);
+}
+
+#[test]
+fn what_is_resolved_stands_for_itself() {
+    for text in PRESETS.iter().map(|preset| {
+        format!("duration = \"1s\"\npath = \"{}\"\n[[flow]]\nname = \"b\"\nstart = \"2ms\"\n", preset.name)
+    }) {
+        let first = resolved(&text).description;
+        let again = to_toml(&unresolve(&first));
+        assert_eq!(resolved(&again).description, first, "{again}");
+    }
+}
+
+#[test]
+fn written_in_full_or_in_short_it_reads_back() {
+    let scenario = read(&node::from_toml(HELLO).unwrap()).unwrap();
+    for form in [Form::Full, Form::Short] {
+        assert_eq!(read(&scenario.write(form)).unwrap(), scenario);
+    }
+    assert_eq!(to_toml(&scenario.write(Form::Short)), to_toml(&node::from_toml(
+        "seed = 1\nduration = \"60s\"\n[dumbbell]\nrate = \"10mbit\"\nrtt = \"80ms\"\n[[flow]]\ncc = \"cubic\"\n[[flow]]\napp = \"voip\"",
+    ).unwrap()));
+}
+
+#[test]
+fn the_shortest_way_wins_the_first_listed_on_ties_and_a_tunnel_stays_out_of_itself() {
+    let link = |name: &str, from: &str, to: &str, more: &str| {
+        format!("[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nduplex = true\n{more}\n")
+    };
+    let tunnel = "medium = { name = \"tunnel\", flow = \"outer\" }";
+    let line = "rate = \"1mbit\"\ndelay = \"1ms\"";
+    let text = format!(
+        "duration = \"1s\"\n{}{}{}{}[[flow]]\napp = \"tunnel\"\nname = \"outer\"\nfrom = \"a\"\nto = \"b\"\n\
+         [[flow]]\nfrom = \"a\"\nto = \"c\"\n",
+        link("inside", "a", "b", tunnel),
+        link("line", "a", "b", line),
+        link("other", "a", "b", line),
+        link("far", "b", "c", line),
+    );
+    let found = resolved(&text);
+    assert_eq!(route(&found, 0, "route"), ["line"]);
+    assert_eq!(route(&found, 1, "route"), ["inside", "far"]);
+    assert_eq!(route(&found, 1, "back_route"), ["far.back", "inside.back"]);
+}
+
+#[test]
+fn a_complaint_has_place_value_problem_and_fix() {
+    let said = complaint(&HELLO.replace("cubic", "qubic"));
+    assert!(
+        said.starts_with("flow[0].cc = \"qubic\": there is no congestion control called qubic."),
+        "{said}"
+    );
+    assert!(said.contains("Did you mean \"cubic\"?"), "{said}");
+    let said = complaint(&HELLO.replace("10mbit", "10").replace("60s", "soon"));
+    assert_eq!(said.lines().count(), 2, "{said}");
+    let wrong = complaint("duration = \"1s\"\npath = { preset = \"wifi\", buffer = \"3ms\" }\n[[flow]]\n");
+    assert!(wrong.starts_with("path.buffer = \"3ms\": \"ms\" is not a unit of size"), "{wrong}");
+}
+
+#[test]
+fn places_are_known_in_both_formats() {
+    let place = |node: &Node, text: &str, path: &str| {
+        node.places(text).into_iter().find(|(known, _)| known == path).map(|(_, at)| at)
+    };
+    let toml = node::from_toml(HELLO).unwrap();
+    assert_eq!(place(&toml, HELLO, "flow[0].cc"), Some((7, 6)));
+    assert_eq!(place(&toml, HELLO, "dumbbell"), Some((3, 1)));
+    let text = "{\n  \"flow\": [\n    {\"cc\": \"cubic\"}\n  ]\n}";
+    assert_eq!(place(&node::from_json(text).unwrap(), text, "flow[0].cc"), Some((3, 12)));
+    let broken = node::from_toml("a = 1\nb = ").unwrap_err();
+    assert_eq!(broken.at.map(|(line, _)| line), Some(2));
+    assert_eq!(node::from_json("{\"a\": }").unwrap_err().at.map(|(line, _)| line), Some(1));
+}
+
+#[test]
+fn the_engines_complaints_are_said_of_the_scenario() {
+    let told =
+        resolved(HELLO).translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
+    assert_eq!(told.to_string(), "dumbbell.queue.limit_bytes = \"100000\": too small. Give more.");
+    let told = resolved(&HELLO.replace("rtt", "queue = \"1bdp\"\nrtt"));
+    let told = told.translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
+    assert_eq!(told.field, "dumbbell.queue.limit_bytes");
+    assert_eq!(resolved(HELLO).translate("duration_ps", "1", "too long", "Less.").field, "duration");
+}
+
+#[test]
+fn a_bdp_is_exact_and_rounded_down() {
+    let bytes = |text: &str, rate, rtt| Size::read(text).unwrap().in_bytes(rate, rtt);
+    assert_eq!(bytes("1bdp", 10_000_000, 80_000_000_000), Some(100_000));
+    assert_eq!(bytes("0.333bdp", 10_000_000, 80_000_000_000), Some(33_300));
+    assert_eq!(bytes("1bdp", 3, 1_000_000_000_000), Some(0));
+    // 1 Tbit/s over a day: 128 bits before the division.
+    assert_eq!(
+        bytes("3.000000001bdp", 1_000_000_000_000, 86_400_000_000_000_000),
+        Some(32_400_000_010_800_000)
+    );
+    assert_eq!(bytes("5packets", 1, 1), None);
+}
+
+#[test]
+fn parameters_are_rounded_once() {
+    // 2^53 + 1 picoseconds are a tie that a float of picoseconds cannot hold.
+    assert_eq!(to_unit("9007199254740993ps", "ms").unwrap(), 9_007_199.254_740_993);
+    assert_eq!(to_unit("0.3ms", "us").unwrap(), 300.0);
+    assert_eq!(to_unit("2%", "").unwrap(), 0.02);
+    assert_eq!(Quantity::Time.read("1.000000000001s").unwrap(), 1_000_000_000_001);
+}
+
+#[test]
+fn numbers_are_written_as_python_writes_them() {
+    for (number, text) in [
+        (1e-6, "1e-06"),
+        (0.0001, "0.0001"),
+        (1e16, "1e+16"),
+        (3.0, "3.0"),
+        (1.5e-10, "1.5e-10"),
+        (0.1, "0.1"),
+    ] {
+        assert_eq!(number_text(number), text);
+    }
+}
+
+#[test]
+fn the_nearest_name_shares_most_letters() {
+    assert_eq!(nearest("CUBIC", &["reno", "cubic"]), Some("cubic"));
+    assert_eq!(nearest("newreno", &["reno", "cubic"]), Some("reno"));
+    assert_eq!(nearest("zzz", &["reno", "cubic"]), None);
+}
+
+#[test]
+fn every_field_is_documented_and_in_the_json_schema() {
+    let schema = document::json_schema();
+    for part in declared() {
+        assert!(!part.doc.trim().is_empty(), "{}", part.name);
+        let table = match part.name {
+            "Scenario" => schema.clone(),
+            name => schema.get("$defs").unwrap().get(name).unwrap().clone(),
+        };
+        let text = to_json(&table);
+        for field in part.fields {
+            assert!(!field.doc.trim().is_empty(), "{}.{}", part.name, field.name);
+            assert!(text.contains(&format!("\"{}\":{{", field.name)), "{}.{}", part.name, field.name);
+        }
+    }
+}
