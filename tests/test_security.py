@@ -72,7 +72,7 @@ def test_the_error_says_what_would_run_and_how_to_allow_it(spy):
     with pytest.raises(tb.ScenarioError) as caught:
         tb.run(scenario('"python:spy:Spy"'))
     text = str(caught.value)
-    assert 'stranger.toml:9: flow[0].cc = "python:spy:Spy": the scenario asks to import and run spy:Spy' in text
+    assert 'stranger.toml:9:6: flow[0].cc = "python:spy:Spy": the scenario asks to import and run spy:Spy' in text
     assert "--allow-code" in text
     assert "allow_code=True" in text
 
@@ -90,7 +90,7 @@ def test_a_tampered_result_runs_nothing(change, spy, tmp_path):
     kept = tb.run(scenario('"reno"'))
     first = kept.resolved["flows"][0]
     tcp = first["tcp"] | {"cc_params": {}} | change
-    resolved = kept.resolved | {"flows": [first | {"tcp": tcp, "route": None, "back_route": None}]}
+    resolved = kept.resolved | {"flows": [first | {"tcp": tcp}]}
     tables = {name: dict(kept.numpy(name)) for name in kept.tables}
     result = tb.Result(resolved=resolved, toml=scenario('"python:spy:Spy"').to_toml(), tables=tables)
     result.save(tmp_path / "result")

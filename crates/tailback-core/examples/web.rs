@@ -22,12 +22,14 @@ fn link(name: &str, from: &str, to: &str) -> LinkSpec {
 }
 
 fn web(name: &str, from: &str, to: &str, rate: f64, hosts: f64) -> FlowSpec {
+    let (ocean, back) = (vec!["ocean".to_string()], vec!["ocean back".to_string()]);
+    let (route, back_route) = if from == "left" { (ocean, back) } else { (back, ocean) };
     FlowSpec {
         name: name.into(),
         from: from.into(),
         to: to.into(),
-        route: None,
-        back_route: None,
+        route,
+        back_route,
         start_ps: 0,
         stop_ps: None,
         again: Vec::new(),

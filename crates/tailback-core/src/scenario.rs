@@ -1,7 +1,7 @@
 //! The plain description of an experiment: exact units, no defaults left open.
 //!
-//! The Python face reads TOML, resolves units and shorthands and hands this description over; it is also what
-//! is stored beside every result. `engine::build` turns it into a network or says what is wrong and where.
+//! `tailback-scenario` reads files, resolves units and shorthands, finds routes and hands this description over; it is
+//! also what is stored beside every result. `engine::build` turns it into a network or says what is wrong and where.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -191,12 +191,10 @@ pub struct FlowSpec {
     pub from: String,
     /// Receiving node.
     pub to: String,
-    /// Links from `from` to `to`; `None`: fewest hops, first listed link on ties.
-    #[serde(default)]
-    pub route: Option<Vec<String>>,
-    /// Links back; `None`: as above.
-    #[serde(default)]
-    pub back_route: Option<Vec<String>>,
+    /// Links from `from` to `to`.
+    pub route: Vec<String>,
+    /// Links back.
+    pub back_route: Vec<String>,
     /// When it starts.
     #[serde(default)]
     pub start_ps: u64,
@@ -262,7 +260,6 @@ pub struct TcpSpec {
     #[serde(default)]
     pub receive_buffer: Option<u64>,
     /// Largest IP packet in bytes.
-    #[serde(default = "default_mtu")]
     pub mtu: u32,
 }
 
@@ -275,10 +272,6 @@ pub struct CcSpec {
     /// Its parameters.
     #[serde(default)]
     pub cc_params: Params,
-}
-
-fn default_mtu() -> u32 {
-    1500
 }
 
 /// Randomness that breaks phase locking and gives seeds their meaning.

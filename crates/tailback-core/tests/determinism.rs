@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, bits, bulk, column, dumbbell, flow, link, run};
+use common::{MS, bits, bulk, by, column, dumbbell, flow, link, run};
 use tailback_core::scenario::{Instruments, Scenario};
 
 fn busy() -> Scenario {
@@ -74,7 +74,7 @@ fn a_stranger_elsewhere_disturbs_no_random_stream() {
     scenario.links.push(link("elsewhere back", "down", "up", 1_000_000, 10 * MS, Some(10_000)));
     scenario.links[2].wire.loss = 0.01;
     let alone = run(&scenario);
-    let mut stranger = bulk("reno", "linux");
+    let mut stranger = by(bulk("reno", "linux"), &["elsewhere"], &["elsewhere back"]);
     (stranger.name, stranger.from, stranger.to) = ("stranger".into(), "up".into(), "down".into());
     scenario.flows.push(stranger);
     let together = run(&scenario);

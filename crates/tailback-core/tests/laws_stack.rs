@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, SECOND, bulk, column, dumbbell, flow, link, run, tcp};
+use common::{MS, SECOND, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, StepSpec, Value};
 
@@ -12,7 +12,7 @@ fn set(flow: &mut FlowSpec, name: &str, value: Value) {
 
 /// A host behind a port of `port_bps`, then a path of 100 Mbit/s and 20 ms.
 fn behind_a_port(port_bps: u64, small_queue: bool) -> Scenario {
-    let mut sender = bulk("reno", "linux");
+    let mut sender = by(bulk("reno", "linux"), &["port", "bottleneck"], &["return", "port back"]);
     sender.from = "host".into();
     // By single segments, or the limit is two bursts and one more that may exceed it.
     set(&mut sender, "burst_segments", Value::Number(1.0));

@@ -148,6 +148,8 @@ fn two_reno_flows_share_evenly_and_a_longer_path_gets_less() {
     scenario.nodes.push("far".into());
     scenario.links.push(common::link("detour", "far", "left", 1_000_000_000, 40 * MS, None));
     scenario.links.push(common::link("detour back", "left", "far", 1_000_000_000, 40 * MS, None));
+    let far = scenario.flows[0].clone();
+    scenario.flows[0] = common::by(far, &["detour", "bottleneck"], &["return", "detour back"]);
     scenario.flows[0].from = "far".into();
     let uneven = share(&scenario);
     assert!(uneven < even - 0.08, "the longer path got {uneven}");

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, SECOND, bits, bulk, column, dumbbell, flow, link, run, tcp};
+use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{
     CcSpec, FlowSpec, LinkSpec, MediumSpec, Params, Period, Scenario, StepSpec, TraceSpec, Value,
@@ -188,6 +188,7 @@ fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
         }
         let mut back = scenario.flows[0].clone();
         (back.name, back.from, back.to) = ("back".into(), "right".into(), "left".into());
+        let back = by(back, &["return"], &["bottleneck"]);
         scenario.flows.push(back);
     };
     assert!(said_of(12.0, air).is_empty());
@@ -202,7 +203,7 @@ fn media_traces_schedules_and_tunnels_say_when_they_are_overloaded() {
             ..LinkSpec::default()
         };
         scenario.links.push(inside);
-        scenario.flows[0].route = Some(vec!["tunnel".into()]);
+        scenario.flows[0].route = vec!["tunnel".into()];
         scenario.flows.push(flow("vtun", "tunnel", Some(tcp("reno", "linux"))));
     };
     assert!(said_of(9.0, tunnel).is_empty());
@@ -485,6 +486,7 @@ fn a_crowd_elsewhere_disturbs_no_random_stream() {
     scenario.links.push(link("elsewhere", "up", "down", 1_000_000, 10 * MS, Some(10_000)));
     scenario.links.push(link("elsewhere back", "down", "up", 1_000_000, 10 * MS, Some(10_000)));
     let mut stranger = app("web", &[("rate", 100.0), ("hosts", 3.0)]);
+    stranger = by(stranger, &["elsewhere"], &["elsewhere back"]);
     (stranger.name, stranger.from, stranger.to) = ("stranger".into(), "up".into(), "down".into());
     scenario.flows.insert(0, stranger);
     let together = run(&scenario);

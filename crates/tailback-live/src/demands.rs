@@ -355,16 +355,14 @@ fn machine(plan: &Plan) -> Result<(), LiveError> {
     Ok(())
 }
 
-fn one_way(scenario: &Scenario, route: Option<&Vec<String>>) -> u64 {
+fn one_way(scenario: &Scenario, route: &[String]) -> u64 {
     let delay =
         |name: &String| scenario.links.iter().find(|link| link.name == *name).map_or(0, |link| link.delay_ps);
-    route.map_or(0, |route| route.iter().map(delay).sum())
+    route.iter().map(delay).sum()
 }
 
 fn rtt_least(scenario: &Scenario) -> Duration {
-    let rtt = |flow: &FlowSpec| {
-        one_way(scenario, flow.route.as_ref()) + one_way(scenario, flow.back_route.as_ref())
-    };
+    let rtt = |flow: &FlowSpec| one_way(scenario, &flow.route) + one_way(scenario, &flow.back_route);
     Duration::from_ps(scenario.flows.iter().map(rtt).min().unwrap_or(0))
 }
 

@@ -159,14 +159,8 @@ impl<W: Witness> Path<W> {
         let mut delays = Vec::new();
         for (number, flow) in scenario.flows.iter().enumerate() {
             let mut both = [Vec::new(), Vec::new()];
-            let given = [("route", &flow.route, "from"), ("back_route", &flow.back_route, "to")];
-            for (route, (field, names, side)) in both.iter_mut().zip(given) {
-                let names = names.as_ref().ok_or_else(|| ScenarioError {
-                    field: format!("flows[{number}].{field}"),
-                    value: "nothing".into(),
-                    problem: "a live run needs a resolved scenario, with its routes".into(),
-                    fix: "Pass what Scenario.resolve() gives.".into(),
-                })?;
+            let given = [(&flow.route, "from"), (&flow.back_route, "to")];
+            for (route, (names, side)) in both.iter_mut().zip(given) {
                 if scenario.randomness.processing_jitter_ps > 0 {
                     let name = format!("flow/{}/{side}", flow.name);
                     links.push(jitter(&name, scenario)?);

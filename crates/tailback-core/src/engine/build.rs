@@ -1,4 +1,4 @@
-//! From a description to a network: names resolved, routes found, every value checked before time zero.
+//! From a description to a network: names resolved, routes followed, every value checked before time zero.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -112,8 +112,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
-    let inside: Vec<bool> = scenario.links.iter().map(tunnels::is_tunnel).collect();
-    let graph = Graph { nodes: nodes.len(), ends: &ends, named: &named, inside: &inside };
+    let graph = Graph { ends: &ends, named: &named };
     let (mut flows, mut stacks) = (Vec::new(), Vec::new());
     let mut loads = vec![0.0; named_links];
     for (number, spec) in scenario.flows.iter().enumerate() {
@@ -128,9 +127,8 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
                 "Name another node.",
             ));
         }
-        let mut route = graph.route(spec.route.as_deref(), from, to, &format!("{path}.route"), spec)?;
-        let mut back =
-            graph.route(spec.back_route.as_deref(), to, from, &format!("{path}.back_route"), spec)?;
+        let mut route = graph.route(&spec.route, from, to, &format!("{path}.route"))?;
+        let mut back = graph.route(&spec.back_route, to, from, &format!("{path}.back_route"))?;
         if let Some(tcp) = &spec.tcp {
             for number in route.iter().chain(&back).map(|link| *link as usize) {
                 links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
@@ -392,42 +390,13 @@ fn preferred_variants(stack: &str) -> Vec<&str> {
 }
 
 struct Graph<'a> {
-    nodes: usize,
     ends: &'a [(usize, usize)],
     named: &'a BTreeMap<&'a str, usize>,
-    /// Is the link a direction of a tunnel?
-    inside: &'a [bool],
 }
 
 impl Graph<'_> {
+    /// The links of these names, which must lead from one node to the other.
     fn route(
-        &self,
-        given: Option<&[String]>,
-        from: usize,
-        to: usize,
-        field: &str,
-        flow: &FlowSpec,
-    ) -> Result<Vec<u32>, ScenarioError> {
-        let route = match given {
-            Some(names) => self.given(names, from, to, field)?,
-            None => self.shortest(from, to, tunnels::carries_packets(flow)).ok_or_else(|| {
-                let back = field.ends_with("back_route");
-                let (start, goal) = if back { (&flow.to, &flow.from) } else { (&flow.from, &flow.to) };
-                refuse(
-                    field,
-                    "nothing",
-                    format!("there is no path of links from {start} to {goal}"),
-                    "Add a link in this direction, or name the links of the route.",
-                )
-            })?,
-        };
-        if route.len() > 250 {
-            return Err(refuse(field, route.len(), "a route has at most 250 links", "Shorten it."));
-        }
-        Ok(route)
-    }
-
-    fn given(
         &self,
         names: &[String],
         from: usize,
@@ -457,30 +426,9 @@ impl Graph<'_> {
                 "Add the missing links.",
             ));
         }
+        if route.len() > 250 {
+            return Err(refuse(field, route.len(), "a route has at most 250 links", "Shorten it."));
+        }
         Ok(route)
-    }
-
-    /// Fewest hops; among equals the links listed first. A tunnel's own connection (`is_outer`) stays outside.
-    fn shortest(&self, from: usize, to: usize, is_outer: bool) -> Option<Vec<u32>> {
-        let mut by: Vec<Option<usize>> = vec![None; self.nodes];
-        let mut queue = VecDeque::from([from]);
-        while let Some(node) = queue.pop_front() {
-            for (link, &(start, goal)) in self.ends.iter().enumerate() {
-                let is_open = !(is_outer && self.inside[link]);
-                if is_open && start == node && goal != from && by[goal].is_none() {
-                    by[goal] = Some(link);
-                    queue.push_back(goal);
-                }
-            }
-        }
-        let mut route = Vec::new();
-        let mut at = to;
-        while at != from {
-            let link = by[at]?;
-            route.push(link as u32);
-            at = self.ends[link].0;
-        }
-        route.reverse();
-        Some(route)
     }
 }

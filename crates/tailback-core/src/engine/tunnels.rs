@@ -70,7 +70,7 @@ pub fn join(scenario: &Scenario, flows: &mut [Flow]) -> Result<(), ScenarioError
         if is_inside(number, number, flows, &carriers, 0) {
             return Err(refuse(
                 format!("flows[{number}].route"),
-                format!("{:?}", spec.route.as_deref().unwrap_or_default()),
+                format!("{:?}", spec.route),
                 "the tunnel would carry its own connection",
                 "Route the connection over links outside the tunnel.",
             ));

@@ -31,14 +31,20 @@ pub fn flow(name: &str, kind: &str, tcp: Option<TcpSpec>) -> FlowSpec {
         name: name.into(),
         from: "left".into(),
         to: "right".into(),
-        route: None,
-        back_route: None,
+        route: vec!["bottleneck".into()],
+        back_route: vec!["return".into()],
         start_ps: 0,
         stop_ps: None,
         again: Vec::new(),
         app: AppSpec { kind: kind.into(), params: Params::new() },
         tcp,
     }
+}
+
+/// The same flow by these links.
+pub fn by(flow: FlowSpec, there: &[&str], back: &[&str]) -> FlowSpec {
+    let names = |links: &[&str]| links.iter().map(|name| (*name).into()).collect();
+    FlowSpec { route: names(there), back_route: names(back), ..flow }
 }
 
 pub fn bulk(cc: &str, stack: &str) -> FlowSpec {
