@@ -69,7 +69,7 @@ impl Pair {
     /// Run until both ends are done; panics with what stands still.
     fn run(&mut self, pipe: Pipe, seed: u64, bytes: u64) {
         let mut chance = Stream::named(seed, "pipe");
-        let mut notes = Vec::new();
+        let mut events = Vec::new();
         self.ends[1].listen();
         self.ends[0].connect();
         self.ends[0].sender.write(bytes);
@@ -87,19 +87,19 @@ impl Pair {
             self.now = next;
             if arrival == next {
                 let (_, (to, segment)) = self.wire.pop_first().expect("an arrival");
-                self.ends[to].on_segment(&segment, self.now, &mut notes);
+                self.ends[to].on_segment(&segment, self.now, &mut events);
                 if to == 1 && self.ends[1].receiver.is_finished() {
                     self.ends[1].sender.close(false);
                 }
                 self.flush(to, pipe, &mut chance);
             } else {
                 let who = usize::from(wakes[0] != next);
-                self.ends[who].on_timer(self.now, &mut notes);
+                self.ends[who].on_timer(self.now, &mut events);
                 self.flush(who, pipe, &mut chance);
                 assert!(self.ends[who].next_wake() > self.now, "end {who} wakes for nothing");
             }
-            for note in notes.drain(..) {
-                assert!(note.cwnd_after >= u64::from(MSS), "{note:?}");
+            for event in events.drain(..) {
+                assert!(event.cwnd_after >= u64::from(MSS), "{event:?}");
             }
             assert!(self.ends[0].sender.control.cwnd >= u64::from(MSS));
         }

@@ -3,11 +3,11 @@
 //! The thread makes its sockets inside the two hosts and puts them in the place of the simulator's connections: the
 //! flow's application is the simulator's own code, told the same cues and granted the same wishes.
 
+mod actions;
 pub mod connections;
 pub mod latest;
 pub mod ledger;
 pub mod sockets;
-mod wishes;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tailback_core::time::{Bytes, Duration, Time};
 use tailback_core::traffic::registry::App;
-use tailback_core::traffic::{Connection, Cue, Say, Side};
+use tailback_core::traffic::{Actions, Connection, Cue, Side};
 
 use self::connections::{End, Pair, Token, index};
 pub use self::latest::FlowState;
@@ -129,7 +129,7 @@ struct Flow<'a> {
     wake: Time,
     serial: u64,
     datagrams: u64,
-    say: Say,
+    actions: Actions,
     ledger: Ledger,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Flow<'a> {
             wake: Time::NEVER,
             serial: 0,
             datagrams: 0,
-            say: Say::default(),
+            actions: Actions::default(),
             ledger,
         })
     }

@@ -96,7 +96,7 @@ struct Running {
 
 impl Ready {
     /// Start the server and tell `is_ready` once it listens; then run until `end` or until told to stop. Returns the
-    /// totals of the programs' connections, and what became of them.
+    /// totals of the programs' connections, and how they ended.
     pub fn run(
         mut self,
         is_ready: &Sender<Result<(), LiveError>>,
@@ -252,7 +252,7 @@ impl Ready {
             drop(program);
             let (ended, ending) = over.expect("all have been ended");
             let ((output, all_output), (errors, all_errors)) = (self.output(role, 0)?, self.output(role, 1)?);
-            notes.extend(self.note(role, fate, ending, &errors));
+            notes.extend(self.record(role, fate, ending, &errors));
             if !(all_output && all_errors) {
                 let most = MOST_OUTPUT >> 20;
                 notes.push(format!(
@@ -270,7 +270,7 @@ impl Ready {
     }
 
     /// What is to be said of an end that was not meant.
-    fn note(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
+    fn record(&self, role: Role, fate: ProgramFate, ending: Ending, errors: &[u8]) -> Option<String> {
         let grace = self.plan.grace.as_secs_f64();
         let what = match (fate, role) {
             (ProgramFate::Exited, _) if ending == Ending::Exit(0) => return None,

@@ -10,7 +10,7 @@ use tailback_core::probe::rows::{
 use tailback_core::probe::schema::{LinkId, Threshold};
 use tailback_core::queue::Backlog;
 use tailback_core::scenario::Scenario;
-use tailback_core::tcp::sender::NoteKind;
+use tailback_core::tcp::sender::CongestionEventKind;
 use tailback_core::time::{Duration, Time};
 
 use crate::clock::Clock;
@@ -310,13 +310,13 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
         if state.phase == before {
             continue;
         }
-        let mut tell = |kind: NoteKind| {
+        let mut tell = |kind: CongestionEventKind| {
             let count = &mut counts[state.flow as usize];
             match kind {
                 _ if state.at_receiver => {}
-                NoteKind::RecoveryEntered => count.recoveries += 1,
-                NoteKind::Timeout => count.timeouts += 1,
-                NoteKind::Undo => count.undos += 1,
+                CongestionEventKind::RecoveryEntered => count.recoveries += 1,
+                CongestionEventKind::Timeout => count.timeouts += 1,
+                CongestionEventKind::Undo => count.undos += 1,
                 _ => {}
             }
             if crowds[state.flow as usize] {
@@ -334,17 +334,17 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
         };
         let leaves = before >= Phase::Cwr && state.phase < Phase::Cwr;
         if leaves && state.ssthresh > cut_to {
-            tell(NoteKind::Undo);
+            tell(CongestionEventKind::Undo);
         }
         match before {
-            Phase::Recovery => tell(NoteKind::RecoveryLeft),
-            Phase::Cwr => tell(NoteKind::CwrLeft),
+            Phase::Recovery => tell(CongestionEventKind::RecoveryLeft),
+            Phase::Cwr => tell(CongestionEventKind::CwrLeft),
             _ => {}
         }
         match state.phase {
-            Phase::Recovery => tell(NoteKind::RecoveryEntered),
-            Phase::Cwr => tell(NoteKind::CwrEntered),
-            Phase::Loss => tell(NoteKind::Timeout),
+            Phase::Recovery => tell(CongestionEventKind::RecoveryEntered),
+            Phase::Cwr => tell(CongestionEventKind::CwrEntered),
+            Phase::Loss => tell(CongestionEventKind::Timeout),
             _ => {}
         }
         now_in.insert(end, (state.phase, state.ssthresh));
@@ -469,11 +469,11 @@ pub fn captures(emulated: &Emulated) -> Captures {
 #[cfg(test)]
 mod tests {
     use tailback_core::probe::schema::Cell;
-    use tailback_core::tcp::sender::NoteKind::*;
+    use tailback_core::tcp::sender::CongestionEventKind::*;
 
     use super::*;
 
-    fn kinds<const N: usize>(kinds: [NoteKind; N]) -> [u8; N] {
+    fn kinds<const N: usize>(kinds: [CongestionEventKind; N]) -> [u8; N] {
         kinds.map(Cell::stored)
     }
 

@@ -66,7 +66,7 @@ pub fn check(py: Python<'_>, json: &str, algorithms: Option<&Bound<'_, PyDict>>,
 }
 
 /// What a caller may ask of a run.
-struct Wishes {
+struct RunOptions {
     is_cancelled: Arc<AtomicBool>,
     progress: Option<Py<PyAny>>,
     /// Takes rows while the run goes on: called with a table's name, its next columns, and the names of `internals`.
@@ -75,7 +75,7 @@ struct Wishes {
     most: Option<u64>,
 }
 
-impl Wishes {
+impl RunOptions {
     fn visit(&self, fraction: f64) -> PyResult<()> {
         Python::attach(|py| {
             py.check_signals()?;
@@ -118,8 +118,8 @@ pub fn run<'py>(
 ) -> PyResult<Bound<'py, PyDict>> {
     let makers = makers(algorithms)?;
     let is_cancelled = cancel.map(|token| Arc::clone(&token.get().is_set)).unwrap_or_default();
-    let wishes = Wishes { is_cancelled, progress, sink, most };
-    let tables = py.detach(|| simulate(&parse(json)?, &makers, &wishes))?;
+    let options = RunOptions { is_cancelled, progress, sink, most };
+    let tables = py.detach(|| simulate(&parse(json)?, &makers, &options))?;
     to_python(py, tables)
 }
 
@@ -141,13 +141,13 @@ fn build(scenario: &Scenario, makers: &Makers) -> PyResult<Simulation> {
     }
 }
 
-/// The whole run, away from Python but for what `wishes` calls, which may end it by an error.
-fn simulate(scenario: &Scenario, makers: &Makers, wishes: &Wishes) -> PyResult<Tables> {
+/// The whole run, away from Python but for what `options` calls, which may end it by an error.
+fn simulate(scenario: &Scenario, makers: &Makers, options: &RunOptions) -> PyResult<Tables> {
     let mut simulation = build(scenario, makers)?;
     let mut visited = Instant::now();
-    let mut left = wishes.most.unwrap_or(u64::MAX);
+    let mut left = options.most.unwrap_or(u64::MAX);
     while left > 0 {
-        if wishes.is_cancelled.load(Ordering::Relaxed) {
+        if options.is_cancelled.load(Ordering::Relaxed) {
             return Err(Cancelled::new_err("the run was cancelled"));
         }
         let share = EVENTS_A_LOOK.min(left);
@@ -164,16 +164,16 @@ fn simulate(scenario: &Scenario, makers: &Makers, wishes: &Wishes) -> PyResult<T
             }
         }
         simulation.check_rows().map_err(scenario_error)?;
-        wishes.hand_over(&mut simulation)?;
+        options.hand_over(&mut simulation)?;
         if visited.elapsed() >= BETWEEN_VISITS {
-            wishes.visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
+            options.visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;
             visited = Instant::now();
         }
     }
-    wishes.hand_over(&mut simulation)?;
+    options.hand_over(&mut simulation)?;
     let end = simulation.now().as_secs_f64();
     let tables =
         caught(|| simulation.finish()).map_err(|unwound| unwound.into_exception(Some(end), scenario.seed))?;
-    wishes.visit(1.0)?;
+    options.visit(1.0)?;
     Ok(tables)
 }

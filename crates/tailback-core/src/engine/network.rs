@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 mod applications;
 mod ends;
 pub mod flow;
+mod host_metrics;
 mod link_host;
 mod links;
-mod memory;
 mod polls;
 mod shared;
 mod small_queue;
@@ -34,9 +34,9 @@ use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::Fate;
 use crate::tcp::metrics::Metrics;
-use crate::tcp::sender::Note;
+use crate::tcp::sender::CongestionEvent;
 use crate::time::{Duration, Time};
-use crate::traffic::Say;
+use crate::traffic::Actions;
 
 /// Polling, if any.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ pub struct Network<P> {
     pub lanes: Vec<Lane>,
     pub seats: Seats,
     /// What finished connections have left for the next between the same hosts.
-    memory: BTreeMap<memory::Pair, Metrics>,
+    host_metrics: BTreeMap<host_metrics::Pair, Metrics>,
     /// Addresses of ends that are done, to see off after the event.
     leaving: Vec<u32>,
     /// What waits for the end of the event.
@@ -68,10 +68,10 @@ pub struct Network<P> {
     pub arena: Arena,
     fate: Fate,
     inbox: Vec<Packet>,
-    notes: Vec<Note>,
-    say: Say,
+    happened: Vec<CongestionEvent>,
+    actions: Actions,
     /// Congestion events by flow, in order.
-    pub congestion: Vec<(u32, Note)>,
+    pub congestion: Vec<(u32, CongestionEvent)>,
     pub probe: P,
     polling: Polling,
     pub events: u64,
@@ -91,14 +91,14 @@ impl<P: Probe> Network<P> {
             lanes: parts.flows.iter().map(Lane::of).collect(),
             flows: parts.flows,
             seats: Seats::default(),
-            memory: BTreeMap::new(),
+            host_metrics: BTreeMap::new(),
             leaving: Vec::new(),
             chores: Chores::default(),
             arena: Arena::new(P::WANTS),
             fate: Fate::default(),
             inbox: Vec::new(),
-            notes: Vec::new(),
-            say: Say::default(),
+            happened: Vec::new(),
+            actions: Actions::default(),
             congestion: Vec::new(),
             probe,
             polling,

@@ -338,41 +338,41 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Deed {
+    enum Step {
         Arm(u32, u64),
         Disarm(u32),
         Pop,
         ReplaceTop(u64),
     }
 
-    fn deed() -> impl Strategy<Value = Deed> {
+    fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             // Few distinct times: ties must be common.
-            4 => (0u32..40, 0u64..30).prop_map(|(e, t)| Deed::Arm(e, t)),
-            1 => (0u32..45).prop_map(Deed::Disarm),
-            1 => Just(Deed::Pop),
-            3 => (0u64..5).prop_map(Deed::ReplaceTop),
+            4 => (0u32..40, 0u64..30).prop_map(|(e, t)| Step::Arm(e, t)),
+            1 => (0u32..45).prop_map(Step::Disarm),
+            1 => Just(Step::Pop),
+            3 => (0u64..5).prop_map(Step::ReplaceTop),
         ]
     }
 
     proptest! {
         #[test]
-        fn does_what_an_ordered_set_does(links in 0usize..12, deeds in prop::collection::vec(deed(), 0..400)) {
+        fn does_what_an_ordered_set_does(links in 0usize..12, steps in prop::collection::vec(step(), 0..400)) {
             // Some elements stand in the row, some in the heap, most of them beyond what was announced.
             let mut schedule = Schedule::new(links, 8.max(links));
             let mut plain = Plain::default();
-            for deed in deeds {
-                match deed {
-                    Deed::Arm(e, t) => {
+            for step in steps {
+                match step {
+                    Step::Arm(e, t) => {
                         schedule.arm(e, Time::from_ps(t));
                         plain.arm(e, Time::from_ps(t));
                     }
-                    Deed::Disarm(e) => {
+                    Step::Disarm(e) => {
                         schedule.disarm(e);
                         plain.disarm(e);
                     }
-                    Deed::Pop => prop_assert_eq!(schedule.pop(), plain.pop()),
-                    Deed::ReplaceTop(later) => {
+                    Step::Pop => prop_assert_eq!(schedule.pop(), plain.pop()),
+                    Step::ReplaceTop(later) => {
                         if let Some((time, e)) = schedule.peek() {
                             let next = Time::from_ps(time.as_ps() + later);
                             schedule.arm(e, next);

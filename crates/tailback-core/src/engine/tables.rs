@@ -6,7 +6,7 @@ use crate::packet::FlowId;
 use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
 use crate::probe::schema::Threshold;
 use crate::probe::{Probe, Table, Tables};
-use crate::tcp::sender::Note;
+use crate::tcp::sender::CongestionEvent;
 use crate::time::{Duration, Time};
 
 fn seconds(time: Time) -> f64 {
@@ -71,14 +71,14 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
 }
 
 fn congestion<P: Probe>(network: &Network<P>) -> Table {
-    let row = |(flow, note): &(u32, Note)| CongestionRow {
-        t_s: note.now.as_secs_f64(),
+    let row = |(flow, event): &(u32, CongestionEvent)| CongestionRow {
+        t_s: event.now.as_secs_f64(),
         flow: FlowId(*flow),
-        kind: note.kind,
-        cwnd_before: note.cwnd_before,
-        cwnd_after: note.cwnd_after,
-        ssthresh: Threshold(note.ssthresh),
-        in_flight: note.in_flight,
+        kind: event.kind,
+        cwnd_before: event.cwnd_before,
+        cwnd_after: event.cwnd_after,
+        ssthresh: Threshold(event.ssthresh),
+        in_flight: event.in_flight,
     };
     network.congestion.iter().map(row).collect::<Congestion>().into_table()
 }

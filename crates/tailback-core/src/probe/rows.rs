@@ -9,7 +9,7 @@ use crate::link::Link;
 use crate::packet::{Ecn, FlowId};
 use crate::queue::DropReason;
 use crate::tables;
-use crate::tcp::sender::NoteKind;
+use crate::tcp::sender::CongestionEventKind;
 use crate::traffic::Exchange;
 
 labels! {
@@ -146,7 +146,7 @@ tables! {
         /// The flow.
         flow: FlowId,
         /// What happened.
-        kind: NoteKind,
+        kind: CongestionEventKind,
         /// Congestion window before.
         cwnd_before: u64 ["B"],
         /// Congestion window after.

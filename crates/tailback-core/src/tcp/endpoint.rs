@@ -14,7 +14,7 @@ use prefetch_index::prefetch_index;
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
 use crate::tcp::segment::{Flags, NO_ROW, Outgoing, Segment};
-use crate::tcp::sender::{Note, Sender};
+use crate::tcp::sender::{CongestionEvent, Sender};
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Rate, Time};
 
@@ -165,7 +165,7 @@ impl Endpoint {
     }
 
     /// A segment arrived.
-    pub fn on_segment(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+    pub fn on_segment(&mut self, segment: &Segment, now: Time, events: &mut Vec<CongestionEvent>) {
         if segment.flags.has(Flags::SYN) {
             self.peer_scale = segment.window_scale;
             self.on_syn(segment, now);
@@ -180,7 +180,7 @@ impl Endpoint {
             if segment.ack > self.sender.snd_nxt() {
                 return; // Acknowledges what was never sent: dropped with all it carries (RFC 9293 section 3.10.7.4).
             }
-            self.sender.on_ack(segment, now, notes);
+            self.sender.on_ack(segment, now, events);
         }
         let srtt = self.sender.rtt.srtt();
         let had_finished = self.receiver.is_finished();
@@ -243,7 +243,7 @@ impl Endpoint {
     }
 
     /// Time passed.
-    pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub fn on_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         if now >= self.syn_at {
             self.syn_at = Time::NEVER;
             if self.syn_tries >= SYN_TRIES {
@@ -254,7 +254,7 @@ impl Endpoint {
             }
         }
         if self.is_established() {
-            self.sender.on_timer(now, notes);
+            self.sender.on_timer(now, events);
         }
         if self.receiver.on_timer(now) {
             self.ack_pending = true;

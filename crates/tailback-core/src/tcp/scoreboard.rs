@@ -4,7 +4,7 @@
 //! Marking costs amortised constant time per segment: SACK blocks are compared with what is known already,
 //! RACK walks a log in order of transmission, and loss by sequence keeps a frontier that only advances.
 //!
-//! This file keeps the segments and what was sent; its rooms are `acks` (what an ACK delivers), `lost` (what is
+//! This file keeps the segments and what was sent; its modules are `acks` (what an ACK delivers), `lost` (what is
 //! taken for lost) and `rate` (delivery rate).
 
 mod acks;

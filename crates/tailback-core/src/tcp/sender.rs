@@ -4,7 +4,7 @@
 //! sets off), `output` (what leaves next), `burst` (how much of it at once), `pacing`, `host_queue` (what waits in the
 //! host), `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down), `undo`, `frto` (spurious
 //! timeouts), `timers`, `probe` (of a lost tail), `window` (the peer's), `persist` (while it is closed), `usage` (of the
-//! congestion window), `memory` (what one connection leaves to the next) and `notes` (congestion events).
+//! congestion window), `cached_metrics` (what one connection leaves to the next) and `events` (congestion events).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
@@ -13,11 +13,11 @@
 
 mod acks;
 mod burst;
+mod cached_metrics;
+mod events;
 mod frto;
 mod host_queue;
 mod loss;
-mod memory;
-mod notes;
 mod output;
 mod pacing;
 mod persist;
@@ -32,7 +32,7 @@ mod window;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-pub use notes::{Note, NoteKind, SenderCount};
+pub use events::{CongestionEvent, CongestionEventKind, SenderCount};
 use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;

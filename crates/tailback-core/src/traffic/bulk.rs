@@ -6,7 +6,9 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Needs, Opening, READ_RATE, Say, Side, Transport, Wish, reading};
+use super::{
+    Action, Actions, Application, Connection, Cue, Needs, Opening, READ_RATE, Side, Transport, reading,
+};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Rate, Time};
@@ -49,22 +51,22 @@ impl Registered for Bulk {
 }
 
 impl Application for Bulk {
-    fn step(&mut self, side: Side, cue: Cue, _now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, _now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 let connection = self.connections.keep(());
                 self.current = Some(connection);
-                say.want(Wish::Connect(Opening { connection, ..Opening::default() }));
+                actions.push(Action::Connect(Opening { connection, ..Opening::default() }));
                 if self.bytes > 0 {
-                    say.want(Wish::Write(connection, self.bytes));
-                    say.want(Wish::Close { connection, discard: false });
+                    actions.push(Action::Write(connection, self.bytes));
+                    actions.push(Action::Close { connection, discard: false });
                 } else {
-                    say.want(Wish::WriteForever(connection));
+                    actions.push(Action::WriteForever(connection));
                 }
             }
             (Side::Client, Cue::Stop) => {
                 if let Some(connection) = self.current.take() {
-                    say.want(Wish::Close { connection, discard: true });
+                    actions.push(Action::Close { connection, discard: true });
                 }
             }
             (Side::Client, Cue::Released(connection)) => {
@@ -74,7 +76,7 @@ impl Application for Bulk {
                 }
             }
             (Side::Server, Cue::PeerFinished(connection)) => {
-                say.want(Wish::Close { connection, discard: false });
+                actions.push(Action::Close { connection, discard: false });
             }
             _ => {}
         }

@@ -9,7 +9,7 @@
 
 use super::bulk::{BYTES, Bulk};
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Say, Side, Transport};
+use super::{Actions, Application, Cue, Needs, Side, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
@@ -67,8 +67,8 @@ impl<const PACKETS: u64> Registered for Windowed<PACKETS> {
 }
 
 impl<const PACKETS: u64> Application for Windowed<PACKETS> {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
-        self.bulk.step(side, cue, now, say);
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
+        self.bulk.step(side, cue, now, actions);
     }
 
     fn transport(&self) -> Transport {

@@ -41,17 +41,17 @@ pub type Connection = u32;
 pub enum Cue {
     /// A start time of the flow has come.
     Start,
-    /// The time asked for with [`Wish::WakeAt`] has come.
+    /// The time asked for with [`Action::WakeAt`] has come.
     Wake,
     /// A stop time of the flow has come.
     Stop,
     /// The connection is established.
     Established(Connection),
-    /// The time asked for with [`Wish::CallAt`] has come.
+    /// The time asked for with [`Action::CallAt`] has come.
     Due(Connection),
-    /// As much as [`Wish::TellReceived`] asked for has arrived in order; so many bytes altogether.
+    /// As much as [`Action::TellReceived`] asked for has arrived in order; so many bytes altogether.
     Received(Connection, Bytes),
-    /// Everything written is acknowledged, as [`Wish::TellDrained`] asked.
+    /// Everything written is acknowledged, as [`Action::TellDrained`] asked.
     Drained(Connection),
     /// The peer finished sending.
     PeerFinished(Connection),
@@ -59,7 +59,7 @@ pub enum Cue {
     Closed(Connection),
     /// An end gave up, or the connection was never let in. Told to the client.
     Failed(Connection),
-    /// Both ends are gone and the number is free. Told to the client, once for each [`Wish::Connect`].
+    /// Both ends are gone and the number is free. Told to the client, once for each [`Action::Connect`].
     Released(Connection),
     /// A datagram arrived, to applications whose [`Needs::datagrams`] says so.
     Datagram {
@@ -83,7 +83,7 @@ pub struct Opening {
 
 /// What the application wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wish {
+pub enum Action {
     /// Open a connection.
     Connect(Opening),
     /// Count a connection as failed that was never opened.
@@ -163,21 +163,21 @@ crate::labels! {
     }
 }
 
-/// What an application says in answer to a cue, in order.
+/// What an application does in answer to a cue.
 #[derive(Clone, Debug, Default)]
-pub struct Say {
-    /// The wishes.
-    pub wishes: Vec<Wish>,
+pub struct Actions {
+    /// In order.
+    pub list: Vec<Action>,
 }
 
-impl Say {
+impl Actions {
     /// Ask for something.
-    pub fn want(&mut self, wish: Wish) {
-        self.wishes.push(wish);
+    pub fn push(&mut self, action: Action) {
+        self.list.push(action);
     }
     /// Leave a row.
     pub fn report(&mut self, report: Report) {
-        self.wishes.push(Wish::Report(report));
+        self.list.push(Action::Report(report));
     }
 }
 
@@ -273,7 +273,7 @@ pub struct Needs {
 /// An application.
 pub trait Application {
     /// Something happened at `side`.
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say);
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions);
     /// How its bytes travel.
     fn transport(&self) -> Transport;
     /// The table it leaves rows in.

@@ -5,7 +5,7 @@
 //! 110729A.
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Report, Rows, Say, Side, Traits, Transport, Wish};
+use super::{Action, Actions, Application, Cue, Needs, Report, Rows, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -45,25 +45,25 @@ impl Registered for Ping {
 }
 
 impl Application for Ping {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => self.next = now,
             (Side::Client, Cue::Stop) => self.next = Time::NEVER,
             (Side::Client, Cue::Wake) => {}
-            (Side::Client, Cue::Datagram { number, .. }) => return say.report(Report::Ponged(number)),
+            (Side::Client, Cue::Datagram { number, .. }) => return actions.report(Report::Ponged(number)),
             (Side::Server, Cue::Datagram { number, bytes }) => {
-                return say.want(Wish::Reply { number, bytes });
+                return actions.push(Action::Reply { number, bytes });
             }
             _ => return,
         }
         while self.next <= now {
-            say.report(Report::Pinged(self.sent));
-            say.want(Wish::Datagram { bytes: self.packet_bytes, stream: 0 });
+            actions.report(Report::Pinged(self.sent));
+            actions.push(Action::Datagram { bytes: self.packet_bytes, stream: 0 });
             self.sent += 1;
             self.next += self.interval;
         }
         if self.next != Time::NEVER {
-            say.want(Wish::WakeAt(self.next));
+            actions.push(Action::WakeAt(self.next));
         }
     }
 

@@ -1,6 +1,6 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
-use super::{Application, Cue, Needs, Rows, Say, Side, Traits, Transport, exec};
+use super::{Actions, Application, Cue, Needs, Rows, Side, Traits, Transport, exec};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::Time;
@@ -39,9 +39,9 @@ macro_rules! applications {
         }
 
         impl Application for App {
-            fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+            fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
                 match self {
-                    $(App::$Name(state) => state.step(side, cue, now, say),)+
+                    $(App::$Name(state) => state.step(side, cue, now, actions),)+
                 }
             }
             fn transport(&self) -> Transport {

@@ -7,7 +7,9 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Exchange, Opening, Report, Rows, Say, Side, Transport, Wish};
+use super::{
+    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Transport,
+};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -66,68 +68,68 @@ impl Registered for RequestResponse {
 }
 
 impl RequestResponse {
-    fn ask(&mut self, connection: Connection, say: &mut Say) {
+    fn ask(&mut self, connection: Connection, actions: &mut Actions) {
         if self.count > 0 && self.asked >= self.count {
             self.current = None;
-            return say.want(Wish::Close { connection, discard: false });
+            return actions.push(Action::Close { connection, discard: false });
         }
         let kind = Exchange::Request;
-        say.report(Report::Asked { connection, kind, bytes: self.response, turn: self.asked as u32 });
+        actions.report(Report::Asked { connection, kind, bytes: self.response, turn: self.asked as u32 });
         self.asked += 1;
-        say.want(Wish::Write(connection, self.request));
-        say.want(Wish::TellReceived(connection, self.asked * self.response));
+        actions.push(Action::Write(connection, self.request));
+        actions.push(Action::TellReceived(connection, self.asked * self.response));
     }
 
-    fn answer(&mut self, connection: Connection, say: &mut Say) {
+    fn answer(&mut self, connection: Connection, actions: &mut Actions) {
         self.answered += 1;
-        say.want(Wish::Write(connection, self.response));
-        say.want(Wish::TellReceived(connection, (self.answered + 1) * self.request));
+        actions.push(Action::Write(connection, self.response));
+        actions.push(Action::TellReceived(connection, (self.answered + 1) * self.request));
     }
 }
 
 impl Application for RequestResponse {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 (self.asked, self.answered) = (0, 0);
                 let connection = self.connections.keep(());
                 self.current = Some(connection);
-                say.want(Wish::Connect(Opening { connection, ..Opening::default() }));
+                actions.push(Action::Connect(Opening { connection, ..Opening::default() }));
             }
             (Side::Client, Cue::Stop) => {
                 if let Some(connection) = self.current.take() {
-                    say.want(Wish::Close { connection, discard: true });
+                    actions.push(Action::Close { connection, discard: true });
                 }
             }
             (Side::Client, Cue::Established(connection)) if self.current == Some(connection) => {
-                self.ask(connection, say);
+                self.ask(connection, actions);
             }
             (Side::Server, Cue::Established(connection)) => {
-                say.want(Wish::TellReceived(connection, self.request));
+                actions.push(Action::TellReceived(connection, self.request));
             }
             (Side::Server, Cue::Received(connection, _)) if self.current == Some(connection) => {
                 if self.server_delay.is_zero() {
-                    self.answer(connection, say);
+                    self.answer(connection, actions);
                 } else {
-                    say.want(Wish::CallAt(connection, now + self.server_delay));
+                    actions.push(Action::CallAt(connection, now + self.server_delay));
                 }
             }
             (Side::Server, Cue::Due(connection)) if self.current == Some(connection) => {
-                self.answer(connection, say);
+                self.answer(connection, actions);
             }
             (Side::Client, Cue::Received(connection, _)) if self.current == Some(connection) => {
-                say.report(Report::Answered(connection));
+                actions.report(Report::Answered(connection));
                 if self.think.is_zero() {
-                    self.ask(connection, say);
+                    self.ask(connection, actions);
                 } else {
-                    say.want(Wish::CallAt(connection, now + self.think));
+                    actions.push(Action::CallAt(connection, now + self.think));
                 }
             }
             (Side::Client, Cue::Due(connection)) if self.current == Some(connection) => {
-                self.ask(connection, say);
+                self.ask(connection, actions);
             }
             (Side::Server, Cue::PeerFinished(connection)) => {
-                say.want(Wish::Close { connection, discard: false });
+                actions.push(Action::Close { connection, discard: false });
             }
             (Side::Client, Cue::Released(connection)) => {
                 self.connections.release(connection);

@@ -11,8 +11,8 @@
 use super::registry::Registered;
 use super::slots::Slots;
 use super::{
-    Application, Connection, Cue, Exchange, Needs, Opening, READ_RATE, Report, Rows, Say, Side, Transport,
-    Wish, reading,
+    Action, Actions, Application, Connection, Cue, Exchange, Needs, Opening, READ_RATE, Report, Rows, Side,
+    Transport, reading,
 };
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
@@ -71,7 +71,7 @@ impl Registered for Transfers {
 }
 
 impl Transfers {
-    fn begin(&mut self, say: &mut Say) {
+    fn begin(&mut self, actions: &mut Actions) {
         if !self.is_on || self.current.is_some() || self.count > 0 && u64::from(self.turn) >= self.count {
             return;
         }
@@ -79,45 +79,45 @@ impl Transfers {
         let connection = self.connections.keep(());
         self.current = Some(connection);
         self.turn += 1;
-        say.want(Wish::Connect(Opening { connection, turn, path: 0 }));
-        say.report(Report::Asked { connection, kind: Exchange::Transfer, bytes, turn });
-        say.want(Wish::Write(connection, bytes));
-        say.want(Wish::Close { connection, discard: false });
+        actions.push(Action::Connect(Opening { connection, turn, path: 0 }));
+        actions.report(Report::Asked { connection, kind: Exchange::Transfer, bytes, turn });
+        actions.push(Action::Write(connection, bytes));
+        actions.push(Action::Close { connection, discard: false });
     }
 
-    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, say: &mut Say) {
+    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, actions: &mut Actions) {
         if self.current == Some(connection) {
             self.current = None;
             if is_answered {
-                say.report(Report::Answered(connection));
+                actions.report(Report::Answered(connection));
             }
             let (low, high) = self.idle_s;
             let pause = low + (high - low) * self.pauses.uniform();
-            say.want(Wish::WakeAt(now + Duration::from_secs_f64(pause)));
+            actions.push(Action::WakeAt(now + Duration::from_secs_f64(pause)));
         }
     }
 }
 
 impl Application for Transfers {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 self.is_on = true;
-                self.begin(say);
+                self.begin(actions);
             }
-            (Side::Client, Cue::Wake) => self.begin(say),
+            (Side::Client, Cue::Wake) => self.begin(actions),
             (Side::Client, Cue::Stop) => {
                 self.is_on = false;
                 if let Some(connection) = self.current.take() {
-                    say.want(Wish::Close { connection, discard: true });
+                    actions.push(Action::Close { connection, discard: true });
                 }
             }
             (Side::Server, Cue::PeerFinished(connection)) => {
                 // The close follows the last byte, and is all there is of an empty file.
-                self.finish(connection, true, now, say);
-                say.want(Wish::Close { connection, discard: false });
+                self.finish(connection, true, now, actions);
+                actions.push(Action::Close { connection, discard: false });
             }
-            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, say),
+            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, actions),
             (Side::Client, Cue::Released(connection)) => {
                 self.connections.release(connection);
             }

@@ -6,7 +6,7 @@
 //! Source: VTun's client with `persist`, over TCP with TCP_NODELAY.
 
 use super::registry::Registered;
-use super::{Application, Connection, Cue, Opening, Say, Side, Traits, Transport, Wish};
+use super::{Action, Actions, Application, Connection, Cue, Opening, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -48,38 +48,38 @@ impl Registered for Tunnel {
 }
 
 impl Tunnel {
-    fn connect(&mut self, say: &mut Say) {
+    fn connect(&mut self, actions: &mut Actions) {
         if self.is_wanted && !self.is_taken {
             self.is_taken = true;
-            say.want(Wish::Connect(Opening { connection: ONLY, ..Opening::default() }));
+            actions.push(Action::Connect(Opening { connection: ONLY, ..Opening::default() }));
         }
     }
 }
 
 impl Application for Tunnel {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 self.is_wanted = true;
-                self.connect(say);
+                self.connect(actions);
             }
-            (_, Cue::Established(_)) => say.want(Wish::Carry(ONLY)),
+            (_, Cue::Established(_)) => actions.push(Action::Carry(ONLY)),
             (Side::Client, Cue::Stop) => {
                 self.is_wanted = false;
-                say.want(Wish::Close { connection: ONLY, discard: false });
+                actions.push(Action::Close { connection: ONLY, discard: false });
             }
             (Side::Server, Cue::PeerFinished(_)) => {
-                say.want(Wish::Close { connection: ONLY, discard: false });
+                actions.push(Action::Close { connection: ONLY, discard: false });
             }
             (Side::Client, Cue::Failed(_)) => self.has_failed = true,
             (Side::Client, Cue::Released(_)) => {
                 self.is_taken = false;
                 match std::mem::take(&mut self.has_failed) {
-                    true => say.want(Wish::WakeAt(now + self.retry)),
-                    false => self.connect(say),
+                    true => actions.push(Action::WakeAt(now + self.retry)),
+                    false => self.connect(actions),
                 }
             }
-            (Side::Client, Cue::Wake) => self.connect(say),
+            (Side::Client, Cue::Wake) => self.connect(actions),
             _ => {}
         }
     }

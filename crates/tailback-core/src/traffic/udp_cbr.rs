@@ -4,7 +4,7 @@
 //! Source: iperf's UDP test, ns-2 Application/Traffic/CBR.
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Say, Side, Transport, Wish};
+use super::{Action, Actions, Application, Cue, Needs, Side, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -56,7 +56,7 @@ impl UdpCbr {
 }
 
 impl Application for UdpCbr {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => (self.start, self.sent) = (now, 0),
             (Side::Client, Cue::Stop) => self.start = Time::NEVER,
@@ -64,11 +64,11 @@ impl Application for UdpCbr {
             _ => return,
         }
         while self.next() <= now {
-            say.want(Wish::Datagram { bytes: self.packet_bytes, stream: 0 });
+            actions.push(Action::Datagram { bytes: self.packet_bytes, stream: 0 });
             self.sent += 1;
         }
         if self.next() != Time::NEVER {
-            say.want(Wish::WakeAt(self.next()));
+            actions.push(Action::WakeAt(self.next()));
         }
     }
 

@@ -6,7 +6,7 @@
 //! layer (CAIA Technical Report 080818A section IV-A).
 
 use super::registry::Registered;
-use super::{Application, Cue, Needs, Say, Side, Traits, Transport, Wish};
+use super::{Action, Actions, Application, Cue, Needs, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -70,7 +70,7 @@ impl Voip {
 }
 
 impl Application for Voip {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => (self.began, self.turn) = (now, 0),
             (Side::Client, Cue::Stop) => self.began = Time::NEVER,
@@ -79,7 +79,7 @@ impl Application for Voip {
         }
         // Due time, not wake time: a late host still sends every packet of the schedule.
         while self.next() <= now {
-            say.want(Wish::Datagram { bytes: self.packet_bytes, stream: self.phases[self.turn].1 });
+            actions.push(Action::Datagram { bytes: self.packet_bytes, stream: self.phases[self.turn].1 });
             self.turn += 1;
             if self.turn == self.phases.len() {
                 self.turn = 0;
@@ -87,7 +87,7 @@ impl Application for Voip {
             }
         }
         if self.next() != Time::NEVER {
-            say.want(Wish::WakeAt(self.next()));
+            actions.push(Action::WakeAt(self.next()));
         }
     }
 

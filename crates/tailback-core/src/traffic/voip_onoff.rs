@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use super::registry::Registered;
 use super::voip::CALLS;
-use super::{Application, Cue, Needs, Say, Side, Traits, Transport, Wish};
+use super::{Action, Actions, Application, Cue, Needs, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -80,7 +80,7 @@ impl VoipOnOff {
 }
 
 impl Application for VoipOnOff {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 for call in 0..self.left.len() as u16 {
@@ -95,12 +95,12 @@ impl Application for VoipOnOff {
         }
         while let Some(&Reverse((due, call))) = self.next.peek().filter(|Reverse((due, _))| *due <= now) {
             self.next.pop();
-            say.want(Wish::Datagram { bytes: self.packet_bytes, stream: call });
+            actions.push(Action::Datagram { bytes: self.packet_bytes, stream: call });
             let gap = self.gap(call);
             self.next.push(Reverse((due + gap, call)));
         }
         if let Some(Reverse((due, _))) = self.next.peek() {
-            say.want(Wish::WakeAt(*due));
+            actions.push(Action::WakeAt(*due));
         }
     }
 

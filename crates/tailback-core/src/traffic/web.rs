@@ -14,7 +14,7 @@
 use super::packmime::{PackMime, Session};
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Cue, Exchange, Needs, Opening, Report, Rows, Say, Side, Transport, Wish};
+use super::{Action, Actions, Application, Cue, Exchange, Needs, Opening, Report, Rows, Side, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -104,62 +104,62 @@ impl Registered for Web {
 }
 
 impl Web {
-    fn open(&mut self, say: &mut Say) {
+    fn open(&mut self, actions: &mut Actions) {
         let session = self.source.session();
         let turn = self.opened;
         self.opened = self.opened.wrapping_add(1);
         let path = if self.paths.is_empty() { 0 } else { self.choice.below(self.paths.len() as u64) as u32 };
         if self.visits.len() >= self.most {
-            return say.want(Wish::TurnAway);
+            return actions.push(Action::TurnAway);
         }
         let connection = self.visits.keep(Visit { session, is_answered: false });
-        say.want(Wish::Connect(Opening { connection, turn, path }));
+        actions.push(Action::Connect(Opening { connection, turn, path }));
         let kind = Exchange::Web;
-        say.report(Report::Asked { connection, kind, bytes: session.response, turn });
-        say.want(Wish::Write(connection, session.request));
+        actions.report(Report::Asked { connection, kind, bytes: session.response, turn });
+        actions.push(Action::Write(connection, session.request));
         if session.response > 0 {
-            say.want(Wish::TellReceived(connection, session.response));
+            actions.push(Action::TellReceived(connection, session.response));
         }
     }
 
-    fn respond(&mut self, connection: u32, say: &mut Say) {
+    fn respond(&mut self, connection: u32, actions: &mut Actions) {
         let Some(visit) = self.visits.get_mut(connection) else { return };
-        say.want(Wish::Write(connection, visit.session.response));
-        say.want(Wish::Close { connection, discard: false });
+        actions.push(Action::Write(connection, visit.session.response));
+        actions.push(Action::Close { connection, discard: false });
     }
 
-    fn answered(&mut self, connection: u32, say: &mut Say) {
+    fn answered(&mut self, connection: u32, actions: &mut Actions) {
         let Some(visit) = self.visits.get_mut(connection) else { return };
         if !std::mem::replace(&mut visit.is_answered, true) {
-            say.report(Report::Answered(connection));
+            actions.report(Report::Answered(connection));
         }
     }
 }
 
 impl Application for Web {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => self.next = now + self.source.gap(),
             (Side::Client, Cue::Stop) => self.next = Time::NEVER,
             (Side::Client, Cue::Wake) => {}
             (Side::Server, Cue::Established(connection)) => {
                 let Some(visit) = self.visits.get_mut(connection) else { return };
-                return say.want(Wish::TellReceived(connection, visit.session.request));
+                return actions.push(Action::TellReceived(connection, visit.session.request));
             }
             (Side::Server, Cue::Received(connection, _)) => {
                 let thinks =
                     self.visits.get_mut(connection).map_or(Duration::ZERO, |visit| visit.session.thinks);
                 if self.thinks && !thinks.is_zero() {
-                    return say.want(Wish::CallAt(connection, now + thinks));
+                    return actions.push(Action::CallAt(connection, now + thinks));
                 }
-                return self.respond(connection, say);
+                return self.respond(connection, actions);
             }
-            (Side::Server, Cue::Due(connection)) => return self.respond(connection, say),
-            (Side::Client, Cue::Received(connection, _)) => return self.answered(connection, say),
+            (Side::Server, Cue::Due(connection)) => return self.respond(connection, actions),
+            (Side::Client, Cue::Received(connection, _)) => return self.answered(connection, actions),
             (Side::Client, Cue::PeerFinished(connection)) => {
                 // Of an empty response the end is all there is to see.
-                self.answered(connection, say);
-                return say.want(Wish::Close { connection, discard: false });
+                self.answered(connection, actions);
+                return actions.push(Action::Close { connection, discard: false });
             }
             (Side::Client, Cue::Released(connection)) => {
                 self.visits.release(connection);
@@ -168,11 +168,11 @@ impl Application for Web {
             _ => return,
         }
         while self.next <= now {
-            self.open(say);
+            self.open(actions);
             self.next += self.source.gap();
         }
         if self.next != Time::NEVER {
-            say.want(Wish::WakeAt(self.next));
+            actions.push(Action::WakeAt(self.next));
         }
     }
 

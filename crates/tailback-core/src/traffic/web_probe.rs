@@ -9,7 +9,9 @@
 
 use super::registry::Registered;
 use super::slots::Slots;
-use super::{Application, Connection, Cue, Exchange, Opening, Report, Rows, Say, Side, Transport, Wish};
+use super::{
+    Action, Actions, Application, Connection, Cue, Exchange, Opening, Report, Rows, Side, Transport,
+};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -64,7 +66,7 @@ impl Registered for WebProbe {
 }
 
 impl WebProbe {
-    fn fetch(&mut self, say: &mut Say) {
+    fn fetch(&mut self, actions: &mut Actions) {
         let (bytes, turn) = (self.size, self.turn);
         let connection = self.connections.keep(bytes);
         self.current = Some(connection);
@@ -73,53 +75,53 @@ impl WebProbe {
         if self.size > self.largest {
             self.size = self.smallest;
         }
-        say.want(Wish::Connect(Opening { connection, turn, path: 0 }));
-        say.report(Report::Asked { connection, kind: Exchange::Probe, bytes, turn });
-        say.want(Wish::Write(connection, self.request));
+        actions.push(Action::Connect(Opening { connection, turn, path: 0 }));
+        actions.report(Report::Asked { connection, kind: Exchange::Probe, bytes, turn });
+        actions.push(Action::Write(connection, self.request));
         if bytes > 0 {
-            say.want(Wish::TellReceived(connection, bytes));
+            actions.push(Action::TellReceived(connection, bytes));
         }
     }
 
-    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, say: &mut Say) {
+    fn finish(&mut self, connection: Connection, is_answered: bool, now: Time, actions: &mut Actions) {
         if self.current == Some(connection) {
             self.current = None;
             if is_answered {
-                say.report(Report::Answered(connection));
+                actions.report(Report::Answered(connection));
             }
             // Through the schedule even without a gap, so that a refusal cannot recurse.
-            say.want(Wish::WakeAt(now + self.gap));
+            actions.push(Action::WakeAt(now + self.gap));
         }
     }
 }
 
 impl Application for WebProbe {
-    fn step(&mut self, side: Side, cue: Cue, now: Time, say: &mut Say) {
+    fn step(&mut self, side: Side, cue: Cue, now: Time, actions: &mut Actions) {
         match (side, cue) {
             (Side::Client, Cue::Start) => {
                 self.is_on = true;
                 self.size = self.smallest;
                 if self.current.is_none() {
-                    self.fetch(say);
+                    self.fetch(actions);
                 }
             }
             (Side::Client, Cue::Stop) => self.is_on = false,
-            (Side::Client, Cue::Wake) if self.is_on && self.current.is_none() => self.fetch(say),
+            (Side::Client, Cue::Wake) if self.is_on && self.current.is_none() => self.fetch(actions),
             (Side::Server, Cue::Established(connection)) => {
-                say.want(Wish::TellReceived(connection, self.request));
+                actions.push(Action::TellReceived(connection, self.request));
             }
             (Side::Server, Cue::Received(connection, _)) => {
                 let bytes = self.connections.get_mut(connection).map_or(0, |bytes| *bytes);
-                say.want(Wish::Write(connection, bytes));
-                say.want(Wish::Close { connection, discard: false });
+                actions.push(Action::Write(connection, bytes));
+                actions.push(Action::Close { connection, discard: false });
             }
-            (Side::Client, Cue::Received(connection, _)) => self.finish(connection, true, now, say),
+            (Side::Client, Cue::Received(connection, _)) => self.finish(connection, true, now, actions),
             (Side::Client, Cue::PeerFinished(connection)) => {
                 // Of an empty object the end is all there is to see.
-                self.finish(connection, true, now, say);
-                say.want(Wish::Close { connection, discard: false });
+                self.finish(connection, true, now, actions);
+                actions.push(Action::Close { connection, discard: false });
             }
-            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, say),
+            (Side::Client, Cue::Failed(connection)) => self.finish(connection, false, now, actions),
             (Side::Client, Cue::Released(connection)) => {
                 self.connections.release(connection);
             }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tailback_core::tcp::endpoint::{Endpoint, State};
 use tailback_core::tcp::segment::{Flags, Segment};
-use tailback_core::tcp::sender::Note;
+use tailback_core::tcp::sender::CongestionEvent;
 use tailback_core::time::Time;
 
 use crate::claims::{describe, describe_spoken, seconds};
@@ -15,7 +15,7 @@ pub struct Talk {
     pub options: Options,
     pub end: Endpoint,
     pub now: Time,
-    pub notes: Vec<Note>,
+    pub events: Vec<CongestionEvent>,
     pub sent: VecDeque<(Time, Segment)>,
 }
 
@@ -23,7 +23,7 @@ impl Talk {
     pub fn new(options: Options) -> Result<Self, String> {
         let mut end = options.endpoint()?;
         end.sender.recall(options.recalled);
-        let mut talk = Talk { options, end, now: Time::ZERO, notes: Vec::new(), sent: VecDeque::new() };
+        let mut talk = Talk { options, end, now: Time::ZERO, events: Vec::new(), sent: VecDeque::new() };
         talk.open()?;
         Ok(talk)
     }
@@ -61,7 +61,7 @@ impl Talk {
     }
 
     pub fn hear(&mut self, segment: &Segment) {
-        self.end.on_segment(segment, self.now, &mut self.notes);
+        self.end.on_segment(segment, self.now, &mut self.events);
         self.drain();
     }
 
@@ -85,7 +85,7 @@ impl Talk {
             }
             assert!(wake > self.now, "the endpoint wants to wake at {wake:?}, now is {:?}", self.now);
             self.now = wake;
-            self.end.on_timer(self.now, &mut self.notes);
+            self.end.on_timer(self.now, &mut self.events);
             self.drain();
         }
     }

@@ -1,4 +1,4 @@
-//! What became of programs: a table's rows, files, and words for people.
+//! How programs ended: a table's rows, files, and words for people.
 
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
@@ -11,7 +11,7 @@ use crate::spawn::Ending;
 /// Of what a program complained of, so many lines are told.
 const LAST_LINES: usize = 5;
 
-/// What became of one program.
+/// How one program ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// Which.

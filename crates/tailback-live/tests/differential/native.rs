@@ -176,7 +176,7 @@ impl Native {
         unsafe { (self.ssthresh)() }
     }
 
-    /// What the next dice show.
+    /// What the next draws give.
     pub fn set_dice(&self, next: u32) {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.set_dice)(next) }

@@ -50,8 +50,8 @@ pub struct Pair {
     snd_nxt: u64,
     delivered: u64,
     phase: Phase,
-    /// The Rust twin's dice, a copy, and what it does with them.
-    dice: Stream,
+    /// The Rust twin's random stream, a copy, and what it does with them.
+    random: Stream,
     draws: Draws,
     /// Segments found lost, to be told with the next ACK.
     lost: u32,
@@ -84,7 +84,7 @@ impl Pair {
             snd_nxt: 0,
             delivered: 0,
             phase: Phase::Open,
-            dice: Stream::named(SEED, cc),
+            random: Stream::named(SEED, cc),
             draws: if cc == "bbr" { Draws::Below(7) } else { Draws::Real },
             lost: 0,
             reduces_until: None,
@@ -175,9 +175,9 @@ impl Pair {
             snd_una: self.snd_una,
             snd_nxt,
         };
-        // Both twins throw the same dice: where Rust backs off below a probability, C does from one minus it up.
+        // Both twins draw the same numbers: where Rust backs off below a probability, C does from one minus it up.
         // BBR draws one of seven instead, the highest bits of the product.
-        let mut next = self.dice.clone();
+        let mut next = self.random.clone();
         let throw = match self.draws {
             Draws::Below(sides) => (((next.below(sides) << 32) + (1 << 31)) / sides) as u32,
             Draws::Real => ((1.0 - next.uniform()) * f64::from(u32::MAX)) as u32,
@@ -204,8 +204,8 @@ impl Pair {
         });
         for _ in 0..self.native.thrown() {
             match self.draws {
-                Draws::Below(sides) => drop(self.dice.below(sides)),
-                Draws::Real => drop(self.dice.uniform()),
+                Draws::Below(sides) => drop(self.random.below(sides)),
+                Draws::Real => drop(self.random.uniform()),
             }
         }
         if self.rust.wants_reduction() && self.phase == Phase::Open {

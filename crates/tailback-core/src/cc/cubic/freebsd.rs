@@ -154,7 +154,7 @@ impl FreeBsd {
     pub(super) fn reduce(&mut self, congestion: &Congestion, control: &Control) -> Bytes {
         self.acked = 0;
         if let Signal::Timeout { first } = congestion.signal {
-            // The first may be a false alarm, but the clock starts anew with each.
+            // The first may be a false alarm, but the clock starts again with each.
             self.events += u32::from(!first);
             self.since = self.ticks.at(congestion.now);
             return freebsd_half(congestion, control);

@@ -113,7 +113,7 @@ impl Linux {
             self.needed = self.follow_curve(now.wrapping_sub(start), window);
         }
         if self.friendliness {
-            self.befriend(window);
+            self.keep_up_with_reno(window);
         }
         if self.is_current {
             self.needed = self.needed.max(2);
@@ -159,7 +159,7 @@ impl Linux {
     }
 
     /// Reno's window, by the same count of segments, is a lower bound.
-    pub(super) fn befriend(&mut self, window: u32) {
+    pub(super) fn keep_up_with_reno(&mut self, window: u32) {
         let beta = u32::from(self.beta);
         let scale = 8 * (1024 + beta) / 3 / (1024 - beta);
         let price = ((u64::from(window) * u64::from(scale)) >> 3).max(1) as u32;

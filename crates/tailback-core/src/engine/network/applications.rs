@@ -7,7 +7,7 @@ use crate::packet::{Ecn, FlowId};
 use crate::probe::Probe;
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::time::Time;
-use crate::traffic::{Application, Connection, Cue, Report, Side, Wish};
+use crate::traffic::{Action, Application, Connection, Cue, Report, Side};
 
 impl<P: Probe> Network<P> {
     pub(super) fn arm_flow(&mut self, flow: usize) {
@@ -36,18 +36,18 @@ impl<P: Probe> Network<P> {
     }
 
     pub(super) fn cue(&mut self, number: usize, side: Side, cue: Cue) {
-        let mut say = std::mem::take(&mut self.say);
-        self.flows[number].app.step(side, cue, self.now, &mut say);
+        let mut actions = std::mem::take(&mut self.actions);
+        self.flows[number].app.step(side, cue, self.now, &mut actions);
         // What was asked of one connection takes effect together, before the next one is looked at.
         let mut touched = None;
-        for wish in say.wishes.drain(..) {
-            if let Some(seat) = self.grant(number, side, wish) {
+        for action in actions.list.drain(..) {
+            if let Some(seat) = self.perform(number, side, action) {
                 if let Some(before) = touched.replace(seat).filter(|before| *before != seat) {
                     self.after(before);
                 }
             }
         }
-        self.say = say;
+        self.actions = actions;
         if let Some(seat) = touched {
             self.after(seat);
         }
@@ -59,40 +59,40 @@ impl<P: Probe> Network<P> {
         (address != NOBODY).then(|| seat_of(address) + usize::from(side == Side::Server))
     }
 
-    /// Do what the application wants; the seat, if its end may now have something to send or to tell. Wishes for a
+    /// Do what the application wants; the seat, if its end may now have something to send or to tell. Actions for a
     /// connection that is over come to nothing.
-    pub(super) fn grant(&mut self, number: usize, side: Side, wish: Wish) -> Option<usize> {
-        match wish {
-            Wish::WakeAt(time) => {
+    pub(super) fn perform(&mut self, number: usize, side: Side, action: Action) -> Option<usize> {
+        match action {
+            Action::WakeAt(time) => {
                 self.flows[number].wake = time;
                 self.arm_flow(number);
                 None
             }
-            Wish::Datagram { bytes, stream } => {
+            Action::Datagram { bytes, stream } => {
                 let flow = &mut self.flows[number];
                 let segment = Segment { seq: flow.datagrams, ts_val: self.now, ..Segment::blank() };
                 flow.datagrams += 1;
                 self.send_datagram(number, side, &segment, bytes, stream);
                 None
             }
-            Wish::Reply { number: datagram, bytes } => {
+            Action::Reply { number: datagram, bytes } => {
                 let segment = Segment { seq: datagram, ts_val: self.now, ..Segment::blank() };
                 self.send_datagram(number, side, &segment, bytes, 0);
                 None
             }
-            Wish::Report(report) => {
+            Action::Report(report) => {
                 if P::WANTS {
                     self.report(number, report);
                 }
                 None
             }
-            Wish::TurnAway => {
+            Action::TurnAway => {
                 let count = &mut self.lanes[number].count;
                 count.connections += 1;
                 count.connections_failed += 1;
                 None
             }
-            Wish::Connect(opening) => {
+            Action::Connect(opening) => {
                 if self.open(number, opening) {
                     return self.seat(number, side, opening.connection);
                 }
@@ -100,40 +100,40 @@ impl<P: Probe> Network<P> {
                 self.cue(number, Side::Client, Cue::Released(opening.connection));
                 None
             }
-            Wish::Write(connection, bytes) => {
+            Action::Write(connection, bytes) => {
                 let seat = self.seat(number, side, connection)?;
                 self.seats.at(seat).end.sender.write(bytes);
                 Some(seat)
             }
-            Wish::WriteForever(connection) => {
+            Action::WriteForever(connection) => {
                 let seat = self.seat(number, side, connection)?;
                 self.seats.at(seat).end.sender.write_forever();
                 Some(seat)
             }
-            Wish::Close { connection, discard } => {
+            Action::Close { connection, discard } => {
                 let seat = self.seat(number, side, connection)?;
                 self.shut_tunnel(number, side);
                 self.seats.at(seat).end.sender.close(discard);
                 Some(seat)
             }
-            Wish::TellReceived(connection, bytes) => {
+            Action::TellReceived(connection, bytes) => {
                 let seat = self.seat(number, side, connection)?;
                 let it = self.seats.at(seat);
                 (it.receive_mark, it.listens) = (bytes, true);
                 Some(seat)
             }
-            Wish::TellDrained(connection) => {
+            Action::TellDrained(connection) => {
                 let seat = self.seat(number, side, connection)?;
                 let it = self.seats.at(seat);
                 (it.wants_drained, it.listens) = (true, true);
                 Some(seat)
             }
-            Wish::Carry(connection) => {
+            Action::Carry(connection) => {
                 let seat = self.seat(number, side, connection)?;
                 self.open_tunnel(number, side, seat);
                 Some(seat)
             }
-            Wish::CallAt(connection, time) => {
+            Action::CallAt(connection, time) => {
                 let seat = self.seat(number, side, connection)?;
                 self.seats.at(seat).call_at = time;
                 Some(seat)

@@ -18,7 +18,7 @@ impl<P: Probe> Network<P> {
             let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
             self.cue(flow, side, Cue::Due(connection));
         }
-        self.seats.at(seat).end.on_timer(self.now, &mut self.notes);
+        self.seats.at(seat).end.on_timer(self.now, &mut self.happened);
         self.after(seat);
         let element = self.seat_element(seat);
         let next = self.seats.at(seat).next_wake();
@@ -31,8 +31,8 @@ impl<P: Probe> Network<P> {
     pub(super) fn after(&mut self, seat: usize) {
         let it = self.seats.at(seat);
         let has_news = it.listens || it.end.state() != it.state;
-        if !self.notes.is_empty() {
-            self.list_notes(seat);
+        if !self.happened.is_empty() {
+            self.list_congestion(seat);
         }
         if has_news {
             self.tell_progress(seat);
@@ -47,11 +47,11 @@ impl<P: Probe> Network<P> {
     }
 
     #[cold]
-    pub(super) fn list_notes(&mut self, seat: usize) {
+    pub(super) fn list_congestion(&mut self, seat: usize) {
         let flow = self.seats.at(seat).flow;
         match self.flows[flow as usize].is_crowd {
-            true => self.notes.clear(),
-            false => self.congestion.extend(self.notes.drain(..).map(|note| (flow, note))),
+            true => self.happened.clear(),
+            false => self.congestion.extend(self.happened.drain(..).map(|event| (flow, event))),
         }
     }
 

@@ -127,7 +127,7 @@ impl<P: Probe> Network<P> {
             if P::WANTS {
                 self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
             }
-            to.end.on_segment(segment, self.now, &mut self.notes);
+            to.end.on_segment(segment, self.now, &mut self.happened);
         }
         self.arena.release(packet.slot);
         if is_heard {

@@ -1,4 +1,4 @@
-//! The scoreboard against its own segments, under any order of deeds.
+//! The scoreboard against its own segments, under any order of steps.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 const MSS: u64 = 1000;
 
 #[derive(Clone, Debug)]
-enum Deed {
+enum Step {
     Send(u8),
     Ack(u8),
     // First segment above the head and length.
@@ -25,23 +25,23 @@ enum Deed {
     Undo,
 }
 
-fn deed() -> impl Strategy<Value = Deed> {
+fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (1u8..12).prop_map(Deed::Send),
-        4 => (1u8..6).prop_map(Deed::Ack),
-        6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Deed::Sack(at, length)),
-        6 => (1u8..4).prop_map(Deed::Repair),
-        1 => Just(Deed::Head),
-        1 => Just(Deed::Holes),
-        1 => Just(Deed::HolesAgain),
-        2 => Just(Deed::Fack),
-        2 => Just(Deed::SackedAbove),
-        3 => Just(Deed::Rack),
-        1 => Just(Deed::Probe),
-        1 => Just(Deed::Rescue),
-        1 => any::<bool>().prop_map(Deed::Timeout),
-        1 => Just(Deed::Stale),
-        1 => Just(Deed::Undo),
+        6 => (1u8..12).prop_map(Step::Send),
+        4 => (1u8..6).prop_map(Step::Ack),
+        6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Step::Sack(at, length)),
+        6 => (1u8..4).prop_map(Step::Repair),
+        1 => Just(Step::Head),
+        1 => Just(Step::Holes),
+        1 => Just(Step::HolesAgain),
+        2 => Just(Step::Fack),
+        2 => Just(Step::SackedAbove),
+        3 => Just(Step::Rack),
+        1 => Just(Step::Probe),
+        1 => Just(Step::Rescue),
+        1 => any::<bool>().prop_map(Step::Timeout),
+        1 => Just(Step::Stale),
+        1 => Just(Step::Undo),
     ]
 }
 
@@ -100,60 +100,60 @@ impl Plain {
 
 proptest! {
     #[test]
-    fn the_counters_agree_with_the_segments(deeds in prop::collection::vec(deed(), 0..300)) {
+    fn the_counters_agree_with_the_segments(steps in prop::collection::vec(step(), 0..300)) {
         let mut board = Scoreboard::new(true, Duration::ZERO);
         let mut plain = Plain::default();
         let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
-        for deed in deeds {
+        for step in steps {
             now += Duration::from_ms(7);
-            match deed {
-                Deed::Send(count) => for _ in 0..count {
+            match step {
+                Step::Send(count) => for _ in 0..count {
                     nxt += MSS;
                     board.push(nxt, MSS as u32, false, now);
                 },
-                Deed::Ack(count) => {
+                Step::Ack(count) => {
                     una = (una + u64::from(count) * MSS).min(nxt);
                     let before = board.delivered();
                     let delivery = board.on_ack(una, &[], now, Duration::from_ms(7));
                     prop_assert_eq!(board.delivered() - before, delivery.delivered_bytes);
                 }
-                Deed::Sack(at, length) => {
+                Step::Sack(at, length) => {
                     let start = una + u64::from(at) * MSS;
                     let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
                     if block.start < block.end {
                         board.on_ack(una, &[block], now, Duration::from_ms(7));
                     }
                 }
-                Deed::Repair(count) => for _ in 0..count {
+                Step::Repair(count) => for _ in 0..count {
                     if let Some((range, _)) = board.next_repair() {
                         prop_assert!(una <= range.start && range.end <= nxt);
                         board.on_repaired(now, nxt);
                     }
                 },
-                Deed::Head => drop(board.mark_head()),
-                Deed::Holes => drop(board.mark_holes()),
-                Deed::HolesAgain => drop(board.mark_holes_again()),
-                Deed::Fack => drop(board.mark_by_fack(3, MSS as u32)),
-                Deed::SackedAbove => drop(board.mark_by_sacked_above(3)),
-                Deed::Rack => {
+                Step::Head => drop(board.mark_head()),
+                Step::Holes => drop(board.mark_holes()),
+                Step::HolesAgain => drop(board.mark_holes_again()),
+                Step::Fack => drop(board.mark_by_fack(3, MSS as u32)),
+                Step::SackedAbove => drop(board.mark_by_sacked_above(3)),
+                Step::Rack => {
                     let (window, mut twin) = (Duration::from_ms(2), board.clone());
                     let expected = plain.mark_by_rack(&mut twin, now, window);
                     prop_assert_eq!(board.mark_by_rack(now, window), expected);
                     prop_assert_eq!(&board.to_repair, &twin.to_repair);
                 }
-                Deed::Probe => board.on_probe(now, nxt),
-                Deed::Rescue => {
+                Step::Probe => board.on_probe(now, nxt),
+                Step::Rescue => {
                     let number = board.first_unrepaired_hole().or_else(|| board.highest_unsacked());
                     if let Some(number) = number {
                         board.on_rescued(number, now, nxt);
                     }
                 }
-                Deed::Timeout(forget) => {
+                Step::Timeout(forget) => {
                     board.mark_all(forget);
                     prop_assert_eq!(board.in_flight(), 0);
                 }
-                Deed::Stale => drop(board.mark_stale(now)),
-                Deed::Undo => board.unmark(),
+                Step::Stale => drop(board.mark_stale(now)),
+                Step::Undo => board.unmark(),
             }
             plain.follow(&board);
             board.assert_consistent();

@@ -1,7 +1,7 @@
 //! Taking an acknowledgement, in Linux's order: scoreboard, RTT, loss detection, recovery state, then the algorithm,
 //! then the reduction step.
 
-use super::{Note, Sender};
+use super::{CongestionEvent, Sender};
 use crate::cc::{Ack, CongestionControl, Counting, Phase};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::{Flags, Segment};
@@ -38,7 +38,7 @@ struct Verdict {
 
 impl Sender {
     /// An ACK arrived. `ack` and the SACK blocks come from the segment.
-    pub fn on_ack(&mut self, segment: &Segment, now: Time, notes: &mut Vec<Note>) {
+    pub fn on_ack(&mut self, segment: &Segment, now: Time, events: &mut Vec<CongestionEvent>) {
         let right_edge = self.peer.right_edge;
         self.take_window(segment);
         // The side that only receives hears nothing else: no need to look further.
@@ -63,16 +63,16 @@ impl Sender {
             _ => !self.is_impatient(),
         };
         if self.probe.end != 0 {
-            self.settle_probe(segment, news.newly_acked, now, notes);
+            self.settle_probe(segment, news.newly_acked, now, events);
         }
         if news.is_marked {
-            self.on_echo(now, notes);
+            self.on_echo(now, events);
         }
-        let verdict = self.judge(segment, &delivery, &news, now, notes);
+        let verdict = self.judge(segment, &delivery, &news, now, events);
         let ack = self.signals(&prior, &delivery, &news, &verdict, now);
         self.algorithm.on_ack(&ack, &mut self.control);
         if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
-            self.enter_reduction(now, notes);
+            self.enter_reduction(now, events);
         }
         if verdict.is_reducing && !verdict.is_undone && !self.algorithm.owns_window() {
             self.reduce(&delivery, news.newly_acked, verdict.lost, news.is_duplicate, !verdict.was_reducing);
@@ -133,7 +133,7 @@ impl Sender {
         delivery: &Delivery,
         news: &News,
         now: Time,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<CongestionEvent>,
     ) -> Verdict {
         let newly_acked = news.newly_acked;
         if self.phase == Phase::Recovery {
@@ -141,12 +141,12 @@ impl Sender {
             self.pipe -= if newly_acked > 0 { 2 } else { 1 };
         }
         if self.is_in_frto() {
-            self.judge_timeout(delivery, newly_acked, news.is_duplicate, now, notes);
+            self.judge_timeout(delivery, newly_acked, news.is_duplicate, now, events);
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         let holds = self.holds_judgement(segment, newly_acked);
         let lost = if holds { 0 } else { self.detect(now, newly_acked > 0) };
-        let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, notes);
+        let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, events);
         self.forget_retransmissions();
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         Verdict { lost, is_undone, was_reducing, is_reducing }

@@ -11,7 +11,7 @@
 //! marked at the timeout and unmarked again, which sends the same segments.
 
 use super::reduction::Descent;
-use super::{Note, NoteKind, Sender};
+use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Outgoing;
@@ -49,14 +49,14 @@ impl Sender {
         newly_acked: Bytes,
         is_duplicate: bool,
         now: Time,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<CongestionEvent>,
     ) {
         let has_sack = self.stack.sack && self.stack.frto != Frto::Basic;
         // Without SACK an ACK of the retransmission may cover what had arrived above it.
         let is_original = delivery.original_end <= self.recover;
         let proves = is_original && (has_sack || newly_acked > 0 && !delivery.acked_retransmission);
         if proves && (self.frto == Step::NewData || self.stack.frto == Frto::AtOnce) {
-            return self.on_spurious(now, notes);
+            return self.on_spurious(now, events);
         }
         match self.frto {
             Step::Head if newly_acked > 0 => {
@@ -95,17 +95,17 @@ impl Sender {
         limit > self.snd_nxt
     }
 
-    fn on_spurious(&mut self, now: Time, notes: &mut Vec<Note>) {
+    fn on_spurious(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         self.frto = Step::Idle;
         match self.stack.frto_response {
-            FrtoResponse::Undo => self.restore(Phase::Open, now, notes),
-            FrtoResponse::Halve => self.halve_after_all(now, notes),
+            FrtoResponse::Undo => self.restore(Phase::Open, now, events),
+            FrtoResponse::Halve => self.halve_after_all(now, events),
         }
     }
 
     /// Linux `tcp_ratehalving_spur_to_response`: nothing was lost, but the flight comes down to the ssthresh the
     /// timeout has set, by rate halving.
-    fn halve_after_all(&mut self, now: Time, notes: &mut Vec<Note>) {
+    fn halve_after_all(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.board.unmark();
         self.departed = 0;
@@ -116,6 +116,6 @@ impl Sender {
         self.descent = Descent::from_window(self.control.cwnd);
         self.recover = self.snd_nxt;
         self.set_phase(Phase::Cwr, now);
-        self.note(NoteKind::CwrEntered, now, before, notes);
+        self.record(CongestionEventKind::CwrEntered, now, before, events);
     }
 }

@@ -183,7 +183,7 @@ impl Sender {
             return 0;
         }
         let marked = match self.phase {
-            // The holes are known anew since the timeout: what it has sent again in them is sent once more.
+            // The holes are known again since the timeout: what it has sent again in them is sent once more.
             Phase::Loss => self.board.mark_holes_again(),
             _ => self.board.mark_holes(),
         };

@@ -261,11 +261,11 @@ mod tests {
         sender.write_forever();
         let first = std::iter::from_fn(|| sender.next_segment(Time::from_ms(80))).collect::<Vec<_>>();
         assert!(first.len() == 10 && first.iter().all(|segment| !segment.is_repeated));
-        let mut notes = Vec::new();
+        let mut events = Vec::new();
         // Everything but the first segment is SACKed.
         let sack = [Range { start: 1000, end: 10_000 }, Range::default(), Range::default(), Range::default()];
         let ack = Segment { flags: Flags::ACK, window: 1 << 20, sack, sack_count: 1, ..Segment::blank() };
-        sender.on_ack(&ack, Time::from_ms(165), &mut notes);
+        sender.on_ack(&ack, Time::from_ms(165), &mut events);
         let repair = sender.next_segment(Time::from_ms(165)).unwrap();
         assert!(repair.seq == 0 && repair.is_repeated);
         let new = sender.next_segment(Time::from_ms(165)).unwrap();
@@ -281,10 +281,10 @@ mod tests {
         sender.write(1000);
         assert!(!sender.next_segment(Time::from_ms(80)).unwrap().is_repeated);
         sender.settle(Time::from_ms(80));
-        let mut notes = Vec::new();
+        let mut events = Vec::new();
         let again = std::iter::from_fn(|| {
             let now = sender.next_wake();
-            sender.on_timer(now, &mut notes);
+            sender.on_timer(now, &mut events);
             Some(sender.next_segment(now))
         });
         // A loss probe, then the timeout's retransmission: both are of the only segment there is.

@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 8985 section 7; Linux `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
 
-use super::{Note, NoteKind, Sender};
+use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::segment::{Outgoing, Segment};
 use crate::time::{Bytes, Time};
@@ -76,7 +76,7 @@ impl Sender {
         segment: &Segment,
         newly_acked: Bytes,
         now: Time,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<CongestionEvent>,
     ) {
         if self.probe.end == 0 || self.snd_una < self.probe.end {
             return;
@@ -94,8 +94,8 @@ impl Sender {
             if !self.algorithm.owns_window() {
                 self.control.cwnd = self.control.ssthresh;
             }
-            self.note(NoteKind::RecoveryEntered, now, before, notes);
-            self.note(NoteKind::RecoveryLeft, now, self.control.cwnd, notes);
+            self.record(CongestionEventKind::RecoveryEntered, now, before, events);
+            self.record(CongestionEventKind::RecoveryLeft, now, self.control.cwnd, events);
             self.count.recoveries += 1;
         }
     }

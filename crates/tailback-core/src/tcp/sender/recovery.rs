@@ -3,7 +3,7 @@
 //! Sources: RFC 6582, RFC 6675 section 5, RFC 3168 section 6.1.2; Linux 2.6.25 and 6.x, FreeBSD 7.3.
 
 use super::reduction::Descent;
-use super::{Note, NoteKind, Sender, frto};
+use super::{CongestionEvent, CongestionEventKind, Sender, frto};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
 use crate::tcp::segment::Segment;
 use crate::tcp::stack::{Detection, FrtoResponse, Reduction};
@@ -17,22 +17,22 @@ impl Sender {
         newly_acked: Bytes,
         lost: u32,
         now: Time,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<CongestionEvent>,
     ) -> bool {
         // Linux up to 3.9 asks nothing else while F-RTO is at work.
         let is_left_to_frto = self.is_in_frto() && self.stack.frto_response == FrtoResponse::Halve;
         if !is_left_to_frto
             && self.may_undo(segment.is_dsack)
-            && self.try_undo(segment, newly_acked, now, notes)
+            && self.try_undo(segment, newly_acked, now, events)
         {
             return true;
         }
         match self.phase {
             Phase::Recovery if self.snd_una >= self.recover && newly_acked > 0 => {
-                self.leave_recovery(now, notes);
+                self.leave_recovery(now, events);
             }
             // The CWR bit leaves with the first new segment: held until that one is acknowledged.
-            Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, notes),
+            Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, events),
             Phase::Loss if self.snd_una >= self.recover && newly_acked > 0 => {
                 self.departed = 0;
                 self.reordering.on_recovered();
@@ -43,7 +43,7 @@ impl Sender {
         let finds = self.finds_losses_after_timeout();
         if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds && lost > 0 {
             if lost > 0 || self.is_loss_proven() {
-                self.enter_recovery(now, notes);
+                self.enter_recovery(now, events);
             } else if self.phase != Phase::Cwr {
                 let is_disturbed =
                     self.board.sacked_segments() > 0 || self.departed > 0 || self.awaits_retransmissions();
@@ -116,7 +116,7 @@ impl Sender {
         self.congestion(signal, now);
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn enter_recovery(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Loss, now);
         self.count.recoveries += 1;
@@ -133,18 +133,18 @@ impl Sender {
         // The first retransmission leaves whatever the window says (RFC 5681 section 3.2 step 3).
         self.may_force = true;
         self.set_phase(Phase::Recovery, now);
-        self.note(NoteKind::RecoveryEntered, now, before, notes);
+        self.record(CongestionEventKind::RecoveryEntered, now, before, events);
     }
 
-    pub(super) fn on_echo(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn on_echo(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         // RFC 3168 section 6.1.2: once per window of data.
         if self.phase < Phase::Cwr {
-            self.enter_reduction(now, notes);
+            self.enter_reduction(now, events);
         }
     }
 
     /// Reduce although nothing was lost: after an ECN echo, or because the algorithm wants it.
-    pub(super) fn enter_reduction(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn enter_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Ecn, now);
         self.undo.is_armed = false;
@@ -154,10 +154,10 @@ impl Sender {
             self.control.cwnd = self.control.ssthresh;
         }
         self.set_phase(Phase::Cwr, now);
-        self.note(NoteKind::CwrEntered, now, before, notes);
+        self.record(CongestionEventKind::CwrEntered, now, before, events);
     }
 
-    pub(super) fn leave_recovery(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn leave_recovery(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         let mss = u64::from(self.control.mss);
         if !self.algorithm.owns_window() {
@@ -187,11 +187,11 @@ impl Sender {
         self.departed = 0;
         self.reordering.on_recovered();
         let kind = match self.phase {
-            Phase::Cwr => NoteKind::CwrLeft,
-            _ => NoteKind::RecoveryLeft,
+            Phase::Cwr => CongestionEventKind::CwrLeft,
+            _ => CongestionEventKind::RecoveryLeft,
         };
         self.set_phase(Phase::Open, now);
         self.keep_floor();
-        self.note(kind, now, before, notes);
+        self.record(kind, now, before, events);
     }
 }

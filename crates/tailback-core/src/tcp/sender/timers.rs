@@ -2,7 +2,7 @@
 //!
 //! Sources: RFC 6298, RFC 8985 section 7.
 
-use super::{Note, NoteKind, Sender};
+use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::stack::{Detection, Reduction, Undo};
 use crate::time::{Duration, Time};
@@ -92,13 +92,13 @@ impl Sender {
     }
 
     /// Timers. Returns true if something was due.
-    pub fn on_timer(&mut self, now: Time, notes: &mut Vec<Note>) -> bool {
+    pub fn on_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) -> bool {
         let mut acted = false;
         if now >= self.timers.reorder_at {
             acted = true;
             let lost = self.detect_rack(now).0;
             if lost > 0 && self.phase < Phase::Recovery {
-                self.enter_recovery(now, notes);
+                self.enter_recovery(now, events);
                 if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
                     // Linux `tcp_rack_reo_timeout` counts one segment as delivered.
                     self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
@@ -124,13 +124,13 @@ impl Sender {
             acted = true;
             match self.board.is_empty() {
                 true => self.on_persist_timer(),
-                false => self.on_timeout(now, notes),
+                false => self.on_timeout(now, events),
             }
         }
         acted
     }
 
-    pub(super) fn on_timeout(&mut self, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn on_timeout(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         let first = self.is_new_episode();
         self.count.timeouts += 1;
@@ -166,7 +166,7 @@ impl Sender {
         self.rtt.back_off();
         self.arm_rto(now);
         self.may_force = true;
-        self.note(NoteKind::Timeout, now, before, notes);
+        self.record(CongestionEventKind::Timeout, now, before, events);
     }
 
     /// Linux `tcp_enter_loss`: the degree was overestimated if losses were not found in time. Since 3.12 only if

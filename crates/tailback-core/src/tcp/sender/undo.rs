@@ -3,7 +3,7 @@
 //! Sources: RFC 3522 (Eifel detection), RFC 2883 and RFC 3708 (D-SACK), RFC 4015 (response), Linux
 //! `tcp_try_undo_*`, BSD's bad-retransmit window.
 
-use super::{Note, NoteKind, Sender};
+use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase};
 use crate::tcp::scoreboard::reads_before;
 use crate::tcp::segment::Segment;
@@ -110,10 +110,10 @@ impl Sender {
         segment: &Segment,
         newly_acked: Bytes,
         now: Time,
-        notes: &mut Vec<Note>,
+        events: &mut Vec<CongestionEvent>,
     ) -> bool {
         if !self.undo.is_armed {
-            return self.try_undo_bad_retransmit(newly_acked, now, notes);
+            return self.try_undo_bad_retransmit(newly_acked, now, events);
         }
         let by_timestamp = self.is_answered_by_original(segment, newly_acked);
         // Also after recovery has ended: the last duplicate is reported a moment later.
@@ -124,7 +124,7 @@ impl Sender {
         if by_timestamp {
             self.note_lateness(newly_acked);
         }
-        self.restore(Phase::Open, now, notes);
+        self.restore(Phase::Open, now, events);
         true
     }
 
@@ -160,7 +160,12 @@ impl Sender {
         }
     }
 
-    fn try_undo_bad_retransmit(&mut self, newly_acked: Bytes, now: Time, notes: &mut Vec<Note>) -> bool {
+    fn try_undo_bad_retransmit(
+        &mut self,
+        newly_acked: Bytes,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) -> bool {
         if newly_acked == 0 || self.phase != Phase::Loss {
             return false;
         }
@@ -169,20 +174,20 @@ impl Sender {
         if now >= bad_until {
             return false;
         }
-        self.return_to_reduction(now, notes);
+        self.return_to_reduction(now, events);
         true
     }
 
     /// FreeBSD `snd_recover_prev`, `TF_WASFRECOVERY`, `TF_WASCRECOVERY`: the timeout was for nothing, but what was
     /// lost before it still is. An ACK that covers that recovery ends it at once, and leaves the window.
-    fn return_to_reduction(&mut self, now: Time, notes: &mut Vec<Note>) {
+    fn return_to_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         self.recover = self.undo.recover;
         let to = match self.undo.phase {
             Phase::Recovery if self.snd_una < self.recover => Phase::Recovery,
             Phase::Cwr => Phase::Cwr,
             _ => Phase::Open,
         };
-        self.restore(to, now, notes);
+        self.restore(to, now, events);
         if to == Phase::Recovery {
             // The timeout made the sender forget the holes; this ACK's SACK tells of them.
             self.detect(now, false);
@@ -190,7 +195,7 @@ impl Sender {
     }
 
     /// Nothing is taken for lost, and the window is as before the reduction.
-    pub(super) fn restore(&mut self, to: Phase, now: Time, notes: &mut Vec<Note>) {
+    pub(super) fn restore(&mut self, to: Phase, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.board.unmark();
         self.control.cwnd = self.control.cwnd.max(self.undo.cwnd);
@@ -202,6 +207,6 @@ impl Sender {
         if self.phase != to {
             self.set_phase(to, now);
         }
-        self.note(NoteKind::Undo, now, before, notes);
+        self.record(CongestionEventKind::Undo, now, before, events);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use tailback_core::time::Time;
-use tailback_core::traffic::{Application, Connection, Cue, Opening, Report, Side, Wish};
+use tailback_core::traffic::{Action, Application, Connection, Cue, Opening, Report, Side};
 
 use super::connections::{End, Pair, Token, index};
 use super::sockets::{self, Sockets};
@@ -16,35 +16,35 @@ use crate::sys;
 impl Flow<'_> {
     /// Tell the application, and grant its wishes.
     pub(super) fn cue(&mut self, side: Side, cue: Cue, now: Time) -> io::Result<()> {
-        let mut say = std::mem::take(&mut self.say);
-        self.plan.app.step(side, cue, now, &mut say);
-        for wish in say.wishes.drain(..) {
-            self.grant(side, wish, now)?;
+        let mut actions = std::mem::take(&mut self.actions);
+        self.plan.app.step(side, cue, now, &mut actions);
+        for action in actions.list.drain(..) {
+            self.perform(side, action, now)?;
         }
-        self.say = say;
+        self.actions = actions;
         Ok(())
     }
 
-    /// Wishes for a connection that is over come to nothing.
-    fn grant(&mut self, side: Side, wish: Wish, now: Time) -> io::Result<()> {
-        match wish {
-            Wish::WakeAt(time) => self.wake = time,
-            Wish::Datagram { bytes, stream } => {
+    /// Actions for a connection that is over come to nothing.
+    fn perform(&mut self, side: Side, action: Action, now: Time) -> io::Result<()> {
+        match action {
+            Action::WakeAt(time) => self.wake = time,
+            Action::Datagram { bytes, stream } => {
                 let number = self.datagrams;
                 self.datagrams += 1;
                 if self.send(side, number, bytes)? && side == Side::Client {
                     self.ledger.streams.push(stream);
                 }
             }
-            Wish::Reply { number, bytes } => {
+            Action::Reply { number, bytes } => {
                 self.send(side, number, bytes)?;
             }
-            Wish::Report(report) => self.report(report),
-            Wish::TurnAway => {
+            Action::Report(report) => self.report(report),
+            Action::TurnAway => {
                 self.ledger.tally.connections += 1;
                 self.ledger.tally.failed += 1;
             }
-            Wish::Connect(opening) => {
+            Action::Connect(opening) => {
                 self.ledger.tally.connections += 1;
                 if let Err(error) = self.open(opening) {
                     if !is_limit(&error) {
@@ -55,20 +55,20 @@ impl Flow<'_> {
                     self.cue(Side::Client, Cue::Released(opening.connection), now)?;
                 }
             }
-            Wish::Write(connection, bytes) => self.at(connection, side, |end| {
+            Action::Write(connection, bytes) => self.at(connection, side, |end| {
                 end.unsent = end.unsent.map(|unsent| unsent + bytes);
             }),
-            Wish::WriteForever(connection) => self.at(connection, side, |end| end.unsent = None),
-            Wish::Close { connection, discard } => self.at(connection, side, |end| {
+            Action::WriteForever(connection) => self.at(connection, side, |end| end.unsent = None),
+            Action::Close { connection, discard } => self.at(connection, side, |end| {
                 end.closes = true;
                 if discard {
                     end.unsent = Some(0);
                 }
             }),
-            Wish::TellReceived(connection, bytes) => self.at(connection, side, |end| end.mark = bytes),
-            Wish::TellDrained(connection) => self.at(connection, side, |end| end.wants_drained = true),
-            Wish::Carry(_) => unreachable!("tunnels were refused"),
-            Wish::CallAt(connection, time) => {
+            Action::TellReceived(connection, bytes) => self.at(connection, side, |end| end.mark = bytes),
+            Action::TellDrained(connection) => self.at(connection, side, |end| end.wants_drained = true),
+            Action::Carry(_) => unreachable!("tunnels were refused"),
+            Action::CallAt(connection, time) => {
                 let mut token = None;
                 if let Some(pair) = self.pair(connection) {
                     pair.ends[index(side)].call_at = time;

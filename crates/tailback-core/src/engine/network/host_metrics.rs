@@ -23,7 +23,7 @@ impl<P: Probe> Network<P> {
     /// A connection has closed at this end: keep what it has learnt.
     pub(super) fn remember(&mut self, seat: usize) {
         if let Some(pair) = self.pair(seat) {
-            let known = self.memory.entry(pair).or_default();
+            let known = self.host_metrics.entry(pair).or_default();
             self.seats.at(seat).end.sender.leave_metrics(known);
         }
     }
@@ -32,7 +32,7 @@ impl<P: Probe> Network<P> {
     /// look it up when the handshake ends, a round trip later.
     pub(super) fn remind(&mut self, client: usize) {
         for seat in [client, client + 1] {
-            let known = self.pair(seat).and_then(|pair| self.memory.get(&pair));
+            let known = self.pair(seat).and_then(|pair| self.host_metrics.get(&pair));
             if let Some(known) = known {
                 let known = *known;
                 self.seats.at(seat).end.sender.recall(known);

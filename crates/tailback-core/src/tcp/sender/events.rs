@@ -5,7 +5,7 @@ use crate::time::{Bytes, Time};
 
 crate::labels! {
     /// Something worth a row in the `congestion` table.
-    pub enum NoteKind {
+    pub enum CongestionEventKind {
         /// Fast recovery began.
         RecoveryEntered = 0 => "recovery-entered",
         /// Fast recovery ended.
@@ -23,9 +23,9 @@ crate::labels! {
 
 /// A congestion event at the sender.
 #[derive(Clone, Copy, Debug)]
-pub struct Note {
+pub struct CongestionEvent {
     /// What happened.
-    pub kind: NoteKind,
+    pub kind: CongestionEventKind,
     /// When.
     pub now: Time,
     /// cwnd in bytes before.
@@ -56,8 +56,14 @@ pub struct SenderCount {
 }
 
 impl Sender {
-    pub(super) fn note(&self, kind: NoteKind, now: Time, cwnd_before: Bytes, notes: &mut Vec<Note>) {
-        notes.push(Note {
+    pub(super) fn record(
+        &self,
+        kind: CongestionEventKind,
+        now: Time,
+        cwnd_before: Bytes,
+        events: &mut Vec<CongestionEvent>,
+    ) {
+        events.push(CongestionEvent {
             kind,
             now,
             cwnd_before,
