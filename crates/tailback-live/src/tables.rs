@@ -98,7 +98,6 @@ pub fn polls(looks: &[Look]) -> Polls {
             cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
             ssthresh: Threshold(ssthresh(info.snd_ssthresh, mss)),
             srtt_s: micro(info.rtt_us),
-            rtt_s: f64::NAN,
             rtt_min_s: least_rtt(info.min_rtt_us),
             rto_s: micro(info.rto_us),
             in_flight: look.in_flight(),
@@ -109,6 +108,8 @@ pub fn polls(looks: &[Look]) -> Polls {
             segments_retransmitted: u64::from(info.total_retrans),
             dup_acks_in: look.duplicate_acks,
             snd_wnd: u64::from(info.snd_wnd),
+            // TCP_INFO has no latest sample: `add_rtt` brings it.
+            ..PollRow::missing()
         });
     }
     polls
@@ -166,8 +167,6 @@ pub fn add_from_log(
                 ssthresh: Threshold(ssthresh(row.ssthresh, row.mss)),
                 srtt_s: micro(row.srtt_us_8 / 8),
                 rtt_s: micro(row.rtt_us),
-                rtt_min_s: f64::NAN,
-                rto_s: f64::NAN,
                 in_flight: row.in_flight(),
                 phase: phase(row.phase),
                 bytes_acked: row.bytes_acked,
@@ -175,8 +174,8 @@ pub fn add_from_log(
                 bytes_received: row.bytes_acked,
                 bytes_arrived: row.bytes_acked,
                 segments_retransmitted: u64::from(row.total_retrans),
-                dup_acks_in: 0,
                 snd_wnd: u64::from(row.snd_wnd),
+                ..PollRow::missing()
             });
         }
         at += interval;
@@ -213,10 +212,9 @@ pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Op
             snd_buf: u64::from(row.snd_buf),
             snd_buf_used: u64::from(row.snd_buf_used),
             rcv_buf: u64::from(row.rcv_buf),
-            rcv_buf_used: 0,
             in_flight: row.in_flight(),
-            reassembly: 0,
             phase: phase(row.phase),
+            ..SegmentRow::missing()
         });
     }
     segments
@@ -231,10 +229,7 @@ pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
         segments.push(SegmentRow {
             t_s: look.at.as_secs_f64(),
             flow: FlowId(look.flow),
-            outgoing: false,
-            at_receiver: false,
             seq: info.bytes_sent,
-            length: 0,
             ack: info.bytes_acked,
             cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
             ssthresh: Threshold(ssthresh(info.snd_ssthresh, mss)),
@@ -246,15 +241,10 @@ pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
             mss,
             srtt_s: micro(info.rtt_us),
             sack_enabled: true,
-            flags: 0,
             rto_s: micro(info.rto_us),
-            snd_buf: 0,
-            snd_buf_used: 0,
-            rcv_buf: 0,
-            rcv_buf_used: 0,
             in_flight: look.in_flight(),
-            reassembly: 0,
             phase: phase(info.ca_state),
+            ..SegmentRow::missing()
         });
     }
     segments

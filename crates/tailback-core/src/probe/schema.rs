@@ -107,10 +107,12 @@ pub trait Cell {
     const NONE: Option<u64> = None;
     /// The number to store.
     fn stored(self) -> Self::Stored;
+    /// What stands where nothing is known: what is missing, or zero where nothing can be.
+    fn missing() -> Self;
 }
 
 macro_rules! plain {
-    ($($type:ty: $kind:ident),+) => {$(
+    ($($type:ty: $kind:ident = $missing:expr),+) => {$(
         impl Stored for $type {
             const KIND: Kind = Kind::$kind;
             fn column(values: Vec<Self>) -> Column {
@@ -123,11 +125,14 @@ macro_rules! plain {
             fn stored(self) -> Self {
                 self
             }
+            fn missing() -> Self {
+                $missing
+            }
         }
     )+};
 }
 
-plain!(f64: F64, u64: U64, u32: U32, u16: U16, u8: U8, bool: Bool);
+plain!(f64: F64 = f64::NAN, u64: U64 = 0, u32: U32 = 0, u16: U16 = 0, u8: U8 = 0, bool: Bool = false);
 
 /// Numbers that count in a list of names; the largest of them is none.
 macro_rules! names {
@@ -148,6 +153,9 @@ macro_rules! named {
             fn stored(self) -> $type {
                 self.0
             }
+            fn missing() -> Self {
+                $Name(0)
+            }
         }
         impl Cell for Option<$Name> {
             type Stored = $type;
@@ -156,6 +164,9 @@ macro_rules! named {
             #[inline]
             fn stored(self) -> $type {
                 self.map_or(<$type>::MAX, |it| it.0)
+            }
+            fn missing() -> Self {
+                None
             }
         }
     };
@@ -183,6 +194,9 @@ impl Cell for Threshold {
     fn stored(self) -> f64 {
         if self.0 >= Control::UNLIMITED { f64::NAN } else { self.0 as f64 }
     }
+    fn missing() -> Self {
+        Threshold(Control::UNLIMITED)
+    }
 }
 
 /// An instant or amount that may be missing: the largest number is none.
@@ -192,6 +206,9 @@ impl Cell for Option<u64> {
     #[inline]
     fn stored(self) -> u64 {
         self.unwrap_or(u64::MAX)
+    }
+    fn missing() -> Self {
+        None
     }
 }
 
@@ -243,6 +260,9 @@ macro_rules! labels {
             fn stored(self) -> u8 {
                 self as u8
             }
+            fn missing() -> Self {
+                [$($Name::$Variant),+][0]
+            }
         }
         impl $crate::probe::schema::Cell for Option<$Name> {
             type Stored = u8;
@@ -251,6 +271,9 @@ macro_rules! labels {
             #[inline]
             fn stored(self) -> u8 {
                 self.map_or(u8::MAX, |it| it as u8)
+            }
+            fn missing() -> Self {
+                None
             }
         }
     };
@@ -271,6 +294,13 @@ macro_rules! tables {
             $(#[doc = $about])+
             #[derive(Clone, Debug)]
             pub struct $Row { $($(#[doc = $doc])+ pub $field: $type),+ }
+
+            impl $Row {
+                /// A row of which nothing is known: who fills it names what it knows.
+                pub fn missing() -> Self {
+                    $Row { $($field: $crate::probe::schema::Cell::missing()),+ }
+                }
+            }
 
             $(#[doc = $about])+
             #[derive(Clone, Debug, Default)]
