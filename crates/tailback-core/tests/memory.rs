@@ -72,6 +72,6 @@ fn connections_cost_little_while_they_live_and_nothing_after() {
     assert_eq!(open, 0);
     // What lives at an instant varies by itself; an eightfold time would show eightfold if anything stayed.
     assert!(held_then[2] < 2 * held_then[0] && held_then[1] < 2 * held_then[0], "{held_then:?}");
-    // Left are the packets' store, the seats' and the schedule's tables: none of it a connection's.
+    // Left are the packets' store, the connections' and the schedule's tables: none of it a connection's.
     assert!(held_then[3] < 300_000 && held_then[3] < held_then[2], "{held_then:?}");
 }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::connections::{Blueprint, Recipe};
 use super::network::flow::Flow;
 use super::parts::{Parts, refuse};
-use super::seats::{Blueprint, Recipe};
 use super::tunnels;
 use super::{bounds, loads};
 use crate::cc::external::Makers;

@@ -3,11 +3,11 @@
 mod arena;
 mod bounds;
 mod build;
+mod connections;
 mod loads;
 mod network;
 mod parts;
 pub mod schedule;
-mod seats;
 mod tables;
 mod tunnels;
 

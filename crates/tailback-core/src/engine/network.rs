@@ -21,13 +21,13 @@ mod shared;
 mod small_queue;
 mod tunnelled;
 
-use flow::{Flow, Lane};
-use link_host::Chores;
+use flow::{Flow, PerPacket};
+use link_host::AfterEvent;
 
 use super::arena::Arena;
+use super::connections::Connections;
 use super::parts::Parts;
 use super::schedule::Schedule;
-use super::seats::Seats;
 use crate::link::Link;
 use crate::link::channel::Channel;
 use crate::packet::Packet;
@@ -57,14 +57,14 @@ pub struct Network<P> {
     pub named_links: usize,
     pub flows: Vec<Flow>,
     /// One each of `flows`.
-    pub lanes: Vec<Lane>,
-    pub seats: Seats,
+    pub per_packet: Vec<PerPacket>,
+    pub connections: Connections,
     /// What finished connections have left for the next between the same hosts.
     host_metrics: BTreeMap<host_metrics::Pair, Metrics>,
-    /// Addresses of ends that are done, to see off after the event.
+    /// Addresses of ends that are done, to close after the event.
     leaving: Vec<u32>,
     /// What waits for the end of the event.
-    chores: Chores,
+    after_event: AfterEvent,
     pub arena: Arena,
     fate: Fate,
     inbox: Vec<Packet>,
@@ -88,12 +88,12 @@ impl<P: Probe> Network<P> {
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
-            lanes: parts.flows.iter().map(Lane::of).collect(),
+            per_packet: parts.flows.iter().map(PerPacket::of).collect(),
             flows: parts.flows,
-            seats: Seats::default(),
+            connections: Connections::default(),
             host_metrics: BTreeMap::new(),
             leaving: Vec::new(),
-            chores: Chores::default(),
+            after_event: AfterEvent::default(),
             arena: Arena::new(P::WANTS),
             fate: Fate::default(),
             inbox: Vec::new(),
@@ -122,8 +122,8 @@ impl<P: Probe> Network<P> {
         (self.links.len() + self.flows.len()) as u32
     }
     #[inline]
-    fn seat_element(&self, seat: usize) -> u32 {
-        (self.links.len() + self.flows.len() + 1 + seat) as u32
+    fn end_element(&self, index: usize) -> u32 {
+        (self.links.len() + self.flows.len() + 1 + index) as u32
     }
 
     /// What the run has done: events, packets and rows. One event may send a window of packets, or poll many flows.
@@ -136,7 +136,7 @@ impl<P: Probe> Network<P> {
     pub fn run(&mut self, most: u64) -> bool {
         let stop = self.work().saturating_add(most);
         let links = self.links.len() as u32;
-        let seats = self.seat_element(0);
+        let first_end = self.end_element(0);
         while self.work() < stop {
             let Some((time, element)) = self.schedule.peek().filter(|(time, _)| *time < self.end) else {
                 self.now = self.end;
@@ -147,15 +147,15 @@ impl<P: Probe> Network<P> {
             self.events += 1;
             if element < links {
                 self.wake_link(element);
-            } else if element >= seats {
-                self.wake_seat((element - seats) as usize);
-            } else if element < seats - 1 {
+            } else if element >= first_end {
+                self.wake_end((element - first_end) as usize);
+            } else if element < first_end - 1 {
                 self.wake_flow((element - links) as usize);
             } else {
                 self.poll();
             }
-            if self.chores.are_due {
-                self.do_chores();
+            if self.after_event.are_due {
+                self.finish_event();
             }
         }
         false

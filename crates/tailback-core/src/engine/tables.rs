@@ -1,7 +1,7 @@
 //! The tables every run leaves, whatever was recorded.
 
+use super::connections::Tally;
 use super::network::Network;
-use super::seats::Tally;
 use crate::packet::FlowId;
 use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
 use crate::probe::schema::Threshold;
@@ -38,7 +38,7 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
 fn flows<P: Probe>(network: &Network<P>) -> Table {
     let row = |flow: usize| {
         let it = &network.flows[flow];
-        let count = &network.lanes[flow].count;
+        let count = &network.per_packet[flow].count;
         let is_tcp = it.plan.is_some();
         let tally = if is_tcp { network.tally(flow) } else { Tally::default() };
         FlowRow {

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::flow::NOBODY;
-use crate::engine::seats::seat_of;
+use crate::engine::connections::index_of;
 use crate::packet::{Ecn, FlowId};
 use crate::probe::Probe;
 use crate::tcp::segment::{NO_ROW, Segment};
@@ -41,25 +41,25 @@ impl<P: Probe> Network<P> {
         // What was asked of one connection takes effect together, before the next one is looked at.
         let mut touched = None;
         for action in actions.list.drain(..) {
-            if let Some(seat) = self.perform(number, side, action) {
-                if let Some(before) = touched.replace(seat).filter(|before| *before != seat) {
+            if let Some(index) = self.perform(number, side, action) {
+                if let Some(before) = touched.replace(index).filter(|before| *before != index) {
                     self.after(before);
                 }
             }
         }
         self.actions = actions;
-        if let Some(seat) = touched {
-            self.after(seat);
+        if let Some(index) = touched {
+            self.after(index);
         }
     }
 
-    /// The seat at this side of a connection, if it is alive.
-    pub(super) fn seat(&self, number: usize, side: Side, connection: Connection) -> Option<usize> {
+    /// The index of the end at this side of a connection, if it is alive.
+    pub(super) fn index(&self, number: usize, side: Side, connection: Connection) -> Option<usize> {
         let address = self.flows[number].connections.get(connection as usize).copied()?;
-        (address != NOBODY).then(|| seat_of(address) + usize::from(side == Side::Server))
+        (address != NOBODY).then(|| index_of(address) + usize::from(side == Side::Server))
     }
 
-    /// Do what the application wants; the seat, if its end may now have something to send or to tell. Actions for a
+    /// Do what the application wants; the index of its end, if that may now have something to send or to tell. Actions for a
     /// connection that is over come to nothing.
     pub(super) fn perform(&mut self, number: usize, side: Side, action: Action) -> Option<usize> {
         match action {
@@ -87,56 +87,56 @@ impl<P: Probe> Network<P> {
                 None
             }
             Action::TurnAway => {
-                let count = &mut self.lanes[number].count;
+                let count = &mut self.per_packet[number].count;
                 count.connections += 1;
                 count.connections_failed += 1;
                 None
             }
             Action::Connect(opening) => {
                 if self.open(number, opening) {
-                    return self.seat(number, side, opening.connection);
+                    return self.index(number, side, opening.connection);
                 }
                 self.cue(number, Side::Client, Cue::Failed(opening.connection));
                 self.cue(number, Side::Client, Cue::Released(opening.connection));
                 None
             }
             Action::Write(connection, bytes) => {
-                let seat = self.seat(number, side, connection)?;
-                self.seats.at(seat).end.sender.write(bytes);
-                Some(seat)
+                let index = self.index(number, side, connection)?;
+                self.connections.at(index).end.sender.write(bytes);
+                Some(index)
             }
             Action::WriteForever(connection) => {
-                let seat = self.seat(number, side, connection)?;
-                self.seats.at(seat).end.sender.write_forever();
-                Some(seat)
+                let index = self.index(number, side, connection)?;
+                self.connections.at(index).end.sender.write_forever();
+                Some(index)
             }
             Action::Close { connection, discard } => {
-                let seat = self.seat(number, side, connection)?;
+                let index = self.index(number, side, connection)?;
                 self.shut_tunnel(number, side);
-                self.seats.at(seat).end.sender.close(discard);
-                Some(seat)
+                self.connections.at(index).end.sender.close(discard);
+                Some(index)
             }
             Action::TellReceived(connection, bytes) => {
-                let seat = self.seat(number, side, connection)?;
-                let it = self.seats.at(seat);
+                let index = self.index(number, side, connection)?;
+                let it = self.connections.at(index);
                 (it.receive_mark, it.listens) = (bytes, true);
-                Some(seat)
+                Some(index)
             }
             Action::TellDrained(connection) => {
-                let seat = self.seat(number, side, connection)?;
-                let it = self.seats.at(seat);
+                let index = self.index(number, side, connection)?;
+                let it = self.connections.at(index);
                 (it.wants_drained, it.listens) = (true, true);
-                Some(seat)
+                Some(index)
             }
             Action::Carry(connection) => {
-                let seat = self.seat(number, side, connection)?;
-                self.open_tunnel(number, side, seat);
-                Some(seat)
+                let index = self.index(number, side, connection)?;
+                self.open_tunnel(number, side, index);
+                Some(index)
             }
             Action::CallAt(connection, time) => {
-                let seat = self.seat(number, side, connection)?;
-                self.seats.at(seat).call_at = time;
-                Some(seat)
+                let index = self.index(number, side, connection)?;
+                self.connections.at(index).call_at = time;
+                Some(index)
             }
         }
     }
@@ -160,16 +160,16 @@ impl<P: Probe> Network<P> {
         let flow = FlowId(number as u32);
         match report {
             Report::Asked { connection, kind, bytes, turn } => {
-                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
-                let flow_count = self.lanes[number].count.connections;
+                let Some(index) = self.index(number, Side::Client, connection) else { return };
+                let flow_count = self.per_packet[number].count.connections;
                 let turn =
                     turn % self.flows[number].plan.as_ref().map_or(1, |plan| plan[0].algorithms.len() as u32);
                 let row = self.probe.asked(self.now, flow, flow_count - 1, kind, bytes, turn as u16);
-                self.seats.at(seat).row = row;
+                self.connections.at(index).row = row;
             }
             Report::Answered(connection) => {
-                let Some(seat) = self.seat(number, Side::Client, connection) else { return };
-                let row = std::mem::replace(&mut self.seats.at(seat).row, NO_ROW);
+                let Some(index) = self.index(number, Side::Client, connection) else { return };
+                let row = std::mem::replace(&mut self.connections.at(index).row, NO_ROW);
                 self.probe.answered(self.now, row);
             }
             Report::Pinged(datagram) => self.probe.pinged(self.now, flow, datagram),

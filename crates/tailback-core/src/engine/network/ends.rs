@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::flow::NOBODY;
-use crate::engine::seats::{MOST_PAIRS, Seat, Tally, seat_of};
+use crate::engine::connections::{End, MOST_PAIRS, Tally, index_of};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
 use crate::tcp::endpoint::State;
@@ -11,57 +11,57 @@ use crate::time::{Bytes, Time};
 use crate::traffic::{Cue, Opening, Side};
 
 impl<P: Probe> Network<P> {
-    pub(super) fn wake_seat(&mut self, seat: usize) {
-        let it = self.seats.at(seat);
+    pub(super) fn wake_end(&mut self, index: usize) {
+        let it = self.connections.at(index);
         if it.call_at <= self.now {
             it.call_at = Time::NEVER;
             let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
             self.cue(flow, side, Cue::Due(connection));
         }
-        self.seats.at(seat).end.on_timer(self.now, &mut self.happened);
-        self.after(seat);
-        let element = self.seat_element(seat);
-        let next = self.seats.at(seat).next_wake();
-        assert!(next > self.now, "seat {seat} wants to wake at {next:?}, which is not after now");
+        self.connections.at(index).end.on_timer(self.now, &mut self.happened);
+        self.after(index);
+        let element = self.end_element(index);
+        let next = self.connections.at(index).next_wake();
+        assert!(next > self.now, "end {index} wants to wake at {next:?}, which is not after now");
         self.schedule.arm(element, next);
     }
 
     /// Something happened at an end: tell the application, send what may be sent, see to the timers.
     #[inline]
-    pub(super) fn after(&mut self, seat: usize) {
-        let it = self.seats.at(seat);
+    pub(super) fn after(&mut self, index: usize) {
+        let it = self.connections.at(index);
         let has_news = it.listens || it.end.state() != it.state;
         if !self.happened.is_empty() {
-            self.list_congestion(seat);
+            self.list_congestion(index);
         }
         if has_news {
-            self.tell_progress(seat);
-            self.tell_state(seat);
+            self.tell_progress(index);
+            self.tell_state(index);
         }
-        self.flush(seat);
-        let element = self.seat_element(seat);
-        let next = self.seats.at(seat).next_wake();
+        self.flush(index);
+        let element = self.end_element(index);
+        let next = self.connections.at(index).next_wake();
         if self.schedule.armed_at(element).is_none_or(|armed| next < armed) {
             self.schedule.arm(element, next);
         }
     }
 
     #[cold]
-    pub(super) fn list_congestion(&mut self, seat: usize) {
-        let flow = self.seats.at(seat).flow;
+    pub(super) fn list_congestion(&mut self, index: usize) {
+        let flow = self.connections.at(index).flow;
         match self.flows[flow as usize].is_crowd {
             true => self.happened.clear(),
             false => self.congestion.extend(self.happened.drain(..).map(|event| (flow, event))),
         }
     }
 
-    pub(super) fn tell_progress(&mut self, seat: usize) {
-        let it = self.seats.at(seat);
+    pub(super) fn tell_progress(&mut self, index: usize) {
+        let it = self.connections.at(index);
         if !it.listens {
             return;
         }
         if it.carries {
-            return self.serve_tunnel(seat);
+            return self.serve_tunnel(index);
         }
         let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
         let received = it.end.receiver.delivered();
@@ -80,8 +80,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    pub(super) fn tell_state(&mut self, seat: usize) {
-        let it = self.seats.at(seat);
+    pub(super) fn tell_state(&mut self, index: usize) {
+        let it = self.connections.at(index);
         let (flow, side, connection, before) = (it.flow as usize, it.side, it.connection, it.state);
         let state = it.end.state();
         if state == before {
@@ -100,9 +100,9 @@ impl<P: Probe> Network<P> {
         }
         if is_done {
             self.leaving.push(address);
-            self.chores.are_due = true;
+            self.after_event.are_due = true;
             if !has_failed {
-                self.remember(seat);
+                self.remember(index);
                 if side == Side::Client {
                     self.flows[flow].finished = self.now;
                 }
@@ -112,8 +112,8 @@ impl<P: Probe> Network<P> {
     }
 
     #[inline]
-    pub(super) fn flush(&mut self, seat: usize) {
-        let mut it = self.seats.at(seat);
+    pub(super) fn flush(&mut self, index: usize) {
+        let mut it = self.connections.at(index);
         // Written where it will lie; the slot is taken once there is a segment.
         while it.end.compose_next(self.now, self.arena.next_mut()) {
             let segment = self.arena.next_mut();
@@ -126,16 +126,16 @@ impl<P: Probe> Network<P> {
             let ecn = stack.codepoint(segment);
             if stack.small_queue.is_some() {
                 let payload = segment.len;
-                self.note_queued(seat, first, payload, bytes);
+                self.note_queued(index, first, payload, bytes);
             }
             let slot = self.arena.take();
             // Unique among those open, as a port is.
-            let conversation = (seat >> 1) as u8;
+            let conversation = (index >> 1) as u8;
             self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
-            it = self.seats.at(seat);
+            it = self.connections.at(index);
         }
         if it.end.state() != it.state {
-            self.tell_state(seat);
+            self.tell_state(index);
         }
     }
 
@@ -152,7 +152,7 @@ impl<P: Probe> Network<P> {
         bytes: u32,
         ecn: Ecn,
     ) {
-        let count = &mut self.lanes[number as usize].count;
+        let count = &mut self.per_packet[number as usize].count;
         if !is_reverse {
             if P::WANTS {
                 let index = count.packets_sent;
@@ -178,16 +178,16 @@ impl<P: Probe> Network<P> {
         self.push(first, packet);
     }
 
-    /// Take a pair of seats for a new connection; false if there is none.
+    /// Take a pair of places for a new connection; false if there is none.
     pub(super) fn open(&mut self, number: usize, opening: Opening) -> bool {
         let flow = &mut self.flows[number];
-        let count = &mut self.lanes[number].count;
+        let count = &mut self.per_packet[number].count;
         count.connections += 1;
-        if self.seats.pairs() >= MOST_PAIRS {
+        if self.connections.pairs() >= MOST_PAIRS {
             count.connections_failed += 1;
             return false;
         }
-        let address = self.seats.reserve();
+        let address = self.connections.reserve();
         let peer = address + 1;
         let plan =
             flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
@@ -212,7 +212,7 @@ impl<P: Probe> Network<P> {
             None => [flow.route[0], flow.back[0]],
         };
         let sit = |end, address, side, state, first| {
-            Box::new(Seat {
+            Box::new(End {
                 end,
                 address,
                 flow: number as u32,
@@ -228,17 +228,17 @@ impl<P: Probe> Network<P> {
                 row: NO_ROW,
             })
         };
-        self.seats.sit(
+        self.connections.open(
             sit(client, address, Side::Client, State::Closed, firsts[0]),
             sit(server, peer, Side::Server, State::Listen, firsts[1]),
         );
-        self.remind(seat_of(address));
+        self.remind(index_of(address));
         true
     }
 
     #[cold]
-    pub(super) fn do_chores(&mut self) {
-        self.chores.are_due = false;
+    pub(super) fn finish_event(&mut self) {
+        self.after_event.are_due = false;
         self.tell_departures();
         self.see_off();
     }
@@ -248,26 +248,26 @@ impl<P: Probe> Network<P> {
         let mut next = 0;
         while let Some(&address) = self.leaving.get(next) {
             next += 1;
-            // The client's seat is the even one of the two.
+            // The client's index is the even one of the two.
             let client = address & !1;
-            let Some(one) = self.seats.find(client) else { continue };
+            let Some(one) = self.connections.find(client) else { continue };
             let (number, connection, row) = (one.flow as usize, one.connection, one.row);
             let (is_done, has_failed) = (one.end.is_done(), one.end.has_failed());
-            let other = &self.seats.at(seat_of(client) + 1).end;
+            let other = &self.connections.at(index_of(client) + 1).end;
             let has_failed = has_failed || other.has_failed();
             if !(has_failed || is_done && other.is_done()) {
                 continue;
             }
-            for seat in [seat_of(client), seat_of(client) + 1] {
-                let element = self.seat_element(seat);
+            for index in [index_of(client), index_of(client) + 1] {
+                let element = self.end_element(index);
                 self.schedule.disarm(element);
             }
-            let [one, other] = self.seats.leave(client);
+            let [one, other] = self.connections.close(client);
             let flow = &mut self.flows[number];
             flow.past.add(&one.end, &other.end);
             flow.connections[connection as usize] = NOBODY;
             flow.alive -= 1;
-            self.lanes[number].count.connections_failed += u64::from(has_failed);
+            self.per_packet[number].count.connections_failed += u64::from(has_failed);
             if P::WANTS {
                 self.probe.abandoned(row);
             }
@@ -284,8 +284,10 @@ impl<P: Probe> Network<P> {
         let flow = &self.flows[number];
         let mut tally = flow.past;
         for &address in flow.connections.iter().filter(|address| **address != NOBODY) {
-            let seat = seat_of(address);
-            if let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) {
+            let index = index_of(address);
+            if let (Some(client), Some(server)) =
+                (self.connections.get(index), self.connections.get(index + 1))
+            {
                 tally.add(&client.end, &server.end);
             }
         }

@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::engine::seats::{Blueprint, Tally};
+use crate::engine::connections::{Blueprint, Tally};
 use crate::time::{Bytes, Time};
 use crate::traffic::registry::App;
 
-/// Not a seat's address: the highest generation of the last seat.
+/// Not an end's address: the highest generation of the last index.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// What a flow counted.
@@ -24,7 +24,7 @@ pub struct FlowCount {
 /// What every packet of a flow touches, in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub struct Lane {
+pub struct PerPacket {
     pub count: FlowCount,
     /// Links of the route there and of the route back.
     pub(super) hops: [u8; 2],
@@ -94,10 +94,10 @@ impl Flow {
     }
 }
 
-impl Lane {
+impl PerPacket {
     pub(super) fn of(flow: &Flow) -> Self {
         // A route has at most 250 links, and hidden ones at its beginning.
         let hops = [&flow.route, &flow.back].map(|route| route.len() as u8);
-        Lane { count: FlowCount::default(), hops, is_datagrams: flow.plan.is_none() }
+        PerPacket { count: FlowCount::default(), hops, is_datagrams: flow.plan.is_none() }
     }
 }

@@ -9,8 +9,8 @@ use crate::tcp::stack::MetricsCache;
 pub(super) type Pair = (u32, u32, u32);
 
 impl<P: Probe> Network<P> {
-    fn pair(&self, seat: usize) -> Option<Pair> {
-        let it = self.seats.get(seat)?;
+    fn pair(&self, index: usize) -> Option<Pair> {
+        let it = self.connections.get(index)?;
         if it.end.stack().metrics_cache == MetricsCache::Off {
             return None;
         }
@@ -21,21 +21,21 @@ impl<P: Probe> Network<P> {
     }
 
     /// A connection has closed at this end: keep what it has learnt.
-    pub(super) fn remember(&mut self, seat: usize) {
-        if let Some(pair) = self.pair(seat) {
+    pub(super) fn remember(&mut self, index: usize) {
+        if let Some(pair) = self.pair(index) {
             let known = self.host_metrics.entry(pair).or_default();
-            self.seats.at(seat).end.sender.leave_metrics(known);
+            self.connections.at(index).end.sender.leave_metrics(known);
         }
     }
 
-    /// A connection opens, its client's end at this seat: tell both ends what earlier ones have learnt. Real ones
+    /// A connection opens, its client's end at this index: tell both ends what earlier ones have learnt. Real ones
     /// look it up when the handshake ends, a round trip later.
     pub(super) fn remind(&mut self, client: usize) {
-        for seat in [client, client + 1] {
-            let known = self.pair(seat).and_then(|pair| self.host_metrics.get(&pair));
+        for index in [client, client + 1] {
+            let known = self.pair(index).and_then(|pair| self.host_metrics.get(&pair));
             if let Some(known) = known {
                 let known = *known;
-                self.seats.at(seat).end.sender.recall(known);
+                self.connections.at(index).end.sender.recall(known);
             }
         }
     }

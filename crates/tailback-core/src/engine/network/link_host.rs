@@ -19,8 +19,8 @@ pub(super) struct Departure {
 
 /// What is to be done when an event is over.
 #[derive(Debug, Default)]
-pub(super) struct Chores {
-    /// There are some: of these, or ends to see off.
+pub(super) struct AfterEvent {
+    /// There are some: of these, or connections to close.
     pub are_due: bool,
     /// What left a host's own link, to tell its sender.
     pub departed: Vec<Departure>,
@@ -33,7 +33,7 @@ pub(super) struct LinkHost<'a, P> {
     pub arena: &'a mut Arena,
     pub probe: &'a mut P,
     pub inbox: &'a mut Vec<Packet>,
-    pub chores: &'a mut Chores,
+    pub after_event: &'a mut AfterEvent,
 }
 
 /// The host of link `link` from the fields of a network, whose other fields stay free.
@@ -45,7 +45,7 @@ macro_rules! lend {
             arena: &mut $network.arena,
             probe: &mut $network.probe,
             inbox: &mut $network.inbox,
-            chores: &mut $network.chores,
+            after_event: &mut $network.after_event,
         }
     };
 }
@@ -120,12 +120,12 @@ impl<P: Probe> LinkHost<'_, P> {
         let segment = self.arena.at(packet.slot);
         if packet.hop == 0 && segment.len > 0 {
             // The two ends of a connection are neighbours: an address differs from its peer's in the last bit.
-            self.chores.departed.push(Departure {
+            self.after_event.departed.push(Departure {
                 flow: packet.flow.0,
                 from: segment.to ^ 1,
                 bytes: packet.bytes,
             });
-            self.chores.are_due = true;
+            self.after_event.are_due = true;
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::Network;
 use super::link_host::lend;
 use super::shared::Step;
-use crate::engine::seats::seat_of;
+use crate::engine::connections::index_of;
 use crate::link::Server;
 use crate::packet::{Ecn, Packet};
 use crate::probe::Probe;
@@ -39,12 +39,12 @@ impl<P: Probe> Network<P> {
         if let Some(next) = it.arriving(FAR) {
             self.arena.fetch(next.slot);
         }
-        if self.seats.are_many() {
+        if self.connections.are_many() {
             if let Some(next) = it.arriving(NEAR) {
-                self.seats.fetch(self.arena.at(next.slot).to);
+                self.connections.fetch(self.arena.at(next.slot).to);
             }
             if let Some(next) = it.arriving(0) {
-                self.seats.fetch_flight(self.arena.at(next.slot).to);
+                self.connections.fetch_flight(self.arena.at(next.slot).to);
             }
         }
         let next = it.next_wake();
@@ -81,7 +81,7 @@ impl<P: Probe> Network<P> {
     pub(super) fn record_drops(&mut self) {
         for index in 0..self.fate.drops.len() {
             let (packet, reason) = self.fate.drops[index];
-            self.lanes[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
+            self.per_packet[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
             if P::WANTS {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
@@ -93,24 +93,24 @@ impl<P: Probe> Network<P> {
 
     pub(super) fn deliver(&mut self, mut packet: Packet) {
         let number = packet.flow.0 as usize;
-        let lane = &mut self.lanes[number];
+        let per_packet = &mut self.per_packet[number];
         packet.hop += 1;
-        if packet.hop < lane.hops[usize::from(packet.is_reverse)] {
+        if packet.hop < per_packet.hops[usize::from(packet.is_reverse)] {
             let flow = &self.flows[number];
             let route = if packet.is_reverse { &flow.back } else { &flow.route };
             self.push(route[usize::from(packet.hop)], packet);
             return;
         }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.
-        lane.count.packets_received += u64::from(!packet.is_reverse);
+        per_packet.count.packets_received += u64::from(!packet.is_reverse);
         let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
         if P::WANTS {
             self.probe.arrived(self.now, &packet, segment);
             self.probe.received(self.now, segment.row);
         }
-        if lane.is_datagrams {
-            lane.count.datagram_bytes_received += u64::from(packet.bytes);
+        if per_packet.is_datagrams {
+            per_packet.count.datagram_bytes_received += u64::from(packet.bytes);
             let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
             self.arena.release(packet.slot);
             if self.flows[number].wants_datagrams {
@@ -121,7 +121,7 @@ impl<P: Probe> Network<P> {
         }
         let address = segment.to;
         // If nobody is there, its connection is over: TIME-WAIT holds no state.
-        let to = self.seats.find(address);
+        let to = self.connections.find(address);
         let is_heard = to.is_some();
         if let Some(to) = to {
             if P::WANTS {
@@ -131,7 +131,7 @@ impl<P: Probe> Network<P> {
         }
         self.arena.release(packet.slot);
         if is_heard {
-            self.after(seat_of(address));
+            self.after(index_of(address));
         }
     }
 

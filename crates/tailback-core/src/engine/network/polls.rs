@@ -1,7 +1,7 @@
 //! What is read at intervals: windows and queues.
 
 use super::Network;
-use crate::engine::seats::seat_of;
+use crate::engine::connections::index_of;
 use crate::packet::FlowId;
 use crate::probe::{Probe, Progress};
 
@@ -11,8 +11,9 @@ impl<P: Probe> Network<P> {
             let number = self.polling.flows[index];
             let flow = &self.flows[number as usize];
             // The connection opened last, while it lasts.
-            let seat = seat_of(flow.latest);
-            let (Some(client), Some(server)) = (self.seats.get(seat), self.seats.get(seat + 1)) else {
+            let index = index_of(flow.latest);
+            let (Some(client), Some(server)) = (self.connections.get(index), self.connections.get(index + 1))
+            else {
                 continue;
             };
             if client.address == flow.latest {

@@ -2,7 +2,7 @@
 
 use super::Network;
 use super::link_host::Departure;
-use crate::engine::seats::{Blueprint, seat_of};
+use crate::engine::connections::{Blueprint, index_of};
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::DropReason;
@@ -12,9 +12,9 @@ impl<P: Probe> Network<P> {
     /// A packet goes to its first link; its sender looks at that link's queue.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_queued(&mut self, seat: usize, first: u32, payload: u32, bytes: u32) {
+    pub(super) fn note_queued(&mut self, index: usize, first: u32, payload: u32, bytes: u32) {
         if payload > 0 && self.links[first as usize].reports_departures() {
-            self.seats.at(seat).end.sender.on_queued(Bytes::from(bytes));
+            self.connections.at(index).end.sender.on_queued(Bytes::from(bytes));
         }
     }
 
@@ -27,28 +27,28 @@ impl<P: Probe> Network<P> {
         let looks = |plan: &[Blueprint; 2]| plan.iter().any(|end| end.stack.small_queue.is_some());
         let segment = self.arena.at(packet.slot);
         if packet.hop == 0 && segment.len > 0 && plan.as_deref().is_some_and(looks) {
-            self.chores.departed.push(Departure {
+            self.after_event.departed.push(Departure {
                 flow: packet.flow.0,
                 from: segment.to ^ 1,
                 bytes: packet.bytes,
             });
-            self.chores.are_due = true;
+            self.after_event.are_due = true;
         }
     }
 
     pub(super) fn tell_departures(&mut self) {
-        let mut departed = std::mem::take(&mut self.chores.departed);
+        let mut departed = std::mem::take(&mut self.after_event.departed);
         for Departure { flow, from, bytes } in departed.drain(..) {
             if self.flows[flow as usize].plan.is_none() {
                 continue; // Datagrams come from nobody who waits.
             }
-            let Some(it) = self.seats.find(from) else { continue };
+            let Some(it) = self.connections.find(from) else { continue };
             let looks = it.end.stack().small_queue.is_some();
             if looks && it.end.sender.on_unqueued(Bytes::from(bytes)) {
-                self.after(seat_of(from));
+                self.after(index_of(from));
             }
         }
-        departed.append(&mut self.chores.departed);
-        self.chores.departed = departed;
+        departed.append(&mut self.after_event.departed);
+        self.after_event.departed = departed;
     }
 }

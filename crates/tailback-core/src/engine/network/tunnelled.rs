@@ -3,7 +3,7 @@
 
 use super::Network;
 use super::link_host::lend;
-use crate::engine::seats::seat_of;
+use crate::engine::connections::index_of;
 use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::time::Bytes;
@@ -16,9 +16,9 @@ impl<P: Probe> Network<P> {
         if side == Side::Client { [there, back] } else { [back, there] }
     }
 
-    /// The stream that leaves this seat begins to carry packets.
-    pub(super) fn open_tunnel(&mut self, number: usize, side: Side, seat: usize) {
-        let it = self.seats.at(seat);
+    /// The stream that leaves the end at this index begins to carry packets.
+    pub(super) fn open_tunnel(&mut self, number: usize, side: Side, index: usize) {
+        let it = self.connections.at(index);
         (it.carries, it.listens) = (true, true);
         let address = it.address;
         if let [Some(link), _] = self.tunnel_links(number, side) {
@@ -36,8 +36,8 @@ impl<P: Probe> Network<P> {
 
     /// Something happened at an end of the outer connection: let packets out, and others in.
     #[cold]
-    pub(super) fn serve_tunnel(&mut self, seat: usize) {
-        let it = self.seats.at(seat);
+    pub(super) fn serve_tunnel(&mut self, index: usize) {
+        let it = self.connections.at(index);
         let (number, side, delivered) = (it.flow as usize, it.side, it.end.receiver.delivered());
         let [outward, inward] = self.tunnel_links(number, side);
         if let Some(link) = inward {
@@ -54,19 +54,19 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Move what the socket has room for from a tunnel's queue to its stream; the seat, if there was anything.
+    /// Move what the socket has room for from a tunnel's queue to its stream; the index of its end, if there was anything.
     fn feed_tunnel(&mut self, link: u32) -> Option<usize> {
         let is_watched = self.is_watched(link);
-        let Network { links, seats, fate, now, .. } = self;
+        let Network { links, connections, fate, now, .. } = self;
         let it = &mut links[link as usize];
         let address = it.tunnel_end()?;
-        let seat = seats.find(address)?;
-        let sender = &mut seat.end.sender;
+        let carrier = connections.find(address)?;
+        let sender = &mut carrier.end.sender;
         let mut host = lend!(self, link, is_watched);
         let written: Bytes = it.write_tunnel(sender.room(), sender.is_drained(), *now, fate, &mut host);
         sender.write(written);
         self.settle_fate();
-        (written > 0).then_some(seat_of(address))
+        (written > 0).then_some(index_of(address))
     }
 
     #[cold]
@@ -77,9 +77,9 @@ impl<P: Probe> Network<P> {
         let mut host = lend!(self, link, is_watched);
         links[link as usize].push(packet, *now, fate, &mut host);
         self.settle_fate();
-        if let Some(seat) = self.feed_tunnel(link) {
+        if let Some(index) = self.feed_tunnel(link) {
             // The outer end sends when its turn comes: it may be its own packet that is on the way down here.
-            let element = self.seat_element(seat);
+            let element = self.end_element(index);
             self.schedule.arm(element, self.now);
         }
     }

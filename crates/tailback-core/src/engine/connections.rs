@@ -1,8 +1,8 @@
 //! Where the ends of connections live: a slab of pairs with a free list.
 //!
-//! A connection takes two neighbouring seats, the client's at an even number. Segments are addressed to a seat and
-//! its generation, so that one still under way when its connection is over finds nobody, not the seat's next
-//! tenant. An empty seat is a null pointer: what a connection held goes back when it ends.
+//! A connection takes two neighbouring places, the client's at an even index. Segments are addressed to an index and
+//! its generation, so that one still under way when its connection is over finds nobody, not the place's next
+//! owner. A free place is a null pointer: what a connection held goes back when it ends.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -19,23 +19,23 @@ use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Duration, Rate, Time};
 use crate::traffic::{Connection, Side};
 
-/// Bits of an address that hold the seat, as many as the schedule has for elements; the rest is the generation.
-const SEAT_BITS: u32 = 22;
-const SEAT_MASK: u32 = (1 << SEAT_BITS) - 1;
+/// Bits of an address that hold the index, as many as the schedule has for elements; the rest is the generation.
+const INDEX_BITS: u32 = 22;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 /// Connections alive at once in a run; beyond that they are turned away.
 pub const MOST_PAIRS: usize = 1_000_000;
 
-/// The seat of an address.
+/// The index of an address.
 #[inline]
-pub fn seat_of(address: u32) -> usize {
-    (address & SEAT_MASK) as usize
+pub fn index_of(address: u32) -> usize {
+    (address & INDEX_MASK) as usize
 }
 
 /// One end of a connection, and what its application waits for there.
 #[derive(Debug)]
-pub struct Seat {
+pub struct End {
     pub end: Endpoint,
-    /// Seat and generation.
+    /// Index and generation.
     pub address: u32,
     pub flow: u32,
     pub connection: Connection,
@@ -55,7 +55,7 @@ pub struct Seat {
     pub row: u32,
 }
 
-impl Seat {
+impl End {
     #[inline]
     pub fn next_wake(&self) -> Time {
         self.end.next_wake().min(self.call_at)
@@ -67,74 +67,74 @@ impl Seat {
 
 /// The slab.
 #[derive(Debug, Default)]
-pub struct Seats {
-    seats: Vec<Option<Box<Seat>>>,
-    /// Addresses of the client's seats of free pairs, one generation on.
+pub struct Connections {
+    ends: Vec<Option<Box<End>>>,
+    /// The clients' addresses of free pairs, one generation on.
     free: Vec<u32>,
 }
 
-impl Seats {
-    /// The seat at this number, which is taken.
+impl Connections {
+    /// The end at this index, which is open.
     #[inline]
-    pub fn at(&mut self, seat: usize) -> &mut Seat {
-        self.seats[seat].as_mut().expect("somebody sits here")
+    pub fn at(&mut self, index: usize) -> &mut End {
+        self.ends[index].as_mut().expect("an open connection")
     }
-    /// The seat at this number, if it is taken.
+    /// The end at this index, if it is open.
     #[inline]
-    pub fn get(&self, seat: usize) -> Option<&Seat> {
-        self.seats.get(seat)?.as_deref()
+    pub fn get(&self, index: usize) -> Option<&End> {
+        self.ends.get(index)?.as_deref()
     }
     /// Whoever this address means, if they are still there.
     #[inline]
-    pub fn find(&mut self, address: u32) -> Option<&mut Seat> {
-        let seat = self.seats.get_mut(seat_of(address))?.as_deref_mut()?;
-        (seat.address == address).then_some(seat)
+    pub fn find(&mut self, address: u32) -> Option<&mut End> {
+        let end = self.ends.get_mut(index_of(address))?.as_deref_mut()?;
+        (end.address == address).then_some(end)
     }
     /// More than the inner caches hold.
     #[inline]
     pub fn are_many(&self) -> bool {
-        self.seats.len() > 256
+        self.ends.len() > 256
     }
-    /// Have the seat of an address in the cache soon.
+    /// Have the end of an address in the cache soon.
     #[inline]
     pub fn fetch(&self, address: u32) {
-        if let Some(Some(seat)) = self.seats.get(seat_of(address)) {
-            prefetch_index(from_ref(&seat.address), 0);
-            prefetch_index(from_ref(&seat.call_at), 0);
-            seat.end.fetch();
+        if let Some(Some(it)) = self.ends.get(index_of(address)) {
+            prefetch_index(from_ref(&it.address), 0);
+            prefetch_index(from_ref(&it.call_at), 0);
+            it.end.fetch();
         }
     }
     /// Have the ends of its flight in the cache soon.
     #[inline]
     pub fn fetch_flight(&self, address: u32) {
-        if let Some(Some(seat)) = self.seats.get(seat_of(address)) {
-            seat.end.sender.fetch_flight();
+        if let Some(Some(it)) = self.ends.get(index_of(address)) {
+            it.end.sender.fetch_flight();
         }
     }
     /// Pairs taken.
     pub fn pairs(&self) -> usize {
-        self.seats.len() / 2 - self.free.len()
+        self.ends.len() / 2 - self.free.len()
     }
     /// The client's address of a pair that is free now.
     pub fn reserve(&mut self) -> u32 {
         self.free.pop().unwrap_or_else(|| {
-            let address = self.seats.len() as u32;
-            self.seats.extend([None, None]);
+            let address = self.ends.len() as u32;
+            self.ends.extend([None, None]);
             address
         })
     }
-    /// Take a reserved pair.
-    pub fn sit(&mut self, client: Box<Seat>, server: Box<Seat>) {
-        let at = seat_of(client.address);
-        self.seats[at] = Some(client);
-        self.seats[at + 1] = Some(server);
+    /// Open a connection in a reserved pair.
+    pub fn open(&mut self, client: Box<End>, server: Box<End>) {
+        let at = index_of(client.address);
+        self.ends[at] = Some(client);
+        self.ends[at + 1] = Some(server);
     }
-    /// Empty a pair; nothing of it is left.
-    pub fn leave(&mut self, client: u32) -> [Box<Seat>; 2] {
-        let at = seat_of(client);
-        // The generation wraps after 1024 tenants; no segment is under way through so many lives.
-        self.free.push(client.wrapping_add(1 << SEAT_BITS));
-        [at, at + 1].map(|seat| self.seats[seat].take().expect("somebody sits here"))
+    /// Close a connection; nothing of it is left.
+    pub fn close(&mut self, client: u32) -> [Box<End>; 2] {
+        let at = index_of(client);
+        // The generation wraps after 1024 connections; no segment is under way through so many lives.
+        self.free.push(client.wrapping_add(1 << INDEX_BITS));
+        [at, at + 1].map(|index| self.ends[index].take().expect("an open connection"))
     }
 }
 
