@@ -94,7 +94,7 @@ in_ns q0-far ip route add 10.255.0.2 via 10.0.2.2 dev l02a
 # Queues and rates on the near routers, delays and losses on the far ones.
 # bottleneck: bytes are IP bytes, hence the overhead.
 tc_in q0-near qdisc add dev l01a root handle 1: stab overhead -14 linklayer ethernet \
-tbf rate 10000000bit burst 3028 limit 1000000000
+tbf rate 10000000bit burst 3028 limit 100000
 tc_in q0-near qdisc add dev l01a parent 1:1 handle 10: bfifo limit 100000
 tc_in q0-far qdisc add dev l02a root netem limit 1000000 delay 40000us
 """
@@ -204,6 +204,15 @@ def test_a_switch_of_the_kernel_is_set_where_all_flows_of_a_host_agree() -> None
         assert "flow[0].stack.ecn" in told(tb.export(home(tb.bulk("dctcp")), target))
 
 
+def test_a_change_of_rate_leaves_the_queue_its_limit() -> None:
+    """The kernel's tbf gives its limit to a FIFO in it whenever it is changed."""
+    for queue, limit in (("50packets", 50), ("60kB", 60_000), ("codel", 1_000_000_000)):
+        scenario = home(queue=queue).with_({"dumbbell.schedule": [{"at": "2s", "rate": "5mbit"}]})
+        text = tb.export(scenario, "netem").text
+        change = f"later 2 q0-near tc qdisc change dev l01a root handle 1: tbf rate 5000000bit burst 3028 limit {limit}"
+        assert f"\n{change}\n" in text
+
+
 def test_nothing_is_left_out_of_what_is_the_targets_own() -> None:
     assert tb.export(home(tb.bulk("bbr")), "netem").left_out == ()
     assert tb.export(home(tb.bulk("bbr", "ns3-3.44")), "ns3").left_out == ()
@@ -281,7 +290,7 @@ def namespaces() -> set[str]:
     return set(subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split())
 
 
-def compared(scenario: tb.Scenario, folder: Path) -> None:
+def compared(scenario: tb.Scenario, folder: Path, queue: str) -> None:
     """The script's goodput within 5 % of the simulator's, and the mean RTT within 15 %."""
     before = namespaces()
     script = tb.export(scenario, "netem").save(folder / "run.sh")
@@ -296,22 +305,39 @@ def compared(scenario: tb.Scenario, folder: Path) -> None:
         float(result.column("polls", "srtt_s")[10:].mean()), rel=0.15
     )
     assert json.loads((folder / "out" / "call.json").read_text())["end"]["sum"]["packets"] in range(240, 256)
-    assert "bfifo 10: dev l01a" in (folder / "out" / "qdisc-q0-near.txt").read_text()
+    assert f"{queue}\n" in (folder / "out" / "qdisc-q0-near.txt").read_text()
 
 
 @needs_namespaces
-def test_the_script_agrees_with_the_simulator_where_only_the_queue_delays(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "queue"),
+    [
+        ({"queue": "100kB"}, "bfifo 10: dev l01a parent 1:1 limit 100000b"),
+        (
+            {"queue": "60packets", "schedule": [{"at": "2s", "rate": "5mbit"}]},
+            "pfifo 10: dev l01a parent 1:1 limit 60p",
+        ),
+    ],
+    ids=["steady", "changing"],
+)
+def test_the_script_agrees_with_the_simulator_where_only_the_queue_delays(
+    change: dict[str, Any], queue: str, tmp_path: Path
+) -> None:
     ends = {"from_": "left", "to": "right"}
-    link = {"rate": "10mbit", "queue": "100kB"}
-    links = [tb.link("there", "left", "right", **link), tb.link("back", "right", "left", **link)]
+    there = tb.link("there", "left", "right", rate="10mbit", **change)
+    links = [there, tb.link("back", "right", "left", rate="10mbit", queue="100kB")]
     flows = [tb.bulk("cubic", name="bulk", **ends), tb.voip(name="call", **ends)]
-    compared(tb.network(links=links, flows=flows, duration="5s"), tmp_path)
+    compared(tb.network(links=links, flows=flows, duration="5s"), tmp_path, queue)
 
 
 @needs_namespaces
 @pytest.mark.skipif(not has_netem(), reason="this kernel has no sch_netem")
 def test_the_script_agrees_with_the_simulator_over_a_path_with_delay(tmp_path: Path) -> None:
-    compared(home(tb.bulk("cubic", name="bulk"), tb.voip(name="call"), rtt="20ms"), tmp_path)
+    compared(
+        home(tb.bulk("cubic", name="bulk"), tb.voip(name="call"), rtt="20ms"),
+        tmp_path,
+        "bfifo 10: dev l01a parent 1:1 limit 25000b",
+    )
 
 
 @needs_namespaces

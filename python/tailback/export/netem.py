@@ -166,7 +166,7 @@ class _Writer:
         link, out = self.source.links[index], []
         if link["rate_bps"] is not None:
             out.append(f"# {link['name']}: bytes are IP bytes, hence the overhead.")
-            out.append(f"tc_in {near} qdisc add dev {device} root handle 1: {_tbf(link['rate_bps'])}")
+            out.append(f"tc_in {near} qdisc add dev {device} root handle 1: {_tbf(link['rate_bps'], link['queue'])}")
             out += self.queue(near, device, index, link["queue"], "1:1", 10)
         words = self.wire(index, link)
         if words:
@@ -179,7 +179,7 @@ class _Writer:
                 self.source.leave(place, 0, "tbf has no rate of zero", "The link goes on at 8 bit/s")
             if step["rate_bps"] is not None:
                 rate = max(int(step["rate_bps"]), 8)
-                tbf = _tbf(rate).split(" tbf ")[1]
+                tbf = _tbf(rate, link["queue"]).split(" tbf ")[1]
                 self.changes.append(f"later {at} {near} tc qdisc change dev {device} root handle 1: tbf {tbf}")
             if step["delay_ps"] is not None:
                 words = self.wire(index, {**link, "delay_ps": step["delay_ps"]}) or "netem delay 0"
@@ -375,7 +375,10 @@ def _us(value_ps: int) -> str:
     return f"{value_ps / 1e6:g}us"
 
 
-def _tbf(rate_bps: int) -> str:
+def _tbf(rate_bps: int, queue: Mapping[str, Any]) -> str:
+    """The shaper. It gives its own limit to a FIFO in it whenever it is changed, so it is told the FIFO's."""
+    params = queue["params"] if queue["discipline"] == "fifo" else {}
+    limit = params.get("limit_bytes", params.get("limit_packets", ENDLESS))
     # A millisecond's worth, so that a late timer costs no rate; at least two packets.
     burst = max(2 * 1514, rate_bps // 8000)
-    return f"stab overhead -{FRAME} linklayer ethernet tbf rate {rate_bps}bit burst {burst} limit {ENDLESS}"
+    return f"stab overhead -{FRAME} linklayer ethernet tbf rate {rate_bps}bit burst {burst} limit {limit}"
