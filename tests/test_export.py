@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -286,17 +287,19 @@ def has_netem() -> bool:
 needs_namespaces = pytest.mark.skipif(not can_make_namespaces(), reason="needs root, ip, tc and iperf3")
 
 
-def namespaces() -> set[str]:
-    return set(subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.split())
+def namespaces(script: int) -> list[str]:
+    """Those of the script with this process number: others may run at the same time."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    return re.findall(rf"^tb{script}-\S+", listed, re.MULTILINE)
 
 
 def compared(scenario: tb.Scenario, folder: Path, queue: str) -> None:
     """The script's goodput within 5 % of the simulator's, and the mean RTT within 15 %."""
-    before = namespaces()
     script = tb.export(scenario, "netem").save(folder / "run.sh")
-    done = subprocess.run([script, folder / "out"], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert namespaces() <= before
+    with subprocess.Popen([script, folder / "out"], stderr=subprocess.PIPE, text=True) as running:
+        _, said_wrong = running.communicate(timeout=60)
+    assert running.returncode == 0, said_wrong
+    assert namespaces(running.pid) == []
     said = json.loads((folder / "out" / "bulk.json").read_text())["end"]
     result = tb.run(scenario.with_({"instruments.polls": ["bulk"], "instruments.poll_interval": "10ms"}))
     goodput = result.flow_summary()[0]["goodput_mbps"]
@@ -342,18 +345,19 @@ def test_the_script_agrees_with_the_simulator_over_a_path_with_delay(tmp_path: P
 
 @needs_namespaces
 def test_a_script_that_is_ended_leaves_no_namespace(tmp_path: Path) -> None:
-    before = namespaces()
     links = [tb.link("there", "left", "right", rate="10mbit", queue="100kB", duplex=True)]
     scenario = tb.network(links=links, flows=[tb.bulk(from_="left", to="right")], duration="60s")
     script = tb.export(scenario, "netem").save(tmp_path / "run.sh")
     running = subprocess.Popen([script, tmp_path / "out"], stderr=subprocess.PIPE)
     assert running.stderr is not None
-    while namespaces() <= before or not (tmp_path / "out" / "bulk.json").exists():
+    while not (tmp_path / "out" / "bulk.json").exists():
         assert running.poll() is None, running.stderr.read()
+        time.sleep(0.02)
+    assert len(namespaces(running.pid)) == 4
     running.terminate()
     assert running.wait(30) == 143
     running.stderr.close()
-    assert namespaces() <= before
+    assert namespaces(running.pid) == []
 
 
 @pytest.mark.skipif(shutil.which("tc") is None, reason="tc is not installed")
