@@ -121,9 +121,13 @@ class Scenario(ScenarioFields):
             changed = Scenario.from_dict(data)
         except ScenarioError as error:
             raise error.located(self._file, {}) from None
-        # What stands elsewhere now has no line: an error about it must not point at the old value.
-        before, after = self.to_dict(), changed.to_dict()
-        places = {path: at if _at(before, path) == _at(after, path) else None for path, at in self._places.items()}
+        places = dict(self._places)
+        tops = tuple(re.split(r"[.\[]", path.replace("flows", "flow").replace("links", "link"))[0] for path in wanted)
+        touched = [path for path in places if path.startswith(tops)]
+        if touched:
+            # What stands elsewhere now has no line: an error about it must not point at the old value.
+            before, after = self.to_dict(), changed.to_dict()
+            places |= {path: None for path in touched if _at(before, path) != _at(after, path)}
         return changed._keep(self._file, places, self._given | frozenset(_texts(list(wanted.values()))))
 
     def _put(self, data: dict[str, Any], path: str, value: Any) -> None:
