@@ -66,25 +66,7 @@ fn lookup(
 }
 
 pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioError> {
-    if let Some(name) = makers.keys().find(|name| cards().iter().any(|card| card.name == *name)) {
-        return Err(refuse(
-            "",
-            format!("{name:?}"),
-            "this algorithm has the name of a built-in one",
-            "Give it a name of its own.",
-        ));
-    }
-    if scenario.format != 1 {
-        return Err(refuse("format", scenario.format, "this engine reads format 1", "Write format = 1."));
-    }
-    if scenario.duration_ps == 0 || scenario.duration_ps > LONGEST_RUN_PS {
-        return Err(refuse(
-            "duration_ps",
-            scenario.duration_ps,
-            "a run lasts more than nothing and at most 30 days",
-            "Give a duration such as \"60s\".",
-        ));
-    }
+    check_run(scenario, makers)?;
     let end = Time::from_ps(scenario.duration_ps);
     let nodes = index("nodes", scenario.nodes.iter().map(String::as_str))?;
     let named = index("links", scenario.links.iter().map(|link| link.name.as_str()))?;
@@ -93,22 +75,7 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
         return Err(refuse("flows", "[]", "nothing to simulate", "Describe at least one flow."));
     }
 
-    let mut links = Vec::new();
-    let mut ends = Vec::new();
-    for (number, spec) in scenario.links.iter().enumerate() {
-        let from = lookup(&nodes, "node", &spec.from, &format!("links[{number}].from"))?;
-        let to = lookup(&nodes, "node", &spec.to, &format!("links[{number}].to"))?;
-        if from == to {
-            return Err(refuse(
-                format!("links[{number}].to"),
-                format!("{:?}", spec.to),
-                "a link must join two different nodes",
-                "Name another node.",
-            ));
-        }
-        ends.push((from, to));
-        links.push(Link::build(spec, number, scenario.seed)?);
-    }
+    let (mut links, ends) = named_links_of(scenario, &nodes)?;
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
@@ -141,55 +108,19 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
             route.iter().for_each(|link| loads[*link as usize] += load);
         }
         for (direction, route) in [("from", &mut route), ("to", &mut back)] {
-            if scenario.randomness.processing_jitter_ps > 0 {
-                let name = format!("flow/{}/{direction}", spec.name);
-                let wire =
-                    WireSpec { jitter_ps: scenario.randomness.processing_jitter_ps, ..WireSpec::default() };
-                let built = hidden(name, Duration::ZERO, wire, scenario.seed);
-                links.push(built.map_err(|error| ScenarioError {
-                    field: "randomness.processing_jitter_ps".into(),
-                    ..error
-                })?);
+            if let Some(jitter) = jitter(spec, direction, scenario)? {
+                links.push(jitter);
                 route.insert(0, (links.len() - 1) as u32);
             }
         }
-        let plan = match (app.transport(), &spec.tcp) {
-            (Transport::Udp, None) => None,
-            (Transport::Udp, Some(_)) => {
-                return Err(refuse(
-                    format!("{path}.tcp"),
-                    "a tcp section",
-                    format!("application {} sends datagrams", spec.app.kind),
-                    "Leave out the TCP settings.",
-                ));
-            }
-            (Transport::Tcp, None) => {
-                return Err(refuse(
-                    format!("{path}.tcp"),
-                    "nothing",
-                    format!("application {} needs TCP settings", spec.app.kind),
-                    "Add at least stack and cc.",
-                ));
-            }
-            (Transport::Tcp, Some(tcp)) => {
-                Some(Box::new(connection(tcp, spec, &needs, makers, &path, scenario.seed, &mut stacks)?))
-            }
-        };
+        let tcp = settings(app.transport(), spec, &path)?;
+        let plan = tcp.map(|tcp| connection(tcp, spec, &needs, makers, &path, scenario.seed, &mut stacks));
+        let plan = plan.transpose()?.map(Box::new);
+        let paths = own_paths(spec, &needs, scenario.seed, &mut links)?;
         // A connection's path stands before everything else, in the place of the first link.
-        let mut paths = Vec::new();
-        if !needs.paths.is_empty() {
-            for (number, delay) in needs.paths.iter().enumerate() {
-                let pair = ["from", "to"].map(|direction| {
-                    let name = format!("flow/{}/path/{number}/{direction}", spec.name);
-                    hidden(name, *delay, WireSpec::default(), scenario.seed)
-                });
-                for link in pair {
-                    links.push(link?);
-                }
-                paths.push([links.len() as u32 - 2, links.len() as u32 - 1]);
-            }
-            route.insert(0, paths[0][0]);
-            back.insert(0, paths[0][1]);
+        if let Some(&[there, home]) = paths.first() {
+            route.insert(0, there);
+            back.insert(0, home);
         }
         if let Some(plan) = &plan {
             let firsts = if paths.is_empty() { vec![[route[0], back[0]]] } else { paths.clone() };
@@ -208,6 +139,110 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     tunnels::join(scenario, &mut flows)?;
     let warnings = loads::warnings(scenario, &links, &flows, loads);
     Ok(Parts { links, channels, named_links, flows, end, warnings })
+}
+
+/// An error if the run as a whole cannot be.
+fn check_run(scenario: &Scenario, makers: &Makers) -> Result<(), ScenarioError> {
+    if let Some(name) = makers.keys().find(|name| cards().iter().any(|card| card.name == *name)) {
+        return Err(refuse(
+            "",
+            format!("{name:?}"),
+            "this algorithm has the name of a built-in one",
+            "Give it a name of its own.",
+        ));
+    }
+    if scenario.format != 1 {
+        return Err(refuse("format", scenario.format, "this engine reads format 1", "Write format = 1."));
+    }
+    if scenario.duration_ps == 0 || scenario.duration_ps > LONGEST_RUN_PS {
+        return Err(refuse(
+            "duration_ps",
+            scenario.duration_ps,
+            "a run lasts more than nothing and at most 30 days",
+            "Give a duration such as \"60s\".",
+        ));
+    }
+    Ok(())
+}
+
+/// The links that the scenario names, and the nodes each joins.
+fn named_links_of(
+    scenario: &Scenario,
+    nodes: &BTreeMap<&str, usize>,
+) -> Result<(Vec<Link>, Vec<(usize, usize)>), ScenarioError> {
+    let mut links = Vec::new();
+    let mut ends = Vec::new();
+    for (number, spec) in scenario.links.iter().enumerate() {
+        let from = lookup(nodes, "node", &spec.from, &format!("links[{number}].from"))?;
+        let to = lookup(nodes, "node", &spec.to, &format!("links[{number}].to"))?;
+        if from == to {
+            return Err(refuse(
+                format!("links[{number}].to"),
+                format!("{:?}", spec.to),
+                "a link must join two different nodes",
+                "Name another node.",
+            ));
+        }
+        ends.push((from, to));
+        links.push(Link::build(spec, number, scenario.seed)?);
+    }
+    Ok((links, ends))
+}
+
+/// The link that holds a flow's packets for the processing jitter of this end's host, if there is any.
+fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Option<Link>, ScenarioError> {
+    let jitter_ps = scenario.randomness.processing_jitter_ps;
+    if jitter_ps == 0 {
+        return Ok(None);
+    }
+    let name = format!("flow/{}/{direction}", spec.name);
+    let wire = WireSpec { jitter_ps, ..WireSpec::default() };
+    let built = hidden(name, Duration::ZERO, wire, scenario.seed);
+    built
+        .map(Some)
+        .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
+}
+
+/// A flow's TCP settings, which its application must need, or must not.
+fn settings<'a>(
+    transport: Transport,
+    spec: &'a FlowSpec,
+    path: &str,
+) -> Result<Option<&'a TcpSpec>, ScenarioError> {
+    match (transport, &spec.tcp) {
+        (Transport::Udp, None) => Ok(None),
+        (Transport::Tcp, Some(tcp)) => Ok(Some(tcp)),
+        (Transport::Udp, Some(_)) => Err(refuse(
+            format!("{path}.tcp"),
+            "a tcp section",
+            format!("application {} sends datagrams", spec.app.kind),
+            "Leave out the TCP settings.",
+        )),
+        (Transport::Tcp, None) => Err(refuse(
+            format!("{path}.tcp"),
+            "nothing",
+            format!("application {} needs TCP settings", spec.app.kind),
+            "Add at least stack and cc.",
+        )),
+    }
+}
+
+/// The paths, there and back, that an application's connections have of their own.
+fn own_paths(
+    spec: &FlowSpec,
+    needs: &Needs,
+    seed: u64,
+    links: &mut Vec<Link>,
+) -> Result<Vec<[u32; 2]>, ScenarioError> {
+    let mut paths = Vec::new();
+    for (number, delay) in needs.paths.iter().enumerate() {
+        for direction in ["from", "to"] {
+            let name = format!("flow/{}/path/{number}/{direction}", spec.name);
+            links.push(hidden(name, *delay, WireSpec::default(), seed)?);
+        }
+        paths.push([links.len() as u32 - 2, links.len() as u32 - 1]);
+    }
+    Ok(paths)
 }
 
 /// When a flow starts and stops, in turn; errors name its times below `path`, such as `flows[0]`.
