@@ -165,11 +165,14 @@ fn check_run(scenario: &Scenario, makers: &Makers) -> Result<(), ScenarioError> 
     Ok(())
 }
 
+/// The node a link leaves and the one it reaches, by index.
+type Ends = (usize, usize);
+
 /// The links that the scenario names, and the nodes each joins.
 fn named_links_of(
     scenario: &Scenario,
     nodes: &BTreeMap<&str, usize>,
-) -> Result<(Vec<Link>, Vec<(usize, usize)>), ScenarioError> {
+) -> Result<(Vec<Link>, Vec<Ends>), ScenarioError> {
     let mut links = Vec::new();
     let mut ends = Vec::new();
     for (number, spec) in scenario.links.iter().enumerate() {
