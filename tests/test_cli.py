@@ -146,6 +146,7 @@ def test_ready_scenarios_pass_the_check(tailback: Any, path: Path) -> None:
         (["run", "{small}", "--seed", "-1"], "out of range"),
         (["run", "{small}", "--seed", "one"], "valid"),
         (["run"], "Missing argument"),
+        (["results", "ls", "--limit", "none"], "Try: tailback results ls --help"),
         (["rnu"], "run"),
         (["list", "things"], "things"),
         (["check", "{small}", "--what"], "--what"),

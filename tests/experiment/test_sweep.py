@@ -338,6 +338,7 @@ def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> N
     code, out, err = tailback("sweep", file, "--store", tmp_path / "s")
     assert (code, out) == (1, "")
     assert "2 found in the store, 2 failed" in err
+    assert f"results query --store {tmp_path / 's'} 'SELECT" in " ".join(err.split())
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def _call(command: Any) -> int:
             return BAD_INPUT
         if hasattr(error, "format_message"):
             # Usage of the command line itself: unknown option, missing argument.
-            return _fail(Told(f"{error.format_message()} Try: tailback --help"), BAD_INPUT)
+            command = getattr(getattr(error, "ctx", None), "command_path", "tailback")
+            return _fail(Told(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
         raise
 
 

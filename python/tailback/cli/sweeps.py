@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from tailback.cli._common import (
     say,
 )
 
+_STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
 
 
@@ -34,7 +36,7 @@ class _Keep(StrEnum):
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="GRID", help="A sweep in TOML; see docs/sweeps.md.")],
-    store: _StoreFolder = Path("results/store"),
+    store: _StoreFolder = _STORE,
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
@@ -74,7 +76,8 @@ def sweep(
                 "[yellow]warning:[/yellow] all seeds of a point gave the same: nothing in the scenario is drawn, and "
                 'intervals over seeds would be of no width. Add for example \\[randomness] start_spread = "1s"'
             )
-        say(f"store: {escape(str(store))}   ask it with: tailback results query 'SELECT …'")
+        where = "" if store == _STORE else f" --store {shlex.quote(str(store))}"
+        say(f"store: {escape(str(store))}   ask it with: tailback results query{escape(where)} 'SELECT …'")
     if done.failed:
         raise typer.Exit(FAILED)
 
@@ -87,7 +90,7 @@ app.add_typer(results, name="results")
 
 @results.command("ls")
 def results_ls(
-    store: _StoreFolder = Path("results/store"),
+    store: _StoreFolder = _STORE,
     limit: Annotated[int, typer.Option(min=1, help="At most so many runs, the newest ones.")] = 20,
     as_json: AsJson = False,
 ) -> None:
@@ -107,7 +110,7 @@ def results_ls(
 @results.command("show")
 def results_show(
     key: _KeyStart,
-    store: _StoreFolder = Path("results/store"),
+    store: _StoreFolder = _STORE,
     scenario: Annotated[bool, typer.Option("--scenario", help="Print the scenario, as TOML.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -128,7 +131,7 @@ def results_query(
     sql: Annotated[
         str, typer.Argument(metavar="SQL", help="The runs are the table `runs`; without SQL, its columns are told.")
     ] = "",
-    store: _StoreFolder = Path("results/store"),
+    store: _StoreFolder = _STORE,
     intervals: Annotated[
         bool,
         typer.Option("--intervals", help="Fold the answer's rows: median and 95 % interval of each measured column."),
@@ -195,7 +198,7 @@ def results_verify(
 
 @results.command("gc")
 def results_gc(
-    store: _StoreFolder = Path("results/store"),
+    store: _StoreFolder = _STORE,
     other_engines: Annotated[
         bool, typer.Option("--other-engines", help="Also remove the runs of every engine but this.")
     ] = False,
