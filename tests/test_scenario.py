@@ -309,6 +309,15 @@ def test_variations_by_a_name_with_dots() -> None:
     assert base.with_({"flow.a.cc": "reno"}).flows[1].cc == tb.Named(name="reno")
 
 
+def test_the_count_of_flows_can_be_varied() -> None:
+    base = tb.dumbbell(rate="1mbit", rtt="80ms", flows=[tb.bulk(count=2), tb.voip(two_way=True)], duration="1s")
+    assert base.flow_names == ["bulk-1", "bulk-2", "voip", "voip.back"]
+    more = base.with_({"flow.bulk.count": 3, "flow.voip.start": "10ms"})
+    assert more.flow_names == ["bulk-1", "bulk-2", "bulk-3", "voip", "voip.back"]
+    assert [flow["start_ps"] for flow in more.resolve()["flows"]][3:] == [10**10, 10**10]
+    assert Scenario.parse_toml(more.to_toml()) == more
+
+
 @pytest.mark.parametrize("path", ["flow[9].cc", "flow.call.cc", "seed.x", "", "dumbbell.rte"])
 def test_a_path_to_nowhere_is_refused(path: str) -> None:
     with pytest.raises(tb.ScenarioError):
@@ -413,6 +422,8 @@ def test_every_problem_is_told_at_once() -> None:
     found = problems(HELLO.replace("10mbit", "0mbit").replace("60s", "soon").replace('"voip"', '"voip"\nstart = 1'))
     assert [item.field for item in found] == ["duration", "dumbbell.rate", "flow[1].start"]
     assert [item.line for item in found] == [2, 4, 12]
+    found = problems(HELLO.replace("60s", "0s").replace("cubic", "qubic").replace('"voip"', '"voip"\nsped = 1'))
+    assert [(item.field, item.line) for item in found] == [("duration", 2), ("flow[1].sped", 12), ("flow[0].cc", 8)]
     found = problems(HELLO.replace("cubic", "qubic").replace('"linux"', '"linus"').replace("voip", "viop"))
     assert [item.field for item in found] == ["flow[0].cc", "flow[0].stack", "flow[1].app"]
 
@@ -457,7 +468,7 @@ def test_the_engines_complaints_come_back_in_the_users_words() -> None:
 
 
 def test_empty_and_unreadable_files(tmp_path: Path) -> None:
-    assert problem("").field == "duration"
+    assert [item.field for item in problems("")] == ["duration", "", "flow"]
     assert {item.problem for item in problems('duration = "1s"')} == {"there is no path", "there are no flows"}
     broken = problem('duration = "1s\n')
     assert (broken.line, broken.field) == (1, "")

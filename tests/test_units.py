@@ -97,7 +97,8 @@ def test_sizes_are_exact(text: str, count: int) -> None:
         (Size, "1.5packets", "packet"),
         (Size, "100", "unit is missing"),
         (Size, "nanbdp", "finite"),
-        (Size, "3ms", "not a unit of size"),
+        (Size, "0ms", "drops every packet"),
+        (Size, "3mx", "not a unit of size"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_remedy(kind: type, text: str, says: str) -> None:

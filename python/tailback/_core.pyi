@@ -319,7 +319,7 @@ def scenario_toml(scenario: Any) -> str:
 def scenario_expand(scenario: Any) -> dict[str, Any]:
     """The scenario with its preset spelt out, every field said."""
 
-def scenario_names(scenario: Any) -> tuple[list[str], list[str]]:
+def scenario_names(scenario: Any) -> tuple[list[str], list[str], list[str]]:
     """The names of flows and of links, in the order of the engine's tables."""
 
 def scenario_resolve(scenario: Any, host: Any) -> dict[str, Any]:

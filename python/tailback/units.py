@@ -76,16 +76,16 @@ class Bytes(_Quantity):
 
 
 class Size:
-    """How much a queue holds: bytes, packets, or multiples of the bandwidth-delay product. Immutable.
+    """How much a queue holds: bytes, packets, a time at the link's rate, or multiples of the BDP. Immutable.
 
     >>> Size("0.25bdp").in_bytes(rate=Rate("10mbit"), rtt=Duration("80ms"))
     25000
     """
 
     __slots__ = ("_kind", "amount", "unit")
-    #: How many of `unit`: whole for bytes and packets.
+    #: How many of `unit`: whole for bytes, packets and picoseconds.
     amount: Fraction
-    #: "bytes", "packets" or "bdp".
+    #: "bytes", "packets", "time" (in picoseconds) or "bdp".
     unit: str
     #: As people write it.
     _kind: str
@@ -97,7 +97,10 @@ class Size:
         object.__setattr__(self, "_kind", written)
 
     def in_bytes(self, *, rate: int, rtt: int) -> int:
-        """Bytes at `rate` (bit/s) and `rtt` (ps), rounded down; `UnitError` for a number of packets."""
+        """Bytes at `rate` (bit/s) and `rtt` (ps); `UnitError` for a number of packets.
+
+        Of multiples of the BDP rounded down, of a time rounded up.
+        """
         return _core.size_in_bytes(self._kind, int(rate), int(rtt))
 
     def __setattr__(self, name: str, value: object) -> None:

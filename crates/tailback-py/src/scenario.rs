@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};
 use tailback_scenario::node::{self, Node, Value};
-use tailback_scenario::part::{Form, Kind, Reader};
+use tailback_scenario::part::{self, Form, Kind};
 use tailback_scenario::problem::{self, Fault, Problem, fault};
 use tailback_scenario::quantity::{self, Counts, Quantity, Size};
 use tailback_scenario::resolve::{self, Host, Own, Resolved};
@@ -111,8 +111,7 @@ fn unit_error(py: Python<'_>, fault: &Fault) -> PyErr {
 
 fn scenario_of(object: &Bound<'_, PyAny>) -> PyResult<Scenario> {
     let node = node_of(object)?;
-    let mut reader = Reader::default();
-    Scenario::read(&node, &mut reader).ok_or_else(|| refusal(object.py(), &reader.problems))
+    part::read(&node, "").map_err(|problems| refusal(object.py(), &problems))
 }
 
 /// A part of a scenario by its name, every field said, or as a file would say it (`short`).
@@ -124,8 +123,17 @@ pub fn scenario_part<'py>(
     short: bool,
 ) -> PyResult<Bound<'py, PyAny>> {
     let form = if short { Form::Short } else { Form::Full };
-    let read = parts::read_part(part, &node_of(given)?, form).map_err(|problems| refusal(py, &problems))?;
-    object_of(py, &read.value)
+    let node = node_of(given)?;
+    let read = match part {
+        "Scenario" => {
+            let host = Unasked { py, failed: RefCell::new(None) };
+            let read = resolve::read(&node, &host);
+            host.failed.take().map_or(Ok(()), Err)?;
+            read.map(|scenario| scenario.write(form))
+        }
+        _ => parts::read_part(part, &node, form),
+    };
+    object_of(py, &read.map_err(|problems| refusal(py, &problems))?.value)
 }
 
 /// What TOML text holds, and line and column of each place in it; `ValueError` with message, line and column.
@@ -155,10 +163,41 @@ pub fn scenario_expand<'py>(py: Python<'py>, scenario: &Bound<'py, PyAny>) -> Py
     object_of(py, &expanded.write(Form::Full).value)
 }
 
-/// The names of flows and of links, in the order of the engine's tables.
+/// The names of flows and of links, in the order of the engine's tables, and of the flows' entries as listed.
 #[pyfunction]
-pub fn scenario_names(py: Python<'_>, scenario: &Bound<'_, PyAny>) -> PyResult<[Vec<String>; 2]> {
+pub fn scenario_names(py: Python<'_>, scenario: &Bound<'_, PyAny>) -> PyResult<[Vec<String>; 3]> {
     resolve::names(&scenario_of(scenario)?).map_err(|problems| refusal(py, &problems))
+}
+
+/// What lies outside a scenario that cannot be run: algorithms of the user's own by their names, of all else the best.
+struct Unasked<'py> {
+    py: Python<'py>,
+    /// What else was raised.
+    failed: RefCell<Option<PyErr>>,
+}
+
+impl Host for Unasked<'_> {
+    fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
+        Ok(Vec::new())
+    }
+    fn own(&self, algorithm: &str) -> Own {
+        let is_known = || {
+            let algorithms = self.py.import("tailback.algorithms")?;
+            let is_reference = algorithms.call_method1("is_reference", (algorithm,))?.extract::<bool>()?;
+            Ok(is_reference || algorithms.call_method0("factories")?.contains(algorithm)?)
+        };
+        match is_known() {
+            Ok(false) => Own::Unknown,
+            Ok(true) => Own::Known,
+            Err(error) => {
+                self.failed.borrow_mut().get_or_insert(error);
+                Own::Known
+            }
+        }
+    }
+    fn pattern(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
 }
 
 /// What lies outside a scenario, asked of Python: a method returns what was asked for or raises an error that has
@@ -269,6 +308,7 @@ pub fn size_read(given: &Bound<'_, PyAny>) -> PyResult<(u128, u32, &'static str,
     let unit = match size.counts {
         Counts::Bytes => "bytes",
         Counts::Packets => "packets",
+        Counts::Time => "time",
         Counts::Bdp => "bdp",
     };
     Ok((size.amount, size.digits, unit, size.to_string()))

@@ -145,9 +145,9 @@ fn single(part: &str, field: &Field) -> Node {
             table! { "type" => "integer", "minimum" => least, "maximum" => most }
         }
         (_, _, "probability") => table! { "type" => "number", "minimum" => 0u64, "maximum" => 1u64 },
-        (_, _, "time") => pattern("[A-Za-zµμ]+"),
+        (_, _, "time" | "size") => pattern("[A-Za-zµμ]+"),
         (_, _, "rate") => pattern("[A-Za-z/]+"),
-        (_, _, "bytes" | "size") => pattern("[A-Za-z]+"),
+        (_, _, "bytes") => pattern("[A-Za-z]+"),
         (_, _, "names") => {
             let list = table! { "type" => "array", "items" => text() };
             table! { "anyOf" => vec![table! { "const" => "all" }, text(), list] }

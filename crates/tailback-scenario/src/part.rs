@@ -7,7 +7,7 @@
 use std::ops::Deref;
 
 use crate::node::{Node, Value};
-use crate::problem::{Fault, Problem, fault, hint};
+use crate::problem::{Fault, Problem, fault, hint, nearest};
 use crate::quantity::{Quantity, Size};
 
 /// What a field takes, for documents.
@@ -71,13 +71,44 @@ pub enum Form {
 pub struct Reader {
     /// What was found wrong, in the order of the fields.
     pub problems: Vec<Problem>,
+    /// Parts in which something wrong or missing is taken for its default, so that the rest can be judged.
+    guessed: Vec<String>,
     place: String,
 }
 
+/// Something that reads without a problem, or all that is wrong with it.
+pub fn read<T: Kind>(node: &Node, place: impl Into<String>) -> Result<T, Vec<Problem>> {
+    let mut reader = Reader { place: place.into(), ..Reader::default() };
+    T::read(node, &mut reader).filter(|_| reader.problems.is_empty()).ok_or(reader.problems)
+}
+
+/// What a wrong value is taken for while the rest is judged: so much that nothing else is wrong for it.
+fn stand_in<T: Kind>() -> Option<T> {
+    let ample = match T::SHAPE.kind {
+        "time" => "1000h",
+        "rate" => "1tbit",
+        _ => return None,
+    };
+    T::read(&ample.into(), &mut Reader::default())
+}
+
 impl Reader {
-    /// A reader of what stands at a place.
-    pub fn at(place: impl Into<String>) -> Self {
-        Reader { problems: Vec::new(), place: place.into() }
+    /// Does what is said of this place, or of a queue's size, rest on a value that was taken for its default?
+    pub fn is_guessed(&self, place: &str) -> bool {
+        let is_size = place.ends_with("queue") && !self.guessed.is_empty();
+        is_size || self.guessed.iter().any(|part| place.starts_with(part.as_str()))
+    }
+
+    /// How many parts hold something that was taken for its default.
+    pub fn guesses(&self) -> usize {
+        self.guessed.len()
+    }
+
+    /// What stands here is wrong: what rests on it cannot be judged.
+    pub fn guess(&mut self) {
+        if !self.place.is_empty() {
+            self.guessed.push(self.place.clone());
+        }
     }
 
     /// Note what is wrong here.
@@ -108,18 +139,56 @@ impl Reader {
         &mut self,
         table: &Node,
         names: (&'static str, &'static str),
+        known: &[(&'static str, &'static str)],
         default: impl FnOnce() -> Option<T>,
         example: &str,
     ) -> Option<T> {
         let found = table.rows().iter().find(|(key, _)| key == names.0 || (key == names.1));
-        match found {
-            Some((_, node)) => self.within(names.0, |reader| T::read(node, reader)),
-            None => default().or_else(|| {
-                let fix = format!("Add for example {} = {example}", names.0);
-                self.within(names.0, |reader| reader.refuse(None, fault("is missing", fix)));
-                None
-            }),
+        if let Some((_, node)) = found {
+            let read = self.within(names.0, |reader| T::read(node, reader));
+            return read.or_else(|| self.instead(default));
         }
+        if let Some(read) = self.misspelt(table, names.0, known) {
+            return Some(read);
+        }
+        default().or_else(|| {
+            let fix = format!("Add for example {} = {example}", names.0);
+            self.within(names.0, |reader| reader.refuse(None, fault("is missing", fix)));
+            self.instead(|| None)
+        })
+    }
+
+    /// What a value that is wrong is taken for, if the rest can be judged without it.
+    fn instead<T: Kind>(&mut self, default: impl FnOnce() -> Option<T>) -> Option<T> {
+        // Whether and where there are links and flows depends on these.
+        let parts = ["Preset", "Dumbbell", "Link", "Flow"];
+        if ["name", "flag", "whole"].contains(&T::SHAPE.kind) || parts.contains(&T::SHAPE.part) {
+            return None;
+        }
+        let taken = default().or_else(stand_in);
+        self.guess();
+        taken
+    }
+
+    /// The value of an unknown key that was probably meant to be `name`; the key itself is refused elsewhere.
+    fn misspelt<T: Kind>(
+        &mut self,
+        table: &Node,
+        name: &'static str,
+        known: &[(&'static str, &'static str)],
+    ) -> Option<T> {
+        let is_known = |key: &str| known.iter().any(|(name, alias)| key == *name || key == *alias);
+        let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        let mut rows = table.rows().iter();
+        let (key, node) = rows.find(|(key, _)| !is_known(key) && nearest(key, &names) == Some(name))?;
+        let before = self.problems.len();
+        let read = self.within(key, |reader| T::read(node, reader));
+        if T::SHAPE.kind != "part" && self.problems.len() > before {
+            // Perhaps it was meant for something else.
+            self.problems.truncate(before);
+            return None;
+        }
+        read
     }
 
     /// Refuse keys that a table must not have.
@@ -279,7 +348,8 @@ impl<T: Kind + Default> Kind for Positive<T> {
     const SHAPE: Shape = T::SHAPE;
     fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
         let value = T::read(node, reader)?;
-        let fix = "Leave it out for the default, or give a positive value";
+        let quantity = Quantity::named(T::SHAPE.kind).expect("a quantity has units");
+        let fix = format!("Give {} above zero, for example \"{}\"", quantity.what(), quantity.example());
         let read =
             if value == T::default() { Err(fault("must be above zero", fix)) } else { Ok(Positive(value)) };
         reader.noted(node, read)
@@ -525,20 +595,23 @@ macro_rules! part {
                 Shape { kind: "part", part: stringify!($Part), is_list: false, is_optional: false, range: None };
             fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
                 let table = reader.noted(node, <$Part as $crate::part::Part>::spelt_out(node))?;
-                let before = reader.problems.len();
+                let before = reader.guesses();
                 $(let $field: Option<$Type> = reader.field(
                     &table,
                     (stringify!($field), concat!($($alias)?)),
+                    $Part::NAMES,
                     || $crate::part!(@default $Type $(, $default)?),
                     $crate::part!(@example $($eg)?),
                 );)+
                 reader.others(&table, $Part::NAMES);
-                if reader.problems.len() > before {
-                    return None;
-                }
                 let read = $Part { $($field: $field?),+ };
-                let checked = <$Part as $crate::part::Part>::check(&read);
-                reader.noted(node, checked.map(|()| read))
+                if reader.guesses() == before {
+                    let checked = <$Part as $crate::part::Part>::check(&read);
+                    if reader.noted(node, checked).is_none() {
+                        reader.guess();
+                    }
+                }
+                Some(read)
             }
             fn write(&self, form: Form) -> Node {
                 let table = self.table(form);

@@ -4,7 +4,7 @@
 //! papers where they print them; the rest is marked "chosen" and explained in docs/links/.
 
 use crate::node::{Node, Value};
-use crate::part::{Kind, Name, Reader};
+use crate::part::{Kind, Name, read};
 use crate::problem::{Fault, Problem, fault, hint};
 use crate::quantity::{Counts, Quantity, Size};
 use crate::schema::{Flow, Link, Scenario};
@@ -678,8 +678,7 @@ fn given(preset: &Preset, params: &[(String, Node)]) -> Result<Given, Problem> {
 fn read_rows<T: Kind>(list: &str, rows: Vec<Node>) -> Result<Vec<T>, Vec<Problem>> {
     let mut out = Vec::new();
     for (number, row) in rows.iter().enumerate() {
-        let mut reader = Reader::at(format!("{list}[{number}]"));
-        out.push(T::read(row, &mut reader).ok_or(reader.problems)?);
+        out.push(read(row, format!("{list}[{number}]"))?);
     }
     Ok(out)
 }

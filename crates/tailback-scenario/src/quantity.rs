@@ -217,7 +217,8 @@ impl Quantity {
         }
     }
 
-    fn what(self) -> &'static str {
+    /// One of them, as complaints call it.
+    pub fn what(self) -> &'static str {
         match self {
             Quantity::Time => "a time",
             Quantity::Rate => "a rate",
@@ -293,10 +294,15 @@ impl Quantity {
     }
 }
 
+/// Picoseconds of a unit of time in lower case.
+fn time_unit(unit: &str) -> Option<u64> {
+    let word = TIME_WORDS.iter().find(|(word, _)| *word == unit).map_or(unit, |(_, short)| short);
+    scale(&TIME_UNITS, word)
+}
+
 fn read_time(number: Decimal, unit: &str) -> Result<u64, Fault> {
     let unit = unit.to_lowercase();
-    let word = TIME_WORDS.iter().find(|(word, _)| *word == unit).map_or(unit.as_str(), |(_, short)| short);
-    let Some(scale) = scale(&TIME_UNITS, word) else {
+    let Some(scale) = time_unit(&unit) else {
         let fix = if unit == "m" {
             "Write ms or min: m could mean either"
         } else {
@@ -374,6 +380,8 @@ pub enum Counts {
     Bytes,
     /// Packets.
     Packets,
+    /// Picoseconds at the link's rate.
+    Time,
     /// Multiples of the bandwidth-delay product.
     Bdp,
 }
@@ -383,7 +391,7 @@ pub enum Counts {
 pub struct Size {
     /// `amount` / 10^`digits` of them.
     pub amount: u128,
-    /// Digits after the point; 0 for bytes and packets.
+    /// Digits after the point; 0 for all but multiples of the BDP.
     pub digits: u32,
     /// What is counted.
     pub counts: Counts,
@@ -412,8 +420,12 @@ impl Size {
                 }
                 Size { amount, digits, counts: Counts::Bdp }
             }
+            word if time_unit(word).is_some() => {
+                let amount = read_time(number, word)?;
+                Size { amount: amount.into(), digits: 0, counts: Counts::Time }
+            }
             _ => {
-                let amount = read_bytes(number, unit, "Use packets, bdp, B, kB, MB, KiB or MiB")?;
+                let amount = read_bytes(number, unit, "Use packets, bdp, ms, B, kB, MB, KiB or MiB")?;
                 Size { amount: amount.into(), digits: 0, counts: Counts::Bytes }
             }
         };
@@ -440,11 +452,16 @@ impl Size {
         }
     }
 
-    /// Bytes at a rate (bit/s) and round-trip time (ps), rounded down; none for a number of packets.
+    /// Bytes at a rate (bit/s) and round-trip time (ps): of multiples of the BDP rounded down, of a time rounded up;
+    /// none for a number of packets.
     pub fn in_bytes(&self, rate: u64, rtt: u64) -> Option<u64> {
         match self.counts {
             Counts::Packets => None,
             Counts::Bytes => u64::try_from(self.amount).ok(),
+            Counts::Time => {
+                let bytes = (u128::from(rate) * self.amount).div_ceil(8 * 10u128.pow(12));
+                Some(u64::try_from(bytes).unwrap_or(u64::MAX))
+            }
             Counts::Bdp => {
                 let unit = 8 * 10u128.pow(12 + self.digits);
                 Some(scaled_down(u128::from(rate) * u128::from(rtt), self.amount, unit))
@@ -476,6 +493,7 @@ impl std::fmt::Display for Size {
         match self.counts {
             Counts::Bytes => f.write_str(&bytes_text(self.amount)),
             Counts::Packets => write!(f, "{number}packets"),
+            Counts::Time => f.write_str(&Quantity::Time.text(self.amount as u64)),
             Counts::Bdp => write!(f, "{number}bdp"),
         }
     }

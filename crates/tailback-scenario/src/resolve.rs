@@ -12,11 +12,11 @@ use tailback_core::params::{Card, Kind};
 use tailback_core::traffic::{self, Application, Rows, Transport};
 
 use crate::node::{Node, Value};
-use crate::part::{Form, Kind as _, Params};
+use crate::part::{Form, Kind as _, Name, Params, Reader};
 use crate::presets;
 use crate::problem::{Fault, Problem, choices, fault};
 use crate::quantity::{begins_with_number, to_unit};
-use crate::schema::Scenario;
+use crate::schema::{Flow, Scenario};
 use crate::table;
 
 use graph::{Graph, hops_of};
@@ -121,31 +121,135 @@ impl Resolved {
     }
 }
 
+/// The scenario that a description stands for, or all that is wrong with it, as far as it can be judged.
+pub fn read(node: &Node, host: &dyn Host) -> Result<Scenario, Vec<Problem>> {
+    let mut reader = Reader::default();
+    let scenario = Scenario::read(node, &mut reader);
+    if reader.problems.is_empty() {
+        return Ok(scenario.expect("what has no problem reads"));
+    }
+    let more = scenario.and_then(|scenario| resolve(&scenario, host).err()).unwrap_or_default();
+    let more: Vec<Problem> = more.into_iter().filter(|problem| !reader.is_guessed(&problem.field)).collect();
+    Err([reader.problems, more].concat())
+}
+
 /// The scenario in the engine's form, or all that is wrong with it.
 pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Vec<Problem>> {
-    let scenario = &presets::expand(scenario)?;
-    let mut resolver = Resolver::new(scenario, host);
+    let (expanded, refused) = expand(scenario)?;
+    let told = expanded.write(Form::Short);
+    let listed = Listed::new(&expanded);
+    let mut resolver = Resolver::new(&listed, told, host);
     let description = resolver.describe();
-    if resolver.problems.is_empty() {
+    if refused.is_empty() && resolver.problems.is_empty() {
         return Ok(Resolved { description, places: resolver.places, told: resolver.told });
     }
     // A dumbbell's queue stands for two links: what is wrong with it is said once.
     let mut seen = HashSet::new();
     resolver.problems.retain(|problem| seen.insert(problem.to_string()));
-    Err(resolver.problems)
+    Err([refused, resolver.problems].concat())
 }
 
-/// The names of a scenario's flows and of its links, in the order of the engine's tables.
-pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 2], Vec<Problem>> {
+/// The scenario with its preset spelt out, and what is wrong with the preset's options: those are left out then.
+fn expand(scenario: &Scenario) -> Result<(Scenario, Vec<Problem>), Vec<Problem>> {
+    let (mut trial, mut refused) = (scenario.clone(), Vec::new());
+    loop {
+        let found = match presets::expand(&trial) {
+            Ok(expanded) => return Ok((expanded, refused)),
+            Err(found) => found,
+        };
+        let is_refused = |key: &str| found.iter().any(|problem| problem.field == format!("path.{key}"));
+        let options = trial.path.as_mut().map(|path| &mut path.params.0);
+        let before = options.as_ref().map_or(0, |options| options.len());
+        let left = options.map_or(0, |options| {
+            options.retain(|(key, _)| !is_refused(key));
+            options.len()
+        });
+        refused.extend(found);
+        if left == before {
+            return Err(refused);
+        }
+    }
+}
+
+/// The names of a scenario's flows and of its links, in the order of the engine's tables, and those of its entries
+/// for flows as listed.
+pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 3], Vec<Problem>> {
     let scenario = &presets::expand(scenario)?;
-    Ok([flow_names(scenario), hops_of(scenario).into_iter().map(|hop| hop.name).collect()])
+    let listed = Listed::new(scenario);
+    let links = hops_of(&listed).into_iter().map(|hop| hop.name).collect();
+    Ok([listed.names(), links, flow_names(scenario)])
 }
 
-/// The flows' names, given or made, in order.
+/// A scenario without preset in which every flow is listed by itself, under its name.
+struct Listed {
+    scenario: Scenario,
+    /// The entry that each flow comes from, and whether it is the second one of a two-way flow.
+    written: Vec<(usize, bool)>,
+}
+
+impl Listed {
+    fn new(scenario: &Scenario) -> Self {
+        let (mut flows, mut written) = (Vec::new(), Vec::new());
+        for (number, (flow, name)) in scenario.flow.iter().zip(flow_names(scenario)).enumerate() {
+            for (name, is_back) in each_of(flow, &name) {
+                let turned = if is_back { turned(scenario, flow) } else { flow.clone() };
+                flows.push(Flow { name: Some(Name(name)), ..turned });
+                written.push((number, is_back));
+            }
+        }
+        Listed { scenario: Scenario { flow: flows, ..scenario.clone() }, written }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.scenario.flow.iter().flat_map(|flow| flow.name.clone()).map(|name| name.0).collect()
+    }
+
+    /// Where a flow was written.
+    fn place(&self, number: usize) -> String {
+        format!("flow[{}]", self.written[number].0)
+    }
+
+    fn is_back(&self, number: usize) -> bool {
+        self.written[number].1
+    }
+}
+
+/// The flows that an entry called `name` stands for: name, and whether it runs the other way.
+fn each_of(flow: &Flow, name: &str) -> Vec<(String, bool)> {
+    let names = match flow.count {
+        None => vec![name.to_string()],
+        Some(count) => (1..=count.0).map(|number| format!("{name}-{number}")).collect(),
+    };
+    let ways = |name: String| {
+        let back = flow.two_way.then(|| (format!("{name}.back"), true));
+        std::iter::once((name, false)).chain(back)
+    };
+    names.into_iter().flat_map(ways).collect()
+}
+
+/// The same flow the other way round.
+fn turned(scenario: &Scenario, flow: &Flow) -> Flow {
+    let [from, to] = match scenario.dumbbell {
+        Some(_) => presets::ends(flow).map(|node| Some(Name(node))),
+        None => [flow.from.clone(), flow.to.clone()],
+    };
+    Flow {
+        from: to,
+        to: from,
+        route: flow.back_route.clone(),
+        back_route: flow.route.clone(),
+        ..flow.clone()
+    }
+}
+
+/// The names of the entries for flows, given or made, in order.
 fn flow_names(scenario: &Scenario) -> Vec<String> {
-    let given: HashSet<&str> = scenario.flow.iter().filter_map(|flow| flow.name.as_deref()).collect();
+    let given = scenario.flow.iter().filter_map(|flow| flow.name.as_deref().map(|name| (flow, name)));
+    let given: HashSet<String> = given
+        .flat_map(|(flow, name)| each_of(flow, name).into_iter().map(|(name, _)| name).chain([name.into()]))
+        .collect();
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
-    let name = |flow: &crate::schema::Flow, count: &mut usize| {
+    let name = |flow: &Flow, count: &mut usize| {
         let alone = scenario.flow.iter().filter(|it| it.name.is_none() && it.app == flow.app).count() == 1;
         if alone && !given.contains(&*flow.app) {
             return flow.app.0.clone();
@@ -153,16 +257,16 @@ fn flow_names(scenario: &Scenario) -> Vec<String> {
         loop {
             *count += 1;
             let numbered = format!("{}-{count}", &*flow.app);
-            if !given.contains(numbered.as_str()) {
+            if !given.contains(&numbered) {
                 return numbered;
             }
         }
     };
-    let named = |flow| match &crate::schema::Flow::clone(flow).name {
+    let named = scenario.flow.iter().map(|flow| match &flow.name {
         Some(given) => given.0.clone(),
         None => name(flow, count.entry(&flow.app).or_default()),
-    };
-    scenario.flow.iter().map(named).collect()
+    });
+    named.collect()
 }
 
 /// An application, as far as a description depends on it.
@@ -202,18 +306,20 @@ fn sends_datagrams(name: &str) -> bool {
 
 /// A scenario on its way to the engine's form: what is wrong with it, and where each thing in it was said.
 struct Resolver<'a> {
+    listed: &'a Listed,
     scenario: &'a Scenario,
     host: &'a dyn Host,
+    /// The scenario as a file would hold it.
     told: Node,
     problems: Vec<Problem>,
     places: BTreeMap<String, String>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(scenario: &'a Scenario, host: &'a dyn Host) -> Self {
-        let told = scenario.write(Form::Short);
+    fn new(listed: &'a Listed, told: Node, host: &'a dyn Host) -> Self {
         let places = BTreeMap::from([("duration_ps".into(), "duration".into())]);
-        Resolver { scenario, host, told, problems: Vec::new(), places }
+        let scenario = &listed.scenario;
+        Resolver { listed, scenario, host, told, problems: Vec::new(), places }
     }
 
     fn describe(&mut self) -> Node {

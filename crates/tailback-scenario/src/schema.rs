@@ -104,7 +104,7 @@ part! {
     }
     /// Registry name (`tailback list queues`).
     discipline: Name = Name("fifo".into());
-    /// Limit in bytes, packets or multiples of the BDP.
+    /// Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up.
     limit: Option<Size>, or "the discipline's own";
     /// The queue inside it, for a `token_bucket`.
     inner: Option<Box<Queue>>, or "the bucket's own FIFO";
@@ -314,6 +314,10 @@ part! {
     }
     /// Unique name.
     name: Option<Name>, or "the application's, numbered if several share it";
+    /// So many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here.
+    count: Option<Whole<1, 10_000>>, or "one, called `NAME`";
+    /// A second flow alike runs the other way, called `NAME.back`: both directions of a call.
+    two_way: bool = false;
     /// What it does (`tailback list apps`).
     app: Name = Name("bulk".into());
     /// Sending node; `from = "right"` alone makes the flow run against the others,
@@ -487,12 +491,10 @@ macro_rules! parts {
 
         /// The part of this name as it is written in full or in short, or all that is wrong with it.
         pub fn read_part(name: &str, node: &Node, form: Form) -> Result<Node, Vec<crate::problem::Problem>> {
-            let mut reader = Reader::default();
-            let read = match name {
-                $(stringify!($Part) => $Part::read(node, &mut reader).map(|part| part.write(form)),)+
+            match name {
+                $(stringify!($Part) => part::read::<$Part>(node, "").map(|part| part.write(form)),)+
                 _ => panic!("there is no part called {name}"),
-            };
-            read.ok_or(reader.problems)
+            }
         }
     };
 }

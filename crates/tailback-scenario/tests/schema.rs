@@ -2,11 +2,11 @@
 
 use tailback_scenario::document;
 use tailback_scenario::node::{self, Node};
-use tailback_scenario::part::{Form, Kind, Reader};
+use tailback_scenario::part::{Form, Kind};
 use tailback_scenario::presets::PRESETS;
 use tailback_scenario::problem::{Problem, nearest};
 use tailback_scenario::quantity::{Quantity, Size, to_unit};
-use tailback_scenario::resolve::{Nothing, Resolved, resolve};
+use tailback_scenario::resolve::{self, Nothing, Resolved, resolve};
 use tailback_scenario::schema::{Scenario, declared};
 use tailback_scenario::text::{number_text, to_json, to_toml};
 use tailback_scenario::unresolve::unresolve;
@@ -23,8 +23,7 @@ app = "voip"
 "#;
 
 fn read(node: &Node) -> Result<Scenario, Vec<Problem>> {
-    let mut reader = Reader::default();
-    Scenario::read(node, &mut reader).ok_or(reader.problems)
+    resolve::read(node, &Nothing)
 }
 
 fn resolved(text: &str) -> Resolved {
@@ -117,8 +116,11 @@ fn a_complaint_has_place_value_problem_and_fix() {
     assert!(said.contains("Did you mean \"cubic\"?"), "{said}");
     let said = complaint(&HELLO.replace("10mbit", "10").replace("60s", "soon"));
     assert_eq!(said.lines().count(), 2, "{said}");
-    let wrong = complaint("duration = \"1s\"\npath = { preset = \"wifi\", buffer = \"3ms\" }\n[[flow]]\n");
-    assert!(wrong.starts_with("path.buffer = \"3ms\": \"ms\" is not a unit of size"), "{wrong}");
+    let wrong = complaint("duration = \"1s\"\npath = { preset = \"wifi\", buffer = \"3mbit\" }\n[[flow]]\n");
+    assert!(
+        wrong.starts_with("path.buffer = \"3mbit\": \"mbit\" looks like bits, a size is in bytes"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -159,6 +161,98 @@ fn a_bdp_is_exact_and_rounded_down() {
         Some(32_400_000_010_800_000)
     );
     assert_eq!(bytes("5packets", 1, 1), None);
+}
+
+#[test]
+fn everything_wrong_is_told_beside_an_unknown_key() {
+    let fields = |text: &str| {
+        complaint(text)
+            .lines()
+            .map(|line| line[..line.find([':', ' ']).unwrap()].to_string())
+            .collect::<Vec<_>>()
+    };
+    let text = HELLO.replace("cubic", "qubic").replace("[[flow]]\ncc", "[[flow]]\nsped = 3\ncc");
+    assert_eq!(fields(&text), ["flow[0].sped", "flow[0].cc"]);
+    let text = HELLO.replace("rtt = \"80ms\"", "speed = 1");
+    assert_eq!(fields(&text), ["dumbbell.speed", "dumbbell"]);
+    // A misspelt key is read as what it was meant to be: nothing else is missing.
+    let text = HELLO.replace("rtt", "rrt").replace("[dumbbell]", "[dumbell]").replace("voip", "viop");
+    assert_eq!(fields(&text), ["dumbell.rrt", "dumbell", "flow[1].app"]);
+    // What rests on a wrong value is not judged, the rest is.
+    let text = HELLO.replace("10mbit", "10").replace("60s", "0s").replace("cubic", "qubic");
+    assert_eq!(fields(&text), ["duration", "dumbbell.rate", "flow[0].cc"]);
+    let text =
+        "duration = \"1s\"\npath = { preset = \"wifi\", bufer = 3, sped = 1 }\n[[flow]]\ncc = \"qubic\"\n";
+    assert_eq!(fields(text), ["path.bufer", "path.sped", "flow[0].cc"]);
+}
+
+#[test]
+fn what_must_be_above_zero_is_not_left_out() {
+    let said = complaint(&HELLO.replace("60s", "0s"));
+    assert_eq!(said, "duration = \"0s\": must be above zero. Give a time above zero, for example \"80ms\".");
+}
+
+#[test]
+fn a_route_crosses_a_link_once() {
+    let link = |name: &str, from: &str, to: &str| {
+        format!("[[link]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"1mbit\"\n")
+    };
+    let text = format!(
+        "duration = \"1s\"\n{}{}[[flow]]\nfrom = \"a\"\nto = \"b\"\nroute = [\"up\", \"down\", \"up\"]\n",
+        link("up", "a", "b"),
+        link("down", "b", "a"),
+    );
+    let said = complaint(&text);
+    assert_eq!(said, "flow[0].route[2] = \"up\": the route passes link up twice. Name each link once.");
+}
+
+#[test]
+fn a_queue_of_time_holds_what_the_link_sends_in_it() {
+    let limit = |text: &str| {
+        let links = resolved(text).description;
+        to_json(links.get("links").unwrap().items()[0].get("queue").unwrap().get("params").unwrap())
+    };
+    let with = |queue: &str| HELLO.replace("rtt", &format!("queue = {queue}\nrtt"));
+    assert_eq!(limit(&with("\"100ms\"")), r#"{"limit_bytes":125000}"#);
+    assert_eq!(limit(&with("\"100.0000001ms\"")), r#"{"limit_bytes":125001}"#);
+    let bucket =
+        r#"{ discipline = "token_bucket", rate = "1mbit", burst = "10kB", inner = { limit = "100ms" } }"#;
+    let links = resolved(&with(bucket)).description;
+    let inner = links.get("links").unwrap().items()[0].get("queue").unwrap().get("inner").unwrap();
+    assert_eq!(to_json(inner.get("params").unwrap()), r#"{"limit_bytes":12500}"#);
+    let wireless = "duration = \"1s\"\n[[link]]\nname = \"air\"\nfrom = \"a\"\nto = \"b\"\nduplex = true\n\
+                    medium = \"wifi\"\nqueue = \"100ms\"\n[[flow]]\nfrom = \"a\"\nto = \"b\"\n";
+    let said = complaint(wireless);
+    assert!(said.starts_with("link[0].queue = \"100ms\": the rate of this link varies"), "{said}");
+    assert!(said.ends_with("Give its queue in bytes or packets."), "{said}");
+}
+
+#[test]
+fn a_count_of_flows_is_as_if_each_were_listed() {
+    let flow = |text: &str| format!("{}\n{text}", HELLO.split("[[flow]]").next().unwrap());
+    let counted = resolved(&flow("[[flow]]\nname = \"x\"\ncount = 3\nstart = \"1s\"\n[[flow]]\n"));
+    let listed: String =
+        (1..=3).map(|n| format!("[[flow]]\nname = \"x-{n}\"\nstart = \"1s\"\n")).collect::<String>()
+            + "[[flow]]\n";
+    assert_eq!(counted.description, resolved(&flow(&listed)).description);
+    let said =
+        complaint(&flow("[[flow]]\nname = \"x\"\ncount = 2\n[[flow]]\nname = \"x-2\"\ncc = \"qubic\"\n"));
+    assert!(said.starts_with("flow[1].name = \"x-2\": two flows are called x-2."), "{said}");
+    assert!(said.contains("\nflow[1].cc = \"qubic\""), "{said}");
+}
+
+#[test]
+fn a_two_way_flow_is_one_each_way() {
+    let call = resolved(&HELLO.replace("\"voip\"", "\"voip\"\ntwo_way = true\naccess_delay = \"1ms\""));
+    let name = |flow: &Node| flow.get("name").unwrap().as_text().unwrap().to_string();
+    let flows: Vec<String> = call.description.get("flows").unwrap().items().iter().map(name).collect();
+    assert_eq!(flows, ["bulk", "voip", "voip.back"]);
+    assert_eq!(route(&call, 1, "route"), ["voip.access", "bottleneck"]);
+    assert_eq!(route(&call, 2, "route"), ["voip.back.access", "return"]);
+    let wrong = HELLO.replace("\"voip\"", "\"voip\"\ntwo_way = true\nroute = [\"x\"]");
+    let said = complaint(&wrong);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.starts_with("flow[1].route[0] = \"x\": there is no link x"), "{said}");
 }
 
 #[test]

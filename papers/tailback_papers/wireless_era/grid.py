@@ -180,7 +180,8 @@ def _transfers(
     params: dict[str, Any] = {"bytes": f"{megabytes}MB", "idle_low": "80000s", "idle_high": "80000s"}
     return tb.flow(
         "transfers", name=flow_name(algorithm, megabytes), from_=algorithm, to="right", cc=CC[algorithm],
-        stack=STACK | stack, params=params, receive_buffer=window, **periods[0], again=periods[1:],
+        stack=STACK | stack, params=params, receive_buffer=window,
+        start=periods[0]["start"], stop=periods[0]["stop"], again=periods[1:],
     )  # fmt: skip
 
 

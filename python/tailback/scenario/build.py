@@ -43,6 +43,8 @@ def bulk(cc: _Named = "cubic", stack: _Named = "linux", **fields: Unpack[FlowFie
 def voip(**fields: Unpack[FlowFields]) -> Flow:
     """One direction of a G.711 call: 200-byte IP packets every 20 ms, unless `packet_size`, `interval` differ.
 
+    `two_way=True` makes it the whole call.
+
     >>> voip(start="500ms").app
     'voip'
     """

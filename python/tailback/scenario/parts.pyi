@@ -253,7 +253,7 @@ class Queue(Part):
 
     @property
     def limit(self) -> Size | None:
-        """Limit in bytes, packets or multiples of the BDP."""
+        """Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up."""
 
     @property
     def inner(self) -> Queue | None:
@@ -402,6 +402,8 @@ class Flow(Part):
         self,
         *,
         name: str | None = ...,
+        count: int | None = ...,
+        two_way: bool = ...,
         app: str = ...,
         from_: str | None = ...,
         to: str | None = ...,
@@ -430,6 +432,14 @@ class Flow(Part):
     @property
     def name(self) -> str | None:
         """Unique name."""
+
+    @property
+    def count(self) -> int | None:
+        """So many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here."""
+
+    @property
+    def two_way(self) -> bool:
+        """A second flow alike runs the other way, called `NAME.back`: both directions of a call."""
 
     @property
     def app(self) -> str:
@@ -525,6 +535,8 @@ class Flow(Part):
 
 class FlowFields(TypedDict, total=False):
     name: str | None
+    count: int | None
+    two_way: bool
     from_: str | None
     to: str | None
     route: Iterable[str] | None

@@ -152,7 +152,8 @@ class Scenario(ScenarioFields):
                 below = here[step] = {"limit" if step.endswith("queue") else "name": below}
             elif isinstance(below, list):
                 at += 1
-                names = self.flow_names if step == "flow" else [row.get("name", "") for row in below]
+                entries = _core.scenario_names(self)[2] if step == "flow" else []
+                names = entries or [row.get("name", "") for row in below]
                 # A name may hold dots: take the longest that fits.
                 for end in range(len(steps), at, -1):
                     if ".".join(steps[at:end]) in names:
@@ -189,7 +190,7 @@ class Scenario(ScenarioFields):
 
     @property
     def flow_names(self) -> list[str]:
-        """The flows' names, given or made, in order; those that a preset adds come last."""
+        """The flows' names, given or made, in order, `count` and `two_way` spelt out; those of a preset come last."""
         return _core.scenario_names(self)[0]
 
     @property

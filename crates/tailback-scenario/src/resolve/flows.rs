@@ -21,7 +21,7 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, routes: &[Routes
 
 fn flow(resolver: &mut Resolver<'_>, graph: &Graph<'_>, number: usize, routes: &Routes) -> Node {
     let flow = &resolver.scenario.flow[number];
-    let (place, at) = (format!("flow[{number}]"), format!("flows[{number}]"));
+    let (place, at) = (resolver.listed.place(number), format!("flows[{number}]"));
     for (path, written) in [
         ("", ""),
         (".start_ps", ".start"),

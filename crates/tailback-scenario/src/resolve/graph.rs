@@ -3,7 +3,7 @@
 use tailback_core::medium::registry::is_carried;
 use tailback_core::traffic::registry::traits;
 
-use super::{Resolver, flow_names};
+use super::{Listed, Resolver};
 use crate::part::Name;
 use crate::part::Trace;
 use crate::presets::ends;
@@ -43,8 +43,9 @@ impl Hop<'_> {
     }
 }
 
-/// Every link of a scenario without preset, in the order of the engine's tables.
-pub fn hops_of(scenario: &Scenario) -> Vec<Hop<'_>> {
+/// Every link, in the order of the engine's tables.
+pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
+    let scenario = &listed.scenario;
     let mut hops = Vec::new();
     if let Some(bell) = &scenario.dumbbell {
         let [there, back] = bell.delays();
@@ -87,10 +88,10 @@ pub fn hops_of(scenario: &Scenario) -> Vec<Hop<'_>> {
             hops.push(hop(link, number, format!("{}.back", &*link.name), &link.to, &link.from));
         }
     }
-    for (number, (name, flow)) in flow_names(scenario).into_iter().zip(&scenario.flow).enumerate() {
+    for (number, (name, flow)) in listed.names().into_iter().zip(&scenario.flow).enumerate() {
         if flow.access_delay.0 > 0 {
             let [attached, _] = ends(flow);
-            let (host, place) = (format!("{name}.sender"), format!("flow[{number}]"));
+            let (host, place) = (format!("{name}.sender"), listed.place(number));
             let delay = flow.access_delay.0;
             for (name, from, to) in [
                 (format!("{name}.access"), &host, &attached),
@@ -135,9 +136,10 @@ pub struct Graph<'a> {
 impl<'a> Graph<'a> {
     /// Building one reports names that occur twice.
     pub fn new(resolver: &mut Resolver<'a>) -> Self {
-        let graph = Graph { names: flow_names(resolver.scenario), hops: hops_of(resolver.scenario) };
-        let flows =
-            graph.names.iter().enumerate().map(|(number, name)| (name, format!("flow[{number}].name")));
+        let listed = resolver.listed;
+        let graph = Graph { names: listed.names(), hops: hops_of(listed) };
+        let place = |number| format!("{}.name", listed.place(number));
+        let flows = graph.names.iter().enumerate().map(|(number, name)| (name, place(number)));
         unique(resolver, "flow", flows.collect());
         unique(
             resolver,
@@ -187,11 +189,18 @@ impl<'a> Graph<'a> {
     /// A flow's links there and back; none if there is no such way, which is then reported.
     pub fn routes(&self, resolver: &mut Resolver<'a>, number: usize, nodes: &[String]) -> Routes {
         let flow = &resolver.scenario.flow[number];
-        let place = format!("flow[{number}]");
+        let place = resolver.listed.place(number);
+        let is_back = resolver.listed.is_back(number);
+        // What is wrong with the way back of a two-way flow is said of the keys as written.
+        let [start, end, key, back_key] = if is_back {
+            ["to", "from", "back_route", "route"]
+        } else {
+            ["from", "to", "route", "back_route"]
+        };
         let [from, to] = self.ends(resolver.scenario, number);
         let known: Vec<&str> = nodes.iter().map(String::as_str).collect();
         let mut sound = !self.hops.is_empty();
-        for (key, node) in [("from", &from), ("to", &to)] {
+        for (key, node) in [(start, &from), (end, &to)] {
             let place = format!("{place}.{key}");
             if node.is_empty() {
                 let fix = format!("Name the node, one of {}", known.join(", "));
@@ -205,7 +214,7 @@ impl<'a> Graph<'a> {
         }
         if sound && from == to {
             let found = fault("the flow leads back to where it starts", "Give two different nodes");
-            resolver.problem_with(&format!("{place}.to"), &to.as_str().into(), found);
+            resolver.problem_with(&format!("{place}.{end}"), &to.as_str().into(), found);
             sound = false;
         }
         if !sound {
@@ -213,13 +222,9 @@ impl<'a> Graph<'a> {
         }
         // A tunnel's own connection stays outside tunnels unless it says otherwise.
         let is_outer = traits(&flow.app).carries_packets;
-        let there = Way { given: flow.route.as_deref(), key: "route", end: "to", carries: "data" };
-        let back = Way {
-            given: flow.back_route.as_deref(),
-            key: "back_route",
-            end: "from",
-            carries: "acknowledgements",
-        };
+        let there = Way { given: flow.route.as_deref(), key, end, carries: "data" };
+        let back =
+            Way { given: flow.back_route.as_deref(), key: back_key, end: start, carries: "acknowledgements" };
         let mut there = self.route(resolver, there, &place, [&from, &to], is_outer);
         let mut back = self.route(resolver, back, &place, [&to, &from], is_outer);
         let access = format!("{}.access", self.names[number]);
@@ -258,6 +263,9 @@ impl<'a> Graph<'a> {
                     format!("link {} leaves {}, but the route has reached {here}", &**name, hop.from),
                     format!("Continue with a link that leaves {here}"),
                 ),
+                Some(_) if at.is_some_and(|at| out.contains(&at)) => {
+                    fault(format!("the route passes link {} twice", &**name), "Name each link once")
+                }
                 Some(hop) => {
                     out.extend(at);
                     here = &hop.to;

@@ -276,8 +276,9 @@ fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(Str
 
 fn in_bytes(resolver: &mut Resolver<'_>, size: &Size, site: &Site, place: &str) -> Option<u64> {
     let fix = "Give its queue in bytes or packets";
-    if size.counts == Counts::Bdp && site.rate.is_none() {
-        let found = fault("the rate of this link varies, so it has no BDP", fix);
+    if matches!(size.counts, Counts::Bdp | Counts::Time) && site.rate.is_none() {
+        let lacks = if size.counts == Counts::Bdp { "it has no BDP" } else { "a time is no number of bytes" };
+        let found = fault(format!("the rate of this link varies, so {lacks}"), fix);
         resolver.problem_with(place, &size.to_string().into(), found);
         return None;
     }
