@@ -213,6 +213,8 @@ class Case:
         self.maybe(out, 0.05, "route", lambda: self.random.sample(self.link_names, 1))
         self.maybe(out, 0.05, "back_route", lambda: self.random.sample(self.link_names, 1))
         self.times(out)
+        self.maybe(out, 0.05, "count", lambda: self.random.randrange(1, 4))
+        self.maybe(out, 0.05, "two_way", lambda: True)
         return out
 
     def times(self, out: Table) -> None:

@@ -183,7 +183,7 @@ impl Reader {
         let (key, node) = rows.find(|(key, _)| !is_known(key) && nearest(key, &names) == Some(name))?;
         let before = self.problems.len();
         let read = self.within(key, |reader| T::read(node, reader));
-        if T::SHAPE.kind != "part" && self.problems.len() > before {
+        if node.value.is_single() && self.problems.len() > before {
             // Perhaps it was meant for something else.
             self.problems.truncate(before);
             return None;

@@ -173,8 +173,8 @@ fn everything_wrong_is_told_beside_an_unknown_key() {
     };
     let text = HELLO.replace("cubic", "qubic").replace("[[flow]]\ncc", "[[flow]]\nsped = 3\ncc");
     assert_eq!(fields(&text), ["flow[0].sped", "flow[0].cc"]);
-    let text = HELLO.replace("rtt = \"80ms\"", "speed = 1");
-    assert_eq!(fields(&text), ["dumbbell.speed", "dumbbell"]);
+    let text = HELLO.replace("rtt = \"80ms\"", "sched = 1");
+    assert_eq!(fields(&text), ["dumbbell.sched", "dumbbell"]);
     // A misspelt key is read as what it was meant to be: nothing else is missing.
     let text = HELLO.replace("rtt", "rrt").replace("[dumbbell]", "[dumbell]").replace("voip", "viop");
     assert_eq!(fields(&text), ["dumbell.rrt", "dumbell", "flow[1].app"]);
