@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from synthetic import sawtooth
-from tailback import cli, compare, plots, report, statistics
+from tailback import cli, compare, plots, report
+from tailback.experiment import statistics
 from tailback.plots import flows, sweeps
 
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import struct
 import subprocess
+import sys
 
 import numpy as np
 import polars as pl
@@ -28,7 +29,7 @@ def output(*words):
 
 
 def command(*words):
-    return subprocess.run(["tailback", *map(str, words)], capture_output=True, text=True)
+    return subprocess.run([sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)], capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

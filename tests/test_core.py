@@ -23,7 +23,8 @@ def description(seconds: float = 5, **changes: Any) -> str:
         {"name": "back", "from": "b", "to": "a", "rate_bps": 10_000_000, "delay_ps": SECOND // 25},
     ]
     links[0]["queue"] = {"discipline": "fifo", "params": {"limit_bytes": 100_000}}
-    flow = {"name": "bulk", "from": "a", "to": "b", "app": {"kind": "bulk"}, "tcp": {"stack": "linux", "cc": "reno"}}
+    flow: dict[str, Any] = {"name": "bulk", "from": "a", "to": "b", "route": ["there"], "back_route": ["back"]}
+    flow |= {"app": {"kind": "bulk"}, "tcp": {"stack": "linux", "cc": "reno", "mtu": 1500}}
     whole = {"format": 1, "seed": 7, "duration_ps": int(seconds * SECOND), "nodes": ["a", "b"]}
     return json.dumps(whole | {"links": links, "flows": [flow]} | changes)
 

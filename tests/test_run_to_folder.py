@@ -97,7 +97,7 @@ def test_too_many_rows_are_refused_with_field_and_fix_unless_allowed(tmp_path: P
     file.write_text(text)
     code, said = tailback("check", str(file))
     assert code == 2
-    assert f'{file}:8: instruments.poll_interval = "1ns"' in said
+    assert f'{file}:8:17: instruments.poll_interval = "1ns"' in said
     assert re.search("1.00e9 rows.*raise instruments.most_rows", said)
     file.write_text(text.replace("1ns", "10us"))
     code, said = tailback("run", str(file), "--most-rows", "99999")
