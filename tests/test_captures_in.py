@@ -29,7 +29,11 @@ def output(*words):
 
 
 def command(*words):
-    return subprocess.run([sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", "from tailback.cli import main; main()", *map(str, words)],
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture(scope="module")
