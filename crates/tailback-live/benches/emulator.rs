@@ -30,7 +30,7 @@ fn scenario(mbps: u64) -> Scenario {
         json!({
             "name": format!("bulk-{number}"), "from": "left", "to": "right",
             "route": ["there"], "back_route": ["back"], "app": { "kind": "bulk" },
-            "tcp": { "stack": "linux", "cc": "cubic", "send_buffer": 1 << 24, "receive_buffer": 1 << 24 },
+            "tcp": { "stack": "linux", "cc": "cubic", "mtu": 1500, "send_buffer": 1 << 24, "receive_buffer": 1 << 24 },
         })
     };
     let flows: Vec<Value> = (0..2).map(flow).collect();

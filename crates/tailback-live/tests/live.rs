@@ -46,7 +46,7 @@ fn link(name: &str, from: &str, to: &str, extra: Value) -> Value {
 fn bulk(cc: &str) -> Value {
     json!({
         "name": "bulk", "from": "left", "to": "right", "route": ["there"], "back_route": ["back"],
-        "app": { "kind": "bulk" }, "tcp": { "stack": "linux", "cc": cc },
+        "app": { "kind": "bulk" }, "tcp": { "stack": "linux", "cc": cc, "mtu": 1500 },
     })
 }
 
