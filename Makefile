@@ -21,7 +21,7 @@ CARGO_FLAGS := --locked --workspace
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate pages docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -74,8 +74,12 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
-docs: $(VENV)/.built ## Build the documentation into site/; a dead link is an error
+pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, algorithms
+	$(BIN)/python scripts/columns_page
 	$(BIN)/python scripts/scenario_page
+	$(BIN)/python scripts/algorithms_page
+
+docs: pages ## Build the documentation into site/; a dead link is an error
 	$(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
 	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'
