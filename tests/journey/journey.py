@@ -70,7 +70,8 @@ def build(folder: Path) -> Path:
     call(maturin, "build", "--release", "--out", folder / "dist", cwd=source, env=environment)
     (wheel,) = (folder / "dist").glob("*.whl")
     demand(wheel.name.startswith("tailback_lab-"), f"the wheel is called {wheel.name}")
-    packed = [name for name in zipfile.ZipFile(wheel).namelist() if re.search("papers|validation|truth", name)]
+    outside = re.compile("papers|validation|truth.*(csv|parquet|json)")
+    packed = [name for name in zipfile.ZipFile(wheel).namelist() if outside.search(name)]
     demand(not packed, f"the wheel has what is not for it: {packed[:3]}")
     demand(wheel.stat().st_size < 30e6, f"{wheel.name} has {wheel.stat().st_size / 1e6:.0f} MB")
     return wheel
