@@ -11,10 +11,11 @@ __all__ = ["written"]
 def written(value: Any, digits: int = 4, missing: str = "–") -> str:
     """A number in `digits` significant digits with commas between thousands, never with an exponent.
 
-    Whole numbers keep all digits; what is missing (None, NaN) is `missing`; infinity is ∞; text stays.
+    Whole numbers keep all digits; what is missing (None, NaN) is `missing`; infinity is ∞; text stays. Less
+    than 1e-12 is what arithmetic on floats leaves of nothing, and is 0.
 
-    >>> written(45831), written(50583.2), written(0.00082913), written(9.5), written(None)
-    ('45,831', '50,583', '0.0008291', '9.5', '–')
+    >>> written(45831), written(50583.2), written(0.00082913), written(9.5), written(None), written(6.7e-16)
+    ('45,831', '50,583', '0.0008291', '9.5', '–', '0')
     """
     if value is None or isinstance(value, str):
         return missing if value is None else value
@@ -27,7 +28,7 @@ def written(value: Any, digits: int = 4, missing: str = "–") -> str:
         return missing
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
-    if number == 0.0:
+    if abs(number) < 1e-12:
         return "0"
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
     text = f"{number:,.{places}f}"

@@ -421,3 +421,12 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_sweep_goes_on(tmp_path: Path
     assert list((store / "journal").iterdir()) == []
     known = {row["key"] for row in tb.open_store(store).follow(["key"]).look()}
     assert known == set(kept["key"])
+
+
+def test_a_notebook_shows_a_scenario_and_a_sweep(tmp_path: Path) -> None:
+    base = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[tb.bulk("reno")], duration="1s")
+    assert "[dumbbell]" in base._repr_html_() or "[[link]]" in base._repr_html_()
+    done = tb.sweep(base, {"dumbbell.rate": ["1mbit", "2mbit"]}, store=tmp_path)
+    assert repr(done) == "<tailback.SweepResult: points 2, run 2, reused 0, failed 0>"
+    assert "<table" in done._repr_html_()
+    assert "1mbit" in done._repr_html_()

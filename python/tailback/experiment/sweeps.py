@@ -168,10 +168,17 @@ class SweepResult(Finished):
         }
 
     def __repr__(self) -> str:
+        name = f" {self.sweep.name}" if self.sweep.name else ""
         return (
-            f"<tailback.SweepResult {self.sweep.name}: {len(self.sweep.design)} points, {self.run} run, "
-            f"{self.reused} reused, {self.failed} failed>"
+            f"<tailback.SweepResult{name}: points {len(self.sweep.design)}, run {self.run}, "
+            f"reused {self.reused}, failed {self.failed}>"
         )
+
+    def _repr_html_(self) -> str:
+        """One row a run, for notebooks."""
+        import html
+
+        return f"<p>{html.escape(repr(self))}</p>{self.frame._repr_html_()}"
 
 
 def sweep(

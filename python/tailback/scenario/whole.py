@@ -253,6 +253,12 @@ class Scenario(ScenarioFields):
     def __hash__(self) -> int:
         return hash(self.to_toml())
 
+    def _repr_html_(self) -> str:
+        """The scenario's file, for notebooks."""
+        import html
+
+        return f"<pre>{html.escape(self.to_toml())}</pre>"
+
     def __str__(self) -> str:
         return self.to_toml()
 
