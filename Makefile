@@ -18,6 +18,7 @@ unexport PYTHONPATH
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
+SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -89,8 +90,9 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
 	cargo clippy $(CARGO_FLAGS) --quiet --lib -- -D warnings
 	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
-	$(BIN)/ruff check --quiet
-	$(BIN)/ruff format --check --quiet
+	@# Scripts have no ending by which ruff would find them.
+	$(BIN)/ruff check --quiet . $(SCRIPTS)
+	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
 	$(BIN)/mypy --no-error-summary
 	scripts/check_licences
 
