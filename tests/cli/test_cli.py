@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import tailback as tb
 from tailback import cli, examples
 
-READY = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
+READY = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 SMALL = """
 duration = "2s"
 [dumbbell]

@@ -251,7 +251,7 @@ def test_an_unknown_target_is_told_with_the_nearest() -> None:
 
 
 def test_the_command_writes_the_file_and_says_what_is_left_out(tmp_path: Path) -> None:
-    scenario = Path(__file__).parents[1] / "scenarios" / "asymmetric.toml"
+    scenario = Path(__file__).parents[2] / "scenarios" / "asymmetric.toml"
     command = [sys.executable, "-c", "from tailback.cli import main; main()", "export", scenario]
 
     def run(*more: str) -> subprocess.CompletedProcess[str]:

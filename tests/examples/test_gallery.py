@@ -18,7 +18,7 @@ import tailback as tb
 from tailback import examples
 from tailback.experiment import read_sweep
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "gallery.md"
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -492,7 +492,7 @@ def test_instruments_that_fill_tables_are_those_of_scenarios() -> None:
 
 
 def test_the_page_of_columns_is_current() -> None:
-    page = Path(__file__).parent.parent / "docs" / "columns.md"
+    page = Path(__file__).parents[2] / "docs" / "columns.md"
     assert page.read_text(encoding="utf-8") == schema.markdown(), "scripts/columns_page writes it anew"
 
 

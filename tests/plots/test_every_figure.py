@@ -12,7 +12,7 @@ import tailback as tb
 from tailback import metrics, plots, report
 from tailback.report import comparison
 
-SCENARIOS = Path(__file__).parent.parent / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
 @pytest.fixture(scope="module")

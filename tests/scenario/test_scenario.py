@@ -25,7 +25,7 @@ stack = "linux"
 [[flow]]
 app = "voip"
 """
-READY = sorted((Path(__file__).parent.parent / "scenarios").glob("*.toml"))
+READY = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 
 
 def hello(**changes: Any) -> Scenario:

@@ -308,7 +308,7 @@ def test_the_route_follows_the_fewest_hops():
 
 
 def test_the_documentation_is_made_from_the_registry():
-    page = Path(__file__).parent.parent / "docs" / "metrics.md"
+    page = Path(__file__).parents[2] / "docs" / "metrics.md"
     assert page.read_text(encoding="utf-8") == metrics.markdown()
 
 
