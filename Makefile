@@ -34,7 +34,7 @@ test: test-takes lint check-rust check-python ## Lint, then every test there is:
 
 # First of all, so that one knows before the compiler starts.
 demo-takes:
-	@echo 'make demo: about 10 minutes on two cores, the first time some more to compile'
+	@echo 'make demo: about 3 minutes on two cores, the first time some more to compile'
 
 test-takes:
 	@echo 'make test: about 10 minutes on two cores, the first time some more to compile'
