@@ -64,21 +64,21 @@ proptest! {
     #[test]
     fn foreseen_or_asked_at_each_departure_is_the_same(
         link in links(),
-        deeds in prop::collection::vec((0u32..3, 0u64..2_000, 40u32..1500), 1..200),
+        steps in prop::collection::vec((0u32..3, 0u64..2_000, 40u32..1500), 1..200),
     ) {
         let (one, mut other) = (link.clone(), link);
         prop_assert!(one.is_foreseen());
         other.ask_at_each_departure();
         let mut sides = [(one, Book::default(), Fate::default()), (other, Book::default(), Fate::default())];
         let mut now = Time::ZERO;
-        for (slot, (deed, gap, bytes)) in (0..).zip(deeds) {
+        for (slot, (step, gap, bytes)) in (0..).zip(steps) {
             // Bursts, pauses, and calls in the middle of a transmission.
-            now += if deed == 0 { Duration::from_us(gap) } else { Duration::ZERO };
+            now += if step == 0 { Duration::from_us(gap) } else { Duration::ZERO };
             for (link, book, fate) in &mut sides {
                 let packet = Packet {
                     slot, flow: FlowId(0), bytes, ecn: Ecn::NotEct, hop: 0, is_reverse: false, conversation: 0, enqueued: Time::ZERO,
                 };
-                match deed {
+                match step {
                     0 => link.advance(now, fate, book),
                     1 => link.push(packet, now, fate, book),
                     _ => link.settle(now, fate, book),
