@@ -207,18 +207,18 @@ ALWAYS_INLINE struct inet_connection_sock *inet_csk(struct sock *sk)
 /* sk_pacing_status: the stack paces this socket itself. */
 #define PACING_NEEDED 1
 
-/* An algorithm's own memory: 104 bytes the kernel keeps for it in the socket. */
-ALWAYS_INLINE void *memory(struct sock *sk)
+/* An algorithm's own state: 104 bytes the kernel keeps for it in the socket. */
+ALWAYS_INLINE void *state(struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_priv;
 }
 
 /* The allowance is a whole number of u64; a twin that needs more does not compile. */
-#define FITS(type) _Static_assert(sizeof(struct type) <= 104, "does not fit the socket's memory")
+#define FITS(type) _Static_assert(sizeof(struct type) <= 104, "does not fit the socket's state")
 
 #ifdef TAILBACK_NATIVE
 
-/* The test's own clock and dice. */
+/* The test's own clock and random numbers. */
 u64 tailback_now_us(void);
 u32 tailback_random(void);
 u32 tailback_jiffies(void);

@@ -69,7 +69,7 @@ def test_what_fails_is_shrunk_to_what_makes_it_fail() -> None:
     tables = Case(1).scenario()
     tables["flow"][0] |= {"cc": "bbr3", "mtu": "65535B"}
     assert shrink(tables, fault_of) == {"flow": [{"cc": "bbr3", "mtu": "65535B"}]}
-    assert kind("seat 8 wants to wake at 1.5e3") == kind("seat 16 wants to wake at 7")
+    assert kind("link 8 wants to wake at 1.5e3") == kind("link 16 wants to wake at 7")
 
 
 def test_what_fails_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -14,7 +14,7 @@ from tailback import _core
 
 
 def recorded(duration: str = "6s") -> tb.Scenario:
-    """Three tables of more than one group of rows, and four of less; losses, so that fates are told late."""
+    """Three tables of more than one group of rows, and four of less; losses, so that fates are known late."""
     return tb.dumbbell(
         rate="100mbit",
         rtt="20ms",

@@ -8,7 +8,7 @@
  * whole window has four arguments.
  *
  * The kernel forces:
- * - More memory than the socket has: it is in the socket's storage.
+ * - More state than the socket has room for: it is in the socket's storage.
  * - Delivered data are counted in segments, so rates are in multiples of a segment; spans are in microseconds.
  */
 

@@ -39,7 +39,7 @@ FITS(bic);
 
 INTERNALS
 {
-	const struct bic *bic = memory(sk);
+	const struct bic *bic = state(sk);
 
 	SHOW(0, bic->last_max, 1);
 	SHOW(1, bic->ack_ratio, 16);
@@ -56,12 +56,12 @@ ALWAYS_INLINE void forget(struct bic *bic)
 
 ENTRY1(void, bic_init, struct sock *, sk)
 {
-	forget(memory(sk));
+	forget(state(sk));
 }
 
 ENTRY2(void, bic_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct bic *bic = memory(sk);
+	struct bic *bic = state(sk);
 
 	if (BITS(inet_csk(sk), icsk_ca_state) == OPEN)
 		bic->ack_ratio += least(sample->pkts_acked, 1000) - bic->ack_ratio / 16;
@@ -98,7 +98,7 @@ ALWAYS_INLINE u32 needed_at(const struct bic *bic, u32 window)
 ENTRY3(void, bic_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct bic *bic = memory(sk);
+	struct bic *bic = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -120,7 +120,7 @@ ENTRY3(void, bic_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, bic_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct bic *bic = memory(sk);
+	struct bic *bic = state(sk);
 	u32 window = tp->snd_cwnd;
 
 	tp->snd_cwnd_cnt = 0;
@@ -135,7 +135,7 @@ ENTRY2(void, bic_set_state, struct sock *, sk, u8, phase)
 {
 	/* A timeout clears everything. */
 	if (phase == LOSS)
-		forget(memory(sk));
+		forget(state(sk));
 }
 
 ENTRY1(u32, bic_undo_cwnd, struct sock *, sk)

@@ -7,7 +7,7 @@
  * The kernel forces:
  * - A BPF program cannot enter the CWR state, so the twin brings the window down itself, over a round trip and in
  *   proportion to what is delivered (RFC 6937), and the state log shows no congestion event for it.
- * - The memory is larger than the socket's allowance and lies in the socket's BPF storage.
+ * - The state is larger than the socket's allowance and lies in the socket's BPF storage.
  * - The exponential is (1 - x/65536)^65536. Loss tolerance is off, as in the twin's default.
  */
 
@@ -145,10 +145,10 @@ ALWAYS_INLINE s32 gradient(struct cdg *cdg)
 	return sum;
 }
 
-/* 1 - e^(-g/G) against the dice. */
+/* 1 - e^(-g/G) against a random draw. */
 ALWAYS_INLINE bool backs_off(u32 sum)
 {
-	u32 dice = tailback_random();
+	u32 draw = tailback_random();
 
 	if (sum > 5 * SCALE_US)
 		return true;
@@ -158,7 +158,7 @@ ALWAYS_INLINE bool backs_off(u32 sum)
 		return false;
 	for (int i = 0; i < 16; i++)
 		left = left * left >> 32;
-	return dice >= left;
+	return draw >= left;
 }
 
 ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)
@@ -189,7 +189,7 @@ ALWAYS_INLINE void watch_slow_start(struct cdg *cdg, struct tcp_sock *tp)
 }
 
 /* What CWR would do: no growth and no gradient until what was under way has arrived; of what is delivered, as much
- * is sent anew as leaves ssthresh in the end. */
+ * is sent again as leaves ssthresh in the end. */
 ALWAYS_INLINE void rest(struct cdg *cdg, struct tcp_sock *tp, u32 acked)
 {
 	u32 in_flight = tp->packets_out + tp->retrans_out - tp->sacked_out - tp->lost_out;

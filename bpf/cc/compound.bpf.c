@@ -33,7 +33,7 @@ FITS(compound);
 
 INTERNALS
 {
-	const struct compound *compound = memory(sk);
+	const struct compound *compound = state(sk);
 
 	SHOW(0, compound->dwnd, ONE);
 	SHOW(1, compound->backlog, ONE);
@@ -42,7 +42,7 @@ INTERNALS
 
 ENTRY1(void, compound_init, struct sock *, sk)
 {
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 
 	round_forget(&compound->round);
 	compound->round.end = tcp_sk(sk)->snd_una;
@@ -53,7 +53,7 @@ ENTRY1(void, compound_init, struct sock *, sk)
 
 ENTRY2(void, compound_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 
 	round_sample(&compound->round, sample->rtt_us);
 }
@@ -126,7 +126,7 @@ ALWAYS_INLINE void judge(struct compound *compound, struct tcp_sock *tp, bool ma
 ENTRY3(void, compound_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 	bool started = in_slow_start(tp);
 	bool may_grow = is_limited_by_window(tp);
 
@@ -153,7 +153,7 @@ ENTRY3(void, compound_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, compound_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 	s64 win = least(tp->snd_cwnd, LARGEST) * ONE;
 	s64 kept = (u64)win / 2;
 	s64 dwnd = compound->dwnd < win ? compound->dwnd : win;
@@ -168,7 +168,7 @@ ENTRY1(u32, compound_ssthresh, struct sock *, sk)
 
 ENTRY2(void, compound_set_state, struct sock *, sk, u8, phase)
 {
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 
 	if (phase == LOSS)
 		compound->dwnd = 0;
@@ -176,7 +176,7 @@ ENTRY2(void, compound_set_state, struct sock *, sk, u8, phase)
 
 ENTRY2(void, compound_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
-	struct compound *compound = memory(sk);
+	struct compound *compound = state(sk);
 
 	if (event == CA_EVENT_CWND_RESTART)
 		round_forget(&compound->round);

@@ -63,7 +63,7 @@ FITS(cubic);
 
 INTERNALS
 {
-	const struct cubic *cubic = memory(sk);
+	const struct cubic *cubic = state(sk);
 
 	SHOW(0, cubic->last_max, 1);
 	SHOW(1, cubic->k, SECOND);
@@ -92,7 +92,7 @@ ALWAYS_INLINE void forget(struct cubic *cubic, u32 end)
 
 ENTRY1(void, cubic_init, struct sock *, sk)
 {
-	forget(memory(sk), tcp_sk(sk)->snd_una);
+	forget(state(sk), tcp_sk(sk)->snd_una);
 }
 
 /* How long an ACK train may last: half of the smallest RTT and a burst. In slow start the kernel paces at twice the
@@ -141,7 +141,7 @@ ALWAYS_INLINE void watch_slow_start(struct cubic *cubic, struct tcp_sock *tp, u3
 ENTRY2(void, cubic_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct cubic *cubic = memory(sk);
+	struct cubic *cubic = state(sk);
 
 	if (sample->rtt_us < 0)
 		return;
@@ -201,7 +201,7 @@ ALWAYS_INLINE u32 target(const struct cubic *cubic, u32 elapsed)
 }
 
 /* Reno's window, by the same count of segments, is a lower bound. */
-ALWAYS_INLINE void befriend(struct cubic *cubic, u32 window)
+ALWAYS_INLINE void reno_friendly(struct cubic *cubic, u32 window)
 {
 	u32 scale = 8 * (1024 + BETA) / 3 / (1024 - BETA);
 	u32 price = most((u64)window * scale >> 3, 1);
@@ -238,14 +238,14 @@ ALWAYS_INLINE void update(struct cubic *cubic, u32 now, u32 window, u32 acked)
 			cubic->needed = least(cubic->needed, 20);
 	}
 	if (FRIENDLINESS)
-		befriend(cubic, window);
+		reno_friendly(cubic, window);
 	cubic->needed = most(cubic->needed, 2);
 }
 
 ENTRY3(void, cubic_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct cubic *cubic = memory(sk);
+	struct cubic *cubic = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -261,7 +261,7 @@ ENTRY3(void, cubic_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, cubic_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct cubic *cubic = memory(sk);
+	struct cubic *cubic = state(sk);
 	u32 window = tp->snd_cwnd;
 
 	tp->snd_cwnd_cnt = 0;
@@ -277,13 +277,13 @@ ENTRY2(void, cubic_set_state, struct sock *, sk, u8, phase)
 {
 	/* A timeout clears everything. */
 	if (phase == LOSS)
-		forget(memory(sk), tcp_sk(sk)->snd_nxt);
+		forget(state(sk), tcp_sk(sk)->snd_nxt);
 }
 
 ENTRY2(void, cubic_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct cubic *cubic = memory(sk);
+	struct cubic *cubic = state(sk);
 
 	/* The epoch must not run on while nothing is sent, or it ends in a burst (RFC 9438 section 4.2). */
 	if (event != CA_EVENT_TX_START || !cubic->has_epoch)

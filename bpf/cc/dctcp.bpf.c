@@ -6,7 +6,7 @@
  *
  * The kernel forces:
  * - Marks are counted in segments (delivered_ce), not in bytes.
- * - The hook that asks for ssthresh is not told why: what follows, Recovery or a timeout, halves instead.
+ * - The hook that asks for ssthresh does not say why: what follows, Recovery or a timeout, halves instead.
  */
 
 /* g = 2^-SHIFT. */
@@ -49,7 +49,7 @@ static long (*const send_ack)(void *tp, u32 next) = (void *)116;
 
 INTERNALS
 {
-	const struct dctcp *dctcp = memory(sk);
+	const struct dctcp *dctcp = state(sk);
 
 	SHOW(0, dctcp->alpha, ONE);
 }
@@ -57,7 +57,7 @@ INTERNALS
 ENTRY1(void, dctcp_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dctcp *dctcp = memory(sk);
+	struct dctcp *dctcp = state(sk);
 
 	dctcp->alpha = INITIAL_ALPHA;
 	dctcp->end = tp->snd_una;
@@ -89,7 +89,7 @@ ALWAYS_INLINE void adapt(struct dctcp *dctcp, struct tcp_sock *tp)
 ENTRY2(void, dctcp_in_ack_event, struct sock *, sk, u32, flags)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dctcp *dctcp = memory(sk);
+	struct dctcp *dctcp = state(sk);
 
 	if ((s32)(tp->snd_una - dctcp->end) >= 0)
 		adapt(dctcp, tp);
@@ -106,7 +106,7 @@ ENTRY3(void, dctcp_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, dctcp_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dctcp *dctcp = memory(sk);
+	struct dctcp *dctcp = state(sk);
 	u32 window = tp->snd_cwnd;
 
 	tp->snd_cwnd_cnt = 0;
@@ -140,7 +140,7 @@ ALWAYS_INLINE void hear(struct dctcp *dctcp, struct tcp_sock *tp, bool marked)
 ENTRY2(void, dctcp_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct dctcp *dctcp = memory(sk);
+	struct dctcp *dctcp = state(sk);
 
 	switch (event) {
 	case CA_EVENT_ECN_IS_CE:

@@ -37,7 +37,7 @@ FITS(highspeed);
 
 INTERNALS
 {
-	const struct highspeed *highspeed = memory(sk);
+	const struct highspeed *highspeed = state(sk);
 	u32 row = least(highspeed->row, ROWS - 1);
 
 	SHOW(0, row + 1, 1);
@@ -46,7 +46,7 @@ INTERNALS
 
 ENTRY1(void, highspeed_init, struct sock *, sk)
 {
-	struct highspeed *highspeed = memory(sk);
+	struct highspeed *highspeed = state(sk);
 
 	highspeed->row = 0;
 	highspeed->credit = 0;
@@ -65,7 +65,7 @@ ALWAYS_INLINE u32 find_row(u32 window)
 ENTRY3(void, highspeed_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct highspeed *highspeed = memory(sk);
+	struct highspeed *highspeed = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -86,7 +86,7 @@ ENTRY3(void, highspeed_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, highspeed_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct highspeed *highspeed = memory(sk);
+	struct highspeed *highspeed = state(sk);
 	u32 row = least(highspeed->row, ROWS - 1);
 
 	tp->snd_cwnd_cnt = 0;
@@ -96,7 +96,7 @@ ENTRY1(u32, highspeed_ssthresh, struct sock *, sk)
 
 ENTRY2(void, highspeed_set_state, struct sock *, sk, u8, phase)
 {
-	struct highspeed *highspeed = memory(sk);
+	struct highspeed *highspeed = state(sk);
 
 	if (phase == LOSS)
 		highspeed->credit = 0;

@@ -36,7 +36,7 @@ FITS(htcp);
 
 INTERNALS
 {
-	const struct htcp *htcp = memory(sk);
+	const struct htcp *htcp = state(sk);
 
 	SHOW(0, htcp->alpha, ONE);
 	SHOW(1, htcp->beta, ONE);
@@ -48,7 +48,7 @@ INTERNALS
 ENTRY1(void, htcp_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 	u32 now = ticks_at(now_us(tp));
 
 	htcp->alpha = ONE;
@@ -114,7 +114,7 @@ ALWAYS_INLINE void measure_rate(struct htcp *htcp, struct tcp_sock *tp, u8 phase
 
 ENTRY2(void, htcp_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 	u8 phase = BITS(inet_csk(sk), icsk_ca_state);
 
 	if (sample->rtt_us >= 0)
@@ -146,7 +146,7 @@ ALWAYS_INLINE void update_alpha(struct htcp *htcp, u32 now)
 ENTRY3(void, htcp_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -186,7 +186,7 @@ ALWAYS_INLINE void update_beta(struct htcp *htcp)
 ENTRY1(u32, htcp_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 	u32 now = ticks_at(now_us(tp));
 
 	tp->snd_cwnd_cnt = 0;
@@ -208,7 +208,7 @@ ENTRY1(u32, htcp_ssthresh, struct sock *, sk)
 
 ENTRY2(void, htcp_set_state, struct sock *, sk, u8, phase)
 {
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 
 	if (phase == LOSS)
 		htcp->credit = 0;
@@ -221,7 +221,7 @@ ENTRY2(void, htcp_set_state, struct sock *, sk, u8, phase)
 
 ENTRY1(u32, htcp_undo_cwnd, struct sock *, sk)
 {
-	struct htcp *htcp = memory(sk);
+	struct htcp *htcp = state(sk);
 
 	if (htcp->pending) {
 		htcp->last_congestion = htcp->undo_last_congestion;

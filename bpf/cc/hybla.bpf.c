@@ -25,7 +25,7 @@ FITS(hybla);
 
 INTERNALS
 {
-	const struct hybla *hybla = memory(sk);
+	const struct hybla *hybla = state(sk);
 
 	SHOW(0, hybla->rho_8, 8);
 }
@@ -39,7 +39,7 @@ ALWAYS_INLINE void measure(struct hybla *hybla, u32 srtt_us)
 ENTRY1(void, hybla_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct hybla *hybla = memory(sk);
+	struct hybla *hybla = state(sk);
 
 	hybla->rho_8 = 8;
 	hybla->rtt_min_us = 0xffffffff;
@@ -78,7 +78,7 @@ ALWAYS_INLINE u32 power(u32 eighths)
 ENTRY3(void, hybla_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct hybla *hybla = memory(sk);
+	struct hybla *hybla = state(sk);
 	u32 srtt_us = most(tp->srtt_us / 8, 1);
 
 	if (tp->srtt_us > 0 && srtt_us < hybla->rtt_min_us)
@@ -116,7 +116,7 @@ ENTRY3(void, hybla_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 
 ENTRY1(u32, hybla_ssthresh, struct sock *, sk)
 {
-	struct hybla *hybla = memory(sk);
+	struct hybla *hybla = state(sk);
 
 	tcp_sk(sk)->snd_cwnd_cnt = 0;
 	hybla->credit = 0;
@@ -125,7 +125,7 @@ ENTRY1(u32, hybla_ssthresh, struct sock *, sk)
 
 ENTRY2(void, hybla_set_state, struct sock *, sk, u8, phase)
 {
-	struct hybla *hybla = memory(sk);
+	struct hybla *hybla = state(sk);
 
 	hybla->active = phase == OPEN;
 }

@@ -41,7 +41,7 @@ FITS(illinois);
 
 INTERNALS
 {
-	const struct illinois *illinois = memory(sk);
+	const struct illinois *illinois = state(sk);
 
 	SHOW(0, illinois->alpha, ALPHA_ONE);
 	SHOW(1, illinois->beta, BETA_ONE);
@@ -56,7 +56,7 @@ ALWAYS_INLINE void begin_round(struct illinois *illinois, u32 end)
 
 ENTRY1(void, illinois_init, struct sock *, sk)
 {
-	struct illinois *illinois = memory(sk);
+	struct illinois *illinois = state(sk);
 
 	illinois->alpha = ALPHA_MAX;
 	illinois->beta = BETA_MAX;
@@ -70,7 +70,7 @@ ENTRY1(void, illinois_init, struct sock *, sk)
 
 ENTRY2(void, illinois_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct illinois *illinois = memory(sk);
+	struct illinois *illinois = state(sk);
 
 	if (sample->rtt_us < 0)
 		return;
@@ -140,7 +140,7 @@ ALWAYS_INLINE void adapt(struct illinois *illinois, u32 window)
 ENTRY3(void, illinois_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct illinois *illinois = memory(sk);
+	struct illinois *illinois = state(sk);
 
 	if ((s32)(tp->snd_una - illinois->end) > 0) {
 		adapt(illinois, tp->snd_cwnd);
@@ -166,7 +166,7 @@ ENTRY3(void, illinois_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, illinois_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct illinois *illinois = memory(sk);
+	struct illinois *illinois = state(sk);
 	u32 window = tp->snd_cwnd;
 
 	tp->snd_cwnd_cnt = 0;
@@ -176,7 +176,7 @@ ENTRY1(u32, illinois_ssthresh, struct sock *, sk)
 
 ENTRY2(void, illinois_set_state, struct sock *, sk, u8, phase)
 {
-	struct illinois *illinois = memory(sk);
+	struct illinois *illinois = state(sk);
 
 	if (phase == LOSS) {
 		illinois->alpha = ALPHA_ONE;

@@ -59,14 +59,14 @@ ALWAYS_INLINE u32 queueing(const struct ledbat *ledbat)
 
 INTERNALS
 {
-	u32 delay = queueing(memory(sk));
+	u32 delay = queueing(state(sk));
 
 	SHOW(0, delay == NONE ? 0 : delay, delay == NONE ? MISSING : 1000000);
 }
 
 ENTRY1(void, ledbat_init, struct sock *, sk)
 {
-	struct ledbat *ledbat = memory(sk);
+	struct ledbat *ledbat = state(sk);
 
 	for (int i = 0; i < MINUTES; i++)
 		ledbat->base[i] = NONE;
@@ -88,7 +88,7 @@ ALWAYS_INLINE void next_minute(struct ledbat *ledbat)
 
 ENTRY2(void, ledbat_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct ledbat *ledbat = memory(sk);
+	struct ledbat *ledbat = state(sk);
 
 	if (sample->rtt_us < 0)
 		return;
@@ -132,7 +132,7 @@ ALWAYS_INLINE void move(struct ledbat *ledbat, struct tcp_sock *tp, s64 fraction
 ENTRY3(void, ledbat_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct ledbat *ledbat = memory(sk);
+	struct ledbat *ledbat = state(sk);
 	u32 delay = queueing(ledbat);
 
 	if (delay == NONE)
@@ -160,7 +160,7 @@ ENTRY3(void, ledbat_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 
 ENTRY1(u32, ledbat_ssthresh, struct sock *, sk)
 {
-	struct ledbat *ledbat = memory(sk);
+	struct ledbat *ledbat = state(sk);
 
 	tcp_sk(sk)->snd_cwnd_cnt = 0;
 	ledbat->held = 0;
@@ -169,7 +169,7 @@ ENTRY1(u32, ledbat_ssthresh, struct sock *, sk)
 
 ENTRY2(void, ledbat_set_state, struct sock *, sk, u8, phase)
 {
-	struct ledbat *ledbat = memory(sk);
+	struct ledbat *ledbat = state(sk);
 
 	if (phase == LOSS)
 		ledbat->slow_start = false;

@@ -26,7 +26,7 @@ FITS(vegas);
 
 INTERNALS
 {
-	const struct vegas *vegas = memory(sk);
+	const struct vegas *vegas = state(sk);
 
 	SHOW(0, vegas->diff, 1);
 	SHOW(1, vegas->round.base_us, 1000000);
@@ -34,7 +34,7 @@ INTERNALS
 
 ENTRY1(void, vegas_init, struct sock *, sk)
 {
-	struct vegas *vegas = memory(sk);
+	struct vegas *vegas = state(sk);
 
 	round_forget(&vegas->round);
 	vegas->round.end = tcp_sk(sk)->snd_una;
@@ -44,7 +44,7 @@ ENTRY1(void, vegas_init, struct sock *, sk)
 
 ENTRY2(void, vegas_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct vegas *vegas = memory(sk);
+	struct vegas *vegas = state(sk);
 
 	round_sample(&vegas->round, sample->rtt_us);
 }
@@ -84,7 +84,7 @@ ALWAYS_INLINE void judge(struct vegas *vegas, struct tcp_sock *tp, u32 acked)
 ENTRY3(void, vegas_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct vegas *vegas = memory(sk);
+	struct vegas *vegas = state(sk);
 
 	if (!vegas->active) {
 		if (is_limited_by_window(tp))
@@ -113,7 +113,7 @@ ENTRY1(u32, vegas_ssthresh, struct sock *, sk)
 
 ENTRY2(void, vegas_set_state, struct sock *, sk, u8, phase)
 {
-	struct vegas *vegas = memory(sk);
+	struct vegas *vegas = state(sk);
 
 	vegas->active = phase == OPEN;
 	if (vegas->active)
@@ -122,7 +122,7 @@ ENTRY2(void, vegas_set_state, struct sock *, sk, u8, phase)
 
 ENTRY2(void, vegas_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
-	struct vegas *vegas = memory(sk);
+	struct vegas *vegas = state(sk);
 
 	/* After idleness the path may have changed: forget its base. */
 	if (event == CA_EVENT_CWND_RESTART)

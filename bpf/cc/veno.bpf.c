@@ -24,7 +24,7 @@ FITS(veno);
 
 INTERNALS
 {
-	const struct veno *veno = memory(sk);
+	const struct veno *veno = state(sk);
 
 	SHOW(0, veno->diff, 2);
 	SHOW(1, veno->round.base_us, 1000000);
@@ -32,7 +32,7 @@ INTERNALS
 
 ENTRY1(void, veno_init, struct sock *, sk)
 {
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	round_forget(&veno->round);
 	veno->diff = 0;
@@ -44,7 +44,7 @@ ENTRY1(void, veno_init, struct sock *, sk)
 
 ENTRY2(void, veno_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	round_sample(&veno->round, sample->rtt_us);
 	if (sample->rtt_us >= 0)
@@ -80,7 +80,7 @@ ALWAYS_INLINE void judge(struct veno *veno, struct tcp_sock *tp, u32 acked)
 ENTRY3(void, veno_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -96,7 +96,7 @@ ENTRY3(void, veno_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, veno_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	tp->snd_cwnd_cnt = 0;
 	veno->credit = 0;
@@ -105,7 +105,7 @@ ENTRY1(u32, veno_ssthresh, struct sock *, sk)
 
 ENTRY2(void, veno_set_state, struct sock *, sk, u8, phase)
 {
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	veno->active = phase == OPEN;
 	if (veno->active)
@@ -114,7 +114,7 @@ ENTRY2(void, veno_set_state, struct sock *, sk, u8, phase)
 
 ENTRY2(void, veno_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
-	struct veno *veno = memory(sk);
+	struct veno *veno = state(sk);
 
 	if (event == CA_EVENT_CWND_RESTART) {
 		round_forget(&veno->round);

@@ -27,7 +27,7 @@ FITS(westwood);
 
 INTERNALS
 {
-	const struct westwood *westwood = memory(sk);
+	const struct westwood *westwood = state(sk);
 
 	SHOW(0, (u64)westwood->twice * 8 * HZ, 1);
 	SHOW(1, westwood->rtt_min, HZ);
@@ -36,7 +36,7 @@ INTERNALS
 ENTRY1(void, westwood_init, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 
 	westwood->once = 0;
 	westwood->twice = 0;
@@ -52,7 +52,7 @@ ENTRY1(void, westwood_init, struct sock *, sk)
 
 ENTRY2(void, westwood_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 
 	if (sample->rtt_us >= 0)
 		westwood->rtt = most(ticks_span(sample->rtt_us), 1);
@@ -107,7 +107,7 @@ ALWAYS_INLINE u32 count(struct westwood *westwood, struct tcp_sock *tp)
 ENTRY2(void, westwood_in_ack_event, struct sock *, sk, u32, flags)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 
 	close_window(westwood, ticks_at(now_us(tp)));
 	westwood->acked += count(westwood, tp);
@@ -135,7 +135,7 @@ ALWAYS_INLINE u32 estimate(struct westwood *westwood, struct tcp_sock *tp)
 
 ENTRY1(u32, westwood_ssthresh, struct sock *, sk)
 {
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 
 	tcp_sk(sk)->snd_cwnd_cnt = 0;
 	westwood->undone = false;
@@ -145,7 +145,7 @@ ENTRY1(u32, westwood_ssthresh, struct sock *, sk)
 ENTRY2(void, westwood_set_state, struct sock *, sk, u8, phase)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 	u8 before = BITS(inet_csk(sk), icsk_ca_state);
 	bool recovered = (before == RECOVERY || before == CWR) && (phase == OPEN || phase == DISORDER);
 
@@ -161,7 +161,7 @@ ENTRY2(void, westwood_set_state, struct sock *, sk, u8, phase)
 
 ENTRY1(u32, westwood_undo_cwnd, struct sock *, sk)
 {
-	struct westwood *westwood = memory(sk);
+	struct westwood *westwood = state(sk);
 
 	westwood->undone = true;
 	return undone(tcp_sk(sk));

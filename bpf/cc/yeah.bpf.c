@@ -43,7 +43,7 @@ FITS(yeah);
 
 INTERNALS
 {
-	const struct yeah *yeah = memory(sk);
+	const struct yeah *yeah = state(sk);
 
 	SHOW(0, yeah->queue, 1);
 	SHOW(1, yeah->reno_count, 1);
@@ -52,7 +52,7 @@ INTERNALS
 
 ENTRY1(void, yeah_init, struct sock *, sk)
 {
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 
 	round_forget(&yeah->round);
 	yeah->round.end = tcp_sk(sk)->snd_una;
@@ -64,7 +64,7 @@ ENTRY1(void, yeah_init, struct sock *, sk)
 
 ENTRY2(void, yeah_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
 {
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 
 	round_sample(&yeah->round, sample->rtt_us);
 }
@@ -98,7 +98,7 @@ ALWAYS_INLINE void judge(struct yeah *yeah, struct tcp_sock *tp)
 ENTRY3(void, yeah_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 
 	if (!is_limited_by_window(tp))
 		return;
@@ -119,7 +119,7 @@ ENTRY3(void, yeah_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 ENTRY1(u32, yeah_ssthresh, struct sock *, sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 	u32 window = tp->snd_cwnd;
 	u32 cut = most(window / 2, 2);
 
@@ -133,7 +133,7 @@ ENTRY1(u32, yeah_ssthresh, struct sock *, sk)
 
 ENTRY2(void, yeah_set_state, struct sock *, sk, u8, phase)
 {
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 
 	if (phase == OPEN)
 		round_begin(&yeah->round, tcp_sk(sk));
@@ -141,7 +141,7 @@ ENTRY2(void, yeah_set_state, struct sock *, sk, u8, phase)
 
 ENTRY2(void, yeah_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
-	struct yeah *yeah = memory(sk);
+	struct yeah *yeah = state(sk);
 
 	/* After idleness the path may have changed: forget its base. */
 	if (event == CA_EVENT_CWND_RESTART)

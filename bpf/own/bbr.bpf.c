@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the kernel's own BBR has in its memory, by the names its type information gives. Rust: cc/bbr.rs. */
+/* What the kernel's own BBR has in its state, by the names its type information gives. Rust: cc/bbr.rs. */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct minmax_sample {
@@ -20,7 +20,7 @@ struct bbr {
 
 INTERNALS
 {
-	const struct bbr *bbr = memory(sk);
+	const struct bbr *bbr = state(sk);
 	/* Segments a microsecond, in 2^-24. */
 	u64 bandwidth = BITS(bbr, lt_use_bw) ? bbr->lt_bw : bbr->bw.s[0].v;
 

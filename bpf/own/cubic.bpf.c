@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the kernel's own CUBIC has in its memory, by the names its type information gives. Rust: cc/cubic.rs. */
+/* What the kernel's own CUBIC has in its state, by the names its type information gives. Rust: cc/cubic.rs. */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct bictcp {
@@ -11,7 +11,7 @@ struct bictcp {
 
 INTERNALS
 {
-	const struct bictcp *cubic = memory(sk);
+	const struct bictcp *cubic = state(sk);
 
 	SHOW(0, cubic->last_max_cwnd, 1);
 	/* K in 1/1024 s. */

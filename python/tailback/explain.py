@@ -41,8 +41,8 @@ class Finding:
 def explain(result: Any) -> list[Finding]:
     """What the rows of a result say of its queue, delays, losses, windows and shares.
 
-    Only what was recorded is told: a sentence whose rows are missing is left out. Each is a statement of the metrics
-    of `tailback.metrics`, so the same holds for simulated, live and captured results.
+    Only what was recorded is explained: a sentence whose rows are missing is left out. Each is a statement of the
+    metrics of `tailback.metrics`, so the same holds for simulated, live and captured results.
 
     >>> import tailback as tb
     >>> from tailback.explain import explain

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-Place = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 def kind(fault: str) -> str:
@@ -61,14 +61,14 @@ def _simpler(value: Any) -> Iterator[Any]:
             yield plain
 
 
-def _places(value: Any, above: Place = ()) -> Iterator[Place]:
+def _places(value: Any, above: KeyPath = ()) -> Iterator[KeyPath]:
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, below in pairs:
         yield (*above, key)
         yield from _places(below, (*above, key))
 
 
-def _at(value: Any, place: Place) -> Any:
+def _at(value: Any, place: KeyPath) -> Any:
     for step in place:
         value = value[step]
     return value

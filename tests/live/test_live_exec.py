@@ -1,4 +1,4 @@
-"""Real programs live: they run in the flow's hosts, are told apart by their ends, and leave nothing behind."""
+"""Real programs live: they run in the flow's hosts, are distinguished by their ends, and leave nothing behind."""
 
 from __future__ import annotations
 

@@ -57,13 +57,13 @@ def test_results_that_differ_only_in_the_queue_have_colours_of_their_own(folders
 
 def test_a_flow_has_one_colour_in_every_figure_of_a_page():
     rows = sawtooth()
-    looks = flows.looks({"run": rows})
+    line_styles = flows.line_styles({"run": rows})
     cwnd = plots.get("cwnd-and-queue")(rows).axes[0].lines[0]
     goodput = plots.get("throughput")(rows).axes[0].lines[0]
-    assert to_hex(cwnd.get_color()) == to_hex(goodput.get_color()) == looks["run", 0].colour.lower()
+    assert to_hex(cwnd.get_color()) == to_hex(goodput.get_color()) == line_styles["run", 0].colour.lower()
     call = rows.udp_flows[0]
     delay = plots.get("delay-cdf")(rows).axes[0].lines[0]
-    assert to_hex(delay.get_color()) == looks["run", call].colour.lower() != looks["run", 0].colour.lower()
+    assert to_hex(delay.get_color()) == line_styles["run", call].colour.lower() != line_styles["run", 0].colour.lower()
 
 
 def test_the_distribution_of_delay_is_of_the_window_asked_for(folders):

@@ -493,7 +493,7 @@ def test_instruments_that_fill_tables_are_those_of_scenarios() -> None:
 
 def test_the_page_of_columns_is_current() -> None:
     page = Path(__file__).parents[2] / "docs" / "columns.md"
-    assert page.read_text(encoding="utf-8") == schema.markdown(), "scripts/columns_page writes it anew"
+    assert page.read_text(encoding="utf-8") == schema.markdown(), "scripts/columns_page writes it again"
 
 
 def test_a_table_that_is_filled_has_every_column_and_no_other() -> None:

@@ -180,7 +180,7 @@ def run_cells(
                 result = tb.run(cell.scenario()) if engine == "sim" else vm.run(cell.scenario(), kernel=engine)
                 found |= {"measures": measure(result), "kernel": result.meta.get("kernel")}
             except vm.VmError as error:
-                # A cell no guest can carry is told as one, not left out.
+                # A cell no guest can carry is reported as one, not left out.
                 found["refused"] = str(error)
             found["wall_s"] = round(time.monotonic() - started, 2)
             with whole_file(file) as partial:

@@ -245,7 +245,7 @@ impl Builder {
             self.payload[4..8].copy_from_slice(&clock.to_be_bytes());
             self.payload[8..12].copy_from_slice(&source.to_be_bytes());
         } else if bytes >= 8 {
-            // Unlike one another, so that they can be told apart at two points.
+            // Unlike one another, so that they can be distinguished at two points.
             self.payload[..8].copy_from_slice(&it.seq.to_be_bytes());
         }
         let header = UdpHeader::with_ipv4_checksum(from, to, ip, &self.payload).ok()?;

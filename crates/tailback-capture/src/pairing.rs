@@ -59,7 +59,7 @@ pub struct Delays {
     pub quantiles: Vec<i64>,
 }
 
-/// Shares of the packets whose delays are told.
+/// The quantiles of the delays that are reported.
 pub const QUANTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
 impl Pairs {

@@ -238,7 +238,7 @@ impl<'a> Checked<'a> {
             return given;
         }
         let spec = self.spec(name);
-        if let Some(preferred) = self.preferred.iter().find(|wish| spec.choices.contains(wish)) {
+        if let Some(preferred) = self.preferred.iter().find(|choice| spec.choices.contains(choice)) {
             return preferred;
         }
         match spec.default {

@@ -118,7 +118,7 @@ pub struct StepSpec {
     pub delay_ps: Option<u64>,
 }
 
-/// Instants at which a recorded link could deliver one full packet; after the last it begins anew.
+/// Instants at which a recorded link could deliver one full packet; after the last it begins again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSpec {

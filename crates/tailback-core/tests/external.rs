@@ -1,4 +1,4 @@
-//! Algorithms from outside the registry, and what every algorithm is told of pauses.
+//! Algorithms from outside the registry, and what every algorithm learns of pauses.
 
 mod common;
 
@@ -19,7 +19,7 @@ struct Seen {
     restarts: usize,
 }
 
-/// A window that stays as it is, and notes what it is told.
+/// A window that stays as it is, and records what it receives.
 #[derive(Debug)]
 struct Watcher(Arc<Mutex<Seen>>, bool);
 
@@ -74,7 +74,7 @@ fn watched(scenario: &Scenario, owns_window: bool) -> (Seen, Tables) {
 }
 
 #[test]
-fn a_pause_shorter_than_a_timeout_is_told_and_restarts_nothing() {
+fn a_pause_shorter_than_a_timeout_is_reported_and_restarts_nothing() {
     let (seen, tables) = watched(&asking(20.0), false);
     // Three more requests and three more responses: a round trip apart and what the client thinks.
     assert_eq!(seen.resumed.len(), 6, "{seen:?}");
@@ -84,7 +84,7 @@ fn a_pause_shorter_than_a_timeout_is_told_and_restarts_nothing() {
 }
 
 #[test]
-fn a_longer_pause_is_told_too_and_restarts_what_does_not_own_its_window() {
+fn a_longer_pause_is_reported_too_and_restarts_what_does_not_own_its_window() {
     let (seen, _) = watched(&asking(3_000.0), false);
     assert_eq!((seen.resumed.len(), seen.restarts), (6, 6), "{seen:?}");
     assert!(

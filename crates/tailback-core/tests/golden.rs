@@ -1,6 +1,6 @@
 //! The window of every congestion control on five canned paths, second by second, as it was when last looked at.
 //!
-//! A golden table proves nothing right; it shows what a change changes. To write the tables anew:
+//! A golden table proves nothing right; it shows what a change changes. To write the tables again:
 //! `TAILBACK_GOLDEN=write cargo test -p tailback-core --test golden`, in a commit of its own whose message
 //! explains the physics.
 

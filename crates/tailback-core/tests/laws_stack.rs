@@ -114,7 +114,7 @@ fn a_remembered_ssthresh_spares_the_next_transfers_the_overshoot_of_slow_start()
     let (_, forgetful) = drops_of_each(&transfers("linux-2.6.25", None));
     let (_, mindful) = drops_of_each(&transfers("linux-2.6.25", Some("linux-2.6")));
     assert_eq!(forgetful.len(), 4);
-    // Without memory every transfer overshoots like the first; with it only the first does.
+    // Without the cache every transfer overshoots like the first; with it only the first does.
     assert!(forgetful.iter().all(|drops| *drops >= forgetful[0] / 2 && *drops > 10), "{forgetful:?}");
     assert_eq!(mindful[0], forgetful[0]);
     assert!(mindful[1..].iter().all(|drops| *drops <= 3), "{mindful:?}");

@@ -108,7 +108,7 @@ impl Model {
         self.algorithm.on_ack(&ack, &mut self.control);
         if self.algorithm.wants_reduction() {
             self.congestion(Signal::Ecn);
-            assert!(!self.algorithm.wants_reduction(), "the wish is not withdrawn");
+            assert!(!self.algorithm.wants_reduction(), "the request is not withdrawn");
         }
         self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd.min(1 << 30));
     }

@@ -1,7 +1,7 @@
 //! Access delays of an application's own pairs of hosts (`hosts` of `web`), spent before the first link.
 //!
-//! A flow has one namespace at each end, whatever its pairs of hosts. Which pair a connection belongs to is told by its
-//! client's port, so the path can hold its packets for as long as the simulator would.
+//! A flow has one namespace at each end, whatever its pairs of hosts. The client's port says which pair a connection
+//! belongs to, so the path can hold its packets for as long as the simulator would.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,12 +1,12 @@
 //! Applications on real sockets: one thread a flow, both its ends.
 //!
 //! The thread makes its sockets inside the two hosts and puts them in the place of the simulator's connections: the
-//! flow's application is the simulator's own code, told the same cues and granted the same wishes.
+//! flow's application is the simulator's own code, with the same cues; the same actions are carried out.
 
 mod actions;
 pub mod connections;
+pub mod flow_record;
 pub mod latest;
-pub mod ledger;
 pub mod sockets;
 
 use std::cmp::Reverse;
@@ -21,8 +21,8 @@ use tailback_core::traffic::registry::App;
 use tailback_core::traffic::{Actions, Connection, Cue, Side};
 
 use self::connections::{End, Pair, Token, index};
+use self::flow_record::{FlowRecord, Recording};
 pub use self::latest::FlowState;
-use self::ledger::{Ledger, Recording};
 use self::sockets::Sockets;
 pub use self::sockets::TcpPlan;
 use crate::clock::Clock;
@@ -95,8 +95,8 @@ pub fn prepare<'a>(
 }
 
 impl<'a> Ready<'a> {
-    /// Run the flow until `end` or until told to stop; returns its books.
-    pub fn run(self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<Ledger, LiveError> {
+    /// Run the flow until `end` or `stop`; returns what it did.
+    pub fn run(self, clock: Clock, end: Time, stop: &AtomicBool) -> Result<FlowRecord, LiveError> {
         sys::exact_timers();
         // An application stands for a host of its own, which nothing else of this machine keeps busy.
         sys::go_first();
@@ -130,7 +130,7 @@ struct Flow<'a> {
     serial: u64,
     datagrams: u64,
     actions: Actions,
-    ledger: Ledger,
+    record: FlowRecord,
 }
 
 impl<'a> Flow<'a> {
@@ -145,7 +145,7 @@ impl<'a> Flow<'a> {
                 }
             }
         }
-        let ledger = Ledger::new(plan.number, plan.record);
+        let record = FlowRecord::new(plan.number, plan.record);
         Ok(Flow {
             plan,
             state,
@@ -163,11 +163,11 @@ impl<'a> Flow<'a> {
             serial: 0,
             datagrams: 0,
             actions: Actions::default(),
-            ledger,
+            record,
         })
     }
 
-    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<Ledger> {
+    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<FlowRecord> {
         let mut tokens = Vec::new();
         let (mut heard, mut awake_until) = (Time::ZERO, Time::ZERO);
         loop {
@@ -200,7 +200,7 @@ impl<'a> Flow<'a> {
             self.settle()?;
         }
         self.close_books();
-        Ok(self.ledger)
+        Ok(self.record)
     }
 
     fn next_due(&self) -> Time {
@@ -270,7 +270,7 @@ impl<'a> Flow<'a> {
                 end.is_established = true;
                 let now = self.clock.now();
                 if side == Side::Client {
-                    self.ledger.tally.established = self.ledger.tally.established.min(now);
+                    self.record.tally.established = self.record.tally.established.min(now);
                     self.show(connection);
                 }
                 self.cue(side, Cue::Established(connection), now)?;
@@ -299,7 +299,7 @@ impl<'a> Flow<'a> {
             };
             let now = self.clock.now();
             if side == Side::Client && matches!(cue, Cue::Closed(_)) {
-                self.ledger.tally.finished = now;
+                self.record.tally.finished = now;
             }
             self.cue(side, cue, now)?;
         }
@@ -324,11 +324,11 @@ impl<'a> Flow<'a> {
             return Ok(());
         };
         self.count(&pair);
-        self.ledger.abandoned(pair.row);
+        self.record.abandoned(pair.row);
         self.by_port.remove(&pair.port);
         let now = self.clock.now();
         if has_failed {
-            self.ledger.tally.failed += 1;
+            self.record.tally.failed += 1;
             pair.ends.iter().for_each(End::cut_off);
             self.cue(Side::Client, Cue::Failed(connection), now)?;
         }
@@ -338,7 +338,7 @@ impl<'a> Flow<'a> {
     /// Put what a connection has done on the books.
     fn count(&mut self, pair: &Pair) {
         let [client, server] = &pair.ends;
-        let tally = &mut self.ledger.tally;
+        let tally = &mut self.record.tally;
         if let Some(info) = client.info() {
             tally.add_client(&info);
             tally.bytes_acked += client.acked(&info);
@@ -354,7 +354,7 @@ impl<'a> Flow<'a> {
     /// At the end: connections still alive are counted, and cut off so that nothing of them keeps the hosts alive.
     fn close_books(&mut self) {
         for pair in std::mem::take(&mut self.pairs).into_iter().flatten() {
-            self.ledger.tally.open += 1;
+            self.record.tally.open += 1;
             self.count(&pair);
             pair.ends.iter().for_each(End::cut_off);
         }
@@ -395,14 +395,14 @@ impl<'a> Flow<'a> {
             let length = match sys::receive(both[which].as_fd(), &mut buffer) {
                 Ok(Some(length)) => length,
                 Ok(None) => return Ok(()),
-                // The path told of a loss; whoever sends datagrams does not mind.
+                // The path reported a loss; whoever sends datagrams does not mind.
                 Err(_) => continue,
             };
             if self.plan.wants_datagrams && length >= NUMBER_BYTES {
                 let number = u64::from_le_bytes(buffer[..NUMBER_BYTES].try_into().expect("as long"));
                 let bytes = length as u32 + DATAGRAM_HEADERS;
                 if side == Side::Client {
-                    self.ledger.tally.bytes_returned += Bytes::from(bytes);
+                    self.record.tally.bytes_returned += Bytes::from(bytes);
                 }
                 let now = self.clock.now();
                 self.cue(side, Cue::Datagram { number, bytes }, now)?;

@@ -12,7 +12,7 @@ use tailback_core::time::{Duration, Time};
 use tailback_core::traffic::{Application, Transport, exec, registry as apps};
 
 use crate::access;
-use crate::applications::ledger::Recording;
+use crate::applications::flow_record::Recording;
 use crate::applications::{FlowPlan, TcpPlan};
 use crate::bpf;
 use crate::doctor;
@@ -296,7 +296,7 @@ fn host(plan: &mut Plan, node: &str) -> usize {
         return known;
     }
     let defaults = [
-        // Who speaks it is told by each flow's routes.
+        // Each flow's routes say who speaks it.
         ("net/ipv4/tcp_ecn", "0"),
         ("net/ipv4/conf/all/rp_filter", "0"),
         ("net/ipv4/conf/default/rp_filter", "0"),

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use tailback_core::time::Bytes;
 
-use crate::applications::ledger::Tally;
+use crate::applications::flow_record::Tally;
 use crate::sys::{self, TcpInfo};
 
 // linux/sock_diag.h, linux/inet_diag.h, linux/netlink.h
@@ -72,7 +72,7 @@ impl Diagnosis {
         Ok(Diagnosis { sockets, addresses, seen: BTreeMap::new(), missed: false })
     }
 
-    /// Take in what the kernel has told since.
+    /// Take in what the kernel has reported since.
     pub fn listen(&mut self) -> io::Result<()> {
         for which in 0..2 {
             self.take(which, false)?;
@@ -212,7 +212,7 @@ mod tests {
             return;
         }
         let own = std::fs::File::open("/proc/self/ns/net").expect("a network");
-        // Both ends on the loopback device, told apart by their addresses.
+        // Both ends on the loopback device, distinguished by their addresses.
         let [near, far] = [Ipv4Addr::new(127, 6, 0, 1), Ipv4Addr::new(127, 6, 0, 2)];
         let Ok(mut watch) = Diagnosis::begin([own.as_fd(), own.as_fd()], [near, far]) else {
             eprintln!("skipped: no sock_diag here");

@@ -89,7 +89,7 @@ pub fn bpf_basics() -> Vec<Check> {
         let text = String::from_utf8_lossy(&done.stdout).into_owned();
         text.lines().next().unwrap_or("clang").to_owned()
     });
-    let version = version.or_else(|| recipe::are_lent().then(|| "programs come compiled".into()));
+    let version = version.or_else(|| recipe::are_compiled().then(|| "programs come compiled".into()));
     let library = bpf::is_available();
     vec![
         check(

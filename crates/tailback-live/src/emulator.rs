@@ -191,7 +191,7 @@ impl Emulator {
         Emulator { stamps, ..self }
     }
 
-    /// Run to the end, or until told to stop.
+    /// Run to the end, or until `stop`.
     pub fn run(mut self, shared: &Shared) -> Result<Emulated, LiveError> {
         if let Some(place) = self.place {
             sys::stay_on(&[place]).doing("moving the emulator to its processor")?;

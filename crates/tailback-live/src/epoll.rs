@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::sys::{self, Interest};
 
-/// Told of at once.
+/// Reported at once.
 const MOST: usize = 256;
 
 /// A set of sockets.
@@ -69,7 +69,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn a_change_is_told_once_by_its_token() {
+    fn a_change_is_reported_once_by_its_token() {
         let (mut near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
         let epoll = Epoll::new().expect("a set");
         let mut tokens = Vec::new();

@@ -86,7 +86,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     letter.put_outcome(&outcome, about)
 }
 
-/// What a machine with a single run on it can be told.
+/// Set up a machine that has a single run on it.
 fn settle() -> Result<(), LiveError> {
     // Nobody else is here whom a real-time thread could starve.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")

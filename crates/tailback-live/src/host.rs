@@ -60,7 +60,7 @@ impl PeerRoute {
     }
 }
 
-/// What a host is told before its device comes up.
+/// What is set at a host before its device comes up.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// `net.*` settings by path below /proc/sys, written in this namespace only.

@@ -1,5 +1,5 @@
 //! The congestion controls' own quantities, read from the kernel's sockets by BPF (`bpf/internals.h`): of our twins, and
-//! of those of the kernel's own whose memory its type information describes.
+//! of those of the kernel's own whose state its type information describes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -41,7 +41,7 @@ struct Quantity {
     per: i64,
 }
 
-/// What an algorithm had in its memory when a segment arrived, before it looked at it.
+/// What an algorithm had in its state when a segment arrived, before it looked at it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shown {
     ns: u64,
@@ -124,7 +124,7 @@ impl Reader {
     pub fn of_kernel(cc: &str, hosts: &[u64]) -> Result<Reader, LiveError> {
         let Some(recipe) = recipe_of_kernel(cc, hosts.len()) else {
             return Err(LiveError::Failed(format!(
-                "the kernel's own {cc} keeps its memory in a layout we do not know"
+                "the kernel's own {cc} keeps its state in a layout we do not know"
             )));
         };
         let mut loaded = Loaded::load_for(cc, &recipe.object()?, hosts, None)?;
@@ -137,7 +137,7 @@ impl Reader {
 /// What was shown, with the names it goes by.
 pub type Followed = Vec<(Vec<&'static str>, Vec<Shown>)>;
 
-/// Read until told to stop.
+/// Read until `stop`.
 pub fn follow(mut readers: Vec<Reader>, stop: &AtomicBool) -> Followed {
     let mut rows: Vec<Vec<Shown>> = readers.iter().map(|_| Vec::new()).collect();
     loop {

@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod access;
+pub mod affinity;
 pub mod applications;
 pub mod bpf;
 pub mod clock;
@@ -25,7 +26,6 @@ pub mod journal;
 pub mod lease;
 pub mod netlink;
 pub mod path;
-pub mod places;
 pub mod programs;
 pub mod punctuality;
 pub mod recipe;

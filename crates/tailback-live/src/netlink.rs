@@ -1,4 +1,4 @@
-//! What a host's namespace needs to be told: its device up, its addresses, its route. Routing netlink, in the
+//! What is set in a host's namespace: its device up, its addresses, its route. Routing netlink, in the
 //! calling thread's namespace.
 
 use std::io;

@@ -39,7 +39,7 @@ pub struct Captured {
     pub conversation: u8,
 }
 
-/// What became of a packet.
+/// A packet's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Still under way.
@@ -67,8 +67,8 @@ pub trait Frames {
 /// Nothing is carried: a replay.
 impl Frames for () {}
 
-/// Sees what happens on the path. Every method defaults to nothing.
-pub trait Witness {
+/// Observes what happens on the path. Every method defaults to nothing.
+pub trait Observer {
     /// Does anybody watch this link's queue?
     fn watches(&self, _link: u32) -> bool {
         false
@@ -87,8 +87,8 @@ pub trait Witness {
     fn lost(&mut self, _row: u32) {}
 }
 
-/// Nobody looks: a replay.
-impl Witness for () {}
+/// Nobody observes: a replay.
+impl Observer for () {}
 
 /// What a flow has put on the path and got out of it, forward direction.
 #[derive(Clone, Copy, Debug, Default)]
@@ -120,12 +120,12 @@ pub struct Path<W> {
     reached: Time,
     /// Every packet that entered, by number.
     pub captured: Journal<Captured>,
-    /// What became of it, by number.
+    /// Its outcome, by number.
     pub outcomes: Journal<Outcome>,
     /// Totals by flow.
     pub counts: Vec<FlowCount>,
     /// Records queues and packets.
-    pub witness: W,
+    pub observer: W,
 }
 
 /// Which backlogs are sampled, and when next.
@@ -146,9 +146,9 @@ impl Poll {
     }
 }
 
-impl<W: Witness> Path<W> {
+impl<W: Observer> Path<W> {
     /// The scenario's links and routes. Routes must be named: the scenario is a resolved one.
-    pub fn build(scenario: &Scenario, witness: W, poll: Poll) -> Result<Self, ScenarioError> {
+    pub fn build(scenario: &Scenario, observer: W, poll: Poll) -> Result<Self, ScenarioError> {
         let mut links = Vec::new();
         for (number, spec) in scenario.links.iter().enumerate() {
             links.push(Link::build(spec, number, scenario.seed)?);
@@ -188,7 +188,7 @@ impl<W: Witness> Path<W> {
             outcomes: Journal::default(),
             counts: vec![FlowCount::default(); routes.len()],
             routes,
-            witness,
+            observer,
         })
     }
 
@@ -242,7 +242,7 @@ impl<W: Witness> Path<W> {
         let mut row = NO_ROW;
         if !is_reverse {
             let count = &mut self.counts[flow as usize];
-            row = self.witness.sent(now, flow, count.packets_sent, bytes);
+            row = self.observer.sent(now, flow, count.packets_sent, bytes);
             count.packets_sent += 1;
             count.bytes_sent += Bytes::from(bytes);
         }
@@ -310,7 +310,7 @@ impl<W: Witness> Path<W> {
 
     /// The packet in `slot` was handed to its host at `written`; the slot is free again.
     pub fn release(&mut self, slot: u32, written: Time) {
-        self.witness.received(written, self.slots.held[slot as usize].row);
+        self.observer.received(written, self.slots.held[slot as usize].row);
         self.slots.free.push(slot);
     }
 
@@ -331,7 +331,7 @@ impl<W: Witness> Path<W> {
             // What waits or is being sent: what a newcomer of the same instant has before it.
             backlog.packets += u32::from(it.in_service() > 0);
             backlog.bytes += Bytes::from(it.in_service());
-            self.witness.poll_link(at, link, backlog);
+            self.observer.poll_link(at, link, backlog);
         }
         self.poll.next += self.poll.interval;
     }
@@ -346,14 +346,14 @@ impl<W: Witness> Path<W> {
         let Self { links, channels, fate, .. } = self;
         let mut host = LinkHost {
             link: link as u32,
-            watches: link < self.named_links && self.witness.watches(link as u32),
+            watches: link < self.named_links && self.observer.watches(link as u32),
             named_links: self.named_links,
             now,
             slots: &mut self.slots,
             captured: &mut self.captured,
             outcomes: &mut self.outcomes,
             inbox: &mut self.inbox,
-            witness: &mut self.witness,
+            observer: &mut self.observer,
             frames,
         };
         match links[link].server() {
@@ -381,9 +381,9 @@ impl<W: Witness> Path<W> {
     fn take_fate(&mut self) {
         for (packet, _) in self.fate.drops.drain(..) {
             let Slot { number, row } = self.slots.held[packet.slot as usize];
-            let is_told = matches!(self.outcomes[number as usize], Outcome::Dropped { .. });
-            debug_assert!(is_told, "every drop is shown to whoever watches");
-            self.witness.lost(row);
+            let is_known = matches!(self.outcomes[number as usize], Outcome::Dropped { .. });
+            debug_assert!(is_known, "every drop is shown to the observer");
+            self.observer.lost(row);
             if !packet.is_reverse {
                 self.counts[packet.flow.0 as usize].packets_dropped += 1;
             }
@@ -411,7 +411,7 @@ fn jitter(name: &str, scenario: &Scenario) -> Result<Link, ScenarioError> {
         .map_err(|error| ScenarioError { field: "randomness.processing_jitter_ps".into(), ..error })
 }
 
-/// What becomes of these arrivals when no clock is involved: the simulator's answer to a live run's log.
+/// The outcomes of these arrivals when no clock is involved: the simulator's answer to a live run's log.
 pub fn replay(scenario: &Scenario, log: &[Captured], end: Time) -> Result<Vec<Outcome>, ScenarioError> {
     let mut path = Path::build(scenario, (), Poll::never())?;
     let hand_over =

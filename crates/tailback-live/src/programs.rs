@@ -18,7 +18,7 @@ use tailback_core::time::Time;
 use self::rows::{Ended, ProgramFate, Report, Role, last_lines, told};
 use self::words::Values;
 use crate::applications::TcpPlan;
-use crate::applications::ledger::{Ledger, Recording, Tally};
+use crate::applications::flow_record::{FlowRecord, Recording, Tally};
 use crate::clock::Clock;
 use crate::diagnosis::Diagnosis;
 use crate::error::LiveError;
@@ -95,7 +95,7 @@ struct Running {
 }
 
 impl Ready {
-    /// Start the server and tell `is_ready` once it listens; then run until `end` or until told to stop. Returns the
+    /// Start the server and tell `is_ready` once it listens; then run until `end` or `stop`. Returns the
     /// totals of the programs' connections, and how they ended.
     pub fn run(
         mut self,
@@ -103,7 +103,7 @@ impl Ready {
         go: &Receiver<Clock>,
         end: Time,
         stop: &AtomicBool,
-    ) -> Result<(Ledger, Report), LiveError> {
+    ) -> Result<(FlowRecord, Report), LiveError> {
         let both = match self.serve(stop).and_then(|server| Ok((server, self.client()?))) {
             Ok(both) => both,
             Err(error) => {
@@ -191,7 +191,7 @@ impl Ready {
         clock: Clock,
         end: Time,
         stop: &AtomicBool,
-    ) -> io::Result<(Ledger, Report)> {
+    ) -> io::Result<(FlowRecord, Report)> {
         sys::exact_timers();
         let mut all: Vec<Running> =
             server.into_iter().map(|program| running(Role::Server, program, Time::ZERO)).collect();
@@ -234,10 +234,10 @@ impl Ready {
         Ok(())
     }
 
-    fn report(&self, all: Vec<Running>) -> io::Result<(Ledger, Report)> {
+    fn report(&self, all: Vec<Running>) -> io::Result<(FlowRecord, Report)> {
         let plan = &self.plan;
-        let mut ledger = Ledger::new(plan.number, Recording::default());
-        ledger.tally = self.watch.tally();
+        let mut record = FlowRecord::new(plan.number, Recording::default());
+        record.tally = self.watch.tally();
         let mut notes = Vec::new();
         if self.watch.has_missed() {
             notes.push(format!(
@@ -262,11 +262,11 @@ impl Ready {
                 ));
             }
             if role == Role::Client && fate == ProgramFate::Exited {
-                ledger.tally = Tally { finished: ended, ..ledger.tally };
+                record.tally = Tally { finished: ended, ..record.tally };
             }
             programs.push(Ended { role, started, ended, ending, fate, outputs: [output, errors] });
         }
-        Ok((ledger, Report { flow: plan.number, name: plan.name.clone(), programs, notes }))
+        Ok((record, Report { flow: plan.number, name: plan.name.clone(), programs, notes }))
     }
 
     /// What is to be said of an end that was not meant.
@@ -290,7 +290,7 @@ fn running(role: Role, program: Program, started: Time) -> Running {
     Running { role, program, started, over: None, fate: ProgramFate::Exited }
 }
 
-/// Note which programs have ended, for so long.
+/// Record which programs have ended, for so long.
 fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
     let until = Instant::now() + span;
     loop {

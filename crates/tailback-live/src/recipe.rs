@@ -16,18 +16,18 @@ const INTERNALS: &str = include_str!("../../../bpf/internals.h");
 /// Said by every program of ours: the kernel lends its functions to GPL-compatible programs only.
 const LICENCE: &str = "LICENSE(\"Dual MIT/GPL\");\n";
 
-/// Where objects lie that were compiled elsewhere.
-static LENT: OnceLock<PathBuf> = OnceLock::new();
+/// The folder of objects that were compiled elsewhere.
+static COMPILED: OnceLock<PathBuf> = OnceLock::new();
 
 /// From now on take every object from `folder`, by its [`Recipe::key`]: this machine has no compiler.
 pub fn take_from(folder: PathBuf) {
-    // Said twice, the first stands.
-    let _ = LENT.set(folder);
+    // The first call stands.
+    let _ = COMPILED.set(folder);
 }
 
 /// Can programs be had without a compiler?
-pub fn are_lent() -> bool {
-    LENT.get().is_some()
+pub fn are_compiled() -> bool {
+    COMPILED.get().is_some()
 }
 
 /// What a program is made of.
@@ -56,9 +56,9 @@ impl Recipe {
         format!("{:016x}.o", hasher.finish())
     }
 
-    /// Its object: lent, or compiled now.
+    /// Its object: compiled elsewhere, or compiled now.
     pub fn object(&self) -> Result<Vec<u8>, LiveError> {
-        match LENT.get() {
+        match COMPILED.get() {
             Some(folder) => {
                 let doing = format!("reading the compiled BPF program {}", self.name);
                 fs::read(folder.join(self.key())).doing(&doing)

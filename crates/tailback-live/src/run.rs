@@ -11,7 +11,8 @@ use tailback_core::probe::rows::{FlowRow, Flows, Packets, links};
 use tailback_core::scenario::Scenario;
 use tailback_core::time::{Duration, Time};
 
-use crate::applications::ledger::{self, Ledger};
+use crate::affinity::Affinity;
+use crate::applications::flow_record::{self, FlowRecord};
 use crate::applications::{self, FlowState, TcpPlan};
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
@@ -23,7 +24,6 @@ use crate::host::Host;
 use crate::internals::{self, Reader};
 use crate::lease::{self, Lease};
 use crate::path::{Path, Poll};
-use crate::places::Places;
 use crate::programs;
 use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing};
@@ -33,7 +33,7 @@ use crate::sys;
 use crate::tables;
 use crate::tcp_log::{self, Row, TcpLog, ticks_a_second};
 use crate::twins::{self, Registered, Source};
-use crate::watch::{self, Look};
+use crate::watch::{self, TcpPoll};
 
 /// From everything in place to time zero.
 const LEAD: Duration = Duration::from_ms(20);
@@ -174,9 +174,9 @@ fn numbers(hosts: &[Host]) -> Result<Vec<u64>, LiveError> {
 struct Seen {
     clock: Clock,
     emulated: Emulated,
-    looks: Vec<Look>,
+    tcp_polls: Vec<TcpPoll>,
     /// What each flow's application did, and of programs what became.
-    ledgers: Vec<Ledger>,
+    records: Vec<FlowRecord>,
     reports: Vec<Report>,
     log: Option<(Vec<Row>, u64)>,
     /// The congestion controls' own quantities.
@@ -229,7 +229,7 @@ fn in_threads<E: From<LiveError>>(
     let (models, programs) = prepare(plan, lease, hosts, states)?;
     let end = plan.end;
     let plan_is_alone = plan.is_alone;
-    let places = Places::share_out();
+    let affinity = Affinity::share_out();
     // The log goes on until everything else has ended.
     let log_stop = AtomicBool::new(false);
 
@@ -243,8 +243,8 @@ fn in_threads<E: From<LiveError>>(
             let is_ready = is_ready.clone();
             signs.push(go);
             running.push(scope.spawn(move || {
-                let (ledger, report) = flow.run(&is_ready, &started, end, &shared.stop)?;
-                Ok((ledger, Some(report)))
+                let (record, report) = flow.run(&is_ready, &started, end, &shared.stop)?;
+                Ok((record, Some(report)))
             }));
         }
         if let Err(error) = programs::await_all(&ready, signs.len(), visit) {
@@ -253,7 +253,7 @@ fn in_threads<E: From<LiveError>>(
             return Err(error);
         }
         let clock = Clock::starting_in(LEAD);
-        let emulator = Emulator::new(path, ports, clock, end).at(places.emulator());
+        let emulator = Emulator::new(path, ports, clock, end).at(affinity.emulator());
         let emulator = emulator.trusting_timers(plan_is_alone).with(stamps);
         for go in signs {
             let _ = go.send(clock);
@@ -268,7 +268,7 @@ fn in_threads<E: From<LiveError>>(
             })
         });
         running.extend(models.into_iter().map(|flow| {
-            scope.spawn(move || flow.run(clock, end, &shared.stop).map(|ledger| (ledger, None)))
+            scope.spawn(move || flow.run(clock, end, &shared.stop).map(|record| (record, None)))
         }));
 
         let mut ended: Result<(), E> = Ok(());
@@ -286,21 +286,21 @@ fn in_threads<E: From<LiveError>>(
             }
         }
         shared.stop.store(true, Ordering::Relaxed);
-        let flows: Result<Vec<(Ledger, Option<Report>)>, LiveError> =
+        let flows: Result<Vec<(FlowRecord, Option<Report>)>, LiveError> =
             running.into_iter().map(|flow| flow.join().unwrap_or_else(|_| Err(panicked("a flow")))).collect();
         let emulated = emulating.join().unwrap_or_else(|_| Err(panicked("the emulator")));
-        let looks = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
+        let tcp_polls = polling.map(|polling| polling.join().map_err(|_| panicked("the poll"))).transpose();
         log_stop.store(true, Ordering::Relaxed);
         let log = logging.map(|logging| logging.join().map_err(|_| panicked("the state log"))).transpose();
         let shown = showing.map(|showing| showing.join().map_err(|_| panicked("the internals"))).transpose();
         ended?;
         let mut flows = flows?;
-        flows.sort_by_key(|(ledger, _)| ledger.flow());
-        let (ledgers, reports): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
+        flows.sort_by_key(|(record, _)| record.flow());
+        let (records, reports): (Vec<_>, Vec<_>) = flows.into_iter().unzip();
         let reports = reports.into_iter().flatten().collect();
-        let (emulated, looks, log) = (emulated?, looks?.unwrap_or_default(), log?);
+        let (emulated, tcp_polls, log) = (emulated?, tcp_polls?.unwrap_or_default(), log?);
         let shown = shown?.unwrap_or_default();
-        Ok(Seen { clock, emulated, looks, ledgers, reports, log, shown })
+        Ok(Seen { clock, emulated, tcp_polls, records, reports, log, shown })
     })
 }
 
@@ -351,7 +351,7 @@ fn collect(
     let rows = seen.log.take().map(|(rows, _)| owned(rows, flows));
     let (congestion, events) = match &rows {
         Some(rows) => tables::congestion(rows, &plan.crowds, &unseen(plan), seen.clock),
-        None => tables::congestion_from_polls(&seen.looks, &plan.crowds),
+        None => tables::congestion_from_polls(&seen.tcp_polls, &plan.crowds),
     };
     let wanted = &scenario.instruments;
     let chosen = |names: &[String]| -> Vec<bool> {
@@ -363,11 +363,11 @@ fn collect(
             let all: Vec<Row> = rows.iter().map(|(_, _, row)| *row).collect();
             tables::segments(rows, &logged, seen.clock, ticks_a_second(&all))
         }
-        None => tables::segments_from_polls(&seen.looks, &logged),
+        None => tables::segments_from_polls(&seen.tcp_polls, &logged),
     };
     let polled = chosen(&wanted.polls);
-    seen.looks.retain(|look| polled[look.flow as usize]);
-    let mut polls = tables::polls(&seen.looks);
+    seen.tcp_polls.retain(|poll| polled[poll.flow as usize]);
+    let mut polls = tables::polls(&seen.tcp_polls);
     let interval = Duration::from_ps(wanted.poll_interval_ps);
     let until = wanted.until_ps.map_or(plan.end, Time::from_ps).min(plan.end);
     let grid = (Time::from_ps(wanted.from_ps).ceil_to(interval), until, interval);
@@ -387,10 +387,10 @@ fn collect(
     let links = links(seen.emulated.path.links());
     let captures = tables::captures(&seen.emulated);
     let flow_table = flow_table(scenario, &seen, &events);
-    let requests = ledger::requests(seen.ledgers.iter());
-    let echoes = ledger::echoes(seen.ledgers.iter());
-    let mut record = std::mem::take(&mut seen.emulated.path.witness);
-    name_streams(&mut record.packets, &seen.ledgers);
+    let requests = flow_record::requests(seen.records.iter());
+    let echoes = flow_record::echoes(seen.records.iter());
+    let mut record = std::mem::take(&mut seen.emulated.path.observer);
+    name_streams(&mut record.packets, &seen.records);
     let limits = Limits { most: plan.lateness_limit, rtt_least: plan.rtt_least };
     let missing = Missing { device_drops, log_rows: lost_rows };
     let (emulator, wrong, is_fit) = punctuality::judge(&seen.emulated.punctuality, limits, missing);
@@ -447,9 +447,9 @@ fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
 }
 
 /// Datagrams reach the path in the order they were sent, so a packet's place among its flow's tells its stream.
-fn name_streams(packets: &mut Packets, ledgers: &[Ledger]) {
+fn name_streams(packets: &mut Packets, records: &[FlowRecord]) {
     for row in 0..packets.flow.len() {
-        let streams = &ledgers[packets.flow[row] as usize].streams;
+        let streams = &records[packets.flow[row] as usize].streams;
         packets.stream[row] = streams.get(packets.index[row] as usize).copied().unwrap_or(0);
     }
 }
@@ -462,7 +462,7 @@ fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Fl
         Time::from_ps(scenario.flows[flow].start_ps) + shift
     };
     let row = |flow: usize| {
-        let (count, tally) = (&seen.emulated.path.counts[flow], &seen.ledgers[flow].tally);
+        let (count, tally) = (&seen.emulated.path.counts[flow], &seen.records[flow].tally);
         let is_tcp = scenario.flows[flow].tcp.is_some();
         FlowRow {
             flow: FlowId(flow as u32),

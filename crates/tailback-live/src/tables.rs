@@ -15,9 +15,9 @@ use tailback_core::time::{Duration, Time};
 
 use crate::clock::Clock;
 use crate::emulator::Emulated;
-use crate::path::{Captured, Outcome, Witness};
+use crate::path::{Captured, Observer, Outcome};
 use crate::tcp_log::{Kind, Row};
-use crate::watch::Look;
+use crate::watch::TcpPoll;
 
 /// No ssthresh yet.
 const UNLIMITED: u64 = Control::UNLIMITED;
@@ -39,7 +39,7 @@ pub fn recorder(scenario: &Scenario) -> PathRecorder {
     )
 }
 
-impl Witness for PathRecorder {
+impl Observer for PathRecorder {
     fn watches(&self, link: u32) -> bool {
         PathRecorder::watches(self, link)
     }
@@ -87,26 +87,26 @@ pub fn ssthresh(segments: u32, mss: u32) -> u64 {
 }
 
 /// The polls.
-pub fn polls(looks: &[Look]) -> Polls {
+pub fn polls(tcp_polls: &[TcpPoll]) -> Polls {
     let mut polls = Polls::default();
-    for look in looks {
-        let info = &look.info;
+    for poll in tcp_polls {
+        let info = &poll.info;
         let mss = info.snd_mss;
         polls.push(PollRow {
-            t_s: look.at.as_secs_f64(),
-            flow: FlowId(look.flow),
+            t_s: poll.at.as_secs_f64(),
+            flow: FlowId(poll.flow),
             cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
             ssthresh: Threshold(ssthresh(info.snd_ssthresh, mss)),
             srtt_s: micro(info.rtt_us),
             rtt_min_s: least_rtt(info.min_rtt_us),
             rto_s: micro(info.rto_us),
-            in_flight: look.in_flight(),
+            in_flight: poll.in_flight(),
             phase: phase(info.ca_state),
             bytes_acked: info.bytes_acked,
-            bytes_received: look.received,
-            bytes_arrived: look.received,
+            bytes_received: poll.received,
+            bytes_arrived: poll.received,
             segments_retransmitted: u64::from(info.total_retrans),
-            dup_acks_in: look.duplicate_acks,
+            dup_acks_in: poll.duplicate_acks,
             snd_wnd: u64::from(info.snd_wnd),
             // TCP_INFO has no latest sample: `add_rtt` brings it.
             ..PollRow::missing()
@@ -221,14 +221,14 @@ pub fn segments(rows: &[(u32, bool, Row)], chosen: &[bool], clock: Clock, hz: Op
 }
 
 /// The segments table from polls: the fallback where BPF cannot be had.
-pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
+pub fn segments_from_polls(tcp_polls: &[TcpPoll], chosen: &[bool]) -> Segments {
     let mut segments = Segments::default();
-    for look in looks.iter().filter(|look| chosen[look.flow as usize]) {
-        let info = &look.info;
+    for poll in tcp_polls.iter().filter(|poll| chosen[poll.flow as usize]) {
+        let info = &poll.info;
         let mss = info.snd_mss;
         segments.push(SegmentRow {
-            t_s: look.at.as_secs_f64(),
-            flow: FlowId(look.flow),
+            t_s: poll.at.as_secs_f64(),
+            flow: FlowId(poll.flow),
             seq: info.bytes_sent,
             ack: info.bytes_acked,
             cwnd: u64::from(info.snd_cwnd) * u64::from(mss),
@@ -242,7 +242,7 @@ pub fn segments_from_polls(looks: &[Look], chosen: &[bool]) -> Segments {
             srtt_s: micro(info.rtt_us),
             sack_enabled: true,
             rto_s: micro(info.rto_us),
-            in_flight: look.in_flight(),
+            in_flight: poll.in_flight(),
             phase: phase(info.ca_state),
             ..SegmentRow::missing()
         });
@@ -409,20 +409,20 @@ impl Rest {
 
 /// Congestion events from polls: changes shorter than the interval are missed, and so is all but the latest
 /// connection's client.
-pub fn congestion_from_polls(looks: &[Look], crowds: &[bool]) -> (Congestion, Vec<Events>) {
+pub fn congestion_from_polls(tcp_polls: &[TcpPoll], crowds: &[bool]) -> (Congestion, Vec<Events>) {
     let mut cwnd = vec![0; crowds.len()];
-    let states = looks.iter().map(|look| {
-        let now = u64::from(look.info.snd_cwnd) * u64::from(look.info.snd_mss);
+    let states = tcp_polls.iter().map(|poll| {
+        let now = u64::from(poll.info.snd_cwnd) * u64::from(poll.info.snd_mss);
         State {
-            at: look.at,
-            flow: look.flow,
+            at: poll.at,
+            flow: poll.flow,
             at_receiver: false,
             port: 0,
-            phase: phase(look.info.ca_state),
+            phase: phase(poll.info.ca_state),
             cwnd: now,
-            cwnd_before: std::mem::replace(&mut cwnd[look.flow as usize], now),
-            ssthresh: ssthresh(look.info.snd_ssthresh, look.info.snd_mss),
-            in_flight: look.in_flight(),
+            cwnd_before: std::mem::replace(&mut cwnd[poll.flow as usize], now),
+            ssthresh: ssthresh(poll.info.snd_ssthresh, poll.info.snd_mss),
+            in_flight: poll.in_flight(),
         }
     });
     events(states, crowds)

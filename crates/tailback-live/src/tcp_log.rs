@@ -185,7 +185,7 @@ impl TcpLog {
         Ok(TcpLog { loaded, ring })
     }
 
-    /// Read rows until told to stop; returns them with the number of those lost.
+    /// Read rows until `stop`; returns them with the number of those lost.
     pub fn follow(mut self, stop: &AtomicBool) -> (Vec<Row>, u64) {
         crate::sys::go_first();
         let mut rows = Vec::new();

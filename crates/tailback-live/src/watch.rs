@@ -9,9 +9,9 @@ use crate::clock::Clock;
 use crate::emulator::Shared;
 use crate::sys::{self, TcpInfo};
 
-/// One look at one flow.
+/// One poll of one flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct TcpPoll {
     /// When.
     pub at: Time,
     /// Which flow.
@@ -24,7 +24,7 @@ pub struct Look {
     pub duplicate_acks: u64,
 }
 
-impl Look {
+impl TcpPoll {
     /// Bytes in flight by the kernel's own count.
     pub fn in_flight(&self) -> u64 {
         let TcpInfo { unacked, retrans, sacked, lost, snd_mss, .. } = self.info;
@@ -32,7 +32,7 @@ impl Look {
     }
 }
 
-/// Look at these flows every `interval`, on the grid from time zero, until `end` or told to stop.
+/// Poll these flows every `interval`, on the grid from time zero, until `end` or `stop`.
 pub fn follow(
     flows: &[u32],
     states: &[FlowState],
@@ -41,10 +41,10 @@ pub fn follow(
     (from, end): (Time, Time),
     interval: Duration,
     stop: &AtomicBool,
-) -> Vec<Look> {
+) -> Vec<TcpPoll> {
     sys::exact_timers();
     sys::go_first();
-    let mut looks = Vec::new();
+    let mut tcp_polls = Vec::new();
     let mut next = from.ceil_to(interval);
     while next < end && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(clock.until(next).min(std::time::Duration::from_millis(20)));
@@ -52,17 +52,17 @@ pub fn follow(
         if now < next {
             continue;
         }
-        looks.extend(flows.iter().filter_map(|&flow| look(flow, &states[flow as usize], shared, clock)));
+        tcp_polls.extend(flows.iter().filter_map(|&flow| poll(flow, &states[flow as usize], shared, clock)));
         // A late poll is not made up for: it would show the same state again.
         next = (clock.now() + Duration::from_ps(1)).ceil_to(interval);
     }
-    looks
+    tcp_polls
 }
 
-/// One look, if there is a connection.
-pub fn look(flow: u32, state: &FlowState, shared: &Shared, clock: Clock) -> Option<Look> {
-    let (info, received) = state.look()?;
-    Some(Look {
+/// One poll, if there is a connection.
+pub fn poll(flow: u32, state: &FlowState, shared: &Shared, clock: Clock) -> Option<TcpPoll> {
+    let (info, received) = state.tcp_info()?;
+    Some(TcpPoll {
         at: clock.now(),
         flow,
         info,

@@ -450,10 +450,10 @@ impl Own {
         call: impl FnOnce(Python<'_>, &Bound<'_, PyControl>) -> PyResult<Py<PyAny>>,
     ) -> PyResult<bool> {
         Python::attach(|py| {
-            let lent = self.control.bind(py);
-            *lent.try_borrow_mut()? = PyControl { control: *control, wants_reduction: false };
-            call(py, lent)?;
-            let set = lent.try_borrow()?;
+            let borrowed = self.control.bind(py);
+            *borrowed.try_borrow_mut()? = PyControl { control: *control, wants_reduction: false };
+            call(py, borrowed)?;
+            let set = borrowed.try_borrow()?;
             *control = set.control;
             Ok(set.wants_reduction)
         })

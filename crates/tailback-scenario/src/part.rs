@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Note what is wrong here.
+    /// Record what is wrong here.
     pub fn refuse(&mut self, found: Option<&Node>, fault: Fault) {
         let option = found.and_then(|node| node.option);
         let field = option.map_or(self.place.clone(), |option| format!("path.{option}"));

@@ -358,7 +358,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Note what is wrong at a place of the scenario, beside the value that stands there.
+    /// Record what is wrong at a place of the scenario, beside the value that stands there.
     fn problem(&mut self, place: &str, fault: Fault) {
         self.problems.push(Problem::new(place, self.told.look_up(place), fault));
     }

@@ -164,7 +164,7 @@ fn a_bdp_is_exact_and_rounded_down() {
 }
 
 #[test]
-fn everything_wrong_is_told_beside_an_unknown_key() {
+fn everything_wrong_is_reported_beside_an_unknown_key() {
     let fields = |text: &str| {
         complaint(text)
             .lines()

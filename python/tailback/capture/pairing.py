@@ -19,7 +19,7 @@ Integers = npt.NDArray[np.int64]
 
 #: The drift of two clocks is fitted to the smallest delays of so many windows.
 WINDOWS = 40
-#: What is done to the second capture's stamps before delays are told.
+#: What is done to the second capture's stamps before delays are computed.
 CORRECTIONS = ("none", "offset", "drift")
 
 
@@ -148,7 +148,7 @@ def _drift(pairs: Mapping[str, Any], delays: pl.DataFrame, forward: npt.NDArray[
 
 def _without_drift(pairs: Mapping[str, Any], clocks: Clocks, delays: pl.DataFrame) -> pl.DataFrame:
     if np.isnan(clocks.drift_ppm):
-        raise CaptureError("the drift of the clocks cannot be told: it needs ten seconds with packets both ways")
+        raise CaptureError("the drift of the clocks cannot be measured: it needs ten seconds with packets both ways")
     a_ns = np.asarray(pairs["a_ns"]).astype(np.int64)
     since = (a_ns - a_ns.min()).astype(np.float64)
     # The offset was taken over the whole time: half way through it is right.

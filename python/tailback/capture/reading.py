@@ -28,7 +28,7 @@ class CaptureError(TailbackError, ValueError):
 
 
 def call(function: Any, *args: Any, **options: Any) -> Any:
-    """Call a function of the compiled core; what it says of a file is told as `CaptureError`."""
+    """Call a function of the compiled core; what it says of a file is raised as `CaptureError`."""
     try:
         return function(*args, **options)
     except _core.CaptureError as error:

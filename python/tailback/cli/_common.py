@@ -27,7 +27,7 @@ class BadInput(TailbackError):
     """Something the user asked for that cannot be: exit code 2."""
 
 
-class Told(TailbackError):
+class Message(TailbackError):
     """A text for people that arrived as something else."""
 
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from tailback.checksums import KeptWarning
 from tailback.cli._app import app
-from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, BadInput, Stopped, Told, emit, say
+from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, BadInput, Message, Stopped, emit, say
 from tailback.errors import AlgorithmError, Problem, ScenarioError, TailbackError
 
 # Imported for the commands they add; the order is that of `tailback --help`.
@@ -78,7 +78,7 @@ def _call(command: Any) -> int:
         if hasattr(error, "format_message"):
             # Usage of the command line itself: unknown option, missing argument.
             command = getattr(getattr(error, "ctx", None), "command_path", "tailback")
-            return _fail(Told(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
+            return _fail(Message(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
         raise
 
 

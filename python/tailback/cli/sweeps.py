@@ -129,7 +129,7 @@ def results_show(
 @results.command("query")
 def results_query(
     sql: Annotated[
-        str, typer.Argument(metavar="SQL", help="The runs are the table `runs`; without SQL, its columns are told.")
+        str, typer.Argument(metavar="SQL", help="The runs are the table `runs`; without SQL, its columns are listed.")
     ] = "",
     store: _StoreFolder = _STORE,
     intervals: Annotated[

@@ -376,7 +376,7 @@ def _us(value_ps: int) -> str:
 
 
 def _tbf(rate_bps: int, queue: Mapping[str, Any]) -> str:
-    """The shaper. It gives its own limit to a FIFO in it whenever it is changed, so it is told the FIFO's."""
+    """The shaper. It gives its own limit to a FIFO in it whenever it is changed, so it receives the FIFO's."""
     params = queue["params"] if queue["discipline"] == "fifo" else {}
     limit = params.get("limit_bytes", params.get("limit_packets", ENDLESS))
     # A millisecond's worth, so that a late timer costs no rate; at least two packets.

@@ -91,29 +91,29 @@ def nth_colour(position: int) -> str:
 
 
 @dataclass(frozen=True)
-class Look:
+class LineStyle:
     """How a flow is drawn."""
 
     colour: str
     style: str | tuple[float, tuple[float, ...]]
 
 
-def looks(results: Mapping[str, Rows]) -> dict[tuple[str, int], Look]:
-    """The look of every flow (label, index), the same in every figure of these results.
+def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]:
+    """The line of every flow (label, index), the same in every figure of these results.
 
     One result: a colour a flow. Several: a colour a result, so that results which differ in anything, be it the
-    algorithm or the queue, are told apart; the flows of a result differ by their line style.
+    algorithm or the queue, are distinguished; the flows of a result differ by their line style.
     """
     if len(results) == 1:
         ((label, rows),) = results.items()
-        return {(label, flow): Look(_alone(rows, flow), "-") for flow in range(len(rows.flow_names))}
+        return {(label, flow): LineStyle(_alone(rows, flow), "-") for flow in range(len(rows.flow_names))}
     out = {}
     for position, (label, rows) in enumerate(results.items()):
         # Beyond the palette, a second round of colours has another style.
         shift = position // len(CYCLE)
         for group in (rows.tcp_flows, rows.udp_flows):
             for number, flow in enumerate(group):
-                out[label, flow] = Look(nth_colour(position), STYLES[(number + shift) % len(STYLES)])
+                out[label, flow] = LineStyle(nth_colour(position), STYLES[(number + shift) % len(STYLES)])
     return out
 
 

@@ -86,7 +86,7 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
     figure, axes = new_figure(
         2 * deep, wide, width=FULL_WIDTH if wide > 1 else 5.2, height=3.4 * deep + 0.2, sharex=False
     )
-    look = who.looks(results)
+    look = who.line_styles(results)
     flows = {label: who.first_tcp(rows) if flow is None else rows.flow(flow) for label, rows in results.items()}
     windows = {label: metrics.typical_epochs(rows, flows[label], count) for label, rows in results.items()}
     span = max(window.end_s - window.start_s for window in windows.values())
@@ -135,7 +135,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
     line is what a FIFO must give: the smallest delay plus 8/C for every byte ahead.
     """
     figure, axes = new_figure(len(results), 2, height=2.9 * len(results), gridspec_kw={"width_ratios": [1.7, 1.0]})
-    look = who.looks(results)
+    look = who.line_styles(results)
     for row, (label, rows) in enumerate(results.items()):
         left, right = axes[row]
         tcp, call = who.first_tcp(rows), who.first_udp(rows)
@@ -209,7 +209,7 @@ def delay_cdf(
     """
     figure, axes = new_figure(width=5.6, height=3.4)
     ax = axes[0][0]
-    look, curves = who.looks(results), []
+    look, curves = who.line_styles(results), []
     measure = metrics.induced_delay if induced else metrics.one_way_delay
     for label, rows in results.items():
         calls = _recorded_udp(rows)
@@ -299,7 +299,7 @@ def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, f
     a loss in between is the irregularity.
     """
     figure, axes = new_figure(2 * len(results), 1, height=3.3 * len(results), sharex=False)
-    look = who.looks(results)
+    look = who.line_styles(results)
     for position, (label, rows) in enumerate(results.items()):
         index = who.first_tcp(rows) if flow is None else rows.flow(flow)
         top, bottom = axes[2 * position][0], axes[2 * position + 1][0]
@@ -357,7 +357,7 @@ def throughput(results: Mapping[str, Rows]) -> Figure:
     Payload that reached the receiver, in order or not, each byte counted once, in bins of 1/180 of the run (0.1 s at
     least). The dashed line is the bottleneck's rate.
     """
-    look = who.looks(results)
+    look = who.line_styles(results)
     if all(rows.has("polls") for rows in results.values()):
         figure, axes = new_figure(1, 1, height=3.2)
         ax = axes[0][0]
@@ -395,7 +395,7 @@ def legend_above(ax: Axes) -> None:
 @recipe("loss", "Packets dropped at the bottleneck")
 def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Packets dropped per second at the bottleneck, by flow, if drops were logged; else the share lost as bars."""
-    look = who.looks(results)
+    look = who.line_styles(results)
     logged = {label: rows for label, rows in results.items() if rows.has("queue")}
     if len(logged) != len(results):
         bars = [
@@ -411,7 +411,7 @@ def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
         edges = np.arange(0.0, rows.duration_s + bin_s, bin_s)
         under = np.zeros(len(edges) - 1)
         # A panel a result: within it, a colour a flow.
-        mine = who.looks({label: rows})
+        mine = who.line_styles({label: rows})
         for flow in range(len(rows.flow_names)):
             count, _ = np.histogram(metrics.drop_times(rows, None, flow), edges)
             if not count.any():

@@ -51,7 +51,7 @@ class _Kind:
 
     def draw(self, ax: Axes, rows: Rows, start: float | None, end: float | None) -> None:
         ends: list[tuple[float, float, str, str]] = []
-        look = who.looks({"": rows})
+        look = who.line_styles({"": rows})
         if self.kind in ("cwnd", "srtt"):
             for flow in rows.tcp_flows:
                 curve = _state(rows, flow, self.kind, start, end)
@@ -116,7 +116,7 @@ def _kinds(rows: Rows) -> list[_Kind]:
 
 
 def _throughput_lines(ax: Axes, rows: Rows, ends: list[tuple[float, float, str, str]]) -> None:
-    look = who.looks({"": rows})
+    look = who.line_styles({"": rows})
     for flow in rows.tcp_flows:
         if not len(rows.of_flow("polls", flow)["t_s"]):
             continue
@@ -155,7 +155,7 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
         ("one-way delay", "ms", _delays),
         *((name, _unit(name), _internals(name)) for name in names),
     ]
-    look, out = who.looks(results), []
+    look, out = who.line_styles(results), []
     for title, unit, series in wanted:
         curves = []
         for label, rows in results.items():

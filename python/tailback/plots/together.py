@@ -66,7 +66,7 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     if not rates and not delays:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
     figure, axes = new_figure(2, 2, width=FULL_WIDTH, height=4.9)
-    look = who.looks(results)
+    look = who.line_styles(results)
     shown: dict[str, Any] = {}
 
     def lines(ax: Axes, series: Mapping[_Key, tuple[Floats, Floats]], **more: Any) -> None:
@@ -117,7 +117,7 @@ def box(results: Mapping[str, Rows]) -> Figure:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")
     most = max(len(series) for series, _ in halves)
     figure, axes = new_figure(1, len(halves), width=FULL_WIDTH, height=0.34 * most + 1.0)
-    look = who.looks(results)
+    look = who.line_styles(results)
     for ax, (series, name) in zip(axes[0], halves, strict=True):
         names = _names(results, series)
         drawn = ax.boxplot(

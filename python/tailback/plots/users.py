@@ -25,18 +25,18 @@ def _of(rows: Rows, table: str) -> list[str]:
     return [flow for flow, told in experience.recorded(rows.scenario).items() if told == table]
 
 
-def _each(results: Mapping[str, Rows], table: str) -> Iterator[tuple[str, Rows, str, who.Look]]:
+def _each(results: Mapping[str, Rows], table: str) -> Iterator[tuple[str, Rows, str, who.LineStyle]]:
     """Label, rows, flow and look of every flow that is measured from `table`."""
     found = [(label, rows, flow) for label, rows in results.items() for flow in _of(rows, table) if rows.has(table)]
     if not found:
         raise MissingRows(table)
-    look = who.looks(results)
+    look = who.line_styles(results)
     for label, rows, flow in found:
         shown = [rows.flow(name) for name in _of(rows, table)]
         yield who.named(results, label, rows.flow(flow), shown), rows, flow, look[label, rows.flow(flow)]
 
 
-def _cdf(axes: Axes, values: Floats, label: str, look: who.Look) -> None:
+def _cdf(axes: Axes, values: Floats, label: str, look: who.LineStyle) -> None:
     x, share = metrics.cdf(values)
     axes.plot(x, share, color=look.colour, ls=look.style, lw=1.2, drawstyle="steps-post", label=label)
 
@@ -118,7 +118,7 @@ def rtt_cdf(results: Mapping[str, Rows]) -> Figure:
     else as the sender sampled them.
     """  # noqa: D205
     figure, axes = new_figure(1, 1, width=0.7 * FULL_WIDTH, height=2.9)
-    look = who.looks(results)
+    look = who.line_styles(results)
     for label, rows in results.items():
         flows = [rows.flow(name) for name in _of(rows, "echoes")] if rows.has("echoes") else []
         if flows:
@@ -159,7 +159,7 @@ def fairness(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
         flows = [flow for flow in rows.tcp_flows if flow in polled and neck in rows.route(flow)]
         if not flows:
             raise metrics.NothingToMeasure(f"{label or 'this result'} has no polled flow that crosses the bottleneck")
-        look = who.looks({label: rows})
+        look = who.line_styles({label: rows})
         for flow in flows:
             t, rate = metrics.throughput_series(rows, flow, bin_s)
             name = rows.flow_names[flow]

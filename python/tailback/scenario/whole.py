@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tailback.algorithms import Factory
 
 #: Line and column of each place of a file; none of what was changed since.
-Places = Mapping[str, tuple[int, int] | None]
+Positions = Mapping[str, tuple[int, int] | None]
 
 
 class Scenario(ScenarioFields):
@@ -36,7 +36,7 @@ class Scenario(ScenarioFields):
 
     #: The file it came from.
     _file: str | None
-    _places: Places
+    _places: Positions
     # Texts that `with_` was given: the file that a caller names may lie anywhere.
     _given: frozenset[str]
 
@@ -49,7 +49,7 @@ class Scenario(ScenarioFields):
         scenario: Scenario = super()._made(full)
         return scenario._keep(None, {}, frozenset())
 
-    def _keep(self, file: str | None, places: Places, given: frozenset[str]) -> Scenario:
+    def _keep(self, file: str | None, places: Positions, given: frozenset[str]) -> Scenario:
         self.__dict__.update(_file=file, _places=places, _given=given)
         return self
 
@@ -323,7 +323,7 @@ def as_text(resolved: Mapping[str, Any]) -> str:
     return json.dumps(resolved, sort_keys=True, separators=(",", ":"))
 
 
-def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], Places]:
+def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], Positions]:
     """What TOML text holds, and line and column of each place; `ScenarioError` if it is none."""
     try:
         data, places = _core.toml_read(text)

@@ -2,7 +2,7 @@
 //!
 //! Law: each opportunity carries 1504 bytes, a 1500-byte packet with the 4 bytes of a tunnel device's header. What a
 //! packet leaves of an opportunity goes to the packets queued behind it; what the queue cannot use is lost. A packet
-//! that arrives at an opportunity's instant has missed it. After its last instant the trace begins anew, so that
+//! that arrives at an opportunity's instant has missed it. After its last instant the trace begins again, so that
 //! instant is its length.
 //!
 //! Source: mahimahi 0.98 src/frontend/link_queue.cc (Netravali et al., "Mahimahi: accurate record-and-replay for

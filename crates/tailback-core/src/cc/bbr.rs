@@ -63,7 +63,7 @@ enum Mode {
     ProbeRtt,
 }
 
-/// BBR's memory.
+/// BBR's state.
 #[derive(Clone, Debug)]
 pub struct Bbr {
     state: Box<State>,

@@ -75,7 +75,7 @@ enum Acks {
     ProbeStopping,
 }
 
-/// BBRv3's memory.
+/// BBRv3's state.
 #[derive(Clone, Debug)]
 pub struct Bbr3 {
     state: Box<State>,

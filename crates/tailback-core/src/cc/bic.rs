@@ -23,7 +23,7 @@ const B: u32 = 4;
 /// Segments an ACK covers at the start, 2.0 in 1/16.
 const ACK_RATIO: u32 = 32;
 
-/// BIC's memory.
+/// BIC's state.
 #[derive(Clone, Debug)]
 pub struct Bic {
     fast_convergence: bool,

@@ -56,7 +56,7 @@ struct MinMax {
     max: i32,
 }
 
-/// CDG's memory; all of it is cold but for the round trip's end, so all of it is boxed.
+/// CDG's state; all of it is cold but for the round trip's end, so all of it is boxed.
 #[derive(Clone, Debug)]
 pub struct Cdg {
     state: Box<State>,
@@ -195,7 +195,7 @@ impl Registered for Cdg {
 impl CongestionControl for Cdg {
     fn on_established(&mut self, _now: Time, srtt: Option<Duration>, control: &mut Control) {
         if !self.state.is_freebsd {
-            // Linux `pkts_acked` is told of the SYN too: a lower first minimum than full segments have, so that the
+            // Linux `pkts_acked` is called for the SYN too: a lower first minimum than full segments have, so that the
             // first gradients of the minimum are positive and small, and those of the maximum are not asked.
             if let Some(rtt_us) = srtt.map(|rtt| span_us(rtt) as i32) {
                 self.state.round = MinMax { min: rtt_us, max: rtt_us };

@@ -26,7 +26,7 @@ use crate::time::{Duration, Time};
 const LAMBDA: f32 = 0.8;
 const GAMMA_RANGE: (f32, f32) = (5.0, 30.0);
 
-/// Compound TCP's memory.
+/// Compound TCP's state.
 #[derive(Clone, Debug)]
 pub struct Compound {
     alpha: f32,

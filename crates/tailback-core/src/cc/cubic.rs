@@ -37,7 +37,7 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-/// CUBIC's memory.
+/// CUBIC's state.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     law: Law,

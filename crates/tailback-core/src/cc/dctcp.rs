@@ -19,7 +19,7 @@ use crate::time::{Bytes, Duration, Time};
 /// α = 1.
 const ONE: u32 = 1024;
 
-/// DCTCP's memory.
+/// DCTCP's state.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     /// g = 2^−shift.

@@ -9,7 +9,7 @@ use crate::time::{Duration, Time};
 /// Payload of a segment in these tests.
 pub const MSS: u32 = 1000;
 
-/// A sender without a network: whatever it is told was acknowledged.
+/// A sender without a network: the test says what was acknowledged.
 pub struct Lab {
     pub control: Control,
     pub now: Time,

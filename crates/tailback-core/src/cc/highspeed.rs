@@ -95,7 +95,7 @@ const TABLE: [(u32, u32); 72] = [
     (89053, 24),
 ];
 
-/// HighSpeed TCP's memory.
+/// HighSpeed TCP's state.
 #[derive(Clone, Debug)]
 pub struct HighSpeed {
     is_analytic: bool,

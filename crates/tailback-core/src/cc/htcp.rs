@@ -69,7 +69,7 @@ struct Undo {
     old_rate_max: u32,
 }
 
-/// H-TCP's memory. Spans in ticks under Linux, in microseconds otherwise.
+/// H-TCP's state. Spans in ticks under Linux, in microseconds otherwise.
 #[derive(Clone, Debug)]
 pub struct Htcp {
     arithmetic: Arithmetic,

@@ -27,7 +27,7 @@ const ONE: u32 = 128;
 /// Linux limits the window to this many segments.
 const CLAMP: u64 = 65_535;
 
-/// Hybla's memory.
+/// Hybla's state.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     rtt0_us: u32,

@@ -29,7 +29,7 @@ const BETA_MAX: u64 = 32;
 /// Longer RTTs are cut to this, as in Linux, so that sums fit.
 const RTT_LIMIT_US: u32 = u32::MAX / 1280;
 
-/// TCP-Illinois' memory.
+/// TCP-Illinois' state.
 #[derive(Clone, Debug)]
 pub struct Illinois {
     keeps_beta: bool,

@@ -29,7 +29,7 @@ const ALLOWED_INCREASE: u64 = 1;
 /// No sample yet.
 const NONE: u32 = u32::MAX;
 
-/// LEDBAT's memory.
+/// LEDBAT's state.
 #[derive(Clone, Debug)]
 pub struct Ledbat {
     target_us: u32,

@@ -1,6 +1,6 @@
 //! Congestion controls: one a file, one row each in the registry.
 //!
-//! The sender owns [`Control`]; an algorithm owns only its memory. A new signal is a new field of [`Ack`],
+//! The sender owns [`Control`]; an algorithm owns only its state. A new signal is a new field of [`Ack`],
 //! never a new parameter. How the window comes down after `on_congestion` (rate halving, PRR, the 1-segment
 //! ramp of FreeBSD) is the stack's business: an algorithm only says where it should land (`ssthresh`).
 
@@ -260,7 +260,7 @@ pub trait CongestionControl {
     }
     /// Asked after every `on_ack`: does the algorithm want a reduction although nothing was lost or marked (a
     /// delay backoff)? The stack then enters CWR as for an ECN echo, calling `on_congestion` with
-    /// [`Signal::Ecn`], which also withdraws the wish.
+    /// [`Signal::Ecn`], which also withdraws the request.
     fn wants_reduction(&self) -> bool {
         false
     }

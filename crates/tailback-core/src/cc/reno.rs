@@ -25,7 +25,7 @@ enum Variant {
     Rfc5681,
 }
 
-/// Reno's memory.
+/// Reno's state.
 #[derive(Clone, Debug)]
 pub struct Reno {
     variant: Variant,

@@ -17,7 +17,7 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Bytes;
 
-/// Scalable TCP's memory.
+/// Scalable TCP's state.
 #[derive(Clone, Debug)]
 pub struct Scalable {
     /// Segments acknowledged per step of the window, at most.

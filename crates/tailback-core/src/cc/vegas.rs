@@ -30,7 +30,7 @@ enum Variant {
     FreeBsd,
 }
 
-/// Vegas' memory.
+/// Vegas' state.
 #[derive(Clone, Debug)]
 pub struct Vegas {
     variant: Variant,

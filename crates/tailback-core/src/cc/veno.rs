@@ -19,7 +19,7 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
-/// Veno's memory.
+/// Veno's state.
 #[derive(Clone, Debug)]
 pub struct Veno {
     active: bool,

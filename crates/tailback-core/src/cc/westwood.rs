@@ -25,7 +25,7 @@ const INITIAL_RTT_S: u32 = 20;
 /// Samples are at least 1/20 s apart.
 const SAMPLES_A_SECOND: u32 = 20;
 
-/// Westwood+'s memory.
+/// Westwood+'s state.
 #[derive(Clone, Debug)]
 pub struct Westwood {
     ticks: Ticks,

@@ -24,7 +24,7 @@ const FAST_INTERVAL: u64 = 100;
 /// Fast rounds after which the Reno count starts over.
 const ZETA: u32 = 50;
 
-/// YeAH's memory.
+/// YeAH's state.
 #[derive(Clone, Debug)]
 pub struct Yeah {
     alpha: u32,

@@ -90,7 +90,7 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
     ))
 }
 
-/// Rows expected by field; what cannot be told before (drops, requests, echoes) counts nothing here.
+/// Rows expected by field; what is unknown before the run (drops, requests, echoes) counts nothing here.
 fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     let wanted = &scenario.instruments;
     let until = wanted.until_ps.map_or(scenario.duration_ps, |until| until.min(scenario.duration_ps));

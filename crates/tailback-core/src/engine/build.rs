@@ -383,7 +383,7 @@ fn connection(
     Ok([make(0)?, make(1)?])
 }
 
-/// Who marks data ECT(1) must respond to the share of marks, and so be told each. An algorithm from outside is its
+/// Who marks data ECT(1) must respond to the share of marks, and so receive each one. An algorithm from outside is its
 /// maker's to judge.
 fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: &str) -> Result<(), ScenarioError> {
     if tcp.stack_params.get("accurate_echo") == Some(&Value::Flag(false)) {

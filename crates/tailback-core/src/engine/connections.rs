@@ -42,7 +42,7 @@ pub struct End {
     pub side: Side,
     /// The link its segments leave by.
     pub first: u32,
-    /// The state its application was told of.
+    /// The state its application was last notified of.
     pub state: State,
     /// `receive_mark` or `wants_drained` is set.
     pub listens: bool,

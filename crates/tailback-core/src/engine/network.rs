@@ -5,7 +5,7 @@
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 //!
 //! This file keeps the state and runs the loop; each kind of element has its module: `links`, `ends`, `applications` and
-//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links are lent while they work in `link_host`,
+//! `polls`. Links that others serve are in `shared` and `tunnelled`, what links borrow while they work in `link_host`,
 //! what is done once an event is over in `small_queue`.
 
 use std::collections::BTreeMap;

@@ -15,7 +15,7 @@ use crate::medium::access::Access;
 use crate::medium::registry::{Medium, Shared};
 use crate::medium::tunnel::TunnelStream;
 use crate::queue::refuse_too_small;
-use crate::queue::registry::{self, Place, Queue};
+use crate::queue::registry::{self, Queue, Surroundings};
 use crate::rng::Stream;
 use crate::scenario::{LinkSpec, MediumSpec, QueueSpec, ScenarioError};
 use crate::time::{Duration, Rate};
@@ -46,8 +46,9 @@ impl Link {
             ));
         }
         let rate = served.nominal();
-        let place = Place { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
-        let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &place)?;
+        let around =
+            Surroundings { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
+        let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &around)?;
         let wire = Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new);
         let service = served.into_service(spec, &queue, wire.is_none());
         let interface = Interface::new(&spec.name, queue, Duration::from_ps(spec.delay_ps), wire);

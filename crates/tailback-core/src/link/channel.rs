@@ -2,7 +2,7 @@
 //!
 //! Law: when the medium falls silent, stations with something to send wait a gap and then count slots. Whoever has
 //! counted its backoff down sends; the others keep what is left of theirs. Stations that reach zero in the same slot
-//! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts anew after a success. A station
+//! collide. A backoff is uniform in 0..=CW; CW grows with every failure and starts again after a success. A station
 //! that has lost the race may in addition widen its window unasked (the deferral counter of HomePlug AV).
 //!
 //! A station is a node: the links of one channel that leave the same node share its transmitter and take turns. The

@@ -9,7 +9,7 @@ use crate::packet::Packet;
 use crate::scenario::{LinkSpec, ScenarioError, StepSpec};
 use crate::time::{Duration, Rate, Time};
 
-/// What becomes of a packet between the serialiser and the far end.
+/// The fate of a packet between the serialiser and the far end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crossing {
     /// It arrives then, after all that left before it.
@@ -146,7 +146,7 @@ impl Pacer {
         self.ended
     }
 
-    /// What becomes of the packet whose last bit left at `at`, where `delay` holds until the schedule changes it.
+    /// The fate of the packet whose last bit left at `at`, where `delay` holds until the schedule changes it.
     pub fn cross(&mut self, at: Time, delay: Duration) -> Crossing {
         let detour = match &mut self.kind {
             Kind::Stepped(pace) => pace.detour(at),

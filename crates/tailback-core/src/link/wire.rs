@@ -24,7 +24,7 @@ use crate::rng::Stream;
 use crate::scenario::{ScenarioError, WireSpec};
 use crate::time::{Duration, Time};
 
-/// What becomes of a packet that has left the sender.
+/// The fate of a packet that has left the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passage {
     /// It never arrives.

@@ -1,8 +1,8 @@
 //! HomePlug AV: Ethernet over the mains.
 //!
 //! Law: after CIFS and two priority slots stations count backoff slots; the winner sends a delimiter of 110.48 µs
-//! and physical blocks of 512 bytes, 520 on the wire at the PHY rate, up to `payload_us` of them; after RIFS it is
-//! told which blocks were good. Bad blocks go again, with new ones behind them; packets are released in order. A
+//! and physical blocks of 512 bytes, 520 on the wire at the PHY rate, up to `payload_us` of them; after RIFS the
+//! answer says which blocks were good. Bad blocks go again, with new ones behind them; packets are released in order. A
 //! station that hears others begin widens its window without having failed (the deferral counter). Nothing is sent
 //! in the beacon's region at the start of each two mains cycles.
 //!

@@ -1,4 +1,4 @@
-//! Stalls: times at which a radio link carries nothing, though nobody told its sender.
+//! Stalls: times at which a radio link carries nothing, though its sender does not know it.
 //!
 //! Law: a stall begins after an exponential time of mean `every` since the last one's end, and lasts uniformly from
 //! `least` to `most`. What is queued waits; nothing is lost by it.

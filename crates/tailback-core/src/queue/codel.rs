@@ -16,7 +16,7 @@
 //! Live twin: Linux `codel`.
 
 use super::parts::Line;
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -45,9 +45,9 @@ pub struct Law {
     ce_threshold: u64,
 }
 
-/// CoDel's memory of one queue.
+/// CoDel's state of one queue.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct State {
     /// When the sojourn time will have been above target for an interval; 0: it is not above.
     first_above: u64,
     drop_next: u64,
@@ -78,31 +78,25 @@ impl Law {
     }
 
     /// Take the next packet of `line`, dropping or marking as CoDel sees fit.
-    pub fn dequeue(
-        &self,
-        memory: &mut Memory,
-        line: &mut Line,
-        now: Time,
-        fate: &mut Fate,
-    ) -> Option<Packet> {
+    pub fn dequeue(&self, state: &mut State, line: &mut Line, now: Time, fate: &mut Fate) -> Option<Packet> {
         let clock_now = clock(self.variant, now.as_ps());
         let mut head = line.pop();
-        let is_high = self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
-        if memory.is_dropping {
-            memory.is_dropping = is_high;
-            while memory.is_dropping && clock_now >= memory.drop_next {
-                memory.count = memory.count.saturating_add(1);
-                memory.step_root();
+        let is_high = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+        if state.is_dropping {
+            state.is_dropping = is_high;
+            while state.is_dropping && clock_now >= state.drop_next {
+                state.count = state.count.saturating_add(1);
+                state.step_root();
                 let packet = head.as_mut().expect("an empty queue is not high");
                 if self.mark(packet, fate) {
-                    memory.drop_next = self.next_drop(memory, memory.drop_next);
+                    state.drop_next = self.next_drop(state, state.drop_next);
                     break;
                 }
                 fate.drop(*packet, DropReason::Aqm);
                 head = line.pop();
-                memory.is_dropping = self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
-                if memory.is_dropping {
-                    memory.drop_next = self.next_drop(memory, memory.drop_next);
+                state.is_dropping = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+                if state.is_dropping {
+                    state.drop_next = self.next_drop(state, state.drop_next);
                 }
             }
         } else if is_high {
@@ -110,9 +104,9 @@ impl Law {
             if !self.mark(packet, fate) {
                 fate.drop(*packet, DropReason::Aqm);
                 head = line.pop();
-                self.is_high(memory, head.as_ref(), line.bytes(), clock_now);
+                self.is_high(state, head.as_ref(), line.bytes(), clock_now);
             }
-            self.start_dropping(memory, clock_now);
+            self.start_dropping(state, clock_now);
         }
         if let Some(packet) = &mut head {
             let is_late = clock_now - clock(self.variant, packet.enqueued.as_ps()) > self.ce_threshold;
@@ -125,49 +119,49 @@ impl Law {
     }
 
     /// Has the sojourn time been above target for an interval? `left` bytes remain behind `head`.
-    fn is_high(&self, memory: &mut Memory, head: Option<&Packet>, left: Bytes, now: u64) -> bool {
+    fn is_high(&self, state: &mut State, head: Option<&Packet>, left: Bytes, now: u64) -> bool {
         let Some(packet) = head else {
-            memory.first_above = 0;
+            state.first_above = 0;
             return false;
         };
         let sojourn = now - clock(self.variant, packet.enqueued.as_ps());
         // One packet left keeps the link busy: no queue to speak of.
         let is_short = if self.variant == Variant::Ns3 { left < self.mtu } else { left <= self.mtu };
         if sojourn < self.target || is_short {
-            memory.first_above = 0;
+            state.first_above = 0;
             return false;
         }
-        if memory.first_above == 0 {
-            memory.first_above = now + self.interval;
+        if state.first_above == 0 {
+            state.first_above = now + self.interval;
             return false;
         }
         match self.variant {
-            Variant::Rfc => now >= memory.first_above,
-            Variant::Linux | Variant::Ns3 => now > memory.first_above,
+            Variant::Rfc => now >= state.first_above,
+            Variant::Linux | Variant::Ns3 => now > state.first_above,
         }
     }
 
-    fn start_dropping(&self, memory: &mut Memory, now: u64) {
-        memory.is_dropping = true;
+    fn start_dropping(&self, state: &mut State, now: u64) {
+        state.is_dropping = true;
         // Back soon after the last episode: resume near the rate that worked. RFC 8289 section 5.5.
-        let drops = memory.count.wrapping_sub(memory.last_count);
-        let is_recent = now.saturating_sub(memory.drop_next) < 16 * self.interval;
+        let drops = state.count.wrapping_sub(state.last_count);
+        let is_recent = now.saturating_sub(state.drop_next) < 16 * self.interval;
         if drops > 1 && is_recent {
-            memory.count = drops;
-            memory.step_root();
+            state.count = drops;
+            state.step_root();
         } else {
-            memory.count = 1;
-            memory.inverse_root = u16::MAX;
+            state.count = 1;
+            state.inverse_root = u16::MAX;
         }
-        memory.last_count = memory.count;
-        memory.drop_next = self.next_drop(memory, now);
+        state.last_count = state.count;
+        state.drop_next = self.next_drop(state, now);
     }
 
     /// The control law: interval/√count after `from`.
-    fn next_drop(&self, memory: &Memory, from: u64) -> u64 {
+    fn next_drop(&self, state: &State, from: u64) -> u64 {
         match self.variant {
-            Variant::Rfc => from + (self.interval as f64 / f64::from(memory.count).sqrt()) as u64,
-            Variant::Linux | Variant::Ns3 => from + ((self.interval * u64::from(memory.inverse_root)) >> 16),
+            Variant::Rfc => from + (self.interval as f64 / f64::from(state.count).sqrt()) as u64,
+            Variant::Linux | Variant::Ns3 => from + ((self.interval * u64::from(state.inverse_root)) >> 16),
         }
     }
 
@@ -181,7 +175,7 @@ impl Law {
     }
 }
 
-impl Memory {
+impl State {
     /// Overload dropped `packets` of this queue: count them, so that CoDel resumes with that many.
     pub fn count_overload(&mut self, packets: u32) {
         self.count = self.count.saturating_add(packets);
@@ -212,7 +206,7 @@ fn clock(variant: Variant, ps: u64) -> u64 {
 pub struct Codel {
     line: Line,
     law: Law,
-    memory: Memory,
+    state: State,
     limit_packets: u32,
     limit_bytes: Bytes,
     /// What has been handed to the device, and how many it takes.
@@ -264,7 +258,7 @@ impl Registered for Codel {
         ],
     };
 
-    fn new(given: &Checked<'_>, _place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {
             "linux" => Variant::Linux,
             "ns-3.27" => Variant::Ns3,
@@ -277,7 +271,7 @@ impl Registered for Codel {
         Ok(Codel {
             line: Line::default(),
             law: Law::new(variant, given),
-            memory: Memory::default(),
+            state: State::default(),
             limit_packets: given.given_whole("limit_packets").map_or(packets, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(bytes),
             device: Line::default(),
@@ -291,7 +285,7 @@ impl Codel {
     /// has left.
     fn hand_down(&mut self, now: Time, fate: &mut Fate) {
         while self.device.len() < self.device_packets {
-            let Some(packet) = self.law.dequeue(&mut self.memory, &mut self.line, now, fate) else { return };
+            let Some(packet) = self.law.dequeue(&mut self.state, &mut self.line, now, fate) else { return };
             self.device.push(packet);
         }
     }
@@ -310,7 +304,7 @@ impl QueueDiscipline for Codel {
 
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         if self.device_packets == 0 {
-            return self.law.dequeue(&mut self.memory, &mut self.line, now, fate);
+            return self.law.dequeue(&mut self.state, &mut self.line, now, fate);
         }
         let packet = self.device.pop();
         self.hand_down(now, fate);
@@ -335,7 +329,7 @@ mod tests {
             ("ecn".to_string(), Value::Flag(ecn)),
         ]);
         let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
-        Codel::new(&given, &Place { rate: None, seed: 1 }).unwrap()
+        Codel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
     }
 
     /// Dequeue every 0.1 ms packets that have stayed 10 ms; the times of drops and marks, in ms.
@@ -400,7 +394,7 @@ mod tests {
     fn the_device_below_holds_its_fill_in_order_and_codel_sees_only_the_rest() {
         let params = Params::from([("device_packets".to_string(), Value::Number(3.0))]);
         let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
-        let mut queue = Codel::new(&given, &Place { rate: None, seed: 1 }).unwrap();
+        let mut queue = Codel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap();
         let mut fate = Fate::default();
         for slot in 0..5 {
             let packet = Packet {
@@ -435,16 +429,16 @@ mod tests {
     #[test]
     fn a_fixed_point_of_newton_is_the_root() {
         for count in [2u32, 10, 100, 10_000] {
-            let mut memory = Memory { inverse_root: u16::MAX, ..Memory::default() };
+            let mut state = State { inverse_root: u16::MAX, ..State::default() };
             // As in use: the count rises by one a step.
             for n in 1..=count {
-                memory.count = n;
-                memory.step_root();
+                state.count = n;
+                state.step_root();
             }
             for _ in 0..4 {
-                memory.step_root();
+                state.step_root();
             }
-            let root = f64::from(memory.inverse_root) / 65_536.0;
+            let root = f64::from(state.inverse_root) / 65_536.0;
             let error = (root * f64::from(count).sqrt() - 1.0).abs();
             // 16 bits hold 1/√n to √n·2⁻¹⁶.
             assert!(error < 2.0 * f64::from(count).sqrt() / 65_536.0, "{count}: {root}");

@@ -11,7 +11,7 @@
 //! Live twin: Linux `dualpi2`.
 
 use super::parts::{Line, Period};
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -101,7 +101,7 @@ impl Registered for DualPi2 {
         ],
     };
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);
         let law = Law {
             target: time("target_ms"),
@@ -120,7 +120,7 @@ impl Registered for DualPi2 {
             delay_old: Duration::ZERO,
             owed: law.owed_at_start(),
             updates: Period::new(time("t_update_ms")),
-            random: Stream::named(place.seed, "dualpi2"),
+            random: Stream::named(around.seed, "dualpi2"),
             law,
         })
     }
@@ -248,7 +248,7 @@ mod tests {
     fn dualpi2() -> DualPi2 {
         let params = Params::new();
         let given = Checked::new(&DualPi2::CARD, &params, "q").unwrap();
-        DualPi2::new(&given, &Place { rate: None, seed: 1 }).unwrap()
+        DualPi2::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
     }
 
     fn packet(ecn: Ecn, enqueued: Time) -> Packet {

@@ -20,7 +20,7 @@
 use std::collections::VecDeque;
 
 use super::parts::Line;
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -227,7 +227,7 @@ impl Registered for Fifo {
         ],
     };
 
-    fn new(given: &Checked<'_>, _place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
         let limit = TailDrop {
             limit_packets: given.given_whole("limit_packets").map_or(u32::MAX, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(Bytes::MAX / 2),

@@ -13,9 +13,9 @@
 
 use std::collections::VecDeque;
 
-use super::codel::{Law, Memory, Variant};
+use super::codel::{Law, State, Variant};
 use super::parts::{Line, bucket_of};
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -26,7 +26,7 @@ use crate::time::{Bytes, Time};
 #[derive(Clone, Debug, Default)]
 struct Flow {
     line: Line,
-    memory: Memory,
+    state: State,
     deficit: i64,
     /// In one of the two lists.
     is_listed: bool,
@@ -97,7 +97,7 @@ impl Registered for FqCodel {
         ],
     };
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {
             "linux" => Variant::Linux,
             "ns-3.27" => Variant::Ns3,
@@ -120,7 +120,7 @@ impl Registered for FqCodel {
             old: VecDeque::new(),
             law,
             variant,
-            perturbation: place.seed,
+            perturbation: around.seed,
             quantum: given.whole("quantum") as i64,
             limit: given.whole("limit_packets") as u32,
             memory_limit: given.whole("memory_limit"),
@@ -160,7 +160,7 @@ impl QueueDiscipline for FqCodel {
                 continue;
             }
             let before = flow.line.backlog();
-            let packet = self.law.dequeue(&mut flow.memory, &mut flow.line, now, fate);
+            let packet = self.law.dequeue(&mut flow.state, &mut flow.line, now, fate);
             let after = flow.line.backlog();
             self.held.packets -= before.packets - after.packets;
             self.held.bytes -= before.bytes - after.bytes;
@@ -206,7 +206,7 @@ impl FqCodel {
             }
         }
         if self.variant == Variant::Linux {
-            flow.memory.count_overload(packets);
+            flow.state.count_overload(packets);
         }
         self.held.packets -= packets;
         self.held.bytes -= bytes;

@@ -10,7 +10,7 @@
 //! Live twin: Linux `pie`.
 
 use super::parts::{Line, Period};
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
@@ -89,7 +89,7 @@ impl Registered for Pie {
         ],
     };
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let is_ns3 = given.choice("variant") == "ns-3.27";
         let (target, t_update, burst, limit) =
             if is_ns3 { (20.0, 30.0, 100.0, 25) } else { (15.0, 15.0, 150.0, 1000) };
@@ -114,7 +114,7 @@ impl Registered for Pie {
             delay: Duration::ZERO,
             delay_old: Duration::ZERO,
             updates: Period::new(law.t_update),
-            random: Stream::named(place.seed, "pie"),
+            random: Stream::named(around.seed, "pie"),
             law,
         })
     }
@@ -229,7 +229,7 @@ mod tests {
     fn pie() -> Pie {
         let params = Params::new();
         let given = Checked::new(&Pie::CARD, &params, "q").unwrap();
-        Pie::new(&given, &Place { rate: None, seed: 1 }).unwrap()
+        Pie::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
     }
 
     #[track_caller]

@@ -16,7 +16,7 @@
 //! Live twin: Linux `red`.
 
 use super::parts::Line;
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::math;
 use crate::packet::{Ecn, Packet};
@@ -125,14 +125,14 @@ impl Registered for Red {
         ],
     };
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");
         let in_bytes = given.choice("unit") == "bytes";
         let mean_packet = given.whole("mean_packet");
         let scale = if in_bytes { mean_packet as f64 } else { 1.0 };
-        let packet_time = place.rate.map_or(Duration::ZERO, |rate| rate.time_for(mean_packet));
+        let packet_time = around.rate.map_or(Duration::ZERO, |rate| rate.time_for(mean_packet));
         // Packets a second the link carries.
-        let capacity = place.rate.map(|rate| rate.as_bps() as f64 / (8.0 * mean_packet as f64));
+        let capacity = around.rate.map(|rate| rate.as_bps() as f64 / (8.0 * mean_packet as f64));
         let (min, weight) = match (variant, capacity) {
             ("adaptive", Some(capacity)) => {
                 let target = given.number("target_ms") / 1000.0;
@@ -170,7 +170,7 @@ impl Registered for Red {
             count: -1,
             idle_since: Some(Time::ZERO),
             adapted: Time::ZERO,
-            random: Stream::named(place.seed, "red"),
+            random: Stream::named(around.seed, "red"),
         })
     }
 }
@@ -294,7 +294,7 @@ mod tests {
     fn red(pairs: &[(&str, Value)], rate: Option<Rate>) -> Red {
         let params: Params = pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
         let given = Checked::new(&Red::CARD, &params, "q").unwrap();
-        Red::new(&given, &Place { rate, seed: 1 }).unwrap()
+        Red::new(&given, &Surroundings { rate, seed: 1 }).unwrap()
     }
 
     #[track_caller]
@@ -387,7 +387,7 @@ mod tests {
     fn thresholds_in_the_wrong_order_are_refused() {
         let params = Params::from([("max".to_string(), Value::Number(4.0))]);
         let given = Checked::new(&Red::CARD, &params, "q").unwrap();
-        let error = Red::new(&given, &Place { rate: None, seed: 1 }).unwrap_err();
+        let error = Red::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap_err();
         assert_eq!(error.field, "q.max");
     }
 }

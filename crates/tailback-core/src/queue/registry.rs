@@ -11,7 +11,7 @@ use crate::time::{Rate, Time};
 
 /// Where a queue stands: what it may know of its surroundings.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Surroundings {
     /// Rate of the link it feeds, for defaults that scale with it; `None`: unknown.
     pub rate: Option<Rate>,
     /// Seed of the queue's own random choices.
@@ -25,7 +25,7 @@ pub trait Registered: QueueDiscipline + Sized {
     /// Does it hold packets back although the link is free?
     const IS_SHAPER: bool = false;
     /// An empty queue.
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError>;
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError>;
 }
 
 macro_rules! disciplines {
@@ -42,12 +42,12 @@ macro_rules! disciplines {
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
         static SHAPERS: &[bool] = &[$(<super::$module::$Name as Registered>::IS_SHAPER),+];
 
-        fn construct(row: usize, given: &Checked<'_>, place: &Place) -> Result<Queue, ScenarioError> {
-            type New = fn(&Checked<'_>, &Place) -> Result<Queue, ScenarioError>;
+        fn construct(row: usize, given: &Checked<'_>, around: &Surroundings) -> Result<Queue, ScenarioError> {
+            type New = fn(&Checked<'_>, &Surroundings) -> Result<Queue, ScenarioError>;
             const NEW: &[New] = &[$(
-                |given, place| <super::$module::$Name as Registered>::new(given, place).map(Queue::$Name)
+                |given, around| <super::$module::$Name as Registered>::new(given, around).map(Queue::$Name)
             ),+];
-            NEW[row](given, place)
+            NEW[row](given, around)
         }
 
         macro_rules! each {
@@ -110,7 +110,7 @@ pub fn is_shaper(name: &str) -> bool {
 
 /// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at
 /// `field_path.params`, the queue inside it at `field_path.inner`.
-pub fn build(spec: &QueueSpec, field_path: &str, place: &Place) -> Result<Queue, ScenarioError> {
+pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings) -> Result<Queue, ScenarioError> {
     let Some(row) = CARDS.iter().position(|card| card.name == spec.discipline) else {
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
         let at = format!("{field_path}.discipline");
@@ -118,7 +118,7 @@ pub fn build(spec: &QueueSpec, field_path: &str, place: &Place) -> Result<Queue,
     };
     let params_path = format!("{field_path}.params");
     let given = Checked::new(&CARDS[row], &spec.params, &params_path)?;
-    let mut queue = construct(row, &given, place)?;
+    let mut queue = construct(row, &given, around)?;
     if let Some(inner) = &spec.inner {
         let at = format!("{field_path}.inner");
         let refusal = |problem: &str, fix: &str| ScenarioError {
@@ -138,7 +138,7 @@ pub fn build(spec: &QueueSpec, field_path: &str, place: &Place) -> Result<Queue,
             let problem = "the queue inside has a limit of its own, and so the bucket has none";
             return Err(given.refuse("limit_bytes", problem, "Give the limit to the inner queue"));
         }
-        let inside = build(inner, &at, &Place { rate: Some(bucket.rate()), ..*place })?;
+        let inside = build(inner, &at, &Surroundings { rate: Some(bucket.rate()), ..*around })?;
         if matches!(inside, Queue::TokenBucket(_)) {
             let problem = "a token bucket inside another is not modelled";
             return Err(refusal(problem, "Give the slower one alone, or put them on two links"));

@@ -5,7 +5,7 @@
 //! Source: P. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990; constants of Linux 5.10 sch_sfq.c.
 //!
 //! Differs from the source:
-//! - The hash is not perturbed anew during a run (Linux: `perturb`, off by default).
+//! - The hash is not perturbed again during a run (Linux: `perturb`, off by default).
 //! - Linux rounds allotments to 8 bytes; here bytes are exact.
 //!
 //! Live twin: Linux `sfq`.
@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use super::parts::{Line, bucket_of};
-use super::registry::{Place, Registered};
+use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -48,7 +48,7 @@ impl Registered for Sfq {
         source: "McKenney 1990; Linux 5.10 sch_sfq.c",
         differs: &[
             "The hash takes flow, direction and connection by number, of connections eight bits",
-            "The hash is not perturbed anew during a run",
+            "The hash is not perturbed again during a run",
             "Allotments are exact bytes, Linux rounds to 8",
         ],
         live_twin: Some("linux:sfq"),
@@ -61,11 +61,11 @@ impl Registered for Sfq {
         ],
     };
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         Ok(Sfq {
             flows: vec![Flow::default(); given.whole("flows") as usize],
             round: VecDeque::new(),
-            perturbation: place.seed,
+            perturbation: around.seed,
             quantum: given.whole("quantum") as i64,
             limit: given.whole("limit_packets") as u32,
             depth: given.whole("depth") as u32,

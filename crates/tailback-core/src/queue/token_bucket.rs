@@ -14,7 +14,7 @@
 //! Live twin: Linux `tbf`.
 
 use super::parts::Line;
-use super::registry::{Place, Queue, Registered};
+use super::registry::{Queue, Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
@@ -70,8 +70,8 @@ impl Registered for TokenBucket {
     };
     const IS_SHAPER: bool = true;
 
-    fn new(given: &Checked<'_>, place: &Place) -> Result<Self, ScenarioError> {
-        let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(place.rate) else {
+    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+        let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(around.rate) else {
             return Err(given.refuse("rate_bps", "neither it nor the link's rate is known", "Give rate_bps"));
         };
         let burst = given.given_whole("burst").unwrap_or(rate.bytes_in(Duration::from_ms(4)).max(3000));

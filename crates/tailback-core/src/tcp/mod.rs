@@ -1,4 +1,4 @@
-//! TCP: one sender and one receiver, told how an operating system behaves.
+//! TCP: one sender and one receiver, which behave as an operating system does.
 
 pub mod endpoint;
 pub mod metrics;

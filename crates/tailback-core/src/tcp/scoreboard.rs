@@ -98,7 +98,7 @@ impl Default for Delivery {
     }
 }
 
-/// RACK's memory of the most recently sent segment that was delivered (RFC 8985 section 5.2).
+/// RACK's record of the most recently sent segment that was delivered (RFC 8985 section 5.2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
     /// When it was sent; zero before the first.

@@ -53,7 +53,7 @@ pub struct Sender {
     pub control: Control,
     snd_una: u64,
     snd_nxt: u64,
-    // The application may send up to here; the FIN, if asked for, sits at this offset.
+    // The application may send up to here; the FIN, if asked for, is at this offset.
     write_end: u64,
     // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
     recover: u64,

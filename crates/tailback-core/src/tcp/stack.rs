@@ -1,4 +1,4 @@
-//! Stack profiles: the same sender and receiver, told how an operating system behaves.
+//! Stack profiles: the same sender and receiver, which behave as an operating system does.
 //!
 //! What the fields are is in `stack/fields.rs`, the profiles with the source of every value in `stack/profiles.rs`. A
 //! scenario may set single fields differently (`stack_params`; `stack/forms.rs` reads them).

@@ -1,8 +1,8 @@
-//! Applications: told what happened, they say what they want. No sockets, no clock; simulated and real sockets
+//! Applications: they receive what happened and return what they want. No sockets, no clock; simulated and real sockets
 //! run the same code.
 //!
-//! An application numbers its connections itself, from zero and densely, and may use a number again once it is
-//! told [`Cue::Released`].
+//! An application numbers its connections itself, from zero and densely, and may use a number again after
+//! [`Cue::Released`].
 
 pub mod bulk;
 pub mod draws;
@@ -57,9 +57,9 @@ pub enum Cue {
     PeerFinished(Connection),
     /// This end has finished both directions.
     Closed(Connection),
-    /// An end gave up, or the connection was never let in. Told to the client.
+    /// An end gave up, or the connection was never let in. Reported to the client.
     Failed(Connection),
-    /// Both ends are gone and the number is free. Told to the client, once for each [`Action::Connect`].
+    /// Both ends are gone and the number is free. Reported to the client, once for each [`Action::Connect`].
     Released(Connection),
     /// A datagram arrived, to applications whose [`Needs::datagrams`] says so.
     Datagram {
@@ -99,13 +99,13 @@ pub enum Action {
         /// Drop unsent data.
         discard: bool,
     },
-    /// Be told [`Cue::Received`] once at least so many bytes altogether have arrived on this side.
+    /// Receive [`Cue::Received`] once at least so many bytes altogether have arrived on this side.
     TellReceived(Connection, Bytes),
-    /// Be told [`Cue::Drained`] once everything written on this side is acknowledged.
+    /// Receive [`Cue::Drained`] once everything written on this side is acknowledged.
     TellDrained(Connection),
     /// From now on this side's stream carries the packets of the flow's tunnel.
     Carry(Connection),
-    /// Be told [`Cue::Due`] then, on this side.
+    /// Receive [`Cue::Due`] then, on this side.
     CallAt(Connection, Time),
     /// Send one datagram of this IP length, numbered by the flow.
     Datagram {
@@ -121,7 +121,7 @@ pub enum Action {
         /// IP length.
         bytes: u32,
     },
-    /// Be told [`Cue::Wake`] then, instead of whenever was asked for before.
+    /// Receive [`Cue::Wake`] then, instead of whenever was asked for before.
     WakeAt(Time),
     /// A row for the tables.
     Report(Report),

@@ -14,7 +14,7 @@ use super::{DATAGRAM_HEADERS, Flow, NUMBER_BYTES};
 use crate::sys;
 
 impl Flow<'_> {
-    /// Tell the application, and grant its wishes.
+    /// Give the application its cue, and carry out its actions.
     pub(super) fn cue(&mut self, side: Side, cue: Cue, now: Time) -> io::Result<()> {
         let mut actions = std::mem::take(&mut self.actions);
         self.plan.app.step(side, cue, now, &mut actions);
@@ -33,7 +33,7 @@ impl Flow<'_> {
                 let number = self.datagrams;
                 self.datagrams += 1;
                 if self.send(side, number, bytes)? && side == Side::Client {
-                    self.ledger.streams.push(stream);
+                    self.record.streams.push(stream);
                 }
             }
             Action::Reply { number, bytes } => {
@@ -41,16 +41,16 @@ impl Flow<'_> {
             }
             Action::Report(report) => self.report(report),
             Action::TurnAway => {
-                self.ledger.tally.connections += 1;
-                self.ledger.tally.failed += 1;
+                self.record.tally.connections += 1;
+                self.record.tally.failed += 1;
             }
             Action::Connect(opening) => {
-                self.ledger.tally.connections += 1;
+                self.record.tally.connections += 1;
                 if let Err(error) = self.open(opening) {
                     if !is_limit(&error) {
                         return Err(error);
                     }
-                    self.ledger.tally.failed += 1;
+                    self.record.tally.failed += 1;
                     self.cue(Side::Client, Cue::Failed(opening.connection), now)?;
                     self.cue(Side::Client, Cue::Released(opening.connection), now)?;
                 }
@@ -100,7 +100,7 @@ impl Flow<'_> {
         assert!(self.pairs[place].is_none(), "flow {}: connection {place} is in use", self.plan.name);
         self.pairs[place] = Some(Pair::new(self.serial, opening.turn, port, Arc::new(socket)));
         self.by_port.insert(port, opening.connection);
-        self.ledger.tally.finished = Time::NEVER;
+        self.record.tally.finished = Time::NEVER;
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Flow<'_> {
         match sys::send(both[index(side)].as_fd(), payload) {
             Ok(sent) => Ok(sent.is_some()),
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
-            // The path told of an earlier loss.
+            // The path reported an earlier loss.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
             Err(error) => Err(error),
         }
@@ -128,14 +128,14 @@ impl Flow<'_> {
                 let Some(pair) = self.pairs.get_mut(connection as usize).and_then(Option::as_mut) else {
                     return;
                 };
-                pair.row = self.ledger.asked(now, kind, bytes, (turn % turns) as u16);
+                pair.row = self.record.asked(now, kind, bytes, (turn % turns) as u16);
             }
             Report::Answered(connection) => {
                 let row = self.pair(connection).and_then(|pair| pair.row.take());
-                self.ledger.answered(now, row);
+                self.record.answered(now, row);
             }
-            Report::Pinged(number) => self.ledger.pinged(now, number),
-            Report::Ponged(number) => self.ledger.ponged(now, number),
+            Report::Pinged(number) => self.record.pinged(now, number),
+            Report::Ponged(number) => self.record.ponged(now, number),
         }
     }
 }

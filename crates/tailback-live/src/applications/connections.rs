@@ -28,7 +28,7 @@ pub struct End {
     pub unsent: Option<Bytes>,
     /// Finish once everything is written.
     pub closes: bool,
-    /// Its application was told that it is established.
+    /// Its application was notified that it is established.
     pub is_established: bool,
     /// Payload received.
     pub received: Bytes,
@@ -38,9 +38,9 @@ pub struct End {
     pub wants_drained: bool,
     /// Its application asked to be called then.
     pub call_at: Time,
-    /// Its application was told that the peer finished.
+    /// Its application was notified that the peer finished.
     pub has_told: bool,
-    /// Its application was told that it is over.
+    /// Its application was notified that it is over.
     pub is_over: bool,
     written: Bytes,
     has_shut: bool,

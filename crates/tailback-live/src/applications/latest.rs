@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tailback_core::time::Bytes;
 
 use super::connections::Pair;
-use super::ledger::Tally;
+use super::flow_record::Tally;
 use crate::sys::{self, TcpInfo};
 
 /// What a flow's thread shows others while it runs: its latest connection.
@@ -48,7 +48,7 @@ impl FlowState {
 
     /// What the kernel says of the latest connection's client, `bytes_acked` over all the flow's connections, and
     /// the payload received at the servers; `None` while there is none.
-    pub fn look(&self) -> Option<(TcpInfo, Bytes)> {
+    pub fn tcp_info(&self) -> Option<(TcpInfo, Bytes)> {
         let latest = self.lock();
         let [client, server] = latest.sockets.as_ref()?;
         let mut info = sys::tcp_info(client.as_ref()?.as_fd()).ok()?;

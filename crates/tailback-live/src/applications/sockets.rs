@@ -96,7 +96,7 @@ pub fn make(
 }
 
 fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()> {
-    // The kernel doubles what it is told, and counts its own bookkeeping in: this is the figure `ss` shows.
+    // The kernel doubles what it is given, and counts its own bookkeeping in: this is the figure `ss` shows.
     let halved = |bytes: u64| i32::try_from(bytes / 2).unwrap_or(i32::MAX / 2);
     // A window an application wants open fits whole, bookkeeping and all.
     let send = tcp.send_buffer.or(tcp.window.map(|window| 2 * window));

@@ -217,7 +217,7 @@ fn follows(name: &str, stack: &Stack, profile: &Stack) -> Result<(), (String, St
         }
         "ecn" if stack.ecn == EcnMode::L4s => refuse("the kernel sends data as ECT(0)", "Write ecn = true"),
         "metrics_cache" if stack.metrics_cache != MetricsCache::Linux => {
-            refuse("the kernel's memory is that of Linux since 5.6", "Write metrics_cache = \"linux\"")
+            refuse("the kernel's metrics cache is that of Linux since 5.6", "Write metrics_cache = \"linux\"")
         }
         "rto_minimum" if !is_whole(stack.rto_minimum) || stack.rto_minimum.is_zero() => {
             refuse("the kernel counts it in whole milliseconds", "Round it")
@@ -279,11 +279,11 @@ pub fn settle(
         .map(|setting| (setting.field, setting.sysctl.into(), (setting.value)(stack)))
         .collect();
     // As the kernel has them: least, at first, most.
-    let memory = [
+    let buffer_fields = [
         ("send_buffer", "tcp_wmem", 16_384, stack.send_buffer),
         ("receive_buffer", "tcp_rmem", 131_072, stack.receive_buffer),
     ];
-    for ((field, sysctl, first, most), buffer) in memory.into_iter().zip(buffers) {
+    for ((field, sysctl, first, most), buffer) in buffer_fields.into_iter().zip(buffers) {
         let (first, most) = match buffer {
             Buffer::Socket => continue,
             Buffer::Stack => (most.min(first), most),

@@ -6,7 +6,7 @@ use tailback_core::probe::{QueueEvent, QueueRow};
 use tailback_core::queue::{Backlog, DropReason};
 use tailback_core::time::Time;
 
-use super::{Captured, Frames, NO_ROW, Outcome, Witness};
+use super::{Captured, Frames, NO_ROW, Observer, Outcome};
 use crate::journal::Journal;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +47,11 @@ pub(super) struct LinkHost<'a, W, F> {
     pub(super) captured: &'a mut Journal<Captured>,
     pub(super) outcomes: &'a mut Journal<Outcome>,
     pub(super) inbox: &'a mut Vec<(Time, Packet)>,
-    pub(super) witness: &'a mut W,
+    pub(super) observer: &'a mut W,
     pub(super) frames: &'a mut F,
 }
 
-impl<W: Witness, F> LinkHost<'_, W, F> {
+impl<W: Observer, F> LinkHost<'_, W, F> {
     fn row(
         &mut self,
         at: Time,
@@ -62,15 +62,16 @@ impl<W: Witness, F> LinkHost<'_, W, F> {
     ) {
         if self.watches {
             let number = self.slots.held[packet.slot as usize].number;
-            self.witness.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason: why });
+            self.observer
+                .queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason: why });
         }
     }
 }
 
-impl<W: Witness, F> Watch for LinkHost<'_, W, F> {
+impl<W: Observer, F> Watch for LinkHost<'_, W, F> {
     fn turn_to(&mut self, link: u32) {
         self.link = link;
-        self.watches = (link as usize) < self.named_links && self.witness.watches(link);
+        self.watches = (link as usize) < self.named_links && self.observer.watches(link);
     }
     fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Enqueue, packet, backlog, None);
@@ -89,7 +90,7 @@ impl<W: Witness, F> Watch for LinkHost<'_, W, F> {
     }
 }
 
-impl<W: Witness, F: Frames> Host for LinkHost<'_, W, F> {
+impl<W: Observer, F: Frames> Host for LinkHost<'_, W, F> {
     fn deliver(&mut self, due: Time, packet: Packet) {
         self.inbox.push((due, packet));
     }

@@ -8,7 +8,7 @@ use tailback_core::time::Time;
 
 use crate::spawn::Ending;
 
-/// Of what a program complained of, so many lines are told.
+/// So many lines of a program's complaints are reported.
 const LAST_LINES: usize = 5;
 
 /// How one program ended.

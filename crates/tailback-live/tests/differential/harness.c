@@ -15,24 +15,24 @@ u32 tailback_jiffies(void)
 	return clock_us * KERNEL_HZ / 1000000;
 }
 
-/* The next throws of the dice, given by the test; it counts how many were taken. */
-static u32 dice[4];
-static u32 thrown;
+/* The next random numbers, given by the test; it counts how many were taken. */
+static u32 draws[4];
+static u32 taken;
 
 u32 tailback_random(void)
 {
-	return dice[thrown++ & 3];
+	return draws[taken++ & 3];
 }
 
-void test_dice(u32 next)
+void test_draw(u32 next)
 {
-	thrown = 0;
-	dice[0] = next;
+	taken = 0;
+	draws[0] = next;
 }
 
-u32 test_thrown(void)
+u32 test_taken(void)
 {
-	return thrown;
+	return taken;
 }
 
 void *storage_of(struct sock *sk, u32 size)

@@ -122,7 +122,7 @@ fn windows_agree_whatever_happens() {
 
 /// It hardly ever meets a loss: what is compared are the windows after a hundred delay backoffs.
 #[test]
-fn cdg_backs_off_by_the_same_dice() {
+fn cdg_backs_off_by_the_same_random_numbers() {
     let Some(mut pair) = Pair::new("cdg") else { return };
     for round in 0..3_000 {
         pair.round(Round::default(), |pair| {

@@ -69,8 +69,8 @@ pub struct Native {
     set_cwnd: Set,
     cwnd: Get,
     ssthresh: Get,
-    set_dice: Set,
-    thrown: Get,
+    set_draw: Set,
+    taken: Get,
     internals: Show,
 }
 
@@ -122,8 +122,8 @@ impl Native {
                 set_cwnd: transmute::<*mut libc::c_void, Set>(find(c"test_set_cwnd")),
                 cwnd: transmute::<*mut libc::c_void, Get>(find(c"test_cwnd")),
                 ssthresh: transmute::<*mut libc::c_void, Get>(find(c"test_ssthresh")),
-                set_dice: transmute::<*mut libc::c_void, Set>(find(c"test_dice")),
-                thrown: transmute::<*mut libc::c_void, Get>(find(c"test_thrown")),
+                set_draw: transmute::<*mut libc::c_void, Set>(find(c"test_draw")),
+                taken: transmute::<*mut libc::c_void, Get>(find(c"test_taken")),
                 internals: transmute::<*mut libc::c_void, Show>(find(c"test_internals")),
             }
         };
@@ -177,15 +177,15 @@ impl Native {
     }
 
     /// What the next draws give.
-    pub fn set_dice(&self, next: u32) {
+    pub fn set_draw(&self, next: u32) {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
-        unsafe { (self.set_dice)(next) }
+        unsafe { (self.set_draw)(next) }
     }
 
-    /// How many were thrown since.
-    pub fn thrown(&self) -> u32 {
+    /// How many were taken since.
+    pub fn taken(&self) -> u32 {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
-        unsafe { (self.thrown)() }
+        unsafe { (self.taken)() }
     }
 
     /// The twin's own quantities; NaN for those it has not (yet).

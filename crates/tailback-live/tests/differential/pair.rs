@@ -53,7 +53,7 @@ pub struct Pair {
     /// The Rust twin's random stream, a copy, and what it does with them.
     random: Stream,
     draws: Draws,
-    /// Segments found lost, to be told with the next ACK.
+    /// Segments found lost, to be reported with the next ACK.
     lost: u32,
     /// The Rust twin is in a reduction it asked for, until this is acknowledged.
     pub reduces_until: Option<u64>,
@@ -182,7 +182,7 @@ impl Pair {
             Draws::Below(sides) => (((next.below(sides) << 32) + (1 << 31)) / sides) as u32,
             Draws::Real => ((1.0 - next.uniform()) * f64::from(u32::MAX)) as u32,
         };
-        self.native.set_dice(throw);
+        self.native.set_draw(throw);
         self.rust.on_ack(&ack, &mut self.control);
         self.native.ack(&Given {
             now_us: self.now.as_us(),
@@ -202,7 +202,7 @@ impl Pair {
             prior_in_flight: (prior_in_flight / u64::from(MSS)) as u32,
             wait_us,
         });
-        for _ in 0..self.native.thrown() {
+        for _ in 0..self.native.taken() {
             match self.draws {
                 Draws::Below(sides) => drop(self.random.below(sides)),
                 Draws::Real => drop(self.random.uniform()),

@@ -20,7 +20,7 @@ const C: u16 = 102;
 /// The smoothed RTT counts from so many samples on.
 const SAMPLES: u8 = 8;
 
-/// FreeBSD's memory.
+/// FreeBSD's state.
 #[derive(Clone, Debug)]
 pub(super) struct FreeBsd {
     fast_convergence: bool,

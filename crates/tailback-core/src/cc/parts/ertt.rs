@@ -24,7 +24,7 @@ pub const UNIT: ParamSpec = ParamSpec::number(
     "Unit of RTTs (freebsd): 1 ms since 2012; before, a tick of kern.hz.",
 );
 
-/// The helper's memory of a connection.
+/// The helper's state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ertt {
     unit: Duration,

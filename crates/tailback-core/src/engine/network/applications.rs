@@ -1,4 +1,4 @@
-//! Applications: they are cued, and what they wish is granted.
+//! Applications: they receive cues, and their actions are carried out.
 
 use super::Network;
 use super::flow::NOBODY;

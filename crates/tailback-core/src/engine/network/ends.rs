@@ -211,7 +211,7 @@ impl<P: Probe> Network<P> {
             Some(links) => *links,
             None => [flow.route[0], flow.back[0]],
         };
-        let sit = |end, address, side, state, first| {
+        let new_end = |end, address, side, state, first| {
             Box::new(End {
                 end,
                 address,
@@ -229,8 +229,8 @@ impl<P: Probe> Network<P> {
             })
         };
         self.connections.open(
-            sit(client, address, Side::Client, State::Closed, firsts[0]),
-            sit(server, peer, Side::Server, State::Listen, firsts[1]),
+            new_end(client, address, Side::Client, State::Closed, firsts[0]),
+            new_end(server, peer, Side::Server, State::Listen, firsts[1]),
         );
         self.remind(index_of(address));
         true
@@ -240,11 +240,11 @@ impl<P: Probe> Network<P> {
     pub(super) fn finish_event(&mut self) {
         self.after_event.are_due = false;
         self.tell_departures();
-        self.see_off();
+        self.close_finished();
     }
 
     /// Free the pairs whose two ends are done, or one of whose ends gave up; no reset travels then.
-    pub(super) fn see_off(&mut self) {
+    pub(super) fn close_finished(&mut self) {
         let mut next = 0;
         while let Some(&address) = self.leaving.get(next) {
             next += 1;

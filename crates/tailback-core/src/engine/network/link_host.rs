@@ -26,7 +26,7 @@ pub(super) struct AfterEvent {
     pub departed: Vec<Departure>,
 }
 
-/// The network as links see it: lent to one, or to several that share a medium, while they work.
+/// The network as links see it: borrowed by one, or by several that share a medium, while they work.
 pub(super) struct LinkHost<'a, P> {
     pub link: u32,
     pub watches: bool,

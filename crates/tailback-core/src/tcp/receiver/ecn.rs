@@ -24,7 +24,7 @@ pub(super) struct Echo {
 }
 
 impl Receiver {
-    /// Note the ECN mark of a segment. Returns true if it must be reported at once.
+    /// Record the ECN mark of a segment. Returns true if it must be reported at once.
     #[cold]
     pub(super) fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
         if !stack.echoes_each_mark() {

@@ -68,7 +68,7 @@ impl Receiver {
     }
 
     /// Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes, the
-    /// sender is told at once. This is what keeps slow start fed with an ACK a segment.
+    /// sender learns of it at once. This is what keeps slow start fed with an ACK a segment.
     #[inline]
     pub(super) fn grow_window(&mut self) -> bool {
         let grows = self.offer.offered < self.offer.capacity;

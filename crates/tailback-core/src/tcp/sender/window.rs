@@ -10,7 +10,7 @@ pub(super) struct PeerWindow {
     /// Nothing may be sent from here on.
     pub right_edge: u64,
     /// Sequence number of the segment that offered it last (SND.WL1).
-    told_at: u64,
+    updated_at: u64,
     /// The widest ever offered.
     pub widest: Bytes,
 }
@@ -18,7 +18,7 @@ pub(super) struct PeerWindow {
 impl PeerWindow {
     /// As the handshake leaves it.
     pub fn new(snd_una: u64, window: Bytes) -> Self {
-        PeerWindow { right_edge: snd_una + window, told_at: 0, widest: window }
+        PeerWindow { right_edge: snd_una + window, updated_at: 0, widest: window }
     }
 }
 
@@ -26,13 +26,13 @@ impl Sender {
     /// The latest segment's window is in force, though it be smaller or nothing (RFC 9293 section 3.10.7.4); of two as
     /// late the larger, or none at all (Linux `tcp_may_update_window`).
     pub(super) fn take_window(&mut self, segment: &Segment) {
-        let is_later = segment.ack > self.snd_una || segment.seq > self.peer.told_at;
+        let is_later = segment.ack > self.snd_una || segment.seq > self.peer.updated_at;
         let edge = segment.ack + segment.window;
         let is_news = edge > self.peer.right_edge || segment.window == 0;
-        if segment.ack < self.snd_una || !(is_later || segment.seq == self.peer.told_at && is_news) {
+        if segment.ack < self.snd_una || !(is_later || segment.seq == self.peer.updated_at && is_news) {
             return;
         }
-        self.peer.told_at = segment.seq;
+        self.peer.updated_at = segment.seq;
         self.peer.right_edge = edge;
         self.peer.widest = self.peer.widest.max(segment.window);
     }

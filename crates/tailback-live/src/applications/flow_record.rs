@@ -123,9 +123,9 @@ fn add(sent: &mut Sent, info: &TcpInfo) {
     sent.retransmitted += u64::from(info.total_retrans);
 }
 
-/// The books of one flow.
+/// What one flow's applications did.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct FlowRecord {
     flow: u32,
     record: Recording,
     /// Totals.
@@ -139,10 +139,10 @@ pub struct Ledger {
     pub streams: Vec<u16>,
 }
 
-impl Ledger {
-    /// Empty books for a flow.
+impl FlowRecord {
+    /// Nothing yet of a flow.
     pub fn new(flow: u32, record: Recording) -> Self {
-        Ledger {
+        FlowRecord {
             flow,
             record,
             tally: Tally::default(),
@@ -208,8 +208,8 @@ fn span(from: Time, until: Time) -> f64 {
 }
 
 /// The requests table of all flows, in order of time.
-pub fn requests<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
-    let mut rows: Vec<&Request> = ledgers.flat_map(|ledger| &ledger.requests).collect();
+pub fn requests<'a>(records: impl Iterator<Item = &'a FlowRecord>) -> Table {
+    let mut rows: Vec<&Request> = records.flat_map(|record| &record.requests).collect();
     rows.sort_by_key(|row| row.at);
     let row = |row: &Request| RequestRow {
         t_s: row.at.as_secs_f64(),
@@ -225,8 +225,8 @@ pub fn requests<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
 }
 
 /// The echoes table of all flows, in order of time.
-pub fn echoes<'a>(ledgers: impl Iterator<Item = &'a Ledger>) -> Table {
-    let mut rows: Vec<&Echo> = ledgers.flat_map(|ledger| &ledger.echoes).collect();
+pub fn echoes<'a>(records: impl Iterator<Item = &'a FlowRecord>) -> Table {
+    let mut rows: Vec<&Echo> = records.flat_map(|record| &record.echoes).collect();
     rows.sort_by_key(|row| row.at);
     let row = |row: &Echo| EchoRow {
         t_s: row.at.as_secs_f64(),

@@ -8,20 +8,20 @@ use crate::sys::{self, Processors};
 
 /// The calling thread, and whatever it spawns, stays off the emulator's processor until this is dropped.
 #[derive(Debug)]
-pub struct Places {
+pub struct Affinity {
     before: Option<Processors>,
     emulator: Option<usize>,
 }
 
-impl Places {
+impl Affinity {
     /// Share the processors out. With only one there is nothing to share.
     pub fn share_out() -> Self {
-        let Ok(allowed) = sys::processors() else { return Places { before: None, emulator: None } };
+        let Ok(allowed) = sys::processors() else { return Affinity { before: None, emulator: None } };
         let (rest, emulator) = split(&allowed);
         if emulator.is_none() || sys::stay_on(&rest).is_err() {
-            return Places { before: None, emulator: None };
+            return Affinity { before: None, emulator: None };
         }
-        Places { before: Some(allowed), emulator }
+        Affinity { before: Some(allowed), emulator }
     }
 
     /// The emulator's processor, if it has one for itself.
@@ -38,7 +38,7 @@ fn split(allowed: &Processors) -> (Processors, Option<usize>) {
     }
 }
 
-impl Drop for Places {
+impl Drop for Affinity {
     fn drop(&mut self) {
         if let Some(before) = &self.before {
             // What was allowed before is allowed again.
@@ -61,11 +61,11 @@ mod tests {
     #[test]
     fn what_was_allowed_is_allowed_again() {
         let before = sys::processors().expect("a thread has processors");
-        let places = Places::share_out();
+        let affinity = Affinity::share_out();
         let during = sys::processors().expect("a thread has processors");
-        assert_eq!(places.emulator().is_some(), before.len() > 1);
-        assert!(!places.emulator().is_some_and(|one| during.contains(&one)));
-        drop(places);
+        assert_eq!(affinity.emulator().is_some(), before.len() > 1);
+        assert!(!affinity.emulator().is_some_and(|one| during.contains(&one)));
+        drop(affinity);
         assert_eq!(sys::processors().expect("a thread has processors"), before);
     }
 }
