@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -94,6 +95,41 @@ def test_another_stack_is_refused_with_what_works_instead() -> None:
     problem = caught.value.problems[0]
     assert "stack" in problem.field
     assert "--engine sim" in problem.fix
+
+
+def starve(processors: set[int], until: float) -> None:
+    """Take these processors from ordinary threads for three quarters of the time."""
+    os.sched_setaffinity(0, processors)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(5))
+    while time.monotonic() < until:
+        rests = time.monotonic() + 0.03
+        while time.monotonic() < rests:
+            pass
+        time.sleep(0.01)
+
+
+@needs_live
+def test_a_run_whose_applications_starve_is_unfit() -> None:
+    # The last processor is the emulator's: the path stays punctual, and only the applications get too little.
+    others = sorted(os.sched_getaffinity(0))[:-1]
+    if not others:
+        pytest.skip("one processor: whoever starves applications starves the path as well")
+    spawn = multiprocessing.get_context("spawn")
+    hogs = [spawn.Process(target=starve, args=({one}, time.monotonic() + 4.0)) for one in others]
+    for hog in hogs:
+        hog.start()
+    try:
+        time.sleep(0.7)
+        result = live.run(scenario(duration="2s"))
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.join()
+    row = {name: float(column[0]) for name, column in result.numpy("emulator").items()}
+    assert row["app_waited_p99_s"] > 5 * row["app_limit_s"], row
+    assert row["app_waited_s"] > 0.5, "two threads, three quarters of two seconds"
+    assert not result.meta["fit"]
+    assert any("waited for a processor" in note for note in result.meta["notes"]), result.meta["notes"]
 
 
 def test_unknown_engines_are_named(file: Path) -> None:

@@ -28,6 +28,7 @@ pub use self::sockets::TcpPlan;
 use crate::clock::Clock;
 use crate::epoll::Epoll;
 use crate::error::LiveError;
+use crate::run_queue::RunQueue;
 use crate::sys;
 
 /// A stop is heard within this.
@@ -131,6 +132,7 @@ struct Flow<'a> {
     datagrams: u64,
     actions: Actions,
     record: FlowRecord,
+    run_queue: RunQueue,
 }
 
 impl<'a> Flow<'a> {
@@ -164,6 +166,7 @@ impl<'a> Flow<'a> {
             datagrams: 0,
             actions: Actions::default(),
             record,
+            run_queue: RunQueue::of_this_thread(),
         })
     }
 
@@ -174,6 +177,9 @@ impl<'a> Flow<'a> {
             let now = self.clock.now();
             if now >= end || stop.load(Ordering::Relaxed) {
                 break;
+            }
+            if let Some(waited) = self.run_queue.look(now) {
+                self.record.service.waited.push(waited);
             }
             self.keep_time(now)?;
             let due = self.next_due().min(end);
@@ -214,6 +220,7 @@ impl<'a> Flow<'a> {
     fn keep_time(&mut self, now: Time) -> io::Result<()> {
         while let Some(due) = self.plan.switches.front().copied().filter(|due| *due <= now) {
             self.plan.switches.pop_front();
+            self.record.service.late.push(now.since(due));
             self.is_on = !self.is_on;
             if !self.is_on {
                 self.wake = Time::NEVER;
@@ -223,6 +230,7 @@ impl<'a> Flow<'a> {
             self.settle()?;
         }
         if self.wake <= now {
+            self.record.service.late.push(now.since(self.wake));
             self.wake = Time::NEVER;
             self.cue(Side::Client, Cue::Wake, now)?;
         }
@@ -234,6 +242,7 @@ impl<'a> Flow<'a> {
             // One that was asked for again since, or whose connection is over, is void.
             let Some(end) = self.end(token).filter(|end| end.call_at == due) else { continue };
             end.call_at = Time::NEVER;
+            self.record.service.late.push(now.since(due));
             self.cue(side, Cue::Due(connection), now)?;
         }
         self.settle()

@@ -30,6 +30,7 @@ pub mod programs;
 pub mod punctuality;
 pub mod recipe;
 pub mod run;
+mod run_queue;
 pub mod segments;
 pub mod spawn;
 pub mod stamps;

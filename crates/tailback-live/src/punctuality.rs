@@ -21,6 +21,11 @@ impl Late {
         self.0.len() as u64
     }
 
+    /// All of it, in seconds.
+    pub fn total_s(&self) -> f64 {
+        self.0.iter().map(|by| f64::from(*by)).sum::<f64>() / 1e9
+    }
+
     /// The lateness that each of these shares of the packets stayed under, in seconds; NaN without packets.
     pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> [f64; N] {
         let mut sorted: Vec<u32> = self.0.iter().copied().collect();
@@ -54,6 +59,23 @@ pub struct Punctuality {
     pub asleep_ns: u64,
 }
 
+/// How well the threads of applications were served by this machine.
+#[derive(Clone, Debug, Default)]
+pub struct Service {
+    /// For whatever an application wished to do at an instant: by how much later it could.
+    pub late: Late,
+    /// At each look at a thread: how long it had waited for a processor since the look before.
+    pub waited: Late,
+}
+
+impl Service {
+    /// With what `other` saw.
+    pub fn add(&mut self, other: &Service) {
+        other.late.0.iter().for_each(|by| self.late.0.push(*by));
+        other.waited.0.iter().for_each(|by| self.waited.0.push(*by));
+    }
+}
+
 /// What a run may not exceed.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -61,6 +83,14 @@ pub struct Limits {
     pub most: Duration,
     /// Smallest round trip of any flow, by propagation alone.
     pub rtt_least: Duration,
+}
+
+impl Limits {
+    /// By how much one in a hundred of what applications do may be late. It delays the answers that people wait for,
+    /// which one round trip at least takes: a twentieth of that, as much as the metrics are compared to.
+    fn of_applications(self) -> Duration {
+        (self.rtt_least / 20).max(self.most).max(Duration::from_ms(1))
+    }
 }
 
 /// What went missing beside the path.
@@ -73,7 +103,12 @@ pub struct Missing {
 }
 
 /// The `emulator` table, what is wrong in words, and whether the run is fit.
-pub fn judge(punctuality: &Punctuality, limits: Limits, missing: Missing) -> (Table, Vec<String>, bool) {
+pub fn judge(
+    punctuality: &Punctuality,
+    service: &Service,
+    limits: Limits,
+    missing: Missing,
+) -> (Table, Vec<String>, bool) {
     let [median, high, worst] = punctuality.late.quantiles([0.5, 0.99, 1.0]);
     let [median_in, high_in, worst_in] = punctuality.late_in.quantiles([0.5, 0.99, 1.0]);
     let limit = limits.most.as_secs_f64();
@@ -94,6 +129,26 @@ pub fn judge(punctuality: &Punctuality, limits: Limits, missing: Missing) -> (Ta
             worst_limit * 1e3
         ));
     }
+    let app_limit = limits.of_applications().as_secs_f64();
+    // In a round trip without the application, what a socket has in store runs out.
+    let stall_limit = limits.rtt_least.as_secs_f64().max(10.0 * app_limit);
+    let [app_late, app_latest] = service.late.quantiles([0.99, 1.0]);
+    let [app_waited, app_longest] = service.waited.quantiles([0.99, 1.0]);
+    for (what, high, worst) in [
+        ("what applications do at an instant came late", app_late, app_latest),
+        ("applications were ready and waited for a processor", app_waited, app_longest),
+    ] {
+        if high > app_limit || worst > stall_limit {
+            notes.push(format!(
+                "unfit: {what}: 1 % by more than {:.1} ms, at worst {:.1} ms; more than {:.1} ms, or once more than \
+                 {:.0} ms, changes the result",
+                high * 1e3,
+                worst * 1e3,
+                app_limit * 1e3,
+                stall_limit * 1e3
+            ));
+        }
+    }
     if missing.device_drops > 0 {
         notes.push(format!("unfit: {} packets were lost in the hosts' own devices", missing.device_drops));
     }
@@ -113,6 +168,12 @@ pub fn judge(punctuality: &Punctuality, limits: Limits, missing: Missing) -> (Ta
         late_in_median_s: median_in,
         late_in_p99_s: high_in,
         late_in_max_s: worst_in,
+        app_late_p99_s: app_late,
+        app_late_max_s: app_latest,
+        app_waited_p99_s: app_waited,
+        app_waited_max_s: app_longest,
+        app_waited_s: service.waited.total_s(),
+        app_limit_s: app_limit,
         fit: is_fit,
         realtime: punctuality.is_realtime,
         asleep_s: punctuality.asleep_ns as f64 * 1e-9,
@@ -148,7 +209,7 @@ mod tests {
         let limits = Limits { most: Duration::from_us(100), rtt_least: Duration::from_ms(20) };
         let verdict = |us: &[u64], missing| {
             let punctuality = Punctuality { late: late(us), ..Punctuality::default() };
-            judge(&punctuality, limits, missing).2
+            judge(&punctuality, &Service::default(), limits, missing).2
         };
         let mut all = vec![90; 1000];
         assert!(verdict(&all, Missing::default()));
@@ -162,5 +223,23 @@ mod tests {
         all[0] = 90;
         assert!(verdict(&all, Missing { log_rows: 3, device_drops: 0 }));
         assert!(!verdict(&all, Missing { log_rows: 0, device_drops: 1 }));
+    }
+
+    #[test]
+    fn a_run_is_unfit_for_starved_applications_though_the_path_was_punctual() {
+        let limits = Limits { most: Duration::from_us(100), rtt_least: Duration::from_ms(80) };
+        let punctuality = Punctuality { late: late(&[90; 1000]), ..Punctuality::default() };
+        let verdict = |late_us: &[u64], waited_us: &[u64]| {
+            let service = Service { late: late(late_us), waited: late(waited_us) };
+            judge(&punctuality, &service, limits, Missing::default())
+        };
+        let mut some = vec![50; 1000];
+        some[..9].fill(30_000);
+        assert!(verdict(&some, &some).2, "nine in a thousand, for less than a round trip");
+        some[..11].fill(4_100);
+        assert!(!verdict(&some, &[50]).2, "a twentieth of the round trip is 4 ms");
+        let (_, notes, is_fit) = verdict(&[50], &some);
+        assert!(!is_fit && notes[0].contains("waited for a processor: 1 % by more than 4.1 ms"), "{notes:?}");
+        assert!(!verdict(&[81_000, 50], &[50; 200]).2, "longer than a round trip, once");
     }
 }

@@ -184,6 +184,18 @@ tables! {
         late_in_p99_s: f64 ["s"],
         /// Largest value of that part.
         late_in_max_s: f64 ["s"],
+        /// 99th percentile of how much later than they wished applications got to act.
+        app_late_p99_s: f64 ["s"],
+        /// Largest such lateness.
+        app_late_max_s: f64 ["s"],
+        /// 99th percentile of how long the applications' threads waited for a processor, of all looks at them.
+        app_waited_p99_s: f64 ["s"],
+        /// Longest such wait.
+        app_waited_max_s: f64 ["s"],
+        /// How long they waited in all.
+        app_waited_s: f64 ["s"],
+        /// The 99th percentile of either above which the run would be unfit.
+        app_limit_s: f64 ["s"],
         /// Does the result mean what it says?
         fit: bool,
         /// Did the scheduler grant real-time priority?

@@ -8,6 +8,7 @@ use tailback_core::probe::rows::{EchoRow, Echoes, ExchangeFate, RequestRow, Requ
 use tailback_core::time::{Bytes, Time};
 use tailback_core::traffic::Exchange;
 
+use crate::punctuality::Service;
 use crate::sys::TcpInfo;
 
 /// What is recorded of a flow, and when.
@@ -137,6 +138,8 @@ pub struct FlowRecord {
     unanswered: BTreeMap<u64, usize>,
     /// The stream of each datagram the client sent, in order.
     pub streams: Vec<u16>,
+    /// How the flow's thread was served.
+    pub service: Service,
 }
 
 impl FlowRecord {
@@ -150,6 +153,7 @@ impl FlowRecord {
             echoes: Vec::new(),
             unanswered: BTreeMap::new(),
             streams: Vec::new(),
+            service: Service::default(),
         }
     }
 
