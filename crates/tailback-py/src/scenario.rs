@@ -12,7 +12,7 @@ use tailback_scenario::problem::{self, Fault, Problem, fault};
 use tailback_scenario::quantity::{self, Counts, Quantity, Size};
 use tailback_scenario::resolve::{self, Host, Own, Resolved};
 use tailback_scenario::schema::{self as parts, Scenario};
-use tailback_scenario::{document, presets, text, unresolve};
+use tailback_scenario::{csv, document, presets, text, unresolve};
 
 /// What a Python object says.
 fn node_of(object: &Bound<'_, PyAny>) -> PyResult<Node> {
@@ -180,6 +180,9 @@ impl Host for Unasked<'_> {
     fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
         Ok(Vec::new())
     }
+    fn schedule(&self, _: &str) -> Result<String, Fault> {
+        Ok(csv::SMALLEST.into())
+    }
     fn own(&self, algorithm: &str) -> Own {
         let is_known = || {
             let algorithms = self.py.import("tailback.algorithms")?;
@@ -240,6 +243,9 @@ impl<'py> Asked<'py> {
 impl Host for Asked<'_> {
     fn trace(&self, file: &str) -> Result<Vec<u64>, Fault> {
         self.ask("trace", file)
+    }
+    fn schedule(&self, file: &str) -> Result<String, Fault> {
+        self.ask("schedule", file)
     }
     fn own(&self, algorithm: &str) -> Own {
         match self.ask("own", algorithm) {

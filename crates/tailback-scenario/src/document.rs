@@ -156,6 +156,10 @@ fn single(part: &str, field: &Field) -> Node {
             let instants = table! { "type" => "array", "items" => table! { "type" => "integer" } };
             table! { "anyOf" => vec![text(), instants] }
         }
+        (_, _, "schedule") => {
+            let steps = table! { "type" => "array", "items" => reference(inner) };
+            table! { "anyOf" => vec![text(), steps] }
+        }
         (_, _, "params") => table! { "type" => "object" },
         _ => text(),
     }

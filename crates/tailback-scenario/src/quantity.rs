@@ -74,6 +74,21 @@ impl Decimal {
         format!("{sign}{}e{}", self.digits, self.exponent).parse().expect("a number")
     }
 
+    /// As [`Decimal::whole`], rounded to the nearest, a half up.
+    fn rounded(self, scale: u64, what: &str) -> Result<u64, Fault> {
+        let places = self.exponent.min(0).unsigned_abs();
+        match 10u128.checked_pow(places) {
+            Some(power) if !self.is_negative || self.digits == 0 => {
+                let scaled = self.digits * u128::from(scale);
+                let near =
+                    Decimal { digits: (scaled + power / 2) / power, exponent: self.exponent.max(0), ..self };
+                near.whole(1, what, "", "12.5")
+            }
+            None => Ok(0),
+            _ => Err(fault(format!("{what} cannot be negative"), "Write for example 12.5")),
+        }
+    }
+
     /// The whole number of base units that so many of a unit are.
     fn whole(self, scale: u64, what: &str, finest: &str, example: &str) -> Result<u64, Fault> {
         let overflows = || {
@@ -243,6 +258,22 @@ impl Quantity {
             Quantity::Rate => read_rate(number, unit),
             Quantity::Bytes => read_bytes(number, unit, "Use B, kB, MB, KiB or MiB"),
         }
+    }
+
+    /// Base units of one of this unit.
+    pub fn unit(self, unit: &str) -> Result<u64, Fault> {
+        self.read(&format!("1{unit}"))
+    }
+
+    /// A bare number, as measured, of a unit that has so many base units: rounded to a whole one.
+    pub fn rounded(self, number: &str, scale: u64) -> Result<u64, Fault> {
+        if number.is_empty() || number_length(number) != number.len() {
+            return Err(fault(
+                "this is not a number",
+                "Write for example 12.5; the unit stands in the header",
+            ));
+        }
+        decimal(number, self.what(), "12.5")?.rounded(scale, self.what())
     }
 
     /// A whole number of base units, if it is one.

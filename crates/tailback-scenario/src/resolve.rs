@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 use tailback_core::params::{Card, Kind};
 use tailback_core::traffic::{self, Application, Rows, Transport};
 
+use crate::csv;
 use crate::node::{Node, Value};
 use crate::part::{Form, Kind as _, Name, Params, Reader};
 use crate::presets;
@@ -30,6 +31,8 @@ const UNITS: [&str; 11] = ["ps", "ns", "us", "ms", "s", "bytes", "B", "packets",
 pub trait Host {
     /// The instants of a trace file, in milliseconds.
     fn trace(&self, file: &str) -> Result<Vec<u64>, Fault>;
+    /// The text of a file of changes over time.
+    fn schedule(&self, file: &str) -> Result<String, Fault>;
     /// Is it an algorithm from outside the engine?
     fn own(&self, algorithm: &str) -> Own;
     /// Refuse a pattern that would find nothing in a program's output.
@@ -54,6 +57,9 @@ impl Host for Anything {
     fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
         Ok(Vec::new())
     }
+    fn schedule(&self, _: &str) -> Result<String, Fault> {
+        Ok(csv::SMALLEST.into())
+    }
     fn own(&self, _: &str) -> Own {
         Own::Known
     }
@@ -76,6 +82,9 @@ pub struct Nothing;
 impl Host for Nothing {
     fn trace(&self, _: &str) -> Result<Vec<u64>, Fault> {
         Err(fault("files cannot be read here", "Give the instants as a list"))
+    }
+    fn schedule(&self, _: &str) -> Result<String, Fault> {
+        Err(fault("files cannot be read here", "Give the steps as a list"))
     }
     fn own(&self, _: &str) -> Own {
         Own::Unknown

@@ -186,6 +186,41 @@ part! {
     delay: Option<Span>, or "as before";
 }
 
+/// A link's changes over time: a CSV file of them, or the steps.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Schedule {
+    /// A file.
+    File(String),
+    /// The steps.
+    Steps(Vec<Step>),
+}
+
+impl Kind for Schedule {
+    const SHAPE: Shape =
+        Shape { kind: "schedule", part: "Step", is_list: false, is_optional: false, range: None };
+    fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+        match &node.value {
+            Value::Text(_) => Text::read(node, reader).map(|text| Schedule::File(text.0)),
+            Value::List(_) => Vec::read(node, reader).map(Schedule::Steps),
+            _ => {
+                let fix =
+                    "Write a list of steps, [{ at = \"10s\", rate = \"2mbit\" }], or the name of a CSV file";
+                reader.refuse(Some(node), fault("this is not a schedule", fix));
+                None
+            }
+        }
+    }
+    fn write(&self, form: Form) -> Node {
+        match self {
+            Schedule::File(name) => name.as_str().into(),
+            Schedule::Steps(steps) => steps.write(form),
+        }
+    }
+    fn absent() -> Option<Self> {
+        Some(Schedule::Steps(Vec::new()))
+    }
+}
+
 part! {
     /// A network of the papers by name, with options. See `tailback.presets`.
     Preset {
@@ -246,8 +281,8 @@ part! {
     wire: Wire = Wire::perfect();
     /// and right to left.
     back_wire: Wire = Wire::perfect();
-    /// Later [changes](links/changing.md) of rate and delay, left to right.
-    schedule: Vec<Step>;
+    /// Later [changes](links/changing.md) of rate and delay, left to right, or a [CSV file](links/changing.md#a-csv-file) of them.
+    schedule: Schedule;
 }
 
 part! {
@@ -257,7 +292,8 @@ part! {
             if self.from == self.to {
                 return Err(fault("the link leads back to where it starts", "Give two different nodes"));
             }
-            let is_fast = self.rate.is_none() && self.medium.is_none() && self.trace.is_none();
+            let is_from_file = matches!(self.schedule, Schedule::File(_));
+            let is_fast = self.rate.is_none() && self.medium.is_none() && self.trace.is_none() && !is_from_file;
             if is_fast && (self.queue.is_some() || self.tick_hz.is_some()) {
                 return Err(fault("a link without rate never queues", "Give it a rate, or remove queue and tick_hz"));
             }
@@ -282,8 +318,8 @@ part! {
     wire: Wire = Wire::perfect();
     /// Instead of a rate: how the link transmits, see [media](links/index.md).
     medium: Option<Medium>, or "bit by bit at `rate`";
-    /// Later [changes](links/changing.md) of rate and delay, in order of time.
-    schedule: Vec<Step>;
+    /// Later [changes](links/changing.md) of rate and delay, in order of time, or a [CSV file](links/changing.md#a-csv-file) of them, which may also give the rate.
+    schedule: Schedule;
     /// Instead of a rate: a [mahimahi trace](links/changing.md#a-trace), its file (in the scenario's folder or below, at most 16 MiB) or its instants in milliseconds.
     trace: Option<Trace>;
     /// Also make the same link in the other direction, called `<name>.back`.

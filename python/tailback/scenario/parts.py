@@ -85,7 +85,7 @@ def _value(field: dict[str, Any], value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, list):
-        if field["kind"] == "part":
+        if field["part"]:
             return tuple(globals()[field["part"]]._made(item) for item in value)
         return tuple(value)
     if field["kind"] == "part":

@@ -96,7 +96,7 @@ class Dumbbell(Part):
         tick_hz: int | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         back_wire: Wire | Mapping[str, Any] = ...,
-        schedule: Iterable[Step | Mapping[str, Any]] = ...,
+        schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]] = ...,
     ) -> None: ...
 
     @property
@@ -140,8 +140,8 @@ class Dumbbell(Part):
         """and right to left."""
 
     @property
-    def schedule(self) -> tuple[Step, ...]:
-        """Later [changes](links/changing.md) of rate and delay, left to right."""
+    def schedule(self) -> str | tuple[Step, ...]:
+        """Later [changes](links/changing.md) of rate and delay, left to right, or a [CSV file](links/changing.md#a-csv-file) of them."""
 
 class DumbbellFields(TypedDict, total=False):
     rate: str | Rate
@@ -154,7 +154,7 @@ class DumbbellFields(TypedDict, total=False):
     tick_hz: int | None
     wire: Wire | Mapping[str, Any]
     back_wire: Wire | Mapping[str, Any]
-    schedule: Iterable[Step | Mapping[str, Any]]
+    schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]]
 
 class Link(Part):
     """A link in one direction: queue, serialiser, propagation delay."""
@@ -171,7 +171,7 @@ class Link(Part):
         tick_hz: int | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         medium: str | Medium | Mapping[str, Any] | None = ...,
-        schedule: Iterable[Step | Mapping[str, Any]] = ...,
+        schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]] = ...,
         trace: _Trace | None = ...,
         duplex: bool = ...,
     ) -> None: ...
@@ -213,8 +213,8 @@ class Link(Part):
         """Instead of a rate: how the link transmits, see [media](links/index.md)."""
 
     @property
-    def schedule(self) -> tuple[Step, ...]:
-        """Later [changes](links/changing.md) of rate and delay, in order of time."""
+    def schedule(self) -> str | tuple[Step, ...]:
+        """Later [changes](links/changing.md) of rate and delay, in order of time, or a [CSV file](links/changing.md#a-csv-file) of them, which may also give the rate."""
 
     @property
     def trace(self) -> str | tuple[int, ...] | None:
@@ -231,7 +231,7 @@ class LinkFields(TypedDict, total=False):
     tick_hz: int | None
     wire: Wire | Mapping[str, Any]
     medium: str | Medium | Mapping[str, Any] | None
-    schedule: Iterable[Step | Mapping[str, Any]]
+    schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]]
     trace: _Trace | None
     duplex: bool
 

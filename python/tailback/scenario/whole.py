@@ -275,17 +275,25 @@ class _Outside:
         self.factories: dict[str, Factory] = {}
 
     def trace(self, name: str) -> list[int]:
-        """The instants of a trace. What a file says itself lies in its folder or below; it names no other file."""
+        """The instants of a trace."""
+        return traces.read(self._place(name, "trace"))
+
+    def schedule(self, name: str) -> str:
+        """The text of a CSV file of changes."""
+        return traces.read_text(self._place(name, "schedule"))
+
+    def _place(self, name: str, field: str) -> Path:
+        """Where a file lies. What a scenario's file says itself lies in its folder or below; it names no other file."""
         if self.scenario._file is None:
-            return traces.read(name)
+            return Path(name)
         folder = Path(self.scenario._file).parent
         beside = folder / name
         if name in self.scenario._given:
-            return traces.read(beside if beside.exists() else name)
+            return beside if beside.exists() else Path(name)
         if not beside.resolve().is_relative_to(folder.resolve()):
-            fix = "Copy it there, or name it yourself: --set PATH.trace=FILE"
+            fix = f"Copy it there, or name it yourself: --set PATH.{field}=FILE"
             raise traces.TraceError("the file lies outside the scenario's folder", fix)
-        return traces.read(beside)
+        return beside
 
     def own(self, name: str) -> bool:
         """Is it the user's own algorithm? Then the engine will be handed its factory, if code is allowed."""

@@ -1,14 +1,17 @@
 //! The links and nodes of a scenario as one graph, and the ways that flows take through it.
 
+use std::borrow::Cow;
+
 use tailback_core::medium::registry::is_carried;
 use tailback_core::traffic::registry::traits;
 
 use super::{Listed, Resolver};
+use crate::csv;
 use crate::part::Name;
 use crate::part::Trace;
 use crate::presets::ends;
 use crate::problem::{choices, fault};
-use crate::schema::{Link, Medium, Queue, Scenario, Step, Wire};
+use crate::schema::{Link, Medium, Queue, Scenario, Schedule, Step, Wire};
 
 /// Links there and links back, by number.
 pub type Routes = [Vec<usize>; 2];
@@ -32,14 +35,16 @@ pub struct Hop<'a> {
     pub medium: Option<&'a Medium>,
     /// Channel of a shared medium, unless the medium names one.
     pub channel: &'a str,
-    pub schedule: &'a [Step],
+    /// Changes over time, those of a file once [`Graph::new`] has read it.
+    pub schedule: Cow<'a, [Step]>,
+    pub schedule_file: Option<&'a str>,
     pub trace: Option<&'a Trace>,
 }
 
 impl Hop<'_> {
     /// Can a queue form?
     pub fn queues(&self) -> bool {
-        self.rate.is_some() || self.medium.is_some() || self.trace.is_some()
+        self.rate.is_some() || self.medium.is_some() || self.trace.is_some() || self.schedule_file.is_some()
     }
 }
 
@@ -65,7 +70,8 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
             queue_place: "dumbbell.queue".into(),
             wire: Some(&bell.wire),
             wire_place: "dumbbell.wire".into(),
-            schedule: &bell.schedule,
+            schedule: steps(&bell.schedule),
+            schedule_file: file(&bell.schedule),
             ..common()
         });
         let queue_place = if bell.back_queue.is_some() { "dumbbell.back_queue" } else { "dumbbell.queue" };
@@ -121,9 +127,37 @@ fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) ->
         rtt: None,
         medium: link.medium.as_ref(),
         channel: &link.name,
-        schedule: &link.schedule,
+        schedule: steps(&link.schedule),
+        schedule_file: file(&link.schedule),
         trace: link.trace.as_ref(),
         place,
+    }
+}
+
+fn steps(schedule: &Schedule) -> Cow<'_, [Step]> {
+    match schedule {
+        Schedule::File(_) => Cow::default(),
+        Schedule::Steps(steps) => Cow::from(steps),
+    }
+}
+
+fn file(schedule: &Schedule) -> Option<&str> {
+    match schedule {
+        Schedule::File(name) => Some(name),
+        Schedule::Steps(_) => None,
+    }
+}
+
+/// Read the file of changes that `hop` names. A link that has no rate takes the first one above zero.
+fn read_schedule(resolver: &mut Resolver<'_>, hop: &mut Hop<'_>) {
+    let Some(file) = hop.schedule_file else { return };
+    match resolver.host.schedule(file).and_then(|text| csv::steps(&text)) {
+        Ok(steps) => hop.schedule = steps.into(),
+        Err(found) => resolver.problem_with(&format!("{}.schedule", hop.place), &file.into(), found),
+    }
+    if hop.rate.is_none() && hop.medium.is_none() && hop.trace.is_none() {
+        let first = hop.schedule.iter().filter_map(|step| step.rate).find(|rate| rate.0 > 0);
+        hop.rate = first.map(|rate| rate.0);
     }
 }
 
@@ -137,7 +171,9 @@ impl<'a> Graph<'a> {
     /// Building one reports names that occur twice.
     pub fn new(resolver: &mut Resolver<'a>) -> Self {
         let listed = resolver.listed;
-        let graph = Graph { names: listed.names(), hops: hops_of(listed) };
+        let mut hops = hops_of(listed);
+        hops.iter_mut().for_each(|hop| read_schedule(resolver, hop));
+        let graph = Graph { names: listed.names(), hops };
         let place = |number| format!("{}.name", listed.place(number));
         let flows = graph.names.iter().enumerate().map(|(number, name)| (name, place(number)));
         unique(resolver, "flow", flows.collect());

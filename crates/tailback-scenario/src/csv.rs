@@ -1,0 +1,226 @@
+//! A link's changes over time as CSV text: a time and a rate a row, or a delay, or both. The header says the units.
+//!
+//! ```csv
+//! # Lines like this one are comments.
+//! time (s),rate (Mbit/s),delay (ms)
+//! 0,12.5,20
+//! 0.1,11.8,
+//! ```
+
+use crate::part::{Rate, Span};
+use crate::problem::{Fault, fault, hint};
+use crate::quantity::Quantity;
+use crate::schema::Step;
+
+/// The least that such a file says.
+pub const SMALLEST: &str = "time (s),rate (Mbit/s)\n0,1\n";
+const EXAMPLE: &str = "Begin with a line such as: time (s),rate (Mbit/s)";
+const MARK: char = '\u{feff}';
+
+/// What a column holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Time,
+    Rate,
+    Delay,
+}
+
+/// Each column by its names.
+const NAMES: [(&str, Column); 6] = [
+    ("time", Column::Time),
+    ("t", Column::Time),
+    ("rate", Column::Rate),
+    ("throughput", Column::Rate),
+    ("bandwidth", Column::Rate),
+    ("delay", Column::Delay),
+];
+
+impl Column {
+    fn quantity(self) -> Quantity {
+        if self == Column::Rate { Quantity::Rate } else { Quantity::Time }
+    }
+}
+
+/// A cell of a line: where it begins, counted from 1, and what it holds.
+type Cell<'a> = (usize, &'a str);
+
+/// The steps of a file, in order of time from 0; the fault names line and column.
+pub fn steps(text: &str) -> Result<Vec<Step>, Fault> {
+    let lines = text.trim_start_matches(MARK).lines().enumerate();
+    let mut lines = lines.filter(|(_, line)| !(line.trim().is_empty() || line.starts_with('#')));
+    let Some((first, header)) = lines.next() else { return Err(fault("the file is empty", EXAMPLE)) };
+    let separator = [',', ';', '\t'].into_iter().find(|sign| header.contains(*sign)).unwrap_or(',');
+    let head = cells(header, separator);
+    let columns = head.iter().map(|cell| column(*cell, head.len()).map_err(|found| at(first, cell.0, found)));
+    let columns = columns.collect::<Result<Vec<(Column, u64)>, Fault>>()?;
+    let count = |which| columns.iter().filter(|(column, _)| *column == which).count();
+    if count(Column::Time) != 1 || count(Column::Rate) > 1 || count(Column::Delay) > 1 || columns.len() < 2 {
+        return Err(at(first, 1, fault("the header needs a time, and a rate, a delay or both", EXAMPLE)));
+    }
+    let mut steps: Vec<Step> = Vec::new();
+    for (number, line) in lines {
+        let step = step(&cells(line, separator), &columns, steps.last());
+        steps.push(step.map_err(|(column, found)| at(number, column, found))?);
+    }
+    if steps.is_empty() {
+        return Err(at(first, 1, fault("nothing follows the header", "Add a row such as: 0,12.5")));
+    }
+    Ok(steps)
+}
+
+fn at(line: usize, column: usize, found: Fault) -> Fault {
+    Fault { problem: format!("line {}, column {column}: {}", line + 1, found.problem), ..found }
+}
+
+fn cells(line: &str, separator: char) -> Vec<Cell<'_>> {
+    let mut from = 1;
+    let cell = |cell| {
+        let text: &str = cell;
+        let begins = from + text.chars().take_while(|sign| sign.is_whitespace()).count();
+        from += text.chars().count() + 1;
+        (begins, text.trim().trim_matches('"').trim())
+    };
+    line.split(separator).map(cell).collect()
+}
+
+/// What a column of the header holds, and the base units of its unit: `rate (Mbit/s)`, `rate [Mbit/s]`, `rate_mbps`.
+fn column((_, cell): Cell<'_>, of: usize) -> Result<(Column, u64), Fault> {
+    if cell.starts_with(|sign: char| sign.is_ascii_digit() || sign == '-') {
+        let fix = match of {
+            1 => "If this is a mahimahi trace, write trace = \"…\" in place of schedule",
+            _ => EXAMPLE,
+        };
+        return Err(fault(format!("\"{cell}\" stands where the header should be"), fix));
+    }
+    let (name, unit) = cell.split_once(['(', '[', '_', ' ']).unwrap_or((cell, ""));
+    let unit = unit.trim_matches(|sign: char| "()[] ".contains(sign));
+    let word = name.trim().to_lowercase();
+    let Some((_, column)) = NAMES.iter().find(|(known, _)| *known == word) else {
+        let known = ["time", "rate", "delay"];
+        let fix = format!("{}Known: {}; remove other columns", hint(&word, &known), known.join(", "));
+        return Err(fault(format!("there is no column \"{word}\""), fix));
+    };
+    if unit.is_empty() {
+        let example = if *column == Column::Rate { "Mbit/s" } else { "ms" };
+        return Err(fault(
+            format!("the unit of {word} is missing"),
+            format!("Write for example {word} ({example})"),
+        ));
+    }
+    Ok((*column, column.quantity().unit(unit)?))
+}
+
+/// One row; where the fault is, and what.
+fn step(row: &[Cell<'_>], columns: &[(Column, u64)], before: Option<&Step>) -> Result<Step, (usize, Fault)> {
+    if row.len() != columns.len() {
+        let problem = format!("{} values, but the header has {} columns", row.len(), columns.len());
+        return Err((1, fault(problem, "Give as many; an empty one leaves what is as it is")));
+    }
+    let mut step = Step { at: Span(0), rate: None, delay: None };
+    for ((begins, cell), (column, scale)) in row.iter().zip(columns) {
+        if cell.is_empty() && *column != Column::Time {
+            continue;
+        }
+        let wrong =
+            |found: Fault| (*begins, Fault { problem: format!("\"{cell}\": {}", found.problem), ..found });
+        let value = column.quantity().rounded(cell, *scale).map_err(wrong)?;
+        match column {
+            Column::Time => step.at = Span(value),
+            Column::Rate => step.rate = Some(Rate(value)),
+            Column::Delay => step.delay = Some(Span(value)),
+        }
+        if *column == Column::Time {
+            match before {
+                None if value > 0 => {
+                    let fix = format!("Subtract {} from every time", step.at);
+                    return Err((*begins, fault("the first row is not at time 0", fix)));
+                }
+                Some(before) if value <= before.at.0 => {
+                    let problem = format!("{} does not come after {}, the row before", step.at, before.at);
+                    return Err((*begins, fault(problem, "Sort the rows by time, one an instant")));
+                }
+                _ => {}
+            }
+        }
+    }
+    if step.rate.is_none() && step.delay.is_none() {
+        return Err((1, fault("the row changes nothing", "Give a rate or a delay, or remove the row")));
+    }
+    Ok(step)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let found = steps(text).expect_err("it is refused");
+        format!("{}. {}", found.problem, found.fix)
+    }
+
+    #[test]
+    fn units_stand_in_the_header_in_each_usual_way() {
+        let expected = vec![
+            Step { at: Span(0), rate: Some(Rate(12_500_000)), delay: Some(Span(20_000_000_000)) },
+            Step { at: Span(100_000_000_000), rate: Some(Rate(0)), delay: None },
+        ];
+        for text in [
+            "# made by hand\ntime (s),rate (Mbit/s),delay (ms)\n0,12.5,20\n0.1,0,\n",
+            "\u{feff}t_ms;throughput_kbps;delay [s]\r\n0;12500;0.02\r\n\r\n100;0;\r\n",
+            "\"time s\"\t\"rate mbit\"\t\"delay us\"\n0\t12.5\t20000\n0.1e0\t0\t\n",
+        ] {
+            assert_eq!(steps(text), Ok(expected.clone()), "{text}");
+        }
+    }
+
+    #[test]
+    fn measured_numbers_are_rounded_to_whole_bits_and_picoseconds() {
+        let read = steps("time (s),rate (Mbit/s)\n0,1.0000005\n0.1234567890126,3.33333333333\n");
+        let rows: Vec<(u64, u64)> = read
+            .expect("it reads")
+            .iter()
+            .map(|step| (step.at.0, step.rate.map_or(0, |rate| rate.0)))
+            .collect();
+        assert_eq!(rows, [(0, 1_000_001), (123_456_789_013, 3_333_333)]);
+    }
+
+    #[test]
+    fn a_fault_names_line_and_column() {
+        for (text, expected) in [
+            ("", "the file is empty"),
+            (
+                "12\n15\n",
+                "line 1, column 1: \"12\" stands where the header should be. If this is a mahimahi trace",
+            ),
+            (
+                "0,12\n",
+                "line 1, column 1: \"0\" stands where the header should be. Begin with a line such as",
+            ),
+            ("time (s),rate\n0,1\n", "line 1, column 10: the unit of rate is missing"),
+            ("time (s),rate (MB/s)\n0,1\n", "line 1, column 10: \"MB/s\" counts bytes"),
+            (
+                "time (s),rat (kbit/s)\n0,1\n",
+                "line 1, column 10: there is no column \"rat\". Did you mean \"rate\"?",
+            ),
+            ("time (s)\n0\n", "line 1, column 1: the header needs a time, and a rate, a delay or both"),
+            ("time (s),rate (bps)\n", "line 1, column 1: nothing follows the header"),
+            ("time (s),rate (bps)\n0,8\n1,  fast\n", "line 3, column 5: \"fast\": this is not a number"),
+            ("time (s),rate (bps)\n0,8\n1,-3\n", "line 3, column 3: \"-3\": a rate cannot be negative"),
+            ("time (s),rate (bps)\n0,8\n1,2,3\n", "line 3, column 1: 3 values, but the header has 2 columns"),
+            ("time (s),rate (bps)\n5,8\n", "line 2, column 1: the first row is not at time 0. Subtract 5s"),
+            (
+                "rate (bps),time (s)\n8,0\n8,0\n",
+                "line 3, column 3: 0s does not come after 0s, the row before",
+            ),
+            ("time (s),rate (bps)\n0,\n", "line 2, column 1: the row changes nothing"),
+            (
+                "time (s),rate (bps)\n0,1e300\n",
+                "line 2, column 3: \"1e300\": a rate of this size cannot be represented",
+            ),
+            ("time (s),rate (bps)\n0,1e30\n", "line 2, column 3: \"1e30\": a rate this large overflows"),
+        ] {
+            let found = problem(text);
+            assert!(found.starts_with(expected), "{found}\n{expected}");
+        }
+    }
+}
