@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -68,12 +69,17 @@ def list_examples(
     for each in [name, *examples.needs(name)]:
         # A grid names the scenario it varies by its place beside it: both keep their places.
         target = out if out.suffix == ".toml" and not examples.needs(name) else out / f"{each}.toml"
-        _write(target, examples.read(each), force)
-        written.append(target)
+        for path, text in [(target, examples.read(each)), *_beside(target, examples.data(each))]:
+            _write(path, text, force)
+            written.append(path)
     if as_json:
         emit({"written": written})
     else:
         say("\n".join(f"written: {escape(str(path))}" for path in written))
+
+
+def _beside(file: Path, data: Mapping[str, str]) -> list[tuple[Path, str]]:
+    return [(file.parent / name, text) for name, text in data.items()]
 
 
 def _write(file: Path, text: str, force: bool) -> None:

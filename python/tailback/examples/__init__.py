@@ -14,7 +14,7 @@ from importlib.resources.abc import Traversable
 from itertools import takewhile
 from posixpath import dirname, join, normpath
 
-__all__ = ["about", "names", "needs", "read"]
+__all__ = ["about", "data", "names", "needs", "read"]
 
 
 def _folder() -> Traversable:
@@ -51,6 +51,21 @@ def about(name: str) -> str:
 
 def _is_text(line: str) -> bool:
     return line.startswith("#") and bool(line.strip("# "))
+
+
+def data(name: str) -> dict[str, str]:
+    """The files beside a scenario that its links are made from, by name: text of each.
+
+    >>> from tailback import examples
+    >>> list(examples.data("gallery/cellular"))
+    ['cellular.csv']
+    """
+    told = tomllib.loads(read(name))
+    links = [told.get("dumbbell", {}), *told.get("link", ())]
+    named = {value for link in links for key in ("schedule", "trace") if isinstance(value := link.get(key), str)}
+    return {
+        file: _folder().joinpath(*dirname(name).split("/"), file).read_text(encoding="utf-8") for file in sorted(named)
+    }
 
 
 def needs(name: str) -> list[str]:
