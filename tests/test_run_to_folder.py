@@ -75,7 +75,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path: Pat
 
 def test_a_summary_reads_no_table_that_it_does_not_need(tmp_path: Path) -> None:
     result = tb.run(recorded("1s"), out=tmp_path / "out")
-    assert [row["flow"] for row in result.felt_summary()] == ["voip", "ping"]
+    assert [row["flow"] for row in result.experience_summary()] == ["voip", "ping"]
     assert not {"segments", "queue", "polls", "internals"} & set(result._tables)
 
 

@@ -14,13 +14,13 @@ from tailback.metrics.rows import LOST, RECEIVED, Floats
 __all__ = ["KEYS", "experience", "recorded"]
 
 #: The columns of `experience`: a missing value is None.
-KEYS = ("flow", "feels", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+KEYS = ("flow", "measure", "count", "median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 
 
 def experience(result: Any) -> list[dict[str, Any]]:
     """One row a flow whose packets, requests or echoes were recorded, in the scenario's order.
 
-    `feels` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
+    `measure` says what `median_ms` and `p95_ms` are: the one-way delay of packets, the response time of requests, the
     round trip of pings. `lost` is the share of packets lost, of requests never answered, of echoes without reply;
     `jitter_ms` RFC 3550's, its mean over the packets; `mos` the E-model's mean opinion score, of calls.
     """
@@ -41,11 +41,11 @@ def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _row(
-    flow: str, feels: str, count: int, times_s: Floats, lost: float | None, **more: float | None
+    flow: str, measure: str, count: int, times_s: Floats, lost: float | None, **more: float | None
 ) -> dict[str, Any]:
     middle, high = 1e3 * np.quantile(times_s, (0.5, 0.95)) if len(times_s) else (None, None)
     given = {
-        "flow": flow, "feels": feels, "count": count, "median_ms": middle, "p95_ms": high, "lost": lost,
+        "flow": flow, "measure": measure, "count": count, "median_ms": middle, "p95_ms": high, "lost": lost,
     }  # fmt: skip
     return {
         key: float(value) if isinstance(value, np.floating) else value

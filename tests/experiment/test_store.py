@@ -96,6 +96,18 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     assert store.frame()["key"].to_list() == ["k0", "k2"]
 
 
+def test_columns_of_0_1_have_the_names_of_today(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    pl.DataFrame(row("part", **{"voip.felt_mos": 4.0})).write_parquet(store.folder / "index" / "old.parquet")
+    (store.folder / "journal" / "old.ndjson").write_text(json.dumps(row("line", **{"voip.felt_mos": 3.5})) + "\n")
+    with pytest.warns(tb.KeptWarning, match="without checksums"):
+        frame = store.frame().select("key", "^voip.*$").sort("key")
+    assert frame.to_dicts() == [
+        {"key": "line", "voip.experience_mos": 3.5},
+        {"key": "part", "voip.experience_mos": 4.0},
+    ]
+
+
 def test_a_long_journal_is_folded_on_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(index, "FOLD_AFTER", 10)
     store = Store(tmp_path / "store")

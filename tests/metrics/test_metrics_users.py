@@ -1,4 +1,4 @@
-"""What callers and readers feel, and how evenly flows share over time: metrics against values worked out by hand."""
+"""What callers and readers experience, and how evenly flows share over time: against values worked out by hand."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def test_a_result_tells_what_caller_reader_and_ping_feel():
             instruments={"packets": ["voip", "udp-cbr"], "requests": ["web-probe"], "echoes": ["ping"]},
         )
     )  # fmt: skip
-    rows = {row["flow"]: row for row in result.felt_summary()}
-    assert {flow: row["feels"] for flow, row in rows.items()} == {
+    rows = {row["flow"]: row for row in result.experience_summary()}
+    assert {flow: row["measure"] for flow, row in rows.items()} == {
         "voip": "delay", "web-probe": "response time", "ping": "round trip", "udp-cbr": "delay",
     }  # fmt: skip
     # Nothing is quicker than the path: 40 ms one way, 80 there and back, two round trips for an object.

@@ -149,7 +149,7 @@ def test_a_ping_whose_packets_nobody_recorded_does_not_hinder_the_report():
         )
     )  # fmt: skip
     page = report.single(result)
-    assert "What people on the link feel" in page
+    assert "What people on the link experience" in page
     assert "median induced delay, voip" in page
     for title in ("What readers of pages wait for", "What a caller hears", "Distribution of round-trip times"):
         assert title in page

@@ -102,7 +102,7 @@ def described(result: Any) -> dict[str, Any]:
         "duration_s": result.duration_s,
         "meta": meta,
         "flows": result.flow_summary(),
-        "felt": result.felt_summary(),
+        "experience": result.experience_summary(),
         "programs": result.program_summary(),
         "program_metrics": result.program_metrics(),
         "links": result.link_summary(),

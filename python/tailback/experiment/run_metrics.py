@@ -43,7 +43,7 @@ def totals_names(resolved: Mapping[str, Any]) -> list[str]:
         out += [f"{flow}.{key}" for flow in flows for key in (_FLOW if flow in tcp else _FLOW[:2])]
         packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
         out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
-        out += [f"{flow}.felt_{key}" for flow in recorded(resolved) for key in _EXPERIENCE]
+        out += [f"{flow}.experience_{key}" for flow in recorded(resolved) for key in _EXPERIENCE]
     if len(links) <= MOST:
         out += [f"{link}.{key}" for link in links for key in _LINK]
     return out
@@ -78,9 +78,9 @@ def totals(result: Result) -> dict[str, float]:
         for flow in result.flow_names:
             if flow in result.resolved["instruments"]["packets"]:
                 out |= {f"{flow}.{key}": value for key, value in _delays(result, flow).items()}
-        experienced = {row["flow"]: row for row in result.felt_summary()}
+        experienced = {row["flow"]: row for row in result.experience_summary()}
         for flow in recorded(result.resolved):
-            out |= {f"{flow}.felt_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
+            out |= {f"{flow}.experience_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
     if len(links) <= MOST:
         for row in links:
             out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}

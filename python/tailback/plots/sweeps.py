@@ -104,7 +104,7 @@ def metric_column(frame: pl.DataFrame, metric: str) -> str:
 
 
 def _default_metric(frame: pl.DataFrame) -> str:
-    wanted = (".delay_p95_ms", ".felt_p95_ms", "goodput_mbps")
+    wanted = (".delay_p95_ms", ".experience_p95_ms", "goodput_mbps")
     return next((name for end in wanted for name in frame.columns if name.endswith(end)), "goodput_mbps")
 
 

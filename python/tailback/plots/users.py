@@ -1,4 +1,4 @@
-"""Figures of what people on the link feel, and of how evenly flows share it."""
+"""Figures of what people on the link experience, and of how evenly flows share it."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def _experience_table(rows: Rows) -> list[dict[str, Any]]:
     counted = [
         [
             row["flow"],
-            row["feels"],
+            row["measure"],
             written(row["count"]),
             written(row["median_ms"]),
             written(row["p95_ms"]),
@@ -335,10 +335,10 @@ def _experience_table(rows: Rows) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "name": "felt",
-            "title": "What people on the link feel",
+            "name": "experience",
+            "title": "What people on the link experience",
             "caption": "Delay is one way. Lost: packets lost, requests or pings never answered. MOS by the E-model.",
-            "columns": ["flow", "feels", "count", "median (ms)", "95 % (ms)", "lost (%)", "jitter (ms)", "MOS"],
+            "columns": ["flow", "measure", "count", "median (ms)", "95 % (ms)", "lost (%)", "jitter (ms)", "MOS"],
             "rows": counted,
             "names": 2,
         }

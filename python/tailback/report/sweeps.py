@@ -15,7 +15,7 @@ from . import _page, _plot_entry
 __all__ = ["stored"]
 
 #: Metrics with a figure and a table of their own, by the ending of their column, where the store has them.
-_METRICS = ("delay_p95_ms", "felt_p95_ms", "felt_mos", "goodput_mbps", "jain", "loss")
+_METRICS = ("delay_p95_ms", "experience_p95_ms", "experience_mos", "goodput_mbps", "jain", "loss")
 _MOST = 6
 
 

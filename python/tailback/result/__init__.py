@@ -241,7 +241,7 @@ class Result(Described):
         """What programs measured themselves, one row a figure; its unit ends its name."""
         return summaries.program_figures(self)
 
-    def felt_summary(self) -> list[dict[str, Any]]:
+    def experience_summary(self) -> list[dict[str, Any]]:
         """One row for each call, reader, waiting file or ping that was recorded; see `tailback.experience`."""
         from tailback.experience import experience
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tailback.result import Result
 
-_WORDS = ("flow", "link", "app", "cc", "stack", "feels", "program", "end", "measured")
+_WORDS = ("flow", "link", "app", "cc", "stack", "measure", "program", "end", "measured")
 
 
 def as_plain(result: Result) -> str:
@@ -125,7 +125,7 @@ def program_figures(result: Result) -> list[dict[str, Any]]:
 
 def tables(result: Result) -> list[list[dict[str, Any]]]:
     """All of them that have rows, in the order in which they are shown."""
-    rows = [result.flow_summary(), result.felt_summary(), result.program_summary(), result.program_metrics()]
+    rows = [result.flow_summary(), result.experience_summary(), result.program_summary(), result.program_metrics()]
     return [table for table in [*rows, result.link_summary()] if table]
 
 

@@ -66,6 +66,8 @@ COLUMNS: dict[str, Any] = {
 
 #: How the name of a journal ends whose lines have checksums.
 _SUMMED = ".sums.ndjson"
+#: Columns that tailback 0.1 named otherwise, by their end.
+_FORMER = {f".felt_{key}": f".experience_{key}" for key in ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")}
 _SUM = re.compile(rb',"sha256":"([0-9a-f]{16})"\}$')
 
 
@@ -104,7 +106,13 @@ def _row(line: bytes, summed: bool) -> Row | None:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    return row if isinstance(row, dict) and "key" in row else None
+    return {_now(name): value for name, value in row.items()} if isinstance(row, dict) and "key" in row else None
+
+
+def _now(column: str) -> str:
+    """What a column is called now."""
+    flow, dot, key = column.rpartition(".")
+    return flow + _FORMER.get(dot + key, dot + key)
 
 
 def complaint(path: Path, read: Journal) -> str | None:
@@ -335,7 +343,7 @@ def read_part(path: Path) -> pl.DataFrame:
             f"{path} is damaged: {error}. Remove it and start its sweep again; other runs are in other files."
         ) from None
     assert isinstance(frame, pl.DataFrame)
-    return frame
+    return frame.rename(_now)
 
 
 def checksum_of(part: Path) -> str | None:
