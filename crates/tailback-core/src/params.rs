@@ -350,32 +350,49 @@ pub fn unknown_name(kind: &str, found: &str, field_path: &str, known: &[&str]) -
     }
 }
 
-/// The known name closest to `found`, if any is close enough to be what was meant.
-pub fn nearest<'a>(found: &str, known: &[&'a str]) -> Option<&'a str> {
-    let found = found.to_lowercase();
-    let (distance, name) = known.iter().map(|name| (edit_distance(&found, name), *name)).min()?;
-    // A third of the letters may be wrong; beyond that a suggestion confuses more than it helps.
-    (distance <= found.chars().count().max(3) / 3).then_some(name)
+/// The known name that `name` was probably meant to be: the one with the most in common (Ratcliff and Obershelp 1988),
+/// if that is half of both.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |text: &str| text.to_lowercase().replace('_', "-").chars().collect::<Vec<char>>();
+    let wanted = plain(name);
+    let score = |candidate: &str| {
+        let candidate = plain(candidate);
+        let letters = (candidate.len() + wanted.len()) as f64;
+        if letters == 0.0 { 1.0 } else { 2.0 * common(&candidate, &wanted) as f64 / letters }
+    };
+    let mut best: Option<(f64, Vec<char>, &str)> = None;
+    for candidate in known {
+        let rank = (score(candidate), plain(candidate), *candidate);
+        let is_better = best.as_ref().is_none_or(|best| (rank.0, &rank.1) >= (best.0, &best.1));
+        if rank.0 >= 0.5 && is_better {
+            best = Some(rank);
+        }
+    }
+    best.map(|(_, _, name)| name)
+}
+
+/// Letters in the longest common block and, left and right of it, in the next ones.
+fn common(a: &[char], b: &[char]) -> usize {
+    let (mut start_a, mut start_b, mut longest) = (0, 0, 0);
+    let mut ends = vec![0; b.len() + 1];
+    for (i, letter) in a.iter().enumerate() {
+        for j in (0..b.len()).rev() {
+            ends[j + 1] = if *letter == b[j] { ends[j] + 1 } else { 0 };
+        }
+        for (j, length) in ends.iter().enumerate() {
+            if *length > longest {
+                (start_a, start_b, longest) = (i + 1 - length, j - length, *length);
+            }
+        }
+    }
+    if longest == 0 {
+        return 0;
+    }
+    longest + common(&a[..start_a], &b[..start_b]) + common(&a[start_a + longest..], &b[start_b + longest..])
 }
 
 fn did_you_mean(found: &str, known: &[&str]) -> String {
     nearest(found, known).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"))
-}
-
-/// Levenshtein distance: insertions, deletions and substitutions that turn `a` into `b`.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 fn value_text(value: &Value) -> String {
@@ -436,6 +453,13 @@ mod tests {
     }
 
     #[test]
+    fn the_nearest_name_shares_most_letters() {
+        assert_eq!(nearest("CUBIC", &["reno", "cubic"]), Some("cubic"));
+        assert_eq!(nearest("newreno", &["reno", "cubic"]), Some("reno"));
+        assert_eq!(nearest("zzz", &["reno", "cubic"]), None);
+    }
+
+    #[test]
     fn errors_name_row_parameter_range_and_source() {
         let out = error("length", Value::Number(11.0));
         assert_eq!(out.field, "at.params.length");
@@ -453,7 +477,5 @@ mod tests {
         assert!(error("lenght", Value::Number(1.0)).fix.contains("did you mean \"length\""));
         assert!(error("variant", Value::Name("irn".into())).fix.contains("did you mean \"iron\""));
         assert!(!error("temperature", Value::Number(1.0)).fix.contains("did you mean"));
-        assert_eq!(nearest("NewCubic", &["reno", "cubic"]), None);
-        assert_eq!(nearest("Cubik", &["reno", "cubic"]), Some("cubic"));
     }
 }

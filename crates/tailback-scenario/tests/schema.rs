@@ -4,7 +4,7 @@ use tailback_scenario::document;
 use tailback_scenario::node::{self, Node};
 use tailback_scenario::part::{Form, Kind};
 use tailback_scenario::presets::PRESETS;
-use tailback_scenario::problem::{Problem, nearest};
+use tailback_scenario::problem::Problem;
 use tailback_scenario::quantity::{Quantity, Size, to_unit};
 use tailback_scenario::resolve::{self, Nothing, Resolved, resolve};
 use tailback_scenario::schema::{Scenario, declared};
@@ -276,13 +276,6 @@ fn numbers_are_written_as_python_writes_them() {
     ] {
         assert_eq!(number_text(number), text);
     }
-}
-
-#[test]
-fn the_nearest_name_shares_most_letters() {
-    assert_eq!(nearest("CUBIC", &["reno", "cubic"]), Some("cubic"));
-    assert_eq!(nearest("newreno", &["reno", "cubic"]), Some("reno"));
-    assert_eq!(nearest("zzz", &["reno", "cubic"]), None);
 }
 
 #[test]
