@@ -279,6 +279,26 @@ fn numbers_are_written_as_python_writes_them() {
 }
 
 #[test]
+fn a_stack_field_is_read_in_its_own_unit() {
+    let with = |field: &str| {
+        let stack = format!("cc = \"cubic\"\nstack = {{ name = \"linux\", {field} }}");
+        HELLO.replace("cc = \"cubic\"", &stack)
+    };
+    for (field, written) in [
+        ("rto_minimum = \"0.3s\"", "\"rto_minimum\":300"),
+        ("send_buffer = \"64kB\"", "\"send_buffer\":64000"),
+        ("initial_window = \"3 segments\"", "\"initial_window\":3"),
+    ] {
+        let description = to_json(&resolved(&with(field)).description);
+        assert!(description.contains(written), "{field}: {description}");
+    }
+    for wrong in ["rto_minimum = \"64kB\"", "send_buffer = \"200ms\"", "initial_window = \"3ms\""] {
+        let field = &wrong[..wrong.find(' ').unwrap()];
+        assert!(complaint(&with(wrong)).starts_with(&format!("flow[0].stack.{field} = ")), "{wrong}");
+    }
+}
+
+#[test]
 fn every_field_is_documented_and_in_the_json_schema() {
     let schema = document::json_schema();
     for part in declared() {

@@ -1,7 +1,7 @@
 //! Flows of the engine's form: application, congestion control, stack, route.
 
 use tailback_core::cc;
-use tailback_core::tcp::stack;
+use tailback_core::tcp::stack::{self, Stack};
 
 use super::graph::{Graph, Routes};
 use super::links::MTU;
@@ -182,14 +182,8 @@ fn stack_fields(resolver: &mut Resolver<'_>, stack: &Named, place: &str) -> Para
             resolver.problem_with(&place, value, found);
             continue;
         };
-        // Times in milliseconds, sizes in bytes.
         let number = match value.as_text().filter(|text| begins_with_number(text)) {
-            Some(text) => {
-                let word = text.trim_end();
-                let counts_bytes =
-                    ["B", "b", "Byte", "byte", "Bytes", "bytes"].iter().any(|end| word.ends_with(end));
-                to_unit(text, if counts_bytes { "B" } else { "ms" }).map(Node::from)
-            }
+            Some(text) => to_unit(text, Stack::unit(name)).map(Node::from),
             None => Ok(value.clone()),
         };
         match number {

@@ -34,7 +34,15 @@ macro_rules! fields {
                 vec![$((stringify!($name), $form.text(&self.$name)),)+]
             }
 
-            /// Set one field from a scenario. Times are in milliseconds.
+            /// The unit of a field's plain number in a scenario; empty for switches, names and what is no field.
+            pub fn unit(name: &str) -> &'static str {
+                match name {
+                    $(stringify!($name) => Form::<$Type>::unit(&$form),)+
+                    _ => "",
+                }
+            }
+
+            /// Set one field from a scenario; a number is in the field's unit.
             pub fn set(&mut self, name: &str, value: &Value, field: &str) -> Result<(), ScenarioError> {
                 let done = match name {
                     $(stringify!($name) => $form.read(value).map(|it| self.$name = it),)+
@@ -67,7 +75,7 @@ macro_rules! fields {
 
 fields! {
     /// Initial window in segments.
-    initial_window: u32, Whole(1, 1000);
+    initial_window: u32, Whole(1, 1000, "segments");
     /// Selective acknowledgements.
     sack: bool, Switch;
     /// Report duplicates by SACK (RFC 2883).
@@ -94,9 +102,9 @@ fields! {
     /// How fast PRR may send below ssthresh.
     prr_bound: PrrBound, OneOf;
     /// Duplicate ACKs, or segments of reordering, tolerated.
-    duplicate_threshold: u32, Whole(1, 300);
+    duplicate_threshold: u32, Whole(1, 300, "segments");
     /// How far reordering may raise that number (Linux adaptive reordering degree); `None`: it stays.
-    reordering_limit: Option<u32>, Or("none", Whole(1, 1000));
+    reordering_limit: Option<u32>, Or("none", Whole(1, 1000, "segments"));
     /// A new segment for each of the first two duplicate ACKs (RFC 3042).
     limited_transmit: bool, Switch;
     /// In recovery only the first partial ACK restarts the retransmission timer (RFC 6582 section 4).
@@ -114,22 +122,22 @@ fields! {
     /// Bring the window halfway to what is used after a timeout's worth of not using it (RFC 2861).
     window_validation: bool, Switch;
     /// After a disturbance: cwnd at most in flight + this many segments.
-    max_burst: Option<u32>, Or("none", Whole(1, 1_000_000));
+    max_burst: Option<u32>, Or("none", Whole(1, 1_000_000, "segments"));
     /// Algorithms that do not pace themselves are paced at 200 % of cwnd/srtt in slow start, 120 % after (Linux with
     /// the fq queue or SO_MAX_PACING_RATE).
     pacing: bool, Switch;
     /// New data leaves in bursts of so many segments, or as a third of the window is free (Linux TSO deferral).
-    burst_segments: u32, Whole(1, 64);
+    burst_segments: u32, Whole(1, 64, "segments");
     /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);
     /// `burst_segments` then is the most.
     burst_autosize: bool, Switch;
     /// The sender stops while so much, or a millisecond of its pacing rate if that is less, waits in the queue of
     /// the first link on its route (Linux TCP small queues); `None`: it does not look.
-    small_queue: Option<Bytes>, Or("none", Whole(1, 1_000_000_000_000));
+    small_queue: Option<Bytes>, Or("none", Whole(1, 1_000_000_000_000, "B"));
     /// What an idle time longer than the retransmission timeout does.
     idle_restart: IdleRestart, OneOfOrFalse;
     /// Window after such an idle time, in segments.
-    restart_window: u32, Whole(1, 1000);
+    restart_window: u32, Whole(1, 1000, "segments");
     /// Algorithm that turns RTT samples into a timeout.
     rto_rule: RtoRule, OneOf;
     /// Timeout before the first sample.
@@ -153,22 +161,22 @@ fields! {
     /// The delayed-ACK timer runs on a grid instead of from the segment's arrival.
     delayed_ack_tick: bool, Switch;
     /// Full segments that force an acknowledgement.
-    ack_every: u32, Whole(1, 1000);
+    ack_every: u32, Whole(1, 1000, "segments");
     /// What makes the reader, who has emptied the buffer, acknowledge at once.
     ack_on_push: AckOnPush, OneOfOrFalse;
     /// A FIN is acknowledged as late as data, so that the acknowledgement may ride on this end's own FIN.
     fin_ack_delayed: bool, Switch;
     /// Segments acknowledged at once at the start (quick-ACK mode).
-    quick_acks: u32, Whole(0, 1_000_000);
+    quick_acks: u32, Whole(0, 1_000_000, "segments");
     /// Quick-ACK mode again after every out-of-order segment.
     quick_acks_after_gap: bool, Switch;
     /// Window offered at first, growing by two segments for each one received and acknowledged at once while
     /// it grows; `None`: the whole buffer from the start.
-    initial_receive_window: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000));
+    initial_receive_window: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B"));
     /// Out-of-order data makes it grow too, if SACK tells such ACKs from others.
     window_grows_over_gaps: bool, Switch;
     /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
-    initial_receive_buffer: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000));
+    initial_receive_buffer: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B"));
     /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
     sack_compression: Option<Duration>, OrOff(SPAN);
     /// Which ECN to speak.
@@ -178,11 +186,11 @@ fields! {
     /// What a connection leaves for the next one to the same host.
     metrics_cache: MetricsCache, OneOfOrFalse;
     /// Segments the reassembly queue holds at most.
-    reassembly_limit: Option<u32>, Or("none", Whole(1, 1_000_000_000));
+    reassembly_limit: Option<u32>, Or("none", Whole(1, 1_000_000_000, "segments"));
     /// Send buffer when the scenario names none.
-    send_buffer: Bytes, Whole(1, 1_000_000_000_000);
+    send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B");
     /// Receive buffer when the scenario names none.
-    receive_buffer: Bytes, Whole(1, 1_000_000_000_000);
+    receive_buffer: Bytes, Whole(1, 1_000_000_000_000, "B");
     /// Per cent of the receive buffer that is offered as window.
-    window_share: u32, Whole(1, 100);
+    window_share: u32, Whole(1, 100, "%");
 }

@@ -13,14 +13,18 @@ type Wrong = (&'static str, String);
 pub trait Form<T> {
     /// As people read it.
     fn text(&self, value: &T) -> String;
+    /// Unit of its plain number; empty if it is none.
+    fn unit(&self) -> &'static str {
+        ""
+    }
     /// From a scenario.
     fn read(&self, value: &Value) -> Result<T, Wrong>;
 }
 
 /// True or false.
 pub struct Switch;
-/// A whole number in this range.
-pub struct Whole(pub u64, pub u64);
+/// A whole number in this range, of this unit.
+pub struct Whole(pub u64, pub u64, pub &'static str);
 /// Milliseconds in this range.
 pub struct Span(pub f64, pub f64);
 /// That, or false, which people read as this word.
@@ -74,6 +78,9 @@ impl Form<u64> for Whole {
     fn text(&self, value: &u64) -> String {
         value.to_string()
     }
+    fn unit(&self) -> &'static str {
+        self.2
+    }
     fn read(&self, value: &Value) -> Result<u64, Wrong> {
         number(value, self.0 as f64, self.1 as f64).map(|number| number as u64)
     }
@@ -82,6 +89,9 @@ impl Form<u64> for Whole {
 impl Form<u32> for Whole {
     fn text(&self, value: &u32) -> String {
         value.to_string()
+    }
+    fn unit(&self) -> &'static str {
+        self.2
     }
     fn read(&self, value: &Value) -> Result<u32, Wrong> {
         number(value, self.0 as f64, self.1 as f64).map(|number| number as u32)
@@ -92,6 +102,9 @@ impl Form<Duration> for Span {
     fn text(&self, value: &Duration) -> String {
         format!("{} ms", value.as_secs_f64() * 1e3)
     }
+    fn unit(&self) -> &'static str {
+        "ms"
+    }
     fn read(&self, value: &Value) -> Result<Duration, Wrong> {
         number(value, self.0, self.1).map(|ms| Duration::from_secs_f64(ms / 1e3))
     }
@@ -100,6 +113,9 @@ impl Form<Duration> for Span {
 impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
     fn text(&self, value: &Option<T>) -> String {
         value.as_ref().map_or(self.0.into(), |value| self.1.text(value))
+    }
+    fn unit(&self) -> &'static str {
+        self.1.unit()
     }
     fn read(&self, value: &Value) -> Result<Option<T>, Wrong> {
         match value {
@@ -112,6 +128,9 @@ impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
 impl Form<Option<Duration>> for OrOff {
     fn text(&self, value: &Option<Duration>) -> String {
         value.as_ref().map_or("off".into(), |value| self.0.text(value))
+    }
+    fn unit(&self) -> &'static str {
+        self.0.unit()
     }
     fn read(&self, value: &Value) -> Result<Option<Duration>, Wrong> {
         match value {
