@@ -352,5 +352,8 @@ def to_unit(text: str, unit: str) -> float:
 def nearest(name: str, known: list[str]) -> str | None:
     """The known name that another was probably meant to be."""
 
+def fewest_hops(links: list[tuple[str, str]], start: str, end: str) -> list[int]:
+    """Numbers of the links, each given by its ends, that a flow without a route takes; none if there is no way."""
+
 def schema() -> dict[str, Any]:
     """Every part with its fields, every preset with its options, and the JSON Schema of scenario files."""

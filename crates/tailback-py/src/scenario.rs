@@ -341,6 +341,13 @@ pub fn nearest(name: &str, known: Vec<String>) -> Option<String> {
     problem::nearest(name, &known).map(String::from)
 }
 
+/// The numbers of the links, each given by its ends, over which a flow without a route goes; none if there is no way.
+#[pyfunction]
+pub fn fewest_hops(links: Vec<(String, String)>, start: &str, end: &str) -> Vec<usize> {
+    let numbered = links.iter().enumerate().map(|(number, (from, to))| (number, [&**from, &**to]));
+    resolve::fewest_hops(numbered, start, end).unwrap_or_default()
+}
+
 /// Every part with its fields, every preset with its options, and the JSON Schema of scenario files.
 #[pyfunction]
 pub fn schema(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {

@@ -20,6 +20,7 @@ use crate::quantity::{begins_with_number, to_unit};
 use crate::schema::{Flow, Scenario};
 use crate::table;
 
+pub use graph::fewest_hops;
 use graph::{Graph, hops_of};
 
 /// Version of the engine's form.

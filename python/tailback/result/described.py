@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tailback import _core
 from tailback.errors import ResultError, nearest
 
 PS_PER_S = 1e12
@@ -93,20 +94,9 @@ class Described:
         spec = self.flow_spec(flow)
         if spec.get(key):
             return [self.link_index(str(name)) for name in spec[key]]
-        return self._fewest_hops(str(spec[start]), str(spec[end]))
-
-    def _fewest_hops(self, start: str, end: str) -> list[int]:
-        reached: dict[str, list[int]] = {start: []}
-        frontier = [start]
-        while frontier and end not in reached:
-            following = []
-            for node in frontier:
-                for index, link in enumerate(self.description["links"]):
-                    if link["from"] == node and link["to"] not in reached:
-                        reached[str(link["to"])] = [*reached[node], index]
-                        following.append(str(link["to"]))
-            frontier = following
-        return reached.get(end, [])
+        # Results of 0.1 may leave the route open.
+        links = [(str(link["from"]), str(link["to"])) for link in self.description["links"]]
+        return _core.fewest_hops(links, str(spec[start]), str(spec[end]))
 
     # -- delays
 

@@ -281,7 +281,11 @@ impl<'a> Graph<'a> {
         is_outer: bool,
     ) -> Vec<usize> {
         let Some(given) = way.given else {
-            let found = fewest_hops(&self.hops, from, to, is_outer);
+            // A tunnel's own connection stays outside.
+            let is_open =
+                |hop: &Hop<'_>| !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
+            let hops = self.hops.iter().enumerate().filter(|(_, hop)| is_open(hop));
+            let found = fewest_hops(hops.map(|(number, hop)| (number, [&*hop.from, &*hop.to])), from, to);
             if found.is_none() {
                 let problem = format!("there is no way from {from} to {to} for its {}", way.carries);
                 let fix = "Add the missing link, or duplex = true to a link that should work both ways";
@@ -338,8 +342,12 @@ fn unique(resolver: &mut Resolver<'_>, what: &str, names: Vec<(&String, String)>
     }
 }
 
-/// Links from one node to another; on ties the link listed first. A tunnel's own connection (`is_outer`) stays outside.
-fn fewest_hops(hops: &[Hop<'_>], from: &str, to: &str, is_outer: bool) -> Option<Vec<usize>> {
+/// The way from one node to another over the fewest of these links, each with its number; on ties the link listed first.
+pub fn fewest_hops<'a>(
+    links: impl Iterator<Item = (usize, [&'a str; 2])> + Clone,
+    from: &'a str,
+    to: &str,
+) -> Option<Vec<usize>> {
     let mut ways: Vec<(&str, Vec<usize>)> = vec![(from, Vec::new())];
     let mut next = 0;
     while next < ways.len() {
@@ -347,10 +355,9 @@ fn fewest_hops(hops: &[Hop<'_>], from: &str, to: &str, is_outer: bool) -> Option
         if node == to {
             return Some(way);
         }
-        for (number, hop) in hops.iter().enumerate() {
-            let is_open = !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
-            if is_open && hop.from == node && !ways.iter().any(|(known, _)| *known == hop.to) {
-                ways.push((&hop.to, [way.as_slice(), &[number]].concat()));
+        for (number, [start, end]) in links.clone() {
+            if start == node && !ways.iter().any(|(known, _)| *known == end) {
+                ways.push((end, [way.as_slice(), &[number]].concat()));
             }
         }
         next += 1;
