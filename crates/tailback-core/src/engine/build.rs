@@ -79,44 +79,66 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
-    let graph = Graph { ends: &ends, named: &named };
-    let (mut flows, mut stacks) = (Vec::new(), Vec::new());
-    let mut loads = vec![0.0; named_links];
+    let building = Building { scenario, makers, nodes: &nodes, graph: Graph { ends: &ends, named: &named } };
+    let mut made = Made { links, loads: vec![0.0; named_links], stacks: Vec::new() };
+    let mut flows = Vec::new();
     for (number, spec) in scenario.flows.iter().enumerate() {
-        let path = format!("flows[{number}]");
-        let from = lookup(&nodes, "node", &spec.from, &format!("{path}.from"))?;
-        let to = lookup(&nodes, "node", &spec.to, &format!("{path}.to"))?;
-        if from == to {
-            return Err(refuse(
-                format!("{path}.to"),
-                format!("{:?}", spec.to),
-                "a flow must join two different nodes",
-                "Name another node.",
-            ));
-        }
-        let mut route = graph.route(&spec.route, from, to, &format!("{path}.route"))?;
-        let mut back = graph.route(&spec.back_route, to, from, &format!("{path}.back_route"))?;
+        let flow = building.flow(number, spec, &mut made)?;
+        bounds::refuse_timeless(number, spec, &flow, &made.links, named_links)?;
+        flows.push(flow);
+    }
+    tunnels::join(scenario, &mut flows)?;
+    let Made { links, loads, .. } = made;
+    let warnings = loads::warnings(scenario, &links, &flows, loads);
+    Ok(Parts { links, channels, named_links, flows, end, warnings })
+}
+
+/// What every flow is built from.
+struct Building<'a> {
+    scenario: &'a Scenario,
+    makers: &'a Makers,
+    nodes: &'a BTreeMap<&'a str, usize>,
+    graph: Graph<'a>,
+}
+
+/// What flows add to.
+struct Made {
+    /// The scenario's links, then those of single flows.
+    links: Vec<Link>,
+    /// Offered load of each named link, in bit/s.
+    loads: Vec<f64>,
+    /// Stacks that connections share.
+    stacks: Vec<Arc<Stack>>,
+}
+
+impl Building<'_> {
+    /// One flow: its route, its application, its connections' blueprints and its own links.
+    fn flow(&self, number: usize, spec: &FlowSpec, made: &mut Made) -> Result<Flow, ScenarioError> {
+        let (scenario, path) = (self.scenario, format!("flows[{number}]"));
+        let [from, to] = self.hosts(spec, &path)?;
+        let mut route = self.graph.route(&spec.route, from, to, &format!("{path}.route"))?;
+        let mut back = self.graph.route(&spec.back_route, to, from, &format!("{path}.back_route"))?;
         if let Some(tcp) = &spec.tcp {
             for number in route.iter().chain(&back).map(|link| *link as usize) {
-                links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
+                made.links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
             }
         }
         let app_seed = Stream::named(scenario.seed, &format!("flow/{}/app", spec.name)).bits();
         let app = apps::build(&spec.app.kind, &spec.app.params, &format!("{path}.app"), app_seed)?;
         let needs = app.needs();
         for (route, load) in [(&route, needs.load_bps[0]), (&back, needs.load_bps[1])] {
-            route.iter().for_each(|link| loads[*link as usize] += load);
+            route.iter().for_each(|link| made.loads[*link as usize] += load);
         }
         for (direction, route) in [("from", &mut route), ("to", &mut back)] {
             if let Some(jitter) = jitter(spec, direction, scenario)? {
-                links.push(jitter);
-                route.insert(0, (links.len() - 1) as u32);
+                made.links.push(jitter);
+                route.insert(0, (made.links.len() - 1) as u32);
             }
         }
         let tcp = settings(app.transport(), spec, &path)?;
-        let plan = tcp.map(|tcp| connection(tcp, spec, &needs, makers, &path, scenario.seed, &mut stacks));
+        let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, &path, &mut made.stacks));
         let plan = plan.transpose()?.map(Box::new);
-        let paths = own_paths(spec, &needs, scenario.seed, &mut links)?;
+        let paths = own_paths(spec, &needs, scenario.seed, &mut made.links)?;
         // A connection's path stands before everything else, in the place of the first link.
         if let Some(&[there, home]) = paths.first() {
             route.insert(0, there);
@@ -126,19 +148,79 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
             let firsts = if paths.is_empty() { vec![[route[0], back[0]]] } else { paths.clone() };
             for (end, first) in firsts.iter().flat_map(|firsts| firsts.iter().enumerate()) {
                 if plan[end].stack.small_queue.is_some() {
-                    links[*first as usize].report_departures();
+                    made.links[*first as usize].report_departures();
                 }
             }
         }
         let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
-        bounds::refuse_timeless(number, spec, &flow, &links, named_links)?;
-        flows.push(flow);
+        Ok(flow)
     }
-    tunnels::join(scenario, &mut flows)?;
-    let warnings = loads::warnings(scenario, &links, &flows, loads);
-    Ok(Parts { links, channels, named_links, flows, end, warnings })
+
+    /// The nodes that a flow joins.
+    fn hosts(&self, spec: &FlowSpec, path: &str) -> Result<[usize; 2], ScenarioError> {
+        let from = lookup(self.nodes, "node", &spec.from, &format!("{path}.from"))?;
+        let to = lookup(self.nodes, "node", &spec.to, &format!("{path}.to"))?;
+        if from == to {
+            return Err(refuse(
+                format!("{path}.to"),
+                format!("{:?}", spec.to),
+                "a flow must join two different nodes",
+                "Name another node.",
+            ));
+        }
+        Ok([from, to])
+    }
+
+    /// How a flow's connections are made, after everything about them was checked.
+    fn connection(
+        &self,
+        tcp: &TcpSpec,
+        flow: &FlowSpec,
+        needs: &Needs,
+        path: &str,
+        known: &mut Vec<Arc<Stack>>,
+    ) -> Result<[Blueprint; 2], ScenarioError> {
+        check_sizes(tcp, path)?;
+        let stacks = agreed_stacks(tcp, path)?;
+        if stacks[0].ecn == EcnMode::L4s {
+            check_l4s(tcp, self.makers, path)?;
+        }
+        let mss = tcp.mtu - HEADERS - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
+        let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
+        let most = needs.window.unwrap_or(u64::MAX);
+        let mut make = |stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
+            let algorithms = self.algorithms(tcp, name, path)?;
+            let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
+            if let Some(window) = needs.window {
+                // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
+                (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
+            }
+            Ok(Blueprint {
+                stack: shared(known, stack),
+                mss,
+                send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
+                receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
+                read_rate: needs.read_rate,
+                algorithms,
+                seeds: Stream::named(self.scenario.seed, &format!("flow/{}/{side}", flow.name)),
+            })
+        };
+        let [client, server] = stacks;
+        Ok([make(client, &tcp.stack, "client")?, make(server, receiver_stack(tcp), "server")?])
+    }
+
+    /// The algorithms that the connections of an end take in turn.
+    fn algorithms(&self, tcp: &TcpSpec, stack: &str, path: &str) -> Result<Vec<Recipe>, ScenarioError> {
+        let variants = preferred_variants(stack);
+        let recipe = |cc: &str, params, place: &str| Recipe::new(cc, params, &variants, self.makers, place);
+        let mut all = vec![recipe(&tcp.cc, &tcp.cc_params, &format!("{path}.tcp"))?];
+        for (turn, next) in tcp.cc_turns.iter().enumerate() {
+            all.push(recipe(&next.cc, &next.cc_params, &format!("{path}.tcp.cc_turns[{turn}]"))?);
+        }
+        Ok(all)
+    }
 }
 
 /// An error if the run as a whole cannot be.
@@ -301,16 +383,8 @@ fn hidden(name: String, delay: Duration, wire: WireSpec, seed: u64) -> Result<Li
     Link::build(&spec, usize::MAX, seed)
 }
 
-/// How a flow's connections are made, after everything about them was checked.
-fn connection(
-    tcp: &TcpSpec,
-    flow: &FlowSpec,
-    needs: &Needs,
-    makers: &Makers,
-    path: &str,
-    seed: u64,
-    known: &mut Vec<Arc<Stack>>,
-) -> Result<[Blueprint; 2], ScenarioError> {
+/// An error if no packet, or no buffer, has the size that a connection asks for.
+fn check_sizes(tcp: &TcpSpec, path: &str) -> Result<(), ScenarioError> {
     let (low, high) = MTU_RANGE;
     if tcp.mtu < low || tcp.mtu > high {
         return Err(refuse(
@@ -330,16 +404,24 @@ fn connection(
             ));
         }
     }
-    let mut stacks = Vec::new();
-    for (name, field) in
-        [(&tcp.stack, "stack"), (tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack), "receiver_stack")]
-    {
+    Ok(())
+}
+
+/// The stack at a flow's receiver.
+fn receiver_stack(tcp: &TcpSpec) -> &str {
+    tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack)
+}
+
+/// The stacks of the two ends, with the options that are in force between them.
+fn agreed_stacks(tcp: &TcpSpec, path: &str) -> Result<[Stack; 2], ScenarioError> {
+    let stack = |name: &str, field: &str| -> Result<Stack, ScenarioError> {
         let mut stack = Stack::named(name, &format!("{path}.tcp.{field}"))?;
         for (key, value) in &tcp.stack_params {
             stack.set(key, value, &format!("{path}.tcp.stack_params.{key}"))?;
         }
-        stacks.push(stack);
-    }
+        Ok(stack)
+    };
+    let mut stacks = [stack(&tcp.stack, "stack")?, stack(receiver_stack(tcp), "receiver_stack")?];
     // RFC 9293 section 3.7.1: an option is in force only if both ends offer it.
     let (sack, timestamps, scaling, ecn) = (
         stacks.iter().all(|stack| stack.sack),
@@ -347,40 +429,10 @@ fn connection(
         stacks.iter().all(|stack| stack.window_scaling),
         stacks.iter().map(|stack| stack.ecn).min().expect("two ends"),
     );
-    if ecn == EcnMode::L4s {
-        check_l4s(tcp, makers, path)?;
-    }
-    let mss = tcp.mtu - HEADERS - if timestamps { TIMESTAMP_OPTION } else { 0 };
-    let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
-    let mut make = |which: usize| -> Result<Blueprint, ScenarioError> {
-        let mut stack = stacks[which].clone();
+    for stack in &mut stacks {
         (stack.sack, stack.timestamps, stack.window_scaling, stack.ecn) = (sack, timestamps, scaling, ecn);
-        let name = if which == 0 { &tcp.stack } else { tcp.receiver_stack.as_ref().unwrap_or(&tcp.stack) };
-        let stream = format!("flow/{}/{}", flow.name, if which == 0 { "client" } else { "server" });
-        let variants = preferred_variants(name);
-        let first = Recipe::new(&tcp.cc, &tcp.cc_params, &variants, makers, &format!("{path}.tcp"))?;
-        let mut algorithms = vec![first];
-        for (turn, next) in tcp.cc_turns.iter().enumerate() {
-            let place = format!("{path}.tcp.cc_turns[{turn}]");
-            algorithms.push(Recipe::new(&next.cc, &next.cc_params, &variants, makers, &place)?);
-        }
-        let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
-        if let Some(window) = needs.window {
-            // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
-            (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
-        }
-        let most = needs.window.unwrap_or(u64::MAX);
-        Ok(Blueprint {
-            stack: shared(known, stack),
-            mss,
-            send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
-            receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
-            read_rate: needs.read_rate,
-            algorithms,
-            seeds: Stream::named(seed, &stream),
-        })
-    };
-    Ok([make(0)?, make(1)?])
+    }
+    Ok(stacks)
 }
 
 /// Who marks data ECT(1) must respond to the share of marks, and so receive each one. An algorithm from outside is its

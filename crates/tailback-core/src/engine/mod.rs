@@ -24,7 +24,7 @@ use crate::probe::path::{PathRecorder, QueueEvents, Window};
 pub use crate::probe::recorder::ROWS_A_GROUP;
 use crate::probe::recorder::{Recorder, Wanted};
 use crate::probe::{NoProbe, Probe, Table, Tables};
-use crate::scenario::{Scenario, ScenarioError};
+use crate::scenario::{Instruments, Scenario, ScenarioError};
 use crate::time::{Duration, Time};
 
 /// The engine found that it is wrong itself.
@@ -133,54 +133,18 @@ impl Simulation {
     }
 }
 
+/// The recorder that a scenario's instruments ask for, and what it polls; none if nothing is to be recorded.
 fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, Polling)>, ScenarioError> {
     let wanted = &scenario.instruments;
-    let mut flows = vec![Wanted::default(); scenario.flows.len()];
-    let mut packets_of = vec![false; scenario.flows.len()];
-    let mut queues = vec![QueueEvents::None; parts.named_links];
-    let flow_names: Vec<&str> = scenario.flows.iter().map(|flow| flow.name.as_str()).collect();
-    let link_names: Vec<&str> = scenario.links.iter().map(|link| link.name.as_str()).collect();
-    let find =
-        |kind: &str, what: &str, names: &[String], known: &[&str]| -> Result<Vec<usize>, ScenarioError> {
-            let each = names.iter().enumerate().map(|(number, name)| {
-                let place = known.iter().position(|known| known == name);
-                place.ok_or_else(|| unknown_name(kind, name, &format!("instruments.{what}[{number}]"), known))
-            });
-            each.collect()
-        };
-    for flow in find("flow", "segments", &wanted.segments, &flow_names)? {
-        flows[flow].segments = true;
-    }
-    for flow in find("flow", "packets", &wanted.packets, &flow_names)? {
-        packets_of[flow] = true;
-    }
-    for flow in find("flow", "requests", &wanted.requests, &flow_names)? {
-        flows[flow].requests = true;
-    }
-    for flow in find("flow", "echoes", &wanted.echoes, &flow_names)? {
-        flows[flow].echoes = true;
-    }
-    // Who wants every event gets drops and marks too.
-    let all_events = find("link", "queues", &wanted.queues, &link_names)?;
-    for link in find("link", "drops", &wanted.drops, &link_names)? {
-        queues[link] = QueueEvents::Losses;
-    }
-    for link in all_events {
-        queues[link] = QueueEvents::All;
-    }
+    let names = Names {
+        flows: scenario.flows.iter().map(|flow| flow.name.as_str()).collect(),
+        links: scenario.links.iter().map(|link| link.name.as_str()).collect(),
+    };
+    let (flows, packets_of) = recorded_flows(wanted, &names)?;
+    let queues = recorded_queues(wanted, &names)?;
     let captures = captures(scenario, parts)?;
-    let polled_flows = find("flow", "polls", &wanted.polls, &flow_names)?;
-    let polled_links = find("link", "queue_polls", &wanted.queue_polls, &link_names)?;
-    let polls = !polled_flows.is_empty() || !polled_links.is_empty();
-    if polls && wanted.poll_interval_ps == 0 {
-        return Err(refuse(
-            "instruments.poll_interval_ps",
-            0,
-            "polling needs an interval",
-            "Give poll_interval, such as \"1ms\".",
-        ));
-    }
     let window = Window::of(wanted);
+    let polling = polling(wanted, &names, &window)?;
     if window.until <= window.from {
         return Err(refuse(
             "instruments.until_ps",
@@ -189,7 +153,7 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
             "Give a later until, or none.",
         ));
     }
-    let is_off = !polls
+    let is_off = polling.next == Time::NEVER
         && captures.is_none()
         && flows.iter().all(|wanted| *wanted == Wanted::default())
         && !packets_of.contains(&true)
@@ -197,17 +161,98 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     if is_off {
         return Ok(None);
     }
-    let interval = if polls { Duration::from_ps(wanted.poll_interval_ps) } else { Duration::ZERO };
-    let polling = Polling {
-        interval,
-        // The first poll at or after the beginning of the recording, on the grid from time zero.
-        next: if polls { window.from.ceil_to(interval) } else { Time::NEVER },
-        flows: polled_flows.into_iter().map(|flow| flow as u32).collect(),
-        links: polled_links.into_iter().map(|link| link as u32).collect(),
-    };
     let path = PathRecorder::new(window, packets_of, queues);
     let recorder = Recorder::new(flows, path, wanted.internals).with_captures(captures);
     Ok(Some((recorder, polling)))
+}
+
+/// What instruments may name.
+struct Names<'a> {
+    flows: Vec<&'a str>,
+    links: Vec<&'a str>,
+}
+
+impl Names<'_> {
+    /// The numbers of the flows that an instrument names.
+    fn flows(&self, instrument: &str, named: &[String]) -> Result<Vec<usize>, ScenarioError> {
+        numbers("flow", instrument, named, &self.flows)
+    }
+
+    /// The numbers of the links that an instrument names.
+    fn links(&self, instrument: &str, named: &[String]) -> Result<Vec<usize>, ScenarioError> {
+        numbers("link", instrument, named, &self.links)
+    }
+}
+
+fn numbers(
+    kind: &str,
+    instrument: &str,
+    named: &[String],
+    known: &[&str],
+) -> Result<Vec<usize>, ScenarioError> {
+    let each = named.iter().enumerate().map(|(number, name)| {
+        let found = known.iter().position(|known| known == name);
+        found.ok_or_else(|| unknown_name(kind, name, &format!("instruments.{instrument}[{number}]"), known))
+    });
+    each.collect()
+}
+
+/// What is recorded of each flow, and whether its packets are.
+fn recorded_flows(
+    wanted: &Instruments,
+    names: &Names<'_>,
+) -> Result<(Vec<Wanted>, Vec<bool>), ScenarioError> {
+    let mut flows = vec![Wanted::default(); names.flows.len()];
+    let mut packets_of = vec![false; names.flows.len()];
+    for flow in names.flows("segments", &wanted.segments)? {
+        flows[flow].segments = true;
+    }
+    for flow in names.flows("packets", &wanted.packets)? {
+        packets_of[flow] = true;
+    }
+    for flow in names.flows("requests", &wanted.requests)? {
+        flows[flow].requests = true;
+    }
+    for flow in names.flows("echoes", &wanted.echoes)? {
+        flows[flow].echoes = true;
+    }
+    Ok((flows, packets_of))
+}
+
+/// Which events of each link's queue are recorded. Who wants every event gets drops and marks too.
+fn recorded_queues(wanted: &Instruments, names: &Names<'_>) -> Result<Vec<QueueEvents>, ScenarioError> {
+    let mut queues = vec![QueueEvents::None; names.links.len()];
+    let all_events = names.links("queues", &wanted.queues)?;
+    for link in names.links("drops", &wanted.drops)? {
+        queues[link] = QueueEvents::Losses;
+    }
+    for link in all_events {
+        queues[link] = QueueEvents::All;
+    }
+    Ok(queues)
+}
+
+/// Which flows and links are polled, and when first.
+fn polling(wanted: &Instruments, names: &Names<'_>, window: &Window) -> Result<Polling, ScenarioError> {
+    let flows = names.flows("polls", &wanted.polls)?;
+    let links = names.links("queue_polls", &wanted.queue_polls)?;
+    let has_polls = !flows.is_empty() || !links.is_empty();
+    if has_polls && wanted.poll_interval_ps == 0 {
+        return Err(refuse(
+            "instruments.poll_interval_ps",
+            0,
+            "polling needs an interval",
+            "Give poll_interval, such as \"1ms\".",
+        ));
+    }
+    let interval = if has_polls { Duration::from_ps(wanted.poll_interval_ps) } else { Duration::ZERO };
+    Ok(Polling {
+        interval,
+        // The first poll at or after the beginning of the recording, on the grid from time zero.
+        next: if has_polls { window.from.ceil_to(interval) } else { Time::NEVER },
+        flows: flows.into_iter().map(|flow| flow as u32).collect(),
+        links: links.into_iter().map(|link| link as u32).collect(),
+    })
 }
 
 /// The points at which packets are captured, by their names.

@@ -59,8 +59,9 @@ impl<P: Probe> Network<P> {
         (address != NOBODY).then(|| index_of(address) + usize::from(side == Side::Server))
     }
 
-    /// Do what the application wants; the index of its end, if that may now have something to send or to tell. Actions for a
-    /// connection that is over come to nothing.
+    /// Do what the application wants; the index of its end, if that may now have something to send or to report. Actions for
+    /// a connection that is over come to nothing. One arm an action, which is why it is long: split in two, it would
+    /// ask twice what the action is, at every response of a web server.
     pub(super) fn perform(&mut self, number: usize, side: Side, action: Action) -> Option<usize> {
         match action {
             Action::WakeAt(time) => {
