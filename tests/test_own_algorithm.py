@@ -386,3 +386,38 @@ def test_the_command_line_runs_a_file_and_shows_where_it_failed(tmp_path):
     assert "there is no congestion control called mine" in none.stderr
     assert tailback("check", "seven.toml", "--algorithm", "mine=mine.py:Mine", cwd=tmp_path).returncode == 0
     assert "write a name and a place" in tailback("check", "seven.toml", "--algorithm", "mine", cwd=tmp_path).stderr
+
+
+def test_a_result_keeps_the_source_and_repeats_by_one_command(tmp_path):
+    (tmp_path / "seven.toml").write_text(dumbbell().to_toml())
+    source = "from tailback.examples.newreno import NewReno\nclass Mine(NewReno): ...  # of today\n"
+    (tmp_path / "mine.py").write_text(source)
+    first = tailback("run", "seven.toml", "--algorithm", "mine=mine.py:Mine", "--out", "kept", cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "tailback repeat kept --allow-code" in first.stderr
+    (tmp_path / "mine.py").unlink()
+    (row,) = json.loads((tmp_path / "kept/meta.json").read_text())["algorithms"]
+    assert (row["name"], row["class"], row["file"]) == ("mine", "Mine", "algorithms/mine.py")
+    assert (tmp_path / "kept" / row["file"]).read_text() == source
+    assert row["sha256"] == tb.open_result(tmp_path / "kept").algorithms["mine"].sha256
+    refused = tailback("repeat", "kept", cwd=tmp_path)
+    assert (refused.returncode, "asks to run the code it keeps" in refused.stderr) == (2, True)
+    again = tailback("repeat", "kept", "--allow-code", "--out", "again", cwd=tmp_path)
+    assert (again.returncode, again.stderr.splitlines()[0]) == (0, "the same rows in all 6 tables")
+    same(tb.open_result(tmp_path / "again"), tb.open_result(tmp_path / "kept"))
+    assert (tmp_path / "again/algorithms/mine.py").read_text() == source
+    # A source that was changed is noticed, and not run.
+    (tmp_path / "kept/algorithms/mine.py").write_text("print('changed')\n" + source)
+    changed = tailback("repeat", "kept", "--allow-code", cwd=tmp_path)
+    assert (changed.returncode, "differs from its checksum" in changed.stderr, changed.stdout) == (1, True, "")
+
+
+def test_a_class_without_a_file_is_named_and_not_repeated(tmp_path):
+    typed = {}
+    exec("from tailback.examples.newreno import NewReno\nclass Mine(NewReno): ...", typed)
+    typed["Mine"].__module__ = "__nowhere__"
+    result = tb.run(dumbbell(tables=False), algorithms={"mine": typed["Mine"]})
+    assert result.meta["algorithms"] == [{"name": "mine", "class": "Mine", "file": None, "sha256": None}]
+    opened = tb.open_result(result.save(tmp_path / "kept"))
+    with pytest.raises(tb.TailbackError, match='the source of algorithm "mine" was not kept'):
+        tb.repeat(opened, allow_code=True)

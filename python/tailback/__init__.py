@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from tailback.export import Export, export
     from tailback.result import Result, open_result
-    from tailback.run import Cancel, run, run_each, run_many
+    from tailback.run import Cancel, repeat, run, run_each, run_many
     from tailback.scenario import (
         Dumbbell,
         Flow,
@@ -126,6 +126,7 @@ __all__ = [
     "open_store",
     "presets",
     "registry",
+    "repeat",
     "run",
     "run_each",
     "run_many",

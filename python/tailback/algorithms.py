@@ -12,15 +12,29 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
 from tailback import registry
 from tailback._core import Ack, Congestion, Control
+from tailback.checksums import digest
 from tailback.errors import TailbackError
 
-__all__ = ["Ack", "Algorithm", "Congestion", "Control", "Factory", "algorithm", "factories", "load", "registered"]
+__all__ = [
+    "Ack",
+    "Algorithm",
+    "Congestion",
+    "Control",
+    "Factory",
+    "Source",
+    "algorithm",
+    "factories",
+    "load",
+    "registered",
+    "sources",
+]
 
 #: What the engine calls for each connection: `factory(params, seed)` returns an instance.
 Factory = Callable[[dict[str, Any], int], Any]
@@ -44,7 +58,39 @@ class Algorithm(Protocol):
         """A congestion episode begins: set `control.ssthresh`; the stack brings `cwnd` there."""
 
 
+@dataclass(frozen=True)
+class Source:
+    """What an algorithm of your own was when it ran."""
+
+    #: The class.
+    attribute: str
+    #: The file that defines it, whole; None where there is none, as of a class typed into a notebook.
+    text: str | None
+
+    @property
+    def sha256(self) -> str | None:
+        """The digest of the text."""
+        return None if self.text is None else digest(self.text.encode())
+
+    def load(self, name: str) -> Callable[..., Algorithm]:
+        """The class again, by running the text."""
+        if self.text is None:
+            raise TailbackError(f'the source of algorithm "{name}" was not kept: it stood in no file')
+        module = ModuleType(f"tailback_kept_{self.sha256}")
+        # Dataclasses look their module up by name.
+        sys.modules[module.__name__] = module
+        try:
+            exec(compile(self.text, f"{name} (kept with the result)", "exec"), module.__dict__)
+        except Exception as error:
+            raise TailbackError(f"the source of {name} cannot be run: {type(error).__name__}: {error}") from error
+        found: Any = getattr(module, self.attribute, None)
+        made_by: Callable[..., Algorithm] = _callable(name, found)
+        return made_by
+
+
 _Class = TypeVar("_Class", bound=Callable[..., Algorithm])
+#: The files of classes that `load` took from one.
+_files: dict[Any, Path] = {}
 _registered: dict[str, Callable[..., Algorithm]] = {}
 
 
@@ -90,8 +136,9 @@ def load(reference: str) -> Callable[..., Algorithm]:
     place, colon, attribute = reference.rpartition(":")
     if not colon or not place or not attribute:
         raise TailbackError(f'"{reference}" names no class. Write "package.module:Class" or "path/to/file.py:Class".')
+    is_file = place.endswith(".py")
     try:
-        module = _module_of_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+        module = _module_of_file(Path(place)) if is_file else importlib.import_module(place)
     except Exception as error:
         raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
     found: Any = getattr(module, attribute, None)
@@ -100,6 +147,8 @@ def load(reference: str) -> Callable[..., Algorithm]:
     if not isinstance(found, type):
         # A function would be called with the file's parameters, whatever it does.
         raise TailbackError(f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion.")
+    if is_file:
+        _files[found] = Path(place)
     return _callable(reference, found)
 
 
@@ -119,7 +168,33 @@ def _module_of_file(path: Path) -> ModuleType:
 def factories(given: Mapping[str, Callable[..., Algorithm]] | None = None) -> dict[str, Factory]:
     """What the engine is handed: those registered, and those `given`, which come first."""
     named = _registered | {_checked_name(name): _callable(name, made_by) for name, made_by in (given or {}).items()}
-    return {name: _factory(made_by) for name, made_by in named.items()}
+    return {name: factory(made_by) for name, made_by in named.items()}
+
+
+def sources(resolved: Mapping[str, Any], given: Mapping[str, Callable[..., Algorithm]] | None) -> dict[str, Source]:
+    """The source of each algorithm of your own that a description names."""
+    made = _registered | dict(given or {})
+    found = {}
+    for name in sorted(named(resolved)):
+        if name in made or is_reference(name):
+            made_by: Any = made[name] if name in made else load(name.removeprefix(_PREFIX))
+            found[name] = Source(getattr(made_by, "__name__", type(made_by).__name__), _text_of(made_by))
+    return found
+
+
+def named(resolved: Mapping[str, Any]) -> set[str]:
+    """The congestion controls that a description names."""
+    with_tcp = [flow["tcp"] for flow in resolved.get("flows", ()) if flow.get("tcp")]
+    return {str(row["cc"]) for tcp in with_tcp for row in (tcp, *tcp.get("cc_turns", ()))}
+
+
+def _text_of(made_by: Any) -> str | None:
+    module = sys.modules.get(getattr(made_by, "__module__", ""))
+    file = _files.get(made_by) or getattr(module, "__file__", None)
+    try:
+        return None if file is None else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def is_reference(name: str) -> bool:
@@ -129,10 +204,11 @@ def is_reference(name: str) -> bool:
 
 def referenced(name: str) -> Factory:
     """The factory of "python:module:Class"."""
-    return _factory(load(name.removeprefix(_PREFIX)))
+    return factory(load(name.removeprefix(_PREFIX)))
 
 
-def _factory(made_by: Callable[..., Algorithm]) -> Factory:
+def factory(made_by: Callable[..., Algorithm]) -> Factory:
+    """What the engine calls for each connection, from a class."""
     try:
         takes_seed = "seed" in inspect.signature(made_by).parameters
     except (TypeError, ValueError):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from tailback import _core
 from tailback._core import Cancel
-from tailback.algorithms import Algorithm, Factory, factories, is_reference, referenced
+from tailback.algorithms import Algorithm, Factory, Source, factories, factory, is_reference, named, referenced, sources
 from tailback.consent import demand_allowed
 from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.progress import Bar
@@ -22,7 +22,7 @@ from tailback.result import Result, write_while
 from tailback.result.layout import Sink
 from tailback.scenario import Scenario
 
-__all__ = ["Cancel", "run", "run_each", "run_many"]
+__all__ = ["Cancel", "repeat", "run", "run_each", "run_many"]
 
 T = TypeVar("T")
 #: What can be run: a scenario, its resolved form, or the path of a scenario file.
@@ -37,7 +37,10 @@ class _Prepared:
 
     resolved: dict[str, Any]
     toml: str
+    written: str
     factories: dict[str, Factory]
+    #: Of those of the user's own that it names.
+    sources: dict[str, Source]
 
     @property
     def name(self) -> str:
@@ -55,22 +58,32 @@ def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) ->
         except _core.ScenarioError as error:
             field, value, problem, fix = error.args
             raise ScenarioError([Problem(field, value, problem, fix)]) from None
-        return _Prepared(resolved, Scenario.from_resolved(resolved).to_toml(), used)
+        toml = Scenario.from_resolved(resolved).to_toml()
+        return _Prepared(resolved, toml, toml, used, sources(resolved, algorithms))
     scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
     resolved = scenario.resolve(algorithms=own, allow_code=allow_code)
     demand_allowed(resolved, allow_code, scenario)
-    return _Prepared(resolved, scenario.to_toml(), _with_references(own, resolved))
+    used = _with_references(own, resolved)
+    return _Prepared(resolved, scenario.to_toml(), scenario.written, used, sources(resolved, algorithms))
 
 
 def _with_references(own: dict[str, Factory], resolved: Mapping[str, Any]) -> dict[str, Factory]:
     """Also those that the description names by module and class."""
-    with_tcp = [flow["tcp"] for flow in resolved.get("flows", ()) if flow.get("tcp")]
-    named = {str(row["cc"]) for tcp in with_tcp for row in (tcp, *tcp.get("cc_turns", ()))}
-    return own | {name: referenced(name) for name in named if is_reference(name)}
+    return own | {name: referenced(name) for name in named(resolved) if is_reference(name)}
 
 
 def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
-    return Result(resolved=prepared.resolved, toml=prepared.toml, tables=_tables(prepared, cancel, progress, None))
+    return _result(prepared, _tables(prepared, cancel, progress, None))
+
+
+def _result(prepared: _Prepared, tables: dict[str, dict[str, Any]]) -> Result:
+    return Result(
+        resolved=prepared.resolved,
+        toml=prepared.toml,
+        written=prepared.written,
+        tables=tables,
+        algorithms=prepared.sources,
+    )
 
 
 def _tables(
@@ -119,13 +132,52 @@ def run(
     >>> result.flow_names, result.rows("flows")
     (['bulk', 'voip'], 2)
     """
-    prepared = _prepare(scenario, algorithms, allow_code)
+    return _run(_prepare(scenario, algorithms, allow_code), progress, cancel, out, command)
 
+
+def repeat(
+    result: Result,
+    *,
+    progress: bool | Callable[[float], object] = False,
+    cancel: Cancel | None = None,
+    allow_code: bool = False,
+    out: str | os.PathLike[str] | None = None,
+    command: str = "tailback.repeat",
+) -> Result:
+    """Simulate what `result` says it was made from again: the same version gives the same rows.
+
+    Nothing but the result is needed, neither the files that its scenario named nor those of algorithms of your own:
+    it keeps their sources, which are run only with `allow_code`. Read them first. The rest is as for `run`.
+
+    >>> import tailback as tb
+    >>> scenario = tb.dumbbell(rate="10mbit", rtt="80ms", flows=[tb.bulk("reno")], duration="2s")
+    >>> first = tb.run(scenario)
+    >>> tb.repeat(first).numpy("flows")["bytes_acked"] == first.numpy("flows")["bytes_acked"]
+    array([ True])
+    """
+    engine = str(result.meta.get("engine", ""))
+    if not engine.startswith("sim"):
+        raise TailbackError(f"only a simulation repeats: this result is of engine {engine}. Run its scenario again")
+    kept = result.algorithms
+    if kept and not allow_code:
+        fix = "Read the sources in the result's folder algorithms/; then allow it with --allow-code, or allow_code=True"
+        raise ScenarioError([Problem("cc", ", ".join(kept), "the result asks to run the code it keeps", fix)])
+    made = {name: factory(source.load(name)) for name, source in kept.items()}
+    return _run(_Prepared(result.resolved, result.toml, result.written, made, kept), progress, cancel, out, command)
+
+
+def _run(
+    prepared: _Prepared,
+    progress: bool | Callable[[float], object],
+    cancel: Cancel | None,
+    out: str | os.PathLike[str] | None,
+    command: str,
+) -> Result:
     def simulate(progress: Callable[[float], object] | None) -> Result:
         if out is None:
             return _simulate(prepared, cancel, progress)
         work = functools.partial(_tables, prepared, cancel, progress)
-        return write_while(out, prepared.resolved, prepared.toml, work, command)
+        return write_while(out, prepared.resolved, functools.partial(_result, prepared), work, command)
 
     if callable(progress):
         return simulate(progress)

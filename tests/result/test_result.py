@@ -19,8 +19,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 import tailback as tb
+from tailback import cli
 from tailback import files as whole
 from tailback.checksums import digest_of_file, seal
 from tailback.result import EVENTS, Result, demand_writable, schema, siftr
@@ -198,6 +200,38 @@ def test_a_saved_result_opens_the_same(result: Result, saved: Path) -> None:
 def test_a_saved_scenario_runs_again_to_the_same_bytes(saved: Path, tmp_path: Path) -> None:
     tb.run(saved / "scenario.toml").save(tmp_path / "again")
     assert files(tmp_path / "again") == files(saved)
+
+
+def test_the_file_is_kept_as_it_was_written_beside_what_was_run(tmp_path: Path) -> None:
+    text = '# Mine.\nduration = "2s"   # short\n\n[dumbbell]\nrate = "1 Mbps"\nrtt = "16ms"\n\n[[flow]]\ncc = "reno"\n'
+    (tmp_path / "mine.toml").write_text(text)
+    as_written = tb.open_result(tb.run(tmp_path / "mine.toml").save(tmp_path / "one"))
+    assert (tmp_path / "one/scenario.toml").read_text() == as_written.written == text
+    done = CliRunner().invoke(cli.app, ["run", str(tmp_path / "mine.toml"), "--set", "flow[0].cc=cubic", "--seed", "3",
+                                        "--out", str(tmp_path / "two")])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    changed = tb.open_result(tmp_path / "two")
+    assert (changed.written, changed.scenario.flows[0].cc.name, changed.scenario.seed) == (text, "cubic", 3)
+    assert tb.Scenario.from_toml(tmp_path / "two/normal.toml").to_json() == changed.scenario.to_json()
+    assert tb.verify(tmp_path / "two").damaged == []
+    # Changed in Python it is what nobody has written.
+    assert tb.run(as_written.scenario.with_(seed=2)).written.startswith("seed = 2\n")
+
+
+def test_a_result_repeats_without_the_files_it_was_made_from(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'duration = "2s"\n[dumbbell]\nrate = "1mbit"\nrtt = "16ms"\nschedule = "path.csv"\n[[flow]]\ncc = "reno"\n'
+    )
+    (tmp_path / "path.csv").write_text("time (s),rate (Mbit/s)\n0,1\n1,0.5\n")
+    saved = tb.run(tmp_path / "mine.toml").save(tmp_path / "one")
+    (tmp_path / "path.csv").unlink()
+    first = tb.open_result(saved)
+    assert first.differing(tb.repeat(first)) == []
+    other = tb.run(first.scenario.with_({"dumbbell.schedule": None}))
+    assert "flows" in first.differing(other)
+    first.meta["engine"] = "live 0.1"
+    with pytest.raises(tb.TailbackError, match="only a simulation repeats"):
+        tb.repeat(first)
 
 
 def test_nothing_about_the_machine_is_stored(saved: Path) -> None:

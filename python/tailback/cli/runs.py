@@ -14,6 +14,7 @@ from rich.table import Table
 
 from tailback.cli._app import app
 from tailback.cli._common import (
+    FAILED,
     AsJson,
     BadInput,
     ResultFolder,
@@ -89,7 +90,11 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
     scenario = Scenario.from_toml(file)
     if not scenario.name:
         changes.setdefault("name", file.stem)
-    return scenario.with_(changes) if changes else scenario
+    if not changes:
+        return scenario
+    changed = scenario.with_(changes)
+    # What the file says stays known: the command says the rest.
+    return changed._keep(changed._file, changed._places, changed._given, scenario._text)
 
 
 @app.command()
@@ -167,6 +172,9 @@ def run(
     console().print(result)
     if out is not None:
         say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
+        if result.algorithms:
+            kept = ", ".join(result.algorithms)
+            say(escape(f"it keeps the source of {kept}   run it again with: tailback repeat {out} --allow-code"))
 
 
 def _engines(text: str) -> list[str]:
@@ -368,6 +376,46 @@ def show(result: ResultFolder, as_json: AsJson = False) -> None:
         emit(described(opened))
     else:
         console().print(opened)
+
+
+@app.command()
+def repeat(
+    result: ResultFolder,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run the sources of algorithms that the result keeps. Read them first.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Save the new result to this folder.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate what a result was made from once more, and say whether the same came out.
+
+    The result alone is enough: it keeps what its scenario's files said, and the sources of algorithms of your own.
+
+    For example:
+
+    - `tailback repeat results/seven`
+
+    - `tailback repeat results/mine --allow-code`
+    """
+    import tailback
+    from tailback.result import open_result
+
+    first = open_result(result)
+    command = " ".join(["tailback repeat", result.name, *(["--allow-code"] if allow_code else [])])
+    again = tailback.repeat(first, progress=not as_json, allow_code=allow_code, out=out, command=command)
+    differing = first.differing(again)
+    versions = {"then": first.meta.get("version"), "now": again.meta["version"]}
+    if as_json:
+        emit({"same": not differing, "differing": differing, "versions": versions, "saved": out})
+    else:
+        told = ", ".join(differing)
+        say(f"differs in: {escape(told)}" if differing else f"the same rows in all {len(first.tables)} tables")
+        if versions["then"] != versions["now"]:
+            say(f"made by tailback {versions['then']}, repeated by {versions['now']}")
+        if out is not None:
+            say(f"saved: {escape(str(out))}")
+    if differing:
+        raise typer.Exit(FAILED)
 
 
 @app.command()

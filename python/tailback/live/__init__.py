@@ -94,7 +94,9 @@ def run(
     notes = [str(note) for note in tables["_names"].get("warnings", [])]
     files: dict[str, bytes] = tables.pop("_files")
     measured, complaints = programs.measured(resolved, files)
-    result = Result(resolved=resolved, toml=what.to_toml(), tables=tables | measured.table, files=files)
+    result = Result(
+        resolved=resolved, toml=what.to_toml(), written=what.written, tables=tables | measured.table, files=files
+    )
     result.meta["engine"] = f"live {_core.version()}"
     result.meta["fit"] = bool(tables["emulator"]["fit"][0])
     result.meta["notes"] = notes + complaints

@@ -1,7 +1,8 @@
 """What a run measured: labelled tables, the scenario they belong to, and what is needed to run it again.
 
-In a folder a result is one Parquet file a table beside `scenario.toml` (as written), `resolved.json` (as run)
-and `meta.json` (by what, with the digest of each file). A folder appears complete or not at all, and replaces an
+In a folder a result is one Parquet file a table beside `scenario.toml` (as written), `normal.toml` (the scenario that
+was run, where its text differs), `resolved.json` (as run), the sources of algorithms of your own, and `meta.json` (by
+what, with the digest of each file). A folder appears complete or not at all, and replaces an
 earlier one only when complete.
 """
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     import polars as pl
     from matplotlib.figure import Figure
     from rich.console import RenderableType
+
+    from tailback.algorithms import Source
 
 __all__ = [
     "ANSWERS",
@@ -80,13 +83,17 @@ class Result(Described):
         resolved: Mapping[str, Any],
         toml: str,
         tables: Mapping[str, Columns],
+        written: str | None = None,
         meta: Mapping[str, Any] | None = None,
         files: Mapping[str, bytes] | None = None,
+        algorithms: Mapping[str, Source] | None = None,
     ) -> None:
         #: The scenario in the engine's form: exact units, nothing left open.
         self.resolved = dict(resolved)
-        #: The scenario as it was written.
+        #: The scenario that was run, in its normal form.
         self.toml = toml
+        #: The scenario as its file was written, before any change on the command line.
+        self.written = toml if written is None else written
         names = tables.get("_names", {})
         self._tables: dict[str, Columns] = {}
         for name, columns in tables.items():
@@ -95,6 +102,7 @@ class Result(Described):
                 self._tables[name] = _Columns(name, columns)
         self._folder: Path | None = None
         self._files = dict(files or {})
+        self._algorithms = dict(algorithms or {})
         #: The digest of each file in the folder; None where it was kept without.
         self._digests: Mapping[str, str] | None = None
         self._rows = {name: _length(columns) for name, columns in self._tables.items()}
@@ -103,6 +111,8 @@ class Result(Described):
         #: What the run allowed although it was probably not meant, such as load above capacity.
         self.meta["warnings"] = [str(warning) for warning in names.get("warnings", self.meta.get("warnings", []))]
         self.meta["internals_names"] = [str(name) for name in names.get("internals_names", [])]
+        if self._algorithms:
+            self.meta["algorithms"] = [layout.told(name, source) for name, source in self._algorithms.items()]
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
@@ -113,7 +123,7 @@ class Result(Described):
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario as it was written."""
+        """The scenario that was run."""
         return Scenario.parse_toml(self.toml)
 
     @property
@@ -220,6 +230,18 @@ class Result(Described):
             )
         raise ResultError(f"there is no table {table}. {choices(table, self.tables)}")
 
+    def differing(self, other: Result) -> list[str]:
+        """The tables in which `other` has not the very same rows."""
+
+        def same(table: str) -> bool:
+            mine, theirs = self.numpy(table), other.numpy(table)
+            if list(mine) != list(theirs):
+                return False
+            return all(np.array_equal(mine[key], theirs[key], equal_nan=mine[key].dtype.kind == "f") for key in mine)
+
+        either = sorted({*self.tables, *other.tables})
+        return [name for name in either if not (name in self and name in other and same(name))]
+
     # -- looking at it
 
     def flow_summary(self) -> list[dict[str, Any]]:
@@ -253,6 +275,13 @@ class Result(Described):
         if not self._files and self._folder is not None:
             self._files = layout.programs(self._folder, self._digests)
         return dict(self._files)
+
+    @property
+    def algorithms(self) -> dict[str, Source]:
+        """The source of each algorithm of your own that ran, by its name in the scenario."""
+        if not self._algorithms and self._folder is not None:
+            self._algorithms = layout.algorithms(self._folder, self.meta, self._digests)
+        return dict(self._algorithms)
 
     @property
     def title(self) -> str:
@@ -345,11 +374,11 @@ class Result(Described):
 def write_while(
     folder: str | os.PathLike[str],
     resolved: Mapping[str, Any],
-    toml: str,
+    made: Callable[[Any], Result],
     work: Callable[[layout.Sink], Mapping[str, Columns]],
     command: str,
 ) -> Result:
-    """Do `work`, which hands rows to a sink as they come and returns the rest, and open the folder that it makes.
+    """Do `work`, which hands rows to a sink as they come and returns the rest, of which `made` makes the result.
 
     The folder appears complete or not at all, as by `Result.save`, and has the same bytes.
     """
@@ -359,7 +388,7 @@ def write_while(
         with layout.Sink(partial, layout.names_of(resolved, {})) as sink:
             tables = work(sink)
             sink.finish(tables)
-        result = Result(resolved=resolved, toml=toml, tables=tables)
+        result = made(tables)
         result.meta["command"] = command
         result._rows |= sink.rows
         layout.write(result, partial, sink.rows)
@@ -375,7 +404,7 @@ def open_result(folder: str | os.PathLike[str]) -> Result:
     kept = layout.read(path)
     layout.warn_if_unchecked(path, kept)
     try:
-        result = Result(resolved=kept.resolved, toml=kept.toml, tables={}, meta=kept.meta)
+        result = Result(resolved=kept.resolved, toml=kept.toml, written=kept.written, tables={}, meta=kept.meta)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise layout.damaged(path, error) from None
     result.meta["internals_names"] = kept.internals_names

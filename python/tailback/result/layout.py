@@ -24,6 +24,7 @@ from tailback.files import cannot_write
 from . import arrow
 
 if TYPE_CHECKING:
+    from tailback.algorithms import Source
     from tailback.result import Result
 
 #: Version of the folder's layout. Layout 1, of tailback 0.1, had no checksums. Layouts 1 and 2 had codes instead of
@@ -38,6 +39,9 @@ _META = "meta.json"
 ROWS_A_GROUP = _core.ROWS_A_GROUP
 #: The folder in it for what programs wrote.
 _PROGRAMS = "programs"
+#: And that for the sources of algorithms of the user's own.
+_ALGORITHMS = "algorithms"
+_SCENARIO, _NORMAL = "scenario.toml", "normal.toml"
 _TABLE = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -46,7 +50,10 @@ class Kept:
     """What a folder says of its result, without the tables."""
 
     resolved: dict[str, Any]
+    #: In its normal form.
     toml: str
+    #: As its file was.
+    written: str
     meta: dict[str, Any]
     #: How many rows each table has.
     rows: dict[str, int]
@@ -129,7 +136,13 @@ def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
         place = folder / _PROGRAMS / _checked_file(name)
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(data)
-    (folder / "scenario.toml").write_text(result.toml, encoding="utf-8")
+    for row, source in zip(result.meta.get("algorithms", ()), result.algorithms.values(), strict=True):
+        if source.text is not None:
+            (folder / _ALGORITHMS).mkdir(exist_ok=True)
+            (folder / _checked_file(row["file"])).write_text(source.text, encoding="utf-8", newline="")
+    (folder / _SCENARIO).write_text(result.written, encoding="utf-8", newline="")
+    if result.toml != result.written:
+        (folder / _NORMAL).write_text(result.toml, encoding="utf-8", newline="")
     (folder / "resolved.json").write_text(
         json.dumps(result.resolved, indent=1, sort_keys=True) + "\n", encoding="utf-8"
     )
@@ -175,10 +188,12 @@ def read(path: Path) -> Kept:
     try:
         meta = _meta(path)
         files = None if meta["format"] == _UNCHECKED else _digests(meta)
-        resolved, toml = (_text(path, name, files) for name in ("resolved.json", "scenario.toml"))
+        resolved, written = (_text(path, name, files) for name in ("resolved.json", _SCENARIO))
+        toml = _text(path, _NORMAL, files) if files is not None and _NORMAL in files else written
         kept = Kept(
             resolved=json.loads(resolved),
             toml=toml,
+            written=written,
             rows={_checked_table(str(name)): int(count) for name, count in meta.pop("tables").items()},
             internals_names=list(meta.get("internals_names", [])),
             meta=meta,
@@ -317,6 +332,28 @@ def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
                 raise _differs(folder / name)
             out[name.removeprefix(f"{_PROGRAMS}/")] = data
     return out
+
+
+def told(name: str, source: Source) -> dict[str, Any]:
+    """What `meta.json` says of an algorithm of the user's own."""
+    file = None if source.text is None else f"{_ALGORITHMS}/{name.removeprefix('python:').replace(':', '.')}.py"
+    return {"name": name, "class": source.attribute, "file": file, "sha256": source.sha256}
+
+
+def algorithms(folder: Path, meta: Mapping[str, Any], files: Mapping[str, str] | None) -> dict[str, Source]:
+    """The sources that are kept, compared with their digests."""
+    from tailback.algorithms import Source
+
+    try:
+        rows = [(str(row["name"]), str(row["class"]), row["file"]) for row in meta.get("algorithms", ())]
+        return {
+            name: Source(attribute, None if file is None else _text(folder, _checked_file(str(file)), files))
+            for name, attribute, file in rows
+        }
+    except OSError as error:
+        raise ResultError(f"{error.filename} cannot be read: {error.strerror or error}.") from None
+    except (KeyError, TypeError, UnicodeDecodeError) as error:
+        raise damaged(folder, error) from None
 
 
 def verify(path: Path, expected: str | None = None) -> Verified:

@@ -39,6 +39,8 @@ class Scenario(ScenarioFields):
     _places: Positions
     # Texts that `with_` was given: the file that a caller names may lie anywhere.
     _given: frozenset[str]
+    #: The text it was read from; None once it was changed.
+    _text: str | None = None
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)
@@ -49,8 +51,8 @@ class Scenario(ScenarioFields):
         scenario: Scenario = super()._made(full)
         return scenario._keep(None, {}, frozenset())
 
-    def _keep(self, file: str | None, places: Positions, given: frozenset[str]) -> Scenario:
-        self.__dict__.update(_file=file, _places=places, _given=given)
+    def _keep(self, file: str | None, places: Positions, given: frozenset[str], text: str | None = None) -> Scenario:
+        self.__dict__.update(_file=file, _places=places, _given=given, _text=text)
         return self
 
     # -- reading and writing
@@ -74,7 +76,7 @@ class Scenario(ScenarioFields):
         """Read a scenario from TOML text; `file` is the name errors give it."""
         data, places = toml_read(text, file, "docs/scenario.md")
         try:
-            return cls.from_dict(data)._keep(file, places, frozenset())
+            return cls.from_dict(data)._keep(file, places, frozenset(), text)
         except ScenarioError as error:
             raise error.located(file, places) from None
 
@@ -100,6 +102,11 @@ class Scenario(ScenarioFields):
     def to_toml(self) -> str:
         """TOML text that reads back as an equal scenario."""
         return _core.scenario_toml(self)
+
+    @property
+    def written(self) -> str:
+        """The text of the file it was read from, comments and all; of one made or changed in Python `to_toml()`."""
+        return self.to_toml() if self._text is None else self._text
 
     # -- variations
 
@@ -186,7 +193,7 @@ class Scenario(ScenarioFields):
         """The same with the links and flows of its preset spelt out; itself if it has none."""
         if self.path is None:
             return self
-        return self._made(_core.scenario_expand(self))._keep(self._file, self._places, self._given)
+        return self._made(_core.scenario_expand(self))._keep(self._file, self._places, self._given, self._text)
 
     @property
     def flow_names(self) -> list[str]:

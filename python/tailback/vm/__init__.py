@@ -101,7 +101,13 @@ def _run(
     if "failed" in head:
         raise VmError(f"{name} on {kernel.name}: {head['failed']}")
     names = {"internals_names": head["internals_names"], "warnings": head["notes"]}
-    result = Result(resolved=resolved, toml=scenario.to_toml(), tables=tables | {"_names": names}, files=files)
+    result = Result(
+        resolved=resolved,
+        toml=scenario.to_toml(),
+        written=scenario.written,
+        tables=tables | {"_names": names},
+        files=files,
+    )
     about = head["about"]
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = {
