@@ -75,9 +75,10 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
-pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, algorithms
+pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, cards, algorithms
 	$(BIN)/python scripts/columns_page
 	$(BIN)/python scripts/scenario_page
+	$(BIN)/python scripts/cards_in_pages
 	$(BIN)/python scripts/algorithms_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error

@@ -84,7 +84,23 @@ def _about(page: str, name: str) -> list[str]:
 def test_everything_by_name_has_a_figure_its_source_and_what_it_leaves_out(kind: registry.Kind, page: str) -> None:
     for name in registry.names(kind):
         about = _about(page, name)
-        assert any("![" in text and "**Source.**" in text and "**Left out.**" in text for text in about), name
+        made = re.compile(rf"<!-- cards of {kind}: (?:[\w -]+ )?{name}(?: [\w -]+)? -->")
+        assert any("![" in text and made.search(text) and "**Left out.**" in text for text in about), name
+
+
+def test_laws_and_sources_on_the_pages_are_those_of_the_cards() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/cards_in_pages"))
+    for path in made["PAGES"]:
+        text = path.read_text()
+        assert made["page"](text) == text, f"{path.name} is old: run scripts/cards_in_pages"
+
+
+def test_a_model_says_its_law_and_source_on_its_card_alone() -> None:
+    sources = ROOT.glob("crates/tailback-core/src/*/*.rs")
+    models = [path for path in sources if "const CARD: Card = C" in path.read_text()]
+    assert len(models) > 40
+    for path in models:
+        assert not re.search(r"^//! (Law|Source|Differs from the source):", path.read_text(), re.MULTILINE), path.name
 
 
 def test_the_tables_and_types_of_the_schema_are_current() -> None:

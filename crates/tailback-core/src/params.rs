@@ -157,7 +157,7 @@ pub struct Card {
     pub name: &'static str,
     /// Its name in prose.
     pub title: &'static str,
-    /// The law in one line.
+    /// The law, as a formula where there is one.
     pub law: &'static str,
     /// Paper, RFC or kernel it follows, with section.
     pub source: &'static str,
@@ -170,6 +170,11 @@ pub struct Card {
 }
 
 impl Card {
+    /// The first of its sources, for a message.
+    pub fn main_source(&self) -> &'static str {
+        self.source.split("; ").next().expect("a text has a first part")
+    }
+
     /// The parameter of this name.
     pub fn param(&self, name: &str) -> Option<&'static ParamSpec> {
         self.params.iter().find(|spec| spec.name == name)
@@ -288,7 +293,7 @@ impl<'a> Checked<'a> {
             field: format!("{}.{name}", self.field_path),
             value,
             problem: format!("{} parameter {name}: {problem}", self.card.name),
-            fix: format!("{fix} (source: {})", self.card.source),
+            fix: format!("{fix} (source: {})", self.card.main_source()),
         }
     }
 
@@ -335,7 +340,7 @@ impl<'a> Checked<'a> {
             field: format!("{}.{name}", self.field_path),
             value: value_text(value),
             problem: format!("{} has no parameter {name}", self.card.name),
-            fix: format!("{fix} (source: {})", self.card.source),
+            fix: format!("{fix} (source: {})", self.card.main_source()),
         }
     }
 }

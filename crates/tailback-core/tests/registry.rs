@@ -438,7 +438,7 @@ fn whatever_is_outside_the_range_is_refused_by_name() {
             for value in wrong {
                 let error = with(card, spec, value.clone()).map(|_| ()).expect_err("must be refused");
                 let text = error.to_string();
-                for part in [card.name, spec.name, card.source, "flows[3].tcp.cc_params"] {
+                for part in [card.name, spec.name, card.main_source(), "flows[3].tcp.cc_params"] {
                     assert!(text.contains(part), "{value:?}: no {part} in {text}");
                 }
             }

@@ -1,16 +1,5 @@
 //! BBR version 1: send at the measured bottleneck rate, with two empty-path windows in flight at most.
 //!
-//! Law: BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w =
-//! gain·BtlBw·RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in turn; every 10 s
-//! w = 4 for 200 ms.
-//! Source: Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (5.10).
-//!
-//! Differs from the source:
-//! - Rates in bits per second of payload where the kernel has packets per microsecond; pacing is of payload.
-//! - A sender limited by its application while probing RTTmin is not marked as such.
-//!
-//! Live twin: Linux `bbr`.
-//!
 //! All of the state is boxed: a BBR flow keeps more than an ACK-clocked one, and reads most of it at each ACK.
 //!
 //! Cost: six times NewReno's an ACK. Each one is a sample of the path: it enters the maximum filter, and window and
@@ -27,6 +16,28 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "bbr",
+    title: "BBR v1",
+    law: "BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w \
+          = gain·BtlBw·RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in \
+          turn; every 10 s w = 4 for 200 ms",
+    source: "Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (5.10)",
+    differs: &[
+        "Rates in bits per second of payload where the kernel has packets per microsecond; pacing is of \
+              payload",
+        "A sender limited by its application while probing RTTmin is not marked as such",
+        "In flight is that of now, not that of the next departure",
+    ],
+    live_twin: Some("linux:bbr"),
+    params: &[
+        ParamSpec::number("window_gain", "", 2.0, (1.0, 10.0), "Window in empty-path windows."),
+        ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long RTprop is believed."),
+        ParamSpec::number("probe_rtt", "ms", 200.0, (1.0, 10_000.0), "How long RTprop is probed for."),
+        ParamSpec::flag("policer_detection", true, "Recognise token-bucket policers."),
+    ],
+};
 
 /// Gains are in 1/256.
 const ONE: u64 = 256;
@@ -119,20 +130,7 @@ struct Policer {
 }
 
 impl Registered for Bbr {
-    const CARD: Card = Card {
-        name: "bbr",
-        title: "BBR v1",
-        law: "pacing = gain BtlBw, w = gain BtlBw RTprop; gains 2.89 | 0.34 | 1.25, 0.75, 1 x 6; 4 segments every 10 s",
-        source: "Cardwell et al., ACM Queue 14(5) 2016; Linux 5.10 tcp_bbr",
-        differs: &["rates in bits per second of payload", "in flight now instead of at the next departure"],
-        live_twin: Some("linux:bbr"),
-        params: &[
-            ParamSpec::number("window_gain", "", 2.0, (1.0, 10.0), "Window in empty-path windows."),
-            ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long RTprop is believed."),
-            ParamSpec::number("probe_rtt", "ms", 200.0, (1.0, 10_000.0), "How long RTprop is probed for."),
-            ParamSpec::flag("policer_detection", true, "Recognise token-bucket policers."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     const COST: &'static str = "each ACK is a sample of the path; window and pacing follow from products and quotients of 128 bits, which no rate or RTT overflows";
 

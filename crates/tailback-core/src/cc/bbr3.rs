@@ -1,20 +1,9 @@
 //! BBR version 3: BBR that believes losses, probes for more only now and then, and leaves headroom.
 //!
-//! Law: bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo; a lossy round (over 2 %)
-//! while probing sets inflight_hi, losses otherwise lower bw_lo and inflight_lo to 0.7 of themselves; probing
-//! every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL 1, UP 1.25; every 5 s half a window for 200 ms.
-//! Source: draft-ietf-ccwg-bbr, as of August 2026, sections 4 and 5 of the algorithm; gains as printed there.
-//!
-//! Differs from the source:
-//! - A round's losses are judged against the flight before the ACK, where the draft keeps the flight at each
-//!   packet's sending; ACKs that report losses stand for discontiguous loss ranges.
-//! - Rates are of payload.
-//!
-//! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
-//!
 //! All of the state is boxed, as in `bbr`.
 //!
 //! Cost: five times NewReno's an ACK, for the reasons given for `bbr`.
+//! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
 
 mod cycle;
 mod model;
@@ -31,6 +20,30 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "bbr3",
+    title: "BBR v3",
+    law: "bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo; a lossy round \
+          (over 2 %) while probing sets inflight_hi, losses otherwise lower bw_lo and inflight_lo to 0.7 of \
+          themselves; probing every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL 1, UP 1.25; every 5 s half a window \
+          for 200 ms",
+    source: "draft-ietf-ccwg-bbr, as of August 2026, sections 4 and 5 of the algorithm; gains as printed \
+          there",
+    differs: &[
+        "A round's losses are judged against the flight before the ACK, where the draft keeps the flight at \
+              each packet's sending; ACKs that report losses stand for discontiguous loss ranges",
+        "Rates are of payload",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::number("beta", "", 0.7, (0.1, 0.99), "Share kept of the short-term bounds at loss."),
+        ParamSpec::number("headroom", "", 0.15, (0.0, 0.9), "Share of inflight_hi left free while cruising."),
+        ParamSpec::number("loss_threshold", "", 0.02, (0.0001, 0.5), "Loss that means too much in flight."),
+        ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long min_rtt is believed."),
+        ParamSpec::number("probe_rtt_interval", "s", 5.0, (0.5, 1_000.0), "How often min_rtt is probed for."),
+    ],
+};
 
 /// Gains in per cent: pacing and window of each state.
 const STARTUP: (u64, u64) = (277, 200);
@@ -134,43 +147,7 @@ struct State {
 }
 
 impl Registered for Bbr3 {
-    const CARD: Card = Card {
-        name: "bbr3",
-        title: "BBR v3",
-        law: "bw = min(max_bw, bw_lo), w = gain bw min_rtt within inflight_hi and inflight_lo; over 2 % loss ends a \
-              probe, loss otherwise keeps 0.7; gains 0.9, 1, 1, 1.25",
-        source: "draft-ietf-ccwg-bbr (snapshot of August 2026)",
-        differs: &[
-            "a round's losses against the flight before the ACK, not at each packet's sending",
-            "lossy ACKs stand for loss ranges",
-        ],
-        live_twin: None,
-        params: &[
-            ParamSpec::number("beta", "", 0.7, (0.1, 0.99), "Share kept of the short-term bounds at loss."),
-            ParamSpec::number(
-                "headroom",
-                "",
-                0.15,
-                (0.0, 0.9),
-                "Share of inflight_hi left free while cruising.",
-            ),
-            ParamSpec::number(
-                "loss_threshold",
-                "",
-                0.02,
-                (0.0001, 0.5),
-                "Loss that means too much in flight.",
-            ),
-            ParamSpec::number("rtt_window", "s", 10.0, (0.5, 1_000.0), "How long min_rtt is believed."),
-            ParamSpec::number(
-                "probe_rtt_interval",
-                "s",
-                5.0,
-                (0.5, 1_000.0),
-                "How often min_rtt is probed for.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     const COST: &'static str =
         "as bbr: each ACK is a sample of the path, and window and pacing follow from it in 128 bits";

@@ -1,14 +1,4 @@
 //! BIC: binary search for the window at which loss last occurred, then slow probing beyond it.
-//!
-//! Law: below W_max each round trip goes 1/4 of the way, at most 16 segments and at least 0.2; above it the
-//! increase mirrors that; w ← 0.8·w on congestion, W_max lowered when w fell short of it.
-//! Source: Xu, Harfoush and Rhee, INFOCOM 2004; Linux `tcp_bic`.
-//!
-//! Differs from the source:
-//! - Linux's step is 1/4 of the distance (B = 4), the paper's 1/2; growth is divided by the delayed-ACK ratio,
-//!   which current kernels apply although they count segments: delayed ACKs double the slope.
-//!
-//! Live twin: Linux `bic`.
 
 use super::parts::clock::Ticks;
 use super::parts::decrease::landing;
@@ -17,6 +7,27 @@ use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
+
+const CARD: Card = Card {
+    name: "bic",
+    title: "BIC",
+    law: "below W_max each round trip goes 1/4 of the way, at most 16 segments and at least 0.2; above it \
+          the increase mirrors that; w ← 0.8·w on congestion, W_max lowered when w fell short of it",
+    source: "Xu, Harfoush and Rhee, INFOCOM 2004; Linux `tcp_bic`",
+    differs: &[
+        "Linux's step is 1/4 of the distance (B = 4), the paper's 1/2; growth is divided by the delayed-ACK \
+              ratio, which current kernels apply although they count segments: delayed ACKs double the slope",
+    ],
+    live_twin: Some("linux:bic"),
+    params: &[
+        ParamSpec::number("beta", "", 819.0 / 1024.0, (0.1, 0.95), "Share of the window kept."),
+        ParamSpec::flag("fast_convergence", true, "Lower Wmax when the window fell short of it."),
+        ParamSpec::whole("low_window", "segments", 14, (0, 10_000), "Reno below this window."),
+        ParamSpec::whole("max_increment", "segments", 16, (1, 10_000), "Largest step a round trip."),
+        ParamSpec::whole("smooth_part", "", 20, (1, 1_000), "Round trips to cover the last 4 segments."),
+        ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second."),
+    ],
+};
 
 /// Steps are 1/4 of the distance.
 const B: u32 = 4;
@@ -43,22 +54,7 @@ pub struct Bic {
 }
 
 impl Registered for Bic {
-    const CARD: Card = Card {
-        name: "bic",
-        title: "BIC",
-        law: "towards Wmax by (Wmax-w)/4 per RTT within [0.2, 16], beyond it mirrored; on congestion w = 0.8 w",
-        source: "Xu, Harfoush and Rhee, INFOCOM 2004; Linux tcp_bic",
-        differs: &["divided by the delayed-ACK ratio, as Linux does even where it counts segments"],
-        live_twin: Some("linux:bic"),
-        params: &[
-            ParamSpec::number("beta", "", 819.0 / 1024.0, (0.1, 0.95), "Share of the window kept."),
-            ParamSpec::flag("fast_convergence", true, "Lower Wmax when the window fell short of it."),
-            ParamSpec::whole("low_window", "segments", 14, (0, 10_000), "Reno below this window."),
-            ParamSpec::whole("max_increment", "segments", 16, (1, 10_000), "Largest step a round trip."),
-            ParamSpec::whole("smooth_part", "", 20, (1, 1_000), "Round trips to cover the last 4 segments."),
-            ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Bic {

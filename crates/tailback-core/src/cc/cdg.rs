@@ -1,17 +1,4 @@
 //! CDG: back off, with a probability, when the RTT rises from one round trip to the next.
-//!
-//! Law: g_min and g_max are the changes of the smallest and largest RTT of a round trip, averaged over 8; with
-//! probability 1 − e^(−g/G) w ← 0.7·w; increase and loss as Reno, but a shadow window remembers what delay
-//! backoffs gave up, and a loss with an empty queue costs nothing (loss tolerance).
-//! Source: Hayes and Armitage, IFIP Networking 2011 (LNCS 6641); FreeBSD `cc_cdg` 0.1; Linux `tcp_cdg`.
-//!
-//! Differs from the source:
-//! - `linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss
-//!   tolerance unless asked for, HyStart, shadow window reduced to half before it is used.
-//! - `freebsd`: RTTs of its helper (`parts/ertt.rs`), so gradients and G count its clock's units; the exponential
-//!   itself where the module has a table; never below two segments, as in the patch of 2011.
-//!
-//! Live twin: Linux `cdg`.
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +14,45 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "cdg",
+    title: "CAIA Delay-Gradient",
+    law: "g_min and g_max are the changes of the smallest and largest RTT of a round trip, averaged over 8; \
+          with probability 1 − e^(−g/G) w ← 0.7·w; increase and loss as Reno, but a shadow window remembers \
+          what delay backoffs gave up, and a loss with an empty queue costs nothing (loss tolerance)",
+    source: "Hayes and Armitage, IFIP Networking 2011 (LNCS 6641); FreeBSD `cc_cdg` 0.1; Linux `tcp_cdg`",
+    differs: &[
+        "`linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss \
+              tolerance unless asked for, HyStart, shadow window reduced to half before it is used",
+        "`freebsd`: RTTs of its helper `h_ertt`, so gradients and G count its clock's units; the \
+              exponential itself where the module has a table; never below two segments, as in the patch of \
+              2011",
+    ],
+    live_twin: Some("linux:cdg"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "freebsd"], "Whose rules; freebsd is CDG v0.1."),
+        ParamSpec::number("backoff_beta", "", 0.7, (0.1, 1.0), "Share kept on a delay backoff.")
+            .depends("linux 724/1024, freebsd 0.7"),
+        ParamSpec::number("loss_beta", "", 0.5, (0.1, 1.0), "Share kept on loss."),
+        ParamSpec::number("scale", "ms", 3.0, (0.05, 1_000.0), "G: gradient of 63 % backoff probability.")
+            .depends("linux 1000/(42*8) = 2.976, freebsd 3 ticks"),
+        UNIT,
+        ParamSpec::flag("shadow", true, "Loss uses the shadow window."),
+        ParamSpec::flag("tolerance", true, "Ignore loss unless the queue is judged full.")
+            .depends("linux off, freebsd on"),
+        ParamSpec::flag("hystart", true, "End slow start as HyStart does.").depends("linux on, freebsd off"),
+        ParamSpec::whole("ineffectual", "", 5, (0, 1_000), "Backoffs without effect before they pause."),
+        ParamSpec::whole("hold", "round trips", 5, (0, 1_000), "How long they pause (freebsd)."),
+        ParamSpec::whole(
+            "alpha_inc",
+            "round trips",
+            0,
+            (0, 1_000),
+            "Increment +1 every so many; 0 never (freebsd).",
+        ),
+    ],
+};
 
 /// Round trips averaged over.
 const WINDOW: usize = 8;
@@ -107,46 +133,7 @@ struct State {
 }
 
 impl Registered for Cdg {
-    const CARD: Card = Card {
-        name: "cdg",
-        title: "CAIA Delay-Gradient",
-        law: "with probability 1 - exp(-g/G) w = 0.7 w, g the RTT's change per RTT; else Reno with a shadow window",
-        source: "Hayes and Armitage, IFIP Networking 2011; FreeBSD cc_cdg 0.1; Linux tcp_cdg",
-        differs: &[
-            "linux: sums of 8 gradients, backoff through CWR, HyStart, loss tolerance off",
-            "freebsd: exact exponential, and at least two segments of window",
-        ],
-        live_twin: Some("linux:cdg"),
-        params: &[
-            ParamSpec::choice("variant", &["linux", "freebsd"], "Whose rules; freebsd is CDG v0.1."),
-            ParamSpec::number("backoff_beta", "", 0.7, (0.1, 1.0), "Share kept on a delay backoff.")
-                .depends("linux 724/1024, freebsd 0.7"),
-            ParamSpec::number("loss_beta", "", 0.5, (0.1, 1.0), "Share kept on loss."),
-            ParamSpec::number(
-                "scale",
-                "ms",
-                3.0,
-                (0.05, 1_000.0),
-                "G: gradient of 63 % backoff probability.",
-            )
-            .depends("linux 1000/(42*8) = 2.976, freebsd 3 ticks"),
-            UNIT,
-            ParamSpec::flag("shadow", true, "Loss uses the shadow window."),
-            ParamSpec::flag("tolerance", true, "Ignore loss unless the queue is judged full.")
-                .depends("linux off, freebsd on"),
-            ParamSpec::flag("hystart", true, "End slow start as HyStart does.")
-                .depends("linux on, freebsd off"),
-            ParamSpec::whole("ineffectual", "", 5, (0, 1_000), "Backoffs without effect before they pause."),
-            ParamSpec::whole("hold", "round trips", 5, (0, 1_000), "How long they pause (freebsd)."),
-            ParamSpec::whole(
-                "alpha_inc",
-                "round trips",
-                0,
-                (0, 1_000),
-                "Increment +1 every so many; 0 never (freebsd).",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let is_freebsd = given.choice("variant") == "freebsd";

@@ -1,16 +1,4 @@
 //! Compound TCP: Reno's window plus a delay window that fills an empty path fast and retreats from a queue.
-//!
-//! Law: win = cwnd + dwnd; cwnd ← cwnd + 1/win an ACK. Each round trip, with Δ = win·(rtt − base)/rtt:
-//! dwnd ← dwnd + max(α·win^k − 1, 0) if Δ < γ, else max(dwnd − ζ·Δ, 0). Loss: win ← (1 − β)·win, dwnd what
-//! remains beyond cwnd/2.
-//! Source: Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III; draft-sridharan-tcpm-ctcp-02.
-//!
-//! Differs from the source:
-//! - ζ is 1; the paper gives no number.
-//! - The sum is what the stack reduces, so after recovery dwnd is what of it still fits under cwnd.
-//! - `gamma_tuning`: γ ← (1 − λ)γ + λ·¾Δ at loss, within [5, 30]; λ 0.8 (ports differ).
-//! - `ns2`: the increase is ⌊⌊win³⌋^¼⌋/8 in whole segments, without the low-window threshold; on loss the loss window
-//!   takes all that is left and the delay window begins at 0. Its delay window moves in slow start too; ours does not.
 
 use super::parts::decrease::{half, landing};
 use super::parts::growth::{Fraction, Growth, credit};
@@ -21,6 +9,36 @@ use crate::math;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "compound",
+    title: "Compound TCP",
+    law: "win = cwnd + dwnd; cwnd ← cwnd + 1/win an ACK. Each round trip, with Δ = win·(rtt − base)/rtt: \
+          dwnd ← dwnd + max(α·win^k − 1, 0) if Δ < γ, else max(dwnd − ζ·Δ, 0). Loss: win ← (1 − β)·win, dwnd \
+          what remains beyond cwnd/2",
+    source: "Tan, Song, Zhang and Sridharan, INFOCOM 2006, section III; draft-sridharan-tcpm-ctcp-02",
+    differs: &[
+        "ζ is 1; the paper gives no number",
+        "The sum is what the stack reduces, so after recovery dwnd is what of it still fits under cwnd",
+        "`gamma_tuning`: γ ← (1 − λ)γ + λ·¾Δ at loss, within [5, 30]; λ 0.8 (ports differ)",
+        "`ns2`: the increase is ⌊⌊win³⌋^¼⌋/8 in whole segments, without the low-window threshold; on loss \
+              the loss window takes all that is left and the delay window begins at 0. Its delay window \
+              moves in slow start too; ours does not",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::choice("variant", &["paper", "ns2"], "Real arithmetic, or the ns-2.35 module's."),
+        ParamSpec::number("alpha", "", 0.125, (0.001, 10.0), "Scale of the delay window's growth."),
+        ParamSpec::number("beta", "", 0.5, (0.05, 0.95), "Share given up on loss."),
+        ParamSpec::number("k", "", 0.75, (0.1, 1.0), "Exponent of the delay window's growth."),
+        ParamSpec::number("gamma", "segments", 30.0, (1.0, 10_000.0), "Backlog at which dwnd retreats."),
+        ParamSpec::number("zeta", "", 1.0, (0.01, 100.0), "Speed of the retreat."),
+        ParamSpec::whole("low_window", "segments", 41, (0, 10_000), "No delay window below this.")
+            .depends("paper 41 (drafts 38), ns2 0"),
+        ParamSpec::flag("gamma_tuning", false, "Tune gamma at each loss, as the drafts do."),
+        ParamSpec::choice("increase", &["win", "cwnd"], "Loss window += 1/win (paper) or 1/cwnd."),
+    ],
+};
 
 /// γ-tuning: weight of the new sample, and γ's range.
 const LAMBDA: f32 = 0.8;
@@ -48,31 +66,7 @@ pub struct Compound {
 }
 
 impl Registered for Compound {
-    const CARD: Card = Card {
-        name: "compound",
-        title: "Compound TCP",
-        law: "win = cwnd + dwnd; dwnd += a win^k - 1 per RTT while backlog < gamma, else dwnd -= zeta backlog; \
-              on loss win = (1-b) win",
-        source: "Tan, Song, Zhang and Sridharan, INFOCOM 2006; draft-sridharan-tcpm-ctcp-02",
-        differs: &[
-            "zeta is 1; the paper gives no number",
-            "dwnd is cut to what fits under the window the stack leaves after recovery",
-            "ns2: whole segments, no low-window threshold, and dwnd begins at 0 after a loss",
-        ],
-        live_twin: None,
-        params: &[
-            ParamSpec::choice("variant", &["paper", "ns2"], "Real arithmetic, or the ns-2.35 module's."),
-            ParamSpec::number("alpha", "", 0.125, (0.001, 10.0), "Scale of the delay window's growth."),
-            ParamSpec::number("beta", "", 0.5, (0.05, 0.95), "Share given up on loss."),
-            ParamSpec::number("k", "", 0.75, (0.1, 1.0), "Exponent of the delay window's growth."),
-            ParamSpec::number("gamma", "segments", 30.0, (1.0, 10_000.0), "Backlog at which dwnd retreats."),
-            ParamSpec::number("zeta", "", 1.0, (0.01, 100.0), "Speed of the retreat."),
-            ParamSpec::whole("low_window", "segments", 41, (0, 10_000), "No delay window below this.")
-                .depends("paper 41 (drafts 38), ns2 0"),
-            ParamSpec::flag("gamma_tuning", false, "Tune gamma at each loss, as the drafts do."),
-            ParamSpec::choice("increase", &["win", "cwnd"], "Loss window += 1/win (paper) or 1/cwnd."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let is_ns2 = given.choice("variant") == "ns2";

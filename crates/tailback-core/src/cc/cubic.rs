@@ -1,23 +1,4 @@
 //! CUBIC: the window is a cubic function of the time since the last congestion, flat where that happened.
-//!
-//! Law: W(t) = C·(t − K)³ + W_max, K = ∛((W_max − w₀)/C); congestion w ← β·w, W_max ← w, or less than w if
-//! w fell short of the W_max before (fast convergence); never below what Reno would reach.
-//! Source: Ha, Rhee and Xu, SIGOPS OSR 42(5), 2008; RFC 9438; Linux `tcp_cubic` of 6.x and of 2.6.25 (v2.1);
-//! FreeBSD 9.3 `cc_cubic`.
-//!
-//! Differs from the source:
-//! - `linux`, `linux-2.6.25`: whole segments, 1/1024 s, jiffies; the target is truncated to whole segments, so
-//!   the plateau is longer than the curve's.
-//! - `linux`: before the first loss at least one segment per 20 (5 % a round trip).
-//! - `linux-2.6.25`: β 819/1024, C 410/1024, increments clamped to 16 segments per 100 ms above W_max, 2 % a
-//!   round trip before the first loss, everything divided by the delayed-ACK ratio.
-//! - The cube root is exact where Linux interpolates a table (error 0.2 %).
-//! - `rfc9438`: a spurious reduction restores W_max; the curve through it and the restored window is then the
-//!   old one. Slow start has no limit of 8 segments an ACK.
-//! - `freebsd`: β 204/256, C 102/256, one step a window of acknowledged bytes, time from the end of recovery; the
-//!   first loss halves; after fast convergence the window lands below ssthresh; the friendly window overflows.
-//!
-//! Live twin: Linux `cubic`.
 
 mod freebsd;
 mod linux;
@@ -37,6 +18,46 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
 
+const CARD: Card = Card {
+    name: "cubic",
+    title: "CUBIC",
+    law: "W(t) = C·(t − K)³ + W_max, K = ∛((W_max − w₀)/C); congestion w ← β·w, W_max ← w, or less than w if \
+          w fell short of the W_max before (fast convergence); never below what Reno would reach",
+    source: "Ha, Rhee and Xu, SIGOPS OSR 42(5), 2008; RFC 9438; Linux `tcp_cubic` of 6.x and of 2.6.25 \
+          (v2.1); FreeBSD 9.3 `cc_cubic`",
+    differs: &[
+        "`linux`, `linux-2.6.25`: whole segments, 1/1024 s, jiffies; the target is truncated to whole \
+              segments, so the plateau is longer than the curve's",
+        "`linux`: before the first loss at least one segment per 20 (5 % a round trip)",
+        "`linux-2.6.25`: β 819/1024, C 410/1024, increments clamped to 16 segments per 100 ms above W_max, 2 \
+              % a round trip before the first loss, everything divided by the delayed-ACK ratio",
+        "The cube root is exact where Linux interpolates a table (error 0.2 %)",
+        "`rfc9438`: a spurious reduction restores W_max; the curve through it and the restored window is \
+              then the old one. Slow start has no limit of 8 segments an ACK",
+        "`freebsd`: β 204/256, C 102/256, one step a window of acknowledged bytes, time from the end of \
+              recovery; the first loss halves; after fast convergence the window lands below ssthresh; the \
+              friendly window overflows",
+    ],
+    live_twin: Some("linux:cubic"),
+    params: &[
+        ParamSpec::choice(
+            "variant",
+            &["linux", "linux-2.6.25", "rfc9438", "freebsd"],
+            "Linux 6.x, Linux 2.6.22 to 2.6.25 (v2.1), the RFC in real arithmetic, or FreeBSD 9.",
+        ),
+        ParamSpec::number("beta", "", 0.7, (0.1, 0.95), "Share of the window kept on congestion.")
+            .depends("linux 717/1024, linux-2.6.25 819/1024, rfc9438 0.7, freebsd 204/256"),
+        ParamSpec::number("c", "segments/s3", 0.4, (0.001, 10.0), "Steepness of the curve.")
+            .depends("linux and linux-2.6.25 410/1024, rfc9438 0.4, freebsd 102/256"),
+        ParamSpec::flag("fast_convergence", true, "Yield bandwidth when the window fell short of Wmax."),
+        ParamSpec::flag("tcp_friendliness", true, "Never grow slower than Reno would."),
+        ParamSpec::choice("hystart", Flavour::CHOICES, "What ends slow start besides loss.")
+            .depends("linux hystart, rfc9438 hystart++, others off"),
+        ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second (but rfc9438).")
+            .depends("linux and linux-2.6.25 250, freebsd 1000"),
+    ],
+};
+
 /// CUBIC's state.
 #[derive(Clone, Debug)]
 pub struct Cubic {
@@ -53,38 +74,7 @@ enum Law {
 }
 
 impl Registered for Cubic {
-    const CARD: Card = Card {
-        name: "cubic",
-        title: "CUBIC",
-        law: "w = C(t-K)^3 + Wmax, K = cbrt((Wmax-w0)/C); on congestion w = b w, Wmax = w or less",
-        source: "Ha, Rhee and Xu, SIGOPS OSR 42(5) 2008; RFC 9438; Linux tcp_cubic; FreeBSD cc_cubic",
-        differs: &[
-            "linux, linux-2.6.25: whole segments and jiffies; the truncated target lengthens the plateau",
-            "linux: at least 5 % a round trip before the first loss",
-            "linux-2.6.25 (v2.1): increment clamp above Wmax, 2 % a round trip before the first loss",
-            "exact cube root where Linux interpolates a table",
-            "freebsd: bytes and ticks, a step a window; first loss halves; the friendly window overflows",
-            "rfc9438: undo restores Wmax only; no limit of 8 segments an ACK in slow start",
-        ],
-        live_twin: Some("linux:cubic"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["linux", "linux-2.6.25", "rfc9438", "freebsd"],
-                "Linux 6.x, Linux 2.6.22 to 2.6.25 (v2.1), the RFC in real arithmetic, or FreeBSD 9.",
-            ),
-            ParamSpec::number("beta", "", 0.7, (0.1, 0.95), "Share of the window kept on congestion.")
-                .depends("linux 717/1024, linux-2.6.25 819/1024, rfc9438 0.7, freebsd 204/256"),
-            ParamSpec::number("c", "segments/s3", 0.4, (0.001, 10.0), "Steepness of the curve.")
-                .depends("linux and linux-2.6.25 410/1024, rfc9438 0.4, freebsd 102/256"),
-            ParamSpec::flag("fast_convergence", true, "Yield bandwidth when the window fell short of Wmax."),
-            ParamSpec::flag("tcp_friendliness", true, "Never grow slower than Reno would."),
-            ParamSpec::choice("hystart", Flavour::CHOICES, "What ends slow start besides loss.")
-                .depends("linux hystart, rfc9438 hystart++, others off"),
-            ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second (but rfc9438).")
-                .depends("linux and linux-2.6.25 250, freebsd 1000"),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");

@@ -1,12 +1,4 @@
 //! DCTCP: cut in proportion to the share of marked bytes.
-//!
-//! Law: α ← (1 − g)·α + g·F each window, F the marked share; w ← w·(1 − α/2) at most once a window; loss halves.
-//! Source: RFC 8257 section 3.3; Linux `tcp_dctcp`.
-//!
-//! Differs from the source:
-//! - As in Linux, α in 1/1024 and g a power of two; a share too small to register still decays by one.
-//!
-//! Live twin: Linux `dctcp`.
 
 use super::parts::decrease::{half, landing};
 use super::parts::growth::Growth;
@@ -15,6 +7,22 @@ use super::{Ack, Congestion, CongestionControl, Control, Signal};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "dctcp",
+    title: "DCTCP",
+    law: "α ← (1 − g)·α + g·F each window, F the marked share; w ← w·(1 − α/2) at most once a window; loss \
+          halves",
+    source: "RFC 8257 section 3.3; Linux `tcp_dctcp`",
+    differs: &[
+        "As in Linux, α in 1/1024 and g a power of two; a share too small to register still decays by one",
+    ],
+    live_twin: Some("linux:dctcp"),
+    params: &[
+        ParamSpec::whole("shift_g", "", 4, (1, 10), "g = 2^-shift_g."),
+        ParamSpec::number("initial_alpha", "", 1.0, (0.0, 1.0), "Alpha before the first window."),
+    ],
+};
 
 /// α = 1.
 const ONE: u32 = 1024;
@@ -34,18 +42,7 @@ pub struct Dctcp {
 }
 
 impl Registered for Dctcp {
-    const CARD: Card = Card {
-        name: "dctcp",
-        title: "DCTCP",
-        law: "a = (1-g) a + g F per window, F the marked share; w = (1-a/2) w once a window; on loss w = w/2",
-        source: "RFC 8257 section 3.3; Linux tcp_dctcp",
-        differs: &["a in 1/1024, g a power of two"],
-        live_twin: Some("linux:dctcp"),
-        params: &[
-            ParamSpec::whole("shift_g", "", 4, (1, 10), "g = 2^-shift_g."),
-            ParamSpec::number("initial_alpha", "", 1.0, (0.0, 1.0), "Alpha before the first window."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     const SCALABLE_RESPONSE: bool = true;
 

@@ -1,14 +1,4 @@
 //! HighSpeed TCP: above 38 segments the window grows faster and is cut less, the larger it is.
-//!
-//! Law: w ← w + a(w)/w an ACK, w ← (1 − b(w))·w on congestion; b falls from 0.5 at 38 segments to 0.1 at 83000
-//! with ln w, a(w) = w²·p(w)·2b/(2 − b) with p(w) = 0.078/w^1.2.
-//! Source: RFC 3649 section 5 and appendix B; limited slow start RFC 3742; Linux `tcp_highspeed`.
-//!
-//! Differs from the source:
-//! - `linux`: b in 1/256, a whole from the table; credit a(w) per ACK, so delayed ACKs halve the slope.
-//! - `rfc3649`: the analytic a and b, per segment acknowledged.
-//!
-//! Live twin: Linux `highspeed`.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Fraction, Growth};
@@ -18,6 +8,29 @@ use crate::math;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Bytes;
+
+const CARD: Card = Card {
+    name: "highspeed",
+    title: "HighSpeed TCP",
+    law: "w ← w + a(w)/w an ACK, w ← (1 − b(w))·w on congestion; b falls from 0.5 at 38 segments to 0.1 at \
+          83000 with ln w, a(w) = w²·p(w)·2b/(2 − b) with p(w) = 0.078/w^1.2",
+    source: "RFC 3649 section 5 and appendix B; limited slow start RFC 3742; Linux `tcp_highspeed`",
+    differs: &[
+        "`linux`: b in 1/256, a whole from the table; credit a(w) per ACK, so delayed ACKs halve the slope",
+        "`rfc3649`: the analytic a and b, per segment acknowledged",
+    ],
+    live_twin: Some("linux:highspeed"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "rfc3649"], "The kernel's table or the RFC's formulas."),
+        ParamSpec::whole(
+            "max_ssthresh",
+            "segments",
+            0,
+            (0, 1_000_000),
+            "Limited slow start (RFC 3742) above this window; 0 is off, ns-2's scripts use 100.",
+        ),
+    ],
+};
 
 /// RFC 3649 appendix B: the window up to which row i holds, with a = i + 1, and b in 1/256.
 const TABLE: [(u32, u32); 72] = [
@@ -108,27 +121,7 @@ pub struct HighSpeed {
 }
 
 impl Registered for HighSpeed {
-    const CARD: Card = Card {
-        name: "highspeed",
-        title: "HighSpeed TCP",
-        law: "w += a(w)/w per ACK; on congestion w = (1-b(w)) w; a from 1 to 72, b from 0.5 to 0.1 with ln w",
-        source: "RFC 3649 section 5 and appendix B; RFC 3742; Linux tcp_highspeed",
-        differs: &[
-            "linux: whole a and b/256 from the table, credited per ACK whatever it covers",
-            "rfc3649: analytic a and b, per segment",
-        ],
-        live_twin: Some("linux:highspeed"),
-        params: &[
-            ParamSpec::choice("variant", &["linux", "rfc3649"], "The kernel's table or the RFC's formulas."),
-            ParamSpec::whole(
-                "max_ssthresh",
-                "segments",
-                0,
-                (0, 1_000_000),
-                "Limited slow start (RFC 3742) above this window; 0 is off, ns-2's scripts use 100.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(HighSpeed {

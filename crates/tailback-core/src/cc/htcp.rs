@@ -1,18 +1,4 @@
 //! H-TCP: the longer since the last congestion, the faster the window grows; the cut fits the queue.
-//!
-//! Law: α(Δ) = 1 for Δ ≤ 1 s, then 1 + 10(Δ − 1) + ((Δ − 1)/2)²; w ← w + α'/w an ACK; w ← β·w on congestion,
-//! β = RTTmin/RTTmax within [0.5, 0.8], α' = 2(1 − β)·α.
-//! Source: Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06; Linux `tcp_htcp`; FreeBSD `cc_htcp`.
-//!
-//! Differs from the source:
-//! - `linux`: 1/128 fixed point, RTTs and Δ in jiffies, α steps by whole numbers and only at increments, at
-//!   most one segment an ACK, 2(1 − β) also during the first second.
-//! - `linux-2.6.25`: as `linux`, but every return to Open restarts Δ (mended in 2.6.28).
-//! - `freebsd`: smoothed RTT after 8 samples, whole α, NewReno while α is 1, Δ runs from the start of recovery.
-//! - Linux counts the segments an ACK newly delivers, not those it covers, so that the ACK that ends recovery
-//!   is not worth a whole window.
-//!
-//! Live twin: Linux `htcp`.
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +11,49 @@ use super::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseC
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Time;
+
+const CARD: Card = Card {
+    name: "htcp",
+    title: "H-TCP",
+    law: "α(Δ) = 1 for Δ ≤ 1 s, then 1 + 10(Δ − 1) + ((Δ − 1)/2)²; w ← w + α'/w an ACK; w ← β·w on \
+          congestion, β = RTTmin/RTTmax within [0.5, 0.8], α' = 2(1 − β)·α",
+    source: "Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06; Linux `tcp_htcp`; FreeBSD `cc_htcp`",
+    differs: &[
+        "`linux`: 1/128 fixed point, RTTs and Δ in jiffies, α steps by whole numbers and only at increments, \
+              at most one segment an ACK, 2(1 − β) also during the first second",
+        "`linux-2.6.25`: as `linux`, but every return to Open restarts Δ (mended in 2.6.28)",
+        "`freebsd`: smoothed RTT after 8 samples, whole α, NewReno while α is 1, Δ runs from the start of \
+              recovery",
+        "Linux counts the segments an ACK newly delivers, not those it covers, so that the ACK that ends \
+              recovery is not worth a whole window",
+    ],
+    live_twin: Some("linux:htcp"),
+    params: &[
+        ParamSpec::choice(
+            "variant",
+            &["linux", "linux-2.6.25", "linux-2.6.22", "freebsd", "freebsd-9", "draft"],
+            "Arithmetic and defaults; linux-2.6.22 takes the smoothed RTT past slow start only; freebsd is the 2008 patch's intent, freebsd-9 has the maxRTT slip.",
+        ),
+        ParamSpec::flag("adaptive_backoff", true, "Cut by RTTmin/RTTmax instead of one half.")
+            .depends("off for freebsd and freebsd-9, else on"),
+        ParamSpec::flag("bandwidth_switch", true, "Cut by half when throughput changed by over 20 %.")
+            .depends("off for freebsd and freebsd-9, else on"),
+        ParamSpec::flag("rtt_scaling", true, "Scale alpha by RTT/100 ms.")
+            .depends("on for the linux variants, else off"),
+        ParamSpec::choice(
+            "clock_restart",
+            &["event", "open", "recovery-start"],
+            "What restarts the clock: end of recovery, every return to Open, or start of recovery.",
+        )
+        .depends(
+            "linux and draft event, linux-2.6.25 and linux-2.6.22 open, freebsd and freebsd-9 recovery-start",
+        ),
+        ParamSpec::flag("maxrtt_slip", false, "FreeBSD 9 divides the whole sum by 100 when RTTmax fades.")
+            .depends("on for freebsd-9, else off"),
+        ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")
+            .depends("250; 1000 for freebsd, freebsd-9 and draft"),
+    ],
+};
 
 /// β and α in 1/128 (Linux).
 const ONE: u32 = 128;
@@ -107,47 +136,7 @@ pub struct Htcp {
 }
 
 impl Registered for Htcp {
-    const CARD: Card = Card {
-        name: "htcp",
-        title: "H-TCP",
-        law: "w += 2(1-b)a(D)/w per ACK, a = 1 + 10(D-1) + ((D-1)/2)^2 for D > 1 s since congestion; \
-              w = b w on congestion, b = RTTmin/RTTmax in [0.5, 0.8]",
-        source: "Leith and Shorten, PFLDnet 2004; draft-leith-tcp-htcp-06; Linux tcp_htcp; FreeBSD cc_htcp",
-        differs: &[
-            "linux: 1/128 fixed point, jiffies, whole steps of alpha, 2(1-b) also in the first second",
-            "linux-2.6.25: every return to Open restarts the clock, congestion or not",
-            "freebsd: smoothed RTT, NewReno while alpha is 1, clock from the start of recovery",
-            "linux: counts segments newly delivered, not those covered, at the end of recovery",
-        ],
-        live_twin: Some("linux:htcp"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["linux", "linux-2.6.25", "linux-2.6.22", "freebsd", "freebsd-9", "draft"],
-                "Arithmetic and defaults; linux-2.6.22 takes the smoothed RTT past slow start only; freebsd is the 2008 patch's intent, freebsd-9 has the maxRTT slip.",
-            ),
-            ParamSpec::flag("adaptive_backoff", true, "Cut by RTTmin/RTTmax instead of one half.")
-                .depends("off for freebsd and freebsd-9, else on"),
-            ParamSpec::flag("bandwidth_switch", true, "Cut by half when throughput changed by over 20 %.")
-                .depends("off for freebsd and freebsd-9, else on"),
-            ParamSpec::flag("rtt_scaling", true, "Scale alpha by RTT/100 ms.")
-                .depends("on for the linux variants, else off"),
-            ParamSpec::choice(
-                "clock_restart",
-                &["event", "open", "recovery-start"],
-                "What restarts the clock: end of recovery, every return to Open, or start of recovery.",
-            )
-            .depends("linux and draft event, linux-2.6.25 and linux-2.6.22 open, freebsd and freebsd-9 recovery-start"),
-            ParamSpec::flag(
-                "maxrtt_slip",
-                false,
-                "FreeBSD 9 divides the whole sum by 100 when RTTmax fades.",
-            )
-            .depends("on for freebsd-9, else off"),
-            ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")
-                .depends("250; 1000 for freebsd, freebsd-9 and draft"),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");

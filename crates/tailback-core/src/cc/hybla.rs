@@ -1,15 +1,4 @@
 //! Hybla: a long path grows as fast, in segments a second, as a reference path of 25 ms would.
-//!
-//! Law: ρ = max(RTT/RTT₀, 1); slow start w ← w + 2^ρ − 1 an ACK; avoidance w ← w + ρ²/w; loss halves.
-//! Source: Caini and Firrincieli, Int. J. Satellite Communications and Networking 22(5), 2004; Linux `tcp_hybla`.
-//!
-//! Differs from the source:
-//! - As in Linux: ρ in eighths, from the smallest smoothed RTT; powers of two from a table in 1/128; the
-//!   initial window is ⌊ρ⌋ whatever the stack's; credit per ACK, whatever it covers; Reno outside Open.
-//! - `linux-2.6.25`: growth stops for good above 128·ρ² segments.
-//! - 2^ρ is capped at ρ = 16.
-//!
-//! Live twin: Linux `hybla`.
 
 use super::parts::clock::span_us;
 use super::parts::decrease::half;
@@ -19,6 +8,26 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "hybla",
+    title: "TCP Hybla",
+    law: "ρ = max(RTT/RTT₀, 1); slow start w ← w + 2^ρ − 1 an ACK; avoidance w ← w + ρ²/w; loss halves",
+    source: "Caini and Firrincieli, Int. J. Satellite Communications and Networking 22(5), 2004; Linux \
+          `tcp_hybla`",
+    differs: &[
+        "As in Linux: ρ in eighths, from the smallest smoothed RTT; powers of two from a table in 1/128; the \
+              initial window is ⌊ρ⌋ whatever the stack's; credit per ACK, whatever it covers; Reno outside \
+              Open",
+        "`linux-2.6.25`: growth stops for good above 128·ρ² segments",
+        "2^ρ is capped at ρ = 16",
+    ],
+    live_twin: Some("linux:hybla"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "linux-2.6.25"], "Whether large windows stop growing."),
+        ParamSpec::number("rtt0", "ms", 25.0, (1.0, 1_000.0), "The reference path's RTT."),
+    ],
+};
 
 /// 2^(i/8) in 1/128.
 const POWERS: [u32; 8] = [128, 139, 152, 165, 181, 197, 215, 234];
@@ -45,21 +54,7 @@ pub struct Hybla {
 }
 
 impl Registered for Hybla {
-    const CARD: Card = Card {
-        name: "hybla",
-        title: "TCP Hybla",
-        law: "r = max(RTT/25 ms, 1); slow start w += 2^r - 1 per ACK, then w += r^2/w; on loss w = w/2",
-        source: "Caini and Firrincieli, IJSCN 22(5) 2004; Linux tcp_hybla",
-        differs: &[
-            "r in eighths of the smallest smoothed RTT; the initial window is floor(r); per ACK, not per segment",
-            "linux-2.6.25: no growth above 128 r^2 segments",
-        ],
-        live_twin: Some("linux:hybla"),
-        params: &[
-            ParamSpec::choice("variant", &["linux", "linux-2.6.25"], "Whether large windows stop growing."),
-            ParamSpec::number("rtt0", "ms", 25.0, (1.0, 1_000.0), "The reference path's RTT."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Hybla {

@@ -1,14 +1,4 @@
 //! TCP-Illinois: loss says when to cut, the queueing delay says how fast to grow and how deep to cut.
-//!
-//! Law: d_a the mean and d_m the largest queueing delay; α = 10 for d_a ≤ d_m/100, else falling as κ₁/(κ₂ + d_a)
-//! to 0.3; β from 1/8 at d_a = d_m/10 to 1/2 at 0.8·d_m; w ← w + α/w an ACK, w ← (1 − β)·w on loss.
-//! Source: Liu, Başar and Srikant, Performance Evaluation 65(6–7), 2008; Linux `tcp_illinois`.
-//!
-//! Differs from the source:
-//! - As in Linux, α in 1/128 (0.3 is 38/128) and β in 1/64, once a round trip; below 15 segments it is Reno.
-//! - `linux-2.6.22` keeps β·w on loss instead of (1 − β)·w.
-//!
-//! Live twin: Linux `illinois`.
 
 use super::parts::clock::span_us;
 use super::parts::decrease::landing;
@@ -18,6 +8,26 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Bytes;
+
+const CARD: Card = Card {
+    name: "illinois",
+    title: "TCP-Illinois",
+    law: "d_a the mean and d_m the largest queueing delay; α = 10 for d_a ≤ d_m/100, else falling as κ₁/(κ₂ \
+          + d_a) to 0.3; β from 1/8 at d_a = d_m/10 to 1/2 at 0.8·d_m; w ← w + α/w an ACK, w ← (1 − β)·w on \
+          loss",
+    source: "Liu, Başar and Srikant, Performance Evaluation 65(6–7), 2008; Linux `tcp_illinois`",
+    differs: &[
+        "As in Linux, α in 1/128 (0.3 is 38/128) and β in 1/64, once a round trip; below 15 segments it is \
+              Reno",
+        "`linux-2.6.22` keeps β·w on loss instead of (1 − β)·w",
+    ],
+    live_twin: Some("linux:illinois"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "linux-2.6.22"], "With or without the defect in the cut."),
+        ParamSpec::whole("window_threshold", "segments", 15, (1, 10_000), "Reno below this window."),
+        ParamSpec::whole("theta", "round trips", 5, (1, 100), "Low-delay rounds before alpha is largest."),
+    ],
+};
 
 /// α in 1/128.
 const ALPHA_MIN: u64 = 38;
@@ -51,29 +61,7 @@ pub struct Illinois {
 }
 
 impl Registered for Illinois {
-    const CARD: Card = Card {
-        name: "illinois",
-        title: "TCP-Illinois",
-        law: "w += a/w per ACK, w = (1-b) w on loss; a from 10 down to 0.3, b from 1/8 up to 1/2 with the delay",
-        source: "Liu, Basar and Srikant, Performance Evaluation 65(6-7) 2008; Linux tcp_illinois",
-        differs: &["a in 1/128, b in 1/64, once a round trip", "linux-2.6.22: w = b w on loss, a defect"],
-        live_twin: Some("linux:illinois"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["linux", "linux-2.6.22"],
-                "With or without the defect in the cut.",
-            ),
-            ParamSpec::whole("window_threshold", "segments", 15, (1, 10_000), "Reno below this window."),
-            ParamSpec::whole(
-                "theta",
-                "round trips",
-                5,
-                (1, 100),
-                "Low-delay rounds before alpha is largest.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Illinois {

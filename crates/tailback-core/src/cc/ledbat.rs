@@ -1,14 +1,5 @@
 //! LEDBAT: a background transfer that keeps the queue at a target delay and yields to everyone else.
 //!
-//! Law: w ← w + GAIN·(TARGET − queueing delay)/TARGET·acked/w an ACK; loss halves, once a round trip.
-//! Source: RFC 6817 section 2.4.
-//!
-//! Differs from the source:
-//! - The delay is the round trip's, not the one-way delay of timestamps: a queue on the way back counts too.
-//! - The base history keeps ten one-minute minima as recommended; the current delay is the least of the last
-//!   four samples.
-//! - The RFC has no slow start; `slow_start` adds one, until the delay reaches 3/4 of the target.
-//!
 //! Cost: twice NewReno's instructions an ACK and up to six times its time. Each sample is written into two tables of
 //! delays, of which the smallest are wanted at once.
 
@@ -19,6 +10,32 @@ use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
+
+const CARD: Card = Card {
+    name: "ledbat",
+    title: "LEDBAT",
+    law: "w ← w + GAIN·(TARGET − queueing delay)/TARGET·acked/w an ACK; loss halves, once a round trip",
+    source: "RFC 6817 section 2.4",
+    differs: &[
+        "The delay is the round trip's, not the one-way delay of timestamps: a queue on the way back counts \
+              too",
+        "The base history keeps ten one-minute minima as recommended; the current delay is the least of the \
+              last four samples",
+        "The RFC has no slow start; `slow_start` adds one, until the delay reaches 3/4 of the target",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::number(
+            "target",
+            "ms",
+            100.0,
+            (1.0, 1_000.0),
+            "Queueing delay to hold; at most 100 in the RFC.",
+        ),
+        ParamSpec::number("gain", "", 1.0, (0.01, 16.0), "Segments a round trip at zero queueing delay."),
+        ParamSpec::flag("slow_start", false, "Begin with slow start; the RFC has none."),
+    ],
+};
 
 /// BASE_HISTORY: minutes.
 const MINUTES: usize = 10;
@@ -46,28 +63,7 @@ pub struct Ledbat {
 }
 
 impl Registered for Ledbat {
-    const CARD: Card = Card {
-        name: "ledbat",
-        title: "LEDBAT",
-        law: "w += gain (target - queueing delay)/target per RTT; on loss w = w/2",
-        source: "RFC 6817 section 2.4",
-        differs: &[
-            "queueing delay of the round trip instead of one way",
-            "optional slow start until 3/4 of the target",
-        ],
-        live_twin: None,
-        params: &[
-            ParamSpec::number(
-                "target",
-                "ms",
-                100.0,
-                (1.0, 1_000.0),
-                "Queueing delay to hold; at most 100 in the RFC.",
-            ),
-            ParamSpec::number("gain", "", 1.0, (0.01, 16.0), "Segments a round trip at zero queueing delay."),
-            ParamSpec::flag("slow_start", false, "Begin with slow start; the RFC has none."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Ledbat {

@@ -1,13 +1,4 @@
 //! Reno congestion control: the window grows by one segment a round trip and halves on congestion.
-//!
-//! Law: slow start w ← w + 1 an ACK; congestion avoidance w ← w + 1 a round trip; congestion s ← w/2.
-//! Source: RFC 5681 section 3.1; as Linux `reno` and FreeBSD `newreno` do it. What NewReno (RFC 6582) adds is
-//! recovery, which is the stack's.
-//!
-//! Differs from the source:
-//! - Linux and FreeBSD halve cwnd (FreeBSD: min(cwnd, send window)), RFC 5681 halves the flight; `variant` says.
-//!
-//! Live twin: Linux `reno`.
 
 use super::parts::decrease::{freebsd_half, half, landing};
 use super::parts::growth::Growth;
@@ -16,6 +7,33 @@ use super::{Ack, Congestion, CongestionControl, Control};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Bytes;
+
+const CARD: Card = Card {
+    name: "reno",
+    title: "NewReno",
+    law: "slow start w ← w + 1 an ACK; congestion avoidance w ← w + 1 a round trip; congestion s ← w/2",
+    source: "RFC 5681 section 3.1; as Linux `reno` and FreeBSD `newreno` do it. What NewReno (RFC 6582) adds \
+          is recovery, which is the stack's",
+    differs: &[
+        "Linux and FreeBSD halve cwnd (FreeBSD: min(cwnd, send window)), RFC 5681 halves the flight; \
+              `variant` says",
+    ],
+    live_twin: Some("linux:reno"),
+    params: &[
+        ParamSpec::choice(
+            "variant",
+            &["linux", "freebsd", "rfc5681"],
+            "What is halved: cwnd, min(cwnd, send window), or the flight.",
+        ),
+        ParamSpec::whole(
+            "max_ssthresh",
+            "segments",
+            0,
+            (0, 1_000_000),
+            "Limited slow start (RFC 3742) above this window; 0 is off, the RFC recommends 100.",
+        ),
+    ],
+};
 
 /// What is halved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,28 +52,7 @@ pub struct Reno {
 }
 
 impl Registered for Reno {
-    const CARD: Card = Card {
-        name: "reno",
-        title: "NewReno",
-        law: "w += 1 per RTT; on congestion w = w/2",
-        source: "RFC 5681 section 3.1",
-        differs: &["Linux and FreeBSD halve the congestion window, not the flight; parameter variant"],
-        live_twin: Some("linux:reno"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["linux", "freebsd", "rfc5681"],
-                "What is halved: cwnd, min(cwnd, send window), or the flight.",
-            ),
-            ParamSpec::whole(
-                "max_ssthresh",
-                "segments",
-                0,
-                (0, 1_000_000),
-                "Limited slow start (RFC 3742) above this window; 0 is off, the RFC recommends 100.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {

@@ -1,13 +1,4 @@
 //! Scalable TCP: every ACK raises the window by the same amount, so recovery time does not depend on the rate.
-//!
-//! Law: w ← w + 0.01 an ACK; w ← w − w/8 on congestion; below 100 segments (Linux) it is Reno's increase.
-//! Source: Kelly, Computer Communication Review 33(2), 2003; Linux `tcp_scalable`.
-//!
-//! Differs from the source:
-//! - `linux`: one segment per min(w, 100) acknowledged, where the paper goes over to Reno below 16 segments.
-//! - `linux-2.6.25`: min(w, 50), to make up for delayed ACKs; with an ACK a segment it grows twice as fast.
-//!
-//! Live twin: Linux `scalable`.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};
@@ -16,6 +7,25 @@ use super::{Ack, Congestion, CongestionControl, Control};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::Bytes;
+
+const CARD: Card = Card {
+    name: "scalable",
+    title: "Scalable TCP",
+    law: "w ← w + 0.01 an ACK; w ← w − w/8 on congestion; below 100 segments (Linux) it is Reno's increase",
+    source: "Kelly, Computer Communication Review 33(2), 2003; Linux `tcp_scalable`",
+    differs: &[
+        "`linux`: one segment per min(w, 100) acknowledged, where the paper goes over to Reno below 16 \
+              segments",
+        "`linux-2.6.25`: min(w, 50), to make up for delayed ACKs; with an ACK a segment it grows twice as \
+              fast",
+    ],
+    live_twin: Some("linux:scalable"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "linux-2.6.25"], "Sets the default of interval."),
+        ParamSpec::whole("interval", "segments", 100, (1, 10_000), "Acknowledged segments per step.")
+            .depends("linux 100, linux-2.6.25 50"),
+    ],
+};
 
 /// Scalable TCP's state.
 #[derive(Clone, Debug)]
@@ -26,19 +36,7 @@ pub struct Scalable {
 }
 
 impl Registered for Scalable {
-    const CARD: Card = Card {
-        name: "scalable",
-        title: "Scalable TCP",
-        law: "w += 0.01 per ACK; on congestion w = 7/8 w",
-        source: "Kelly, Computer Communication Review 33(2) 2003; Linux tcp_scalable",
-        differs: &["linux: Reno's increase below 100 segments", "linux-2.6.25: 50 instead of 100"],
-        live_twin: Some("linux:scalable"),
-        params: &[
-            ParamSpec::choice("variant", &["linux", "linux-2.6.25"], "Sets the default of interval."),
-            ParamSpec::whole("interval", "segments", 100, (1, 10_000), "Acknowledged segments per step.")
-                .depends("linux 100, linux-2.6.25 50"),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let default = if given.choice("variant") == "linux" { 100 } else { 50 };

@@ -1,17 +1,4 @@
 //! Vegas: keep between α and β segments of one's own in the queue.
-//!
-//! Law: diff = w·(rtt − base)/base; each round trip w ← w + 1 if diff < α, w − 1 if diff > β; slow start ends
-//! when diff > γ; loss halves.
-//! Source: Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux `tcp_vegas` of 6.x and 2.6.25; FreeBSD 9.3
-//! `cc_vegas` with its helper `h_ertt`.
-//!
-//! Differs from the source:
-//! - `linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state and in
-//!   round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the base.
-//! - `freebsd`: RTTs of its helper (`parts/ertt.rs`), whole bytes per unit of its clock, slow start every other
-//!   round trip.
-//!
-//! Live twin: Linux `vegas`.
 
 use super::parts::decrease::{freebsd_half, half, landing};
 use super::parts::ertt::{Ertt, UNIT};
@@ -22,6 +9,32 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Sig
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "vegas",
+    title: "TCP Vegas",
+    law: "diff = w·(rtt − base)/base; each round trip w ← w + 1 if diff < α, w − 1 if diff > β; slow start \
+          ends when diff > γ; loss halves",
+    source: "Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux `tcp_vegas` of 6.x and 2.6.25; FreeBSD 9.3 \
+          `cc_vegas` with its helper `h_ertt`",
+    differs: &[
+        "`linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state \
+              and in round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the \
+              base, with the window a round trip ago",
+        "`freebsd`: RTTs of its helper `h_ertt`, whole bytes per unit of its clock, one segment \
+              timed a round trip, slow start every other one; no base from delayed ACKs",
+    ],
+    live_twin: Some("linux:vegas"),
+    params: &[
+        ParamSpec::choice("variant", &["linux", "linux-2.6.25", "freebsd"], "Whose arithmetic."),
+        ParamSpec::whole("alpha", "segments", 2, (1, 1_000), "Grow below this many in the queue.")
+            .depends("linux, linux-2.6.25 2; freebsd 1"),
+        ParamSpec::whole("beta", "segments", 4, (1, 1_000), "Shrink above this many in the queue.")
+            .depends("linux, linux-2.6.25 4; freebsd 3"),
+        ParamSpec::whole("gamma", "segments", 1, (1, 1_000), "Leave slow start above this many."),
+        UNIT,
+    ],
+};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Variant {
@@ -50,27 +63,7 @@ pub struct Vegas {
 }
 
 impl Registered for Vegas {
-    const CARD: Card = Card {
-        name: "vegas",
-        title: "TCP Vegas",
-        law: "per RTT w += 1 if diff < a, w -= 1 if diff > b, diff = w (rtt-base)/base; on loss w = w/2",
-        source: "Brakmo, O'Malley and Peterson, SIGCOMM 1994; Linux tcp_vegas; FreeBSD cc_vegas",
-        differs: &[
-            "linux: slow start every round trip; Reno outside Open and with few samples",
-            "linux-2.6.25: diff relative to the current RTT, with the window a round trip ago",
-            "freebsd: one segment timed a round trip, bytes per tick in whole numbers; no base from delayed ACKs",
-        ],
-        live_twin: Some("linux:vegas"),
-        params: &[
-            ParamSpec::choice("variant", &["linux", "linux-2.6.25", "freebsd"], "Whose arithmetic."),
-            ParamSpec::whole("alpha", "segments", 2, (1, 1_000), "Grow below this many in the queue.")
-                .depends("linux, linux-2.6.25 2; freebsd 1"),
-            ParamSpec::whole("beta", "segments", 4, (1, 1_000), "Shrink above this many in the queue.")
-                .depends("linux, linux-2.6.25 4; freebsd 3"),
-            ParamSpec::whole("gamma", "segments", 1, (1, 1_000), "Leave slow start above this many."),
-            UNIT,
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let (variant, alpha, beta) = match given.choice("variant") {

@@ -1,14 +1,4 @@
 //! Veno: Reno that tells random loss from congestion by its own backlog in the queue.
-//!
-//! Law: N = w·(rtt − base)/rtt; w ← w + 1 a round trip while N < 3, else every second one; loss keeps 4/5 of w
-//! if N < 3, else half.
-//! Source: Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno`.
-//!
-//! Differs from the source:
-//! - As in Linux, N is computed at every ACK from the RTT since the last one, and the rule "two samples or
-//!   fewer: Reno" acts only at the start, because the count is never reset. Outside Open it is Reno.
-//!
-//! Live twin: Linux `veno`.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};
@@ -18,6 +8,21 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "veno",
+    title: "TCP Veno",
+    law: "N = w·(rtt − base)/rtt; w ← w + 1 a round trip while N < 3, else every second one; loss keeps 4/5 \
+          of w if N < 3, else half",
+    source: "Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno`",
+    differs: &[
+        "As in Linux, N is computed at every ACK from the RTT since the last one, and the rule \"two samples \
+              or fewer: Reno\" acts only at the start, because the count is never reset. Outside Open it is \
+              Reno",
+    ],
+    live_twin: Some("linux:veno"),
+    params: &[ParamSpec::number("beta", "segments", 3.0, (0.5, 1_000.0), "Backlog that means congestion.")],
+};
 
 /// Veno's state.
 #[derive(Clone, Debug)]
@@ -35,21 +40,7 @@ pub struct Veno {
 }
 
 impl Registered for Veno {
-    const CARD: Card = Card {
-        name: "veno",
-        title: "TCP Veno",
-        law: "w += 1 per RTT, per 2 RTT if N >= 3, N = w (rtt-base)/rtt; on loss w = 4/5 w if N < 3, else w/2",
-        source: "Fu and Liew, IEEE JSAC 21(2) 2003; Linux tcp_veno",
-        differs: &["N at every ACK from the latest RTT, as in Linux; Reno outside the Open state"],
-        live_twin: Some("linux:veno"),
-        params: &[ParamSpec::number(
-            "beta",
-            "segments",
-            3.0,
-            (0.5, 1_000.0),
-            "Backlog that means congestion.",
-        )],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Veno {

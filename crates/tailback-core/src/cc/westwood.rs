@@ -1,15 +1,4 @@
 //! Westwood+: after a loss the window becomes what the path delivered, times its empty RTT.
-//!
-//! Law: Reno's increase; after congestion w = s = BWE·RTTmin, at least 2; BWE is the rate of acknowledged bytes
-//! once a round trip, filtered twice by 7/8.
-//! Source: Mascolo, Casetti, Gerla, Sanadidi and Wang, MobiCom 2001; Grieco and Mascolo, CCR 34(2), 2004
-//! (Westwood+); Linux `tcp_westwood`.
-//!
-//! Differs from the source:
-//! - As in Linux, bytes per jiffy in whole numbers, at most one sample every max(RTT, 50 ms); recovery begins
-//!   with ssthresh = w/2 and ends with the estimate.
-//!
-//! Live twin: Linux `westwood`.
 
 use super::parts::clock::Ticks;
 use super::parts::decrease::{half, landing};
@@ -19,6 +8,21 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "westwood",
+    title: "TCP Westwood+",
+    law: "Reno's increase; after congestion w = s = BWE·RTTmin, at least 2; BWE is the rate of acknowledged \
+          bytes once a round trip, filtered twice by 7/8",
+    source: "Mascolo, Casetti, Gerla, Sanadidi and Wang, MobiCom 2001; Grieco and Mascolo, CCR 34(2), 2004 \
+          (Westwood+); Linux `tcp_westwood`",
+    differs: &[
+        "As in Linux, bytes per jiffy in whole numbers, at most one sample every max(RTT, 50 ms); recovery \
+              begins with ssthresh = w/2 and ends with the estimate",
+    ],
+    live_twin: Some("linux:westwood"),
+    params: &[ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")],
+};
 
 /// The RTT before the first sample, in seconds.
 const INITIAL_RTT_S: u32 = 20;
@@ -47,15 +51,7 @@ pub struct Westwood {
 }
 
 impl Registered for Westwood {
-    const CARD: Card = Card {
-        name: "westwood",
-        title: "TCP Westwood+",
-        law: "w += 1 per RTT; after loss w = BWE RTTmin, BWE the filtered rate of acknowledged bytes",
-        source: "Mascolo et al., MobiCom 2001; Grieco and Mascolo, CCR 34(2) 2004; Linux tcp_westwood",
-        differs: &["whole bytes per tick, one sample every max(RTT, 50 ms), as in Linux"],
-        live_twin: Some("linux:westwood"),
-        params: &[ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let hz = given.whole("hz") as u32;

@@ -1,14 +1,4 @@
 //! YeAH: Scalable TCP while the queue is short, Reno (and draining) while it is not.
-//!
-//! Law: fast mode w ← w + 0.01 an ACK; when Q = w·(rtt − base)/rtt exceeds 80 or rtt − base exceeds base/8, slow
-//! mode: Reno, and above Q = 80 the window gives up min(Q, w/2). Loss cuts by Q within [w/8, w/2], by w/2 after
-//! 16 slow round trips.
-//! Source: Baiocchi, Castellani and Vacirca, PFLDnet 2007; Linux `tcp_yeah`.
-//!
-//! Differs from the source:
-//! - As in Linux, RTTs are the round trip's smallest, and rounds of two samples or fewer are not judged.
-//!
-//! Live twin: Linux `yeah`.
 
 use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};
@@ -18,6 +8,27 @@ use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "yeah",
+    title: "YeAH-TCP",
+    law: "fast mode w ← w + 0.01 an ACK; when Q = w·(rtt − base)/rtt exceeds 80 or rtt − base exceeds \
+          base/8, slow mode: Reno, and above Q = 80 the window gives up min(Q, w/2). Loss cuts by Q within \
+          [w/8, w/2], by w/2 after 16 slow round trips",
+    source: "Baiocchi, Castellani and Vacirca, PFLDnet 2007; Linux `tcp_yeah`",
+    differs: &[
+        "As in Linux, RTTs are the round trip's smallest, and rounds of two samples or fewer are not judged",
+    ],
+    live_twin: Some("linux:yeah"),
+    params: &[
+        ParamSpec::whole("alpha", "segments", 80, (1, 100_000), "Queue that makes the window give way."),
+        ParamSpec::whole("gamma", "", 1, (1, 100), "Share of the queue given up, as a divisor."),
+        ParamSpec::whole("delta", "", 3, (0, 10), "A loss cuts by at least w/2^delta."),
+        ParamSpec::whole("epsilon", "", 1, (1, 10), "Giving way costs at most w/2^epsilon."),
+        ParamSpec::whole("phi", "", 8, (1, 100), "Slow mode above base/phi of queueing delay."),
+        ParamSpec::whole("rho", "round trips", 16, (1, 1_000), "Slow rounds that tell of Reno rivals."),
+    ],
+};
 
 /// Fast mode: one step per this many segments, as Scalable TCP.
 const FAST_INTERVAL: u64 = 100;
@@ -45,22 +56,7 @@ pub struct Yeah {
 }
 
 impl Registered for Yeah {
-    const CARD: Card = Card {
-        name: "yeah",
-        title: "YeAH-TCP",
-        law: "Scalable while Q <= 80 and rtt-base <= base/8, else Reno and w -= min(Q, w/2) above 80; loss by Q",
-        source: "Baiocchi, Castellani and Vacirca, PFLDnet 2007; Linux tcp_yeah",
-        differs: &["the round trip's smallest RTT; rounds with two samples or fewer are not judged"],
-        live_twin: Some("linux:yeah"),
-        params: &[
-            ParamSpec::whole("alpha", "segments", 80, (1, 100_000), "Queue that makes the window give way."),
-            ParamSpec::whole("gamma", "", 1, (1, 100), "Share of the queue given up, as a divisor."),
-            ParamSpec::whole("delta", "", 3, (0, 10), "A loss cuts by at least w/2^delta."),
-            ParamSpec::whole("epsilon", "", 1, (1, 10), "Giving way costs at most w/2^epsilon."),
-            ParamSpec::whole("phi", "", 8, (1, 100), "Slow mode above base/phi of queueing delay."),
-            ParamSpec::whole("rho", "round trips", 16, (1, 1_000), "Slow rounds that tell of Reno rivals."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(Yeah {

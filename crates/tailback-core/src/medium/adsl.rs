@@ -1,14 +1,4 @@
 //! ADSL: IP over ATM cells over a synchronised line.
-//!
-//! Law: a packet of L bytes with o bytes of encapsulation and AAL5's trailer of 8 fills ⌈(L + o + 8)/48⌉ cells of 53
-//! bytes, sent at the sync rate; interleaving adds its delay.
-//!
-//! Source: ITU-T G.992.1 (ADSL); I.363.5 (AAL5); RFC 2684 (multiprotocol encapsulation), RFC 2364 (PPP over AAL5),
-//! RFC 2516 (PPPoE).
-//!
-//! Differs from the source:
-//! - Cells leave at the net rate of the line: superframes and Reed-Solomon overhead are in the sync rate already.
-//! - No line errors: give the link a wire.
 
 use super::Registered;
 use crate::capacity::Pace;
@@ -17,6 +7,42 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "adsl",
+    title: "ADSL line",
+    law: "a packet of L bytes with o bytes of encapsulation and AAL5's trailer of 8 fills ⌈(L + o + 8)/48⌉ \
+          cells of 53 bytes, sent at the sync rate; interleaving adds its delay",
+    source: "ITU-T G.992.1 (ADSL); I.363.5 (AAL5); RFC 2684 (multiprotocol encapsulation), RFC 2364 (PPP \
+          over AAL5), RFC 2516 (PPPoE)",
+    differs: &[
+        "Cells leave at the net rate of the line: superframes and Reed-Solomon overhead are in the sync rate \
+              already",
+        "No line errors: give the link a wire",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::whole(
+            "sync_bps",
+            "bit/s",
+            1_536_000,
+            (8_000, 100_000_000),
+            "Rate at which the line has synchronised, in this direction.",
+        ),
+        ParamSpec::choice(
+            "encapsulation",
+            &["pppoe-llc", "pppoe-llc-fcs", "pppoe-vc", "pppoa-vc", "pppoa-llc", "ipoa-llc"],
+            "What wraps an IP packet before AAL5.",
+        ),
+        ParamSpec::number(
+            "interleaving_ms",
+            "ms",
+            0.0,
+            (0.0, 64.0),
+            "Delay of interleaving in this direction; about 2 on the fast path, 4 to 40 interleaved.",
+        ),
+    ],
+};
 
 const CELL: u32 = 53;
 const CELL_PAYLOAD: u32 = 48;
@@ -41,35 +67,7 @@ pub struct Adsl {
 }
 
 impl Registered for Adsl {
-    const CARD: Card = Card {
-        name: "adsl",
-        title: "ADSL line",
-        law: "53·⌈(L + overhead + 8)/48⌉ bytes at the sync rate, then the interleaving delay",
-        source: "ITU-T G.992.1 and I.363.5; RFC 2684, RFC 2516, RFC 2364",
-        differs: &["No line errors: give the link a wire", "Framing is in the sync rate already"],
-        live_twin: None,
-        params: &[
-            ParamSpec::whole(
-                "sync_bps",
-                "bit/s",
-                1_536_000,
-                (8_000, 100_000_000),
-                "Rate at which the line has synchronised, in this direction.",
-            ),
-            ParamSpec::choice(
-                "encapsulation",
-                &["pppoe-llc", "pppoe-llc-fcs", "pppoe-vc", "pppoa-vc", "pppoa-llc", "ipoa-llc"],
-                "What wraps an IP packet before AAL5.",
-            ),
-            ParamSpec::number(
-                "interleaving_ms",
-                "ms",
-                0.0,
-                (0.0, 64.0),
-                "Delay of interleaving in this direction; about 2 on the fast path, 4 to 40 interleaved.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 }
 
 impl Adsl {

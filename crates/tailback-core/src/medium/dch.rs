@@ -1,13 +1,4 @@
 //! A dedicated channel of 3G's first release, which carries the uplink of an HSDPA user.
-//!
-//! Law: every interval carries rate × interval bits; a block fails with probability `bler` and is sent again by
-//! RLC after its status report; packets are released in order.
-//!
-//! Source: 3GPP TS 25.322 (RLC acknowledged mode), TS 34.108 section 6.10 (reference bearers: 64, 128 and 384
-//! kbit/s); Holma and Toskala, "HSDPA/HSUPA for UMTS" (2006), chapter 10 (delays).
-//!
-//! Differs from the source:
-//! - The bearer is always up: no set-up from idle (1 to 2 s), no change of rate by traffic volume.
 
 use super::Registered;
 use super::tti::{Bearer, Repeats};
@@ -17,6 +8,39 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "dch",
+    title: "3G dedicated channel",
+    law: "every interval carries rate × interval bits; a block fails with probability `bler` and is sent \
+          again by RLC after its status report; packets are released in order",
+    source: "3GPP TS 25.322 (RLC acknowledged mode), TS 34.108 section 6.10 (reference bearers: 64, 128 and \
+          384 kbit/s); Holma and Toskala, \"HSDPA/HSUPA for UMTS\" (2006), chapter 10 (delays)",
+    differs: &[
+        "The bearer is always up: no set-up from idle (1 to 2 s), no change of rate by traffic volume",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::whole("rate_bps", "bit/s", 128_000, (8_000, 2_000_000), "Rate of the bearer."),
+        ParamSpec::number("tti_ms", "ms", 20.0, (2.0, 80.0), "Transmission time interval."),
+        ParamSpec::number("bler", "", 0.01, (0.0, 0.9), "Probability that a block fails."),
+        ParamSpec::number(
+            "rlc_status_ms",
+            "ms",
+            100.0,
+            (2.0, 1000.0),
+            "From a failure to RLC's retransmission.",
+        ),
+        ParamSpec::whole("rlc_tries", "", 10, (1, 40), "Transmissions by RLC before it discards."),
+        ParamSpec::number(
+            "processing_ms",
+            "ms",
+            22.0,
+            (0.0, 500.0),
+            "Terminal, Node B, Iub and RNC, uplink.",
+        ),
+    ],
+};
 
 /// One direction of a dedicated channel.
 #[derive(Clone, Debug)]
@@ -28,34 +52,7 @@ pub struct Dch {
 }
 
 impl Registered for Dch {
-    const CARD: Card = Card {
-        name: "dch",
-        title: "3G dedicated channel",
-        law: "blocks of rate × interval; wrong ones again by RLC; released in order",
-        source: "3GPP TS 25.322, TS 34.108 section 6.10; Holma and Toskala 2006",
-        differs: &["The bearer is always up: no set-up from idle, no change of rate"],
-        live_twin: None,
-        params: &[
-            ParamSpec::whole("rate_bps", "bit/s", 128_000, (8_000, 2_000_000), "Rate of the bearer."),
-            ParamSpec::number("tti_ms", "ms", 20.0, (2.0, 80.0), "Transmission time interval."),
-            ParamSpec::number("bler", "", 0.01, (0.0, 0.9), "Probability that a block fails."),
-            ParamSpec::number(
-                "rlc_status_ms",
-                "ms",
-                100.0,
-                (2.0, 1000.0),
-                "From a failure to RLC's retransmission.",
-            ),
-            ParamSpec::whole("rlc_tries", "", 10, (1, 40), "Transmissions by RLC before it discards."),
-            ParamSpec::number(
-                "processing_ms",
-                "ms",
-                22.0,
-                (0.0, 500.0),
-                "Terminal, Node B, Iub and RNC, uplink.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 }
 
 impl Dch {

@@ -1,19 +1,4 @@
 //! HomePlug AV: Ethernet over the mains.
-//!
-//! Law: after CIFS and two priority slots stations count backoff slots; the winner sends a delimiter of 110.48 µs
-//! and physical blocks of 512 bytes, 520 on the wire at the PHY rate, up to `payload_us` of them; after RIFS the
-//! answer says which blocks were good. Bad blocks go again, with new ones behind them; packets are released in order. A
-//! station that hears others begin widens its window without having failed (the deferral counter). Nothing is sent
-//! in the beacon's region at the start of each two mains cycles.
-//!
-//! Source: IEEE 1901-2010 (FFT PHY and CSMA/CA); Vlachou, Banchs, Herzen and Thiran, "On the MAC for power-line
-//! communications: modeling assumptions and performance tradeoffs", ICNP 2014 (windows, deferral counters, slot,
-//! collision of 2920.64 µs); HomePlug AV white paper (2005): delimiter, blocks, beacon of two mains cycles.
-//!
-//! Differs from the source:
-//! - One network, one priority; no TDMA allocations, no bursts of several delimiters.
-//! - The PHY rate is the tone map's, constant over the mains cycle; blocks fail independently.
-//! - The longest payload is a parameter: devices limit their aggregates, and say nothing of it.
 
 use super::Registered;
 use super::access::{Access, Air, Frame, Rules};
@@ -22,6 +7,37 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate};
+
+const CARD: Card = Card {
+    name: "homeplug",
+    title: "HomePlug AV",
+    law: "after CIFS and two priority slots stations count backoff slots; the winner sends a delimiter of \
+          110.48 µs and physical blocks of 512 bytes, 520 on the wire at the PHY rate, up to `payload_us` of \
+          them; after RIFS the answer says which blocks were good. Bad blocks go again, with new ones behind \
+          them; packets are released in order. A station that hears others begin widens its window without \
+          having failed (the deferral counter). Nothing is sent in the beacon's region at the start of each \
+          two mains cycles",
+    source: "IEEE 1901-2010 (FFT PHY and CSMA/CA); Vlachou, Banchs, Herzen and Thiran, \"On the MAC for \
+          power-line communications: modeling assumptions and performance tradeoffs\", ICNP 2014 (windows, \
+          deferral counters, slot, collision of 2920.64 µs); HomePlug AV white paper (2005): delimiter, \
+          blocks, beacon of two mains cycles",
+    differs: &[
+        "One network, one priority; no TDMA allocations, no bursts of several delimiters",
+        "The PHY rate is the tone map's, constant over the mains cycle; blocks fail independently",
+        "The longest payload is a parameter: devices limit their aggregates, and say nothing of it",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::number("phy_mbps", "Mbit/s", 107.0, (1.0, 200.0), "PHY rate of this direction."),
+        ParamSpec::number("payload_us", "us", 600.0, (150.0, 2501.12), "Longest payload of an exchange."),
+        ParamSpec::number("block_error", "", 0.05, (0.0, 0.9), "Probability that a block is bad."),
+        ParamSpec::choice("priority", &["ca1", "ca3"], "Which windows: best effort, or voice."),
+        ParamSpec::number("rifs_us", "us", 140.0, (30.0, 160.0), "From data to acknowledgement."),
+        ParamSpec::number("beacon_ms", "ms", 40.0, (10.0, 100.0), "Two mains cycles: 40 at 50 Hz."),
+        ParamSpec::number("beacon_region_us", "us", 1000.0, (0.0, 5000.0), "Silence at each beacon."),
+        ParamSpec::whole("tries", "", 30, (1, 255), "Transmissions before a packet is dropped."),
+    ],
+};
 
 /// Times in microseconds.
 const SLOT: f64 = 35.84;
@@ -53,27 +69,7 @@ pub struct HomePlug {
 }
 
 impl Registered for HomePlug {
-    const CARD: Card = Card {
-        name: "homeplug",
-        title: "HomePlug AV",
-        law: "priority slots, backoff, delimiter, 512-byte blocks, selective acknowledgement",
-        source: "IEEE 1901-2010; Vlachou et al., ICNP 2014; HomePlug AV white paper 2005",
-        differs: &[
-            "One network, one priority, no TDMA allocations and no bursts of delimiters",
-            "The PHY rate is constant over the mains cycle; blocks fail independently",
-        ],
-        live_twin: None,
-        params: &[
-            ParamSpec::number("phy_mbps", "Mbit/s", 107.0, (1.0, 200.0), "PHY rate of this direction."),
-            ParamSpec::number("payload_us", "us", 600.0, (150.0, 2501.12), "Longest payload of an exchange."),
-            ParamSpec::number("block_error", "", 0.05, (0.0, 0.9), "Probability that a block is bad."),
-            ParamSpec::choice("priority", &["ca1", "ca3"], "Which windows: best effort, or voice."),
-            ParamSpec::number("rifs_us", "us", 140.0, (30.0, 160.0), "From data to acknowledgement."),
-            ParamSpec::number("beacon_ms", "ms", 40.0, (10.0, 100.0), "Two mains cycles: 40 at 50 Hz."),
-            ParamSpec::number("beacon_region_us", "us", 1000.0, (0.0, 5000.0), "Silence at each beacon."),
-            ParamSpec::whole("tries", "", 30, (1, 255), "Transmissions before a packet is dropped."),
-        ],
-    };
+    const CARD: Card = CARD;
 }
 
 impl HomePlug {

@@ -1,20 +1,4 @@
 //! HSDPA: the downlink of 3G, with one deep queue a user.
-//!
-//! Law: every 2 ms the scheduler gives the user a block with probability `share`; its size is that of the channel
-//! quality indicator c, ⌊(TBS(c) − 21)/336⌋ RLC PDUs of 320 payload bits. c wanders as Ehrenfest's urn: from k of
-//! 2·spread above its least it rises with probability (2·spread − k)/(2·spread) a step and falls otherwise; so it
-//! is binomial about its mean with variance spread/2 and forgets in `coherence`. A block fails with probability
-//! `bler`, is repeated 12 ms later by HARQ and after four failures by RLC; packets are released in order. In a stall
-//! (see `stalls.rs`) no block begins; repetitions under way arrive.
-//!
-//! Source: 3GPP TS 25.214 table 7D (CQI and block size, category 10) and 6A.2 (one CQI step is about 1 dB); TS 25.321
-//! section 9.1 (MAC-hs header 21 bits, MAC-d PDU 336); TS 25.322 (RLC acknowledged mode); Holma and Toskala,
-//! "HSDPA/HSUPA for UMTS" (2006), chapters 4 and 10 (first-block errors 10 %, round trip of HARQ 12 ms, delays);
-//! Ehrenfest and Ehrenfest, Physikalische Zeitschrift 8 (1907).
-//!
-//! Differs from the source:
-//! - The indicator is known without delay, so blocks fail independently of its course.
-//! - Other users are a coin: no proportional-fair gain, no state changes (the bearer is always up).
 
 use super::Registered;
 use super::stalls::{self, Stalls};
@@ -25,6 +9,55 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "hsdpa",
+    title: "3G downlink (HSDPA)",
+    law: "every 2 ms the scheduler gives the user a block with probability `share`; its size is that of the \
+          channel quality indicator c, ⌊(TBS(c) − 21)/336⌋ RLC PDUs of 320 payload bits. c wanders as \
+          Ehrenfest's urn: from k of 2·spread above its least it rises with probability (2·spread − \
+          k)/(2·spread) a step and falls otherwise; so it is binomial about its mean with variance spread/2 \
+          and forgets in `coherence`. A block fails with probability `bler`, is repeated 12 ms later by HARQ \
+          and after four failures by RLC; packets are released in order. In a stall (`stall_every_ms`) no \
+          block begins; repetitions under way arrive",
+    source: "3GPP TS 25.214 table 7D (CQI and block size, category 10) and 6A.2 (one CQI step is about 1 \
+          dB); TS 25.321 section 9.1 (MAC-hs header 21 bits, MAC-d PDU 336); TS 25.322 (RLC acknowledged \
+          mode); Holma and Toskala, \"HSDPA/HSUPA for UMTS\" (2006), chapters 4 and 10 (first-block errors \
+          10 %, round trip of HARQ 12 ms, delays); Ehrenfest and Ehrenfest, Physikalische Zeitschrift 8 \
+          (1907); RFC 3481 section 2.4",
+    differs: &[
+        "The indicator is known without delay, so blocks fail independently of its course",
+        "Other users are a coin: no proportional-fair gain, no state changes (the bearer is always up)",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::whole("cqi", "", 20, (1, 30), "Mean channel quality indicator."),
+        ParamSpec::whole("cqi_spread", "", 6, (0, 14), "Furthest it strays; its deviation is √(spread/2)."),
+        ParamSpec::number("coherence_ms", "ms", 200.0, (2.0, 1e6), "Time in which it forgets."),
+        ParamSpec::whole("cqi_max", "", 30, (1, 30), "Best the terminal's category uses; 22 for 3.6 Mbit/s."),
+        ParamSpec::number("share", "", 1.0, (0.001, 1.0), "Share of the intervals other users leave."),
+        ParamSpec::number("bler", "", 0.1, (0.0, 0.9), "Probability that a block fails."),
+        ParamSpec::number("bler_again", "", 0.1, (0.0, 0.9), "Probability that a repeated block fails."),
+        ParamSpec::number(
+            "rlc_status_ms",
+            "ms",
+            100.0,
+            (2.0, 1000.0),
+            "From HARQ's last failure to RLC's retransmission.",
+        ),
+        ParamSpec::whole("rlc_tries", "", 10, (1, 40), "Transmissions by RLC before it discards."),
+        ParamSpec::number(
+            "processing_ms",
+            "ms",
+            20.0,
+            (0.0, 500.0),
+            "Terminal, Node B, Iub and RNC, downlink.",
+        ),
+        stalls::PARAMS[0],
+        stalls::PARAMS[1],
+        stalls::PARAMS[2],
+    ],
+};
 
 /// Transport block bits by CQI 1 to 30, one code of QPSK to fifteen of 16-QAM.
 const BLOCK_BITS: [u64; 30] = [
@@ -82,53 +115,7 @@ impl Quality {
 }
 
 impl Registered for Hsdpa {
-    const CARD: Card = Card {
-        name: "hsdpa",
-        title: "3G downlink (HSDPA)",
-        law: "2 ms blocks sized by a wandering CQI; HARQ 12 ms, then RLC; released in order",
-        source: "3GPP TS 25.214 table 7D, TS 25.321, TS 25.322; Holma and Toskala 2006",
-        differs: &["The indicator is known without delay", "Other users are a coin; the bearer is always up"],
-        live_twin: None,
-        params: &[
-            ParamSpec::whole("cqi", "", 20, (1, 30), "Mean channel quality indicator."),
-            ParamSpec::whole(
-                "cqi_spread",
-                "",
-                6,
-                (0, 14),
-                "Furthest it strays; its deviation is √(spread/2).",
-            ),
-            ParamSpec::number("coherence_ms", "ms", 200.0, (2.0, 1e6), "Time in which it forgets."),
-            ParamSpec::whole(
-                "cqi_max",
-                "",
-                30,
-                (1, 30),
-                "Best the terminal's category uses; 22 for 3.6 Mbit/s.",
-            ),
-            ParamSpec::number("share", "", 1.0, (0.001, 1.0), "Share of the intervals other users leave."),
-            ParamSpec::number("bler", "", 0.1, (0.0, 0.9), "Probability that a block fails."),
-            ParamSpec::number("bler_again", "", 0.1, (0.0, 0.9), "Probability that a repeated block fails."),
-            ParamSpec::number(
-                "rlc_status_ms",
-                "ms",
-                100.0,
-                (2.0, 1000.0),
-                "From HARQ's last failure to RLC's retransmission.",
-            ),
-            ParamSpec::whole("rlc_tries", "", 10, (1, 40), "Transmissions by RLC before it discards."),
-            ParamSpec::number(
-                "processing_ms",
-                "ms",
-                20.0,
-                (0.0, 500.0),
-                "Terminal, Node B, Iub and RNC, downlink.",
-            ),
-            stalls::PARAMS[0],
-            stalls::PARAMS[1],
-            stalls::PARAMS[2],
-        ],
-    };
+    const CARD: Card = CARD;
 }
 
 impl Hsdpa {

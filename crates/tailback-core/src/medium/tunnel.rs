@@ -1,22 +1,8 @@
 //! A tunnel of IP over TCP: a connection of its own carries the packets of its links.
 //!
-//! Law: packets wait in the queue of the tunnel's interface. A process takes one when the socket of the outer
-//! connection has room for it, and writes its length and its bytes to the stream; while the socket is full the process
-//! holds that packet and takes none, so the queue fills and drops. At the other end a packet comes out when the last
-//! of its bytes has arrived in order: what the outer connection retransmits holds up everything behind it.
-//!
 //! A link of this medium is one direction of the tunnel. Its `flow` names the outer connection, a flow of the
 //! application `tunnel` between the same two nodes, with a route, stack, buffers and congestion control of its own; the
 //! engine passes bytes between the two. A link's `busy` is the time its process was held up.
-//!
-//! Source: VTun 2.6 to 3.0 over TCP (two bytes of length, blocking writes, TCP_NODELAY); the tun device's interface
-//! queue, 50 packets in FreeBSD (ifq_maxlen), 500 in Linux (txqueuelen).
-//!
-//! Differs from the source:
-//! - A frame enters the socket whole; a blocking write fills what room there is.
-//! - The process works on both directions at once; VTun's one loop reads nothing while a write blocks.
-//! - No compression, no encryption, no keep-alive frames (four bytes every 30 s of silence).
-//! - ECN marks of the outer packets are not copied to the inner ones: a stream has no such place.
 
 use std::collections::VecDeque;
 
@@ -25,6 +11,32 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::queue::Backlog;
 use crate::time::Bytes;
+
+const CARD: Card = Card {
+    name: "tunnel",
+    title: "Tunnel of IP over TCP",
+    law: "packets wait in the queue of the tunnel's interface. A process takes one when the socket of the \
+          outer connection has room for it, and writes its length and its bytes to the stream; while the \
+          socket is full the process holds that packet and takes none, so the queue fills and drops. At the \
+          other end a packet comes out when the last of its bytes has arrived in order: what the outer \
+          connection retransmits holds up everything behind it",
+    source: "VTun 2.6 to 3.0 over TCP (two bytes of length, blocking writes, TCP_NODELAY); the tun device's \
+          interface queue, 50 packets in FreeBSD (ifq_maxlen), 500 in Linux (txqueuelen)",
+    differs: &[
+        "A frame enters the socket whole; a blocking write fills what room there is",
+        "The process works on both directions at once; VTun's one loop reads nothing while a write blocks",
+        "No compression, no encryption, no keep-alive frames (four bytes every 30 s of silence)",
+        "ECN marks of the outer packets are not copied to the inner ones: a stream has no such place",
+    ],
+    live_twin: None,
+    params: &[ParamSpec::whole(
+        "header_bytes",
+        "B",
+        2,
+        (0, 100),
+        "Bytes the tunnel adds to each packet in the stream.",
+    )],
+};
 
 /// The stream of one direction: the packets in it, and where each ends.
 #[derive(Clone, Debug)]
@@ -40,26 +52,7 @@ pub struct TunnelStream {
 }
 
 impl Registered for TunnelStream {
-    const CARD: Card = Card {
-        name: "tunnel",
-        title: "Tunnel of IP over TCP",
-        law: "a packet enters the outer stream when its socket has room, and leaves it in order",
-        source: "VTun over TCP: two bytes of length, blocking writes",
-        differs: &[
-            "A frame enters the socket whole",
-            "The process works on both directions at once",
-            "No compression, encryption or keep-alive",
-            "ECN marks of the outer packets are not copied",
-        ],
-        live_twin: None,
-        params: &[ParamSpec::whole(
-            "header_bytes",
-            "B",
-            2,
-            (0, 100),
-            "Bytes the tunnel adds to each packet in the stream.",
-        )],
-    };
+    const CARD: Card = CARD;
 }
 
 impl TunnelStream {

@@ -1,23 +1,5 @@
 //! WiFi: the distributed coordination function of IEEE 802.11, with the OFDM rates of 802.11g or, with aggregation,
 //! those of 802.11n in 20 MHz.
-//!
-//! Law: a station that finds the medium idle for DIFS = SIFS + 2 slots and has counted its backoff down sends one
-//! frame of T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, n = IP bytes + 36, and is answered after SIFS. No answer: the
-//! window doubles from 15 to 1023 and the frame is sent again, `tries` times in all. 802.11n sends up to `aggregate`
-//! frames behind one preamble, each with its own check; a block acknowledgement says which arrived.
-//! In a stall (see `stalls.rs`) a link begins no try: its receiver listens on another channel, and frames wait for it.
-//! `hidden`: probability that a try fails whatever its length, as stations out of hearing talk over it.
-//! A frame of n bytes fails with 1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at the
-//! rate in use: 10 % for 1000 bytes at the rate's sensitivity, a tenth of it for every decibel more. Rates are fixed
-//! or adapt: two failures in a row lower the rate, ten successes raise it for a trial.
-//!
-//! Source: IEEE 802.11-2012 sections 9.3 (DCF), 18.4 and 19 (OFDM, ERP timing), 18.3.10.2 (sensitivity), 20 (HT),
-//! 8.6.1 (A-MPDU); rate adaptation: Kamerman and Monteban, "WaveLAN-II", Bell Labs Technical Journal 2(3) (1997).
-//!
-//! Differs from the source:
-//! - The slope of errors over signal is ours; real receivers differ by chip.
-//! - No RTS/CTS, no power saving, no beacons; acknowledgements are never lost.
-//! - One spatial stream and the long guard interval in 802.11n; the aggregate counts frames, not their spacing.
 
 use super::Registered;
 use super::access::{Access, Air, Frame, Rules};
@@ -28,6 +10,64 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "wifi",
+    title: "802.11g and 802.11n",
+    law: "a station that finds the medium idle for DIFS = SIFS + 2 slots and has counted its backoff down \
+          sends one frame of T(n, r) = 20 + 4⌈(22 + 8n)/4r⌉ + 6 µs, n = IP bytes + 36, and is answered after \
+          SIFS. No answer: the window doubles from 15 to 1023 and the frame is sent again, `tries` times in \
+          all. 802.11n sends up to `aggregate` frames behind one preamble, each with its own check; a block \
+          acknowledgement says which arrived. In a stall (`stall_every_ms`) a link begins no try: its \
+          receiver listens on another channel, and frames wait for it. `hidden`: probability that a try \
+          fails whatever its length, as stations out of hearing talk over it. A frame of n bytes fails with \
+          1 − (1 − e)^(n/1536), where e is `frame_error`, or what `signal_dbm` leaves at the rate in use: 10 \
+          % for 1000 bytes at the rate's sensitivity, a tenth of it for every decibel more. Rates are fixed \
+          or adapt: two failures in a row lower the rate, ten successes raise it for a trial",
+    source: "IEEE 802.11-2012 sections 9.3 (DCF), 18.4 and 19 (OFDM, ERP timing), 18.3.10.2 (sensitivity), \
+          20 (HT), 8.6.1 (A-MPDU); rate adaptation: Kamerman and Monteban, \"WaveLAN-II\", Bell Labs \
+          Technical Journal 2(3) (1997); contention: Bianchi, IEEE JSAC 18(3) (2000), and Bianchi and Tinnirello, \
+          IEEE Communications Letters 14(7) (2010); stalls: Ramani and Savage, SyncScan, INFOCOM 2005 (a scan \
+          takes more than 250 ms)",
+    differs: &[
+        "The slope of errors over signal is ours; real receivers differ by chip",
+        "No RTS/CTS, no power saving, no beacons; acknowledgements are never lost",
+        "One spatial stream and the long guard interval in 802.11n; the aggregate counts frames, not their \
+              spacing",
+    ],
+    live_twin: None,
+    params: &[
+        ParamSpec::choice("standard", &["g", "n"], "Which rates and headers."),
+        ParamSpec::number(
+            "rate_mbps",
+            "Mbit/s",
+            54.0,
+            (6.0, 65.0),
+            "Rate, or the one adaptation starts from.",
+        )
+        .depends("g 54, n 65"),
+        ParamSpec::choice("rate_control", &["fixed", "arf"], "Whether the rate adapts to failures."),
+        ParamSpec::number("signal_dbm", "dBm", 0.0, (-100.0, 0.0), "Received power; it decides the errors.")
+            .depends("frame_error decides"),
+        ParamSpec::number("frame_error", "", 0.0, (0.0, 1.0), "Probability that a full frame fails."),
+        ParamSpec::number(
+            "hidden",
+            "",
+            0.0,
+            (0.0, 0.99),
+            "Probability that a try fails whatever its length: stations out of hearing.",
+        ),
+        ParamSpec::choice("slot", &["short", "long"], "9 us, or 20 us where 802.11b stations are about."),
+        ParamSpec::flag("protection", false, "A CTS at 11 Mbit/s precedes every frame (802.11b about)."),
+        ParamSpec::whole("aggregate", "frames", 1, (1, 64), "Most frames sent at once.").depends("g 1, n 32"),
+        ParamSpec::whole("tries", "", 7, (1, 255), "Transmissions before a frame is dropped."),
+        ParamSpec::whole("cw_min", "slots", 15, (1, 1023), "First contention window."),
+        ParamSpec::whole("cw_max", "slots", 1023, (1, 65_535), "Widest contention window."),
+        stalls::PARAMS[0],
+        stalls::PARAMS[1],
+        stalls::PARAMS[2],
+    ],
+};
 
 /// Rates in Mbit/s, and minimum sensitivities in dBm: tables 18-14 and 20-23.
 const RATES_G: [f64; 8] = [6.0, 9.0, 12.0, 18.0, 24.0, 36.0, 48.0, 54.0];
@@ -77,56 +117,7 @@ pub struct Wifi {
 }
 
 impl Registered for Wifi {
-    const CARD: Card = Card {
-        name: "wifi",
-        title: "802.11g and 802.11n",
-        law: "DIFS, backoff, frame, SIFS, acknowledgement; the window doubles at each failure",
-        source: "IEEE 802.11-2012 sections 9.3, 18, 19, 20; Kamerman and Monteban 1997",
-        differs: &[
-            "The slope of errors over signal is ours",
-            "No RTS/CTS, power saving or beacons; acknowledgements are never lost",
-            "802.11n has one stream and the long guard interval",
-        ],
-        live_twin: None,
-        params: &[
-            ParamSpec::choice("standard", &["g", "n"], "Which rates and headers."),
-            ParamSpec::number(
-                "rate_mbps",
-                "Mbit/s",
-                54.0,
-                (6.0, 65.0),
-                "Rate, or the one adaptation starts from.",
-            )
-            .depends("g 54, n 65"),
-            ParamSpec::choice("rate_control", &["fixed", "arf"], "Whether the rate adapts to failures."),
-            ParamSpec::number(
-                "signal_dbm",
-                "dBm",
-                0.0,
-                (-100.0, 0.0),
-                "Received power; it decides the errors.",
-            )
-            .depends("frame_error decides"),
-            ParamSpec::number("frame_error", "", 0.0, (0.0, 1.0), "Probability that a full frame fails."),
-            ParamSpec::number(
-                "hidden",
-                "",
-                0.0,
-                (0.0, 0.99),
-                "Probability that a try fails whatever its length: stations out of hearing.",
-            ),
-            ParamSpec::choice("slot", &["short", "long"], "9 us, or 20 us where 802.11b stations are about."),
-            ParamSpec::flag("protection", false, "A CTS at 11 Mbit/s precedes every frame (802.11b about)."),
-            ParamSpec::whole("aggregate", "frames", 1, (1, 64), "Most frames sent at once.")
-                .depends("g 1, n 32"),
-            ParamSpec::whole("tries", "", 7, (1, 255), "Transmissions before a frame is dropped."),
-            ParamSpec::whole("cw_min", "slots", 15, (1, 1023), "First contention window."),
-            ParamSpec::whole("cw_max", "slots", 1023, (1, 65_535), "Widest contention window."),
-            stalls::PARAMS[0],
-            stalls::PARAMS[1],
-            stalls::PARAMS[2],
-        ],
-    };
+    const CARD: Card = CARD;
 }
 
 impl Wifi {

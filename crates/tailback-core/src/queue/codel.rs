@@ -1,19 +1,7 @@
 //! CoDel: drop at the head when packets have stayed longer than a target for an interval.
 //!
-//! Law: once the sojourn time has been at least `target` for a whole `interval`, drop; the n-th next drop follows
-//! interval/√n after the one before, until the sojourn time falls below target.
-//! Source: RFC 8289 (pseudocode in section 5).
-//!
-//! Differs from the source:
-//! - `variant` linux (Linux 5.10 sch_codel and codel_impl.h): time in units of 1024 ns; 1/√n by one Newton step a
-//!   drop on a 16-bit fraction, so the spacing lags while n jumps; dropping starts strictly after the interval.
-//! - `variant` ns-3.27: as linux, but the limit is in bytes, and CoDel rests while the backlog is below (not up to)
-//!   `mtu`.
-//!
 //! A host's CoDel lies above its network device, which has a queue of its own that CoDel neither sees nor shortens:
 //! `device_packets` packets go there as soon as it has room, and leave in their order.
-//!
-//! Live twin: Linux `codel`.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings};
@@ -22,6 +10,54 @@ use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "codel",
+    title: "CoDel",
+    law: "once the sojourn time has been at least `target` for a whole `interval`, drop; the n-th next drop \
+          follows interval/√n after the one before, until the sojourn time falls below target",
+    source: "RFC 8289 (pseudocode in section 5)",
+    differs: &[
+        "`variant` linux (Linux 5.10 sch_codel and codel_impl.h): time in units of 1024 ns; 1/√n by one \
+              Newton step a drop on a 16-bit fraction, so the spacing lags while n jumps; dropping starts \
+              strictly after the interval",
+        "`variant` ns-3.27: as linux, but the limit is in bytes, and CoDel rests while the backlog is below \
+              (not up to) `mtu`",
+    ],
+    live_twin: Some("linux:codel"),
+    params: &[
+        ParamSpec::choice("variant", &["rfc8289", "linux", "ns-3.27"], "Whose CoDel."),
+        ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
+        ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
+        ParamSpec::whole(
+            "mtu",
+            "B",
+            1500,
+            (1, 65_536),
+            "No drops while no more than this is queued behind the head.",
+        ),
+        ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
+        ParamSpec::number(
+            "ce_threshold_ms",
+            "ms",
+            0.0,
+            (0.0, 10_000.0),
+            "Mark every capable packet above this delay.",
+        )
+        .depends("off"),
+        ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
+            .depends("1000; ns-3.27 none"),
+        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
+            .depends("none; ns-3.27 1500000"),
+        ParamSpec::whole(
+            "device_packets",
+            "packets",
+            0,
+            (0, 1 << 20),
+            "Queue of the device below, out of CoDel's sight; 100 in ns-3.27.",
+        ),
+    ],
+};
 
 /// Whose CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -215,48 +251,7 @@ pub struct Codel {
 }
 
 impl Registered for Codel {
-    const CARD: Card = Card {
-        name: "codel",
-        title: "CoDel",
-        law: "sojourn >= target for an interval: drop at the head, then every interval/sqrt(n)",
-        source: "RFC 8289 section 5",
-        differs: &[
-            "Linux and ns-3.27 keep 1/sqrt(n) by Newton steps on 16 bits and time in 1024 ns; parameter variant",
-        ],
-        live_twin: Some("linux:codel"),
-        params: &[
-            ParamSpec::choice("variant", &["rfc8289", "linux", "ns-3.27"], "Whose CoDel."),
-            ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
-            ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
-            ParamSpec::whole(
-                "mtu",
-                "B",
-                1500,
-                (1, 65_536),
-                "No drops while no more than this is queued behind the head.",
-            ),
-            ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
-            ParamSpec::number(
-                "ce_threshold_ms",
-                "ms",
-                0.0,
-                (0.0, 10_000.0),
-                "Mark every capable packet above this delay.",
-            )
-            .depends("off"),
-            ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
-                .depends("1000; ns-3.27 none"),
-            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
-                .depends("none; ns-3.27 1500000"),
-            ParamSpec::whole(
-                "device_packets",
-                "packets",
-                0,
-                (0, 1 << 20),
-                "Queue of the device below, out of CoDel's sight; 100 in ns-3.27.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {

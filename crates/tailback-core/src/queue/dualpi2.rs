@@ -1,14 +1,5 @@
 //! DualPI2: a low-latency queue and a classic one behind one controller, coupled so that both kinds of flow share
 //! the link evenly.
-//!
-//! Law: every `t_update`: p' += α(q − target) + β(q − q_old), q the longer of the two queues' delays. Classic packets
-//! are marked or dropped with p'², low-latency ones marked with max(k·p', 1 if their sojourn exceeds `step`).
-//! Source: RFC 9332 appendix A; scheduler and guards of Linux 6.x sch_dualpi2.
-//!
-//! Differs from the source:
-//! - Scheduling is weighted by bytes exactly: the classic queue gets its `c_share` while both wait.
-//!
-//! Live twin: Linux `dualpi2`.
 
 use super::parts::{Line, Period};
 use super::registry::{Registered, Surroundings};
@@ -18,6 +9,36 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "dualpi2",
+    title: "DualPI2",
+    law: "every `t_update`: p' += α(q − target) + β(q − q_old), q the longer of the two queues' delays. \
+          Classic packets are marked or dropped with p'², low-latency ones marked with max(k·p', 1 if their \
+          sojourn exceeds `step`)",
+    source: "RFC 9332 appendix A; scheduler and guards of Linux 6.x sch_dualpi2",
+    differs: &[
+        "Scheduling is weighted by bytes exactly: the classic queue gets its `c_share` while both wait",
+    ],
+    live_twin: Some("linux:dualpi2"),
+    params: &[
+        ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay of the classic queue to hold."),
+        ParamSpec::number("t_update_ms", "ms", 16.0, (0.1, 10_000.0), "Time between updates of p'."),
+        ParamSpec::number("alpha", "1/s", 0.16, (0.0, 100.0), "Weight of the distance to the target (Hz)."),
+        ParamSpec::number("beta", "1/s", 3.2, (0.0, 100.0), "Weight of the change of delay (Hz)."),
+        ParamSpec::number("coupling", "", 2.0, (0.0, 100.0), "k: L4S marks with k p'."),
+        ParamSpec::number(
+            "step_ms",
+            "ms",
+            1.0,
+            (0.0, 10_000.0),
+            "L4S packets that waited longer are marked.",
+        ),
+        ParamSpec::whole("c_share", "%", 10, (1, 99), "Share of the classic queue while both wait."),
+        ParamSpec::whole("limit_packets", "packets", 10_000, (1, 1 << 31), "Most packets held in both."),
+        ParamSpec::whole("mtu", "B", 1500, (1, 65_536), "No drops while less than two of these are queued."),
+    ],
+};
 
 /// DualPI2.
 #[derive(Clone, Debug)]
@@ -57,49 +78,7 @@ enum Verdict {
 }
 
 impl Registered for DualPi2 {
-    const CARD: Card = Card {
-        name: "dualpi2",
-        title: "DualPI2",
-        law: "p' by PI; classic p'^2, L4S max(k p', step)",
-        source: "RFC 9332 appendix A; Linux 6.x sch_dualpi2",
-        differs: &["Scheduling is weighted by bytes exactly"],
-        live_twin: Some("linux:dualpi2"),
-        params: &[
-            ParamSpec::number(
-                "target_ms",
-                "ms",
-                15.0,
-                (0.001, 10_000.0),
-                "Delay of the classic queue to hold.",
-            ),
-            ParamSpec::number("t_update_ms", "ms", 16.0, (0.1, 10_000.0), "Time between updates of p'."),
-            ParamSpec::number(
-                "alpha",
-                "1/s",
-                0.16,
-                (0.0, 100.0),
-                "Weight of the distance to the target (Hz).",
-            ),
-            ParamSpec::number("beta", "1/s", 3.2, (0.0, 100.0), "Weight of the change of delay (Hz)."),
-            ParamSpec::number("coupling", "", 2.0, (0.0, 100.0), "k: L4S marks with k p'."),
-            ParamSpec::number(
-                "step_ms",
-                "ms",
-                1.0,
-                (0.0, 10_000.0),
-                "L4S packets that waited longer are marked.",
-            ),
-            ParamSpec::whole("c_share", "%", 10, (1, 99), "Share of the classic queue while both wait."),
-            ParamSpec::whole("limit_packets", "packets", 10_000, (1, 1 << 31), "Most packets held in both."),
-            ParamSpec::whole(
-                "mtu",
-                "B",
-                1500,
-                (1, 65_536),
-                "No drops while less than two of these are queued.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);

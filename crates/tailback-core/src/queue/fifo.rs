@@ -1,11 +1,5 @@
 //! First in, first out, with a limit: drop-tail or drop-head.
 //!
-//! Law: an arrival of L bytes that finds n packets of b bytes is accepted
-//! - `fits`: if n < limit_packets and b + L ≤ limit_bytes (Linux pfifo, bfifo);
-//! - `below`: if n < limit_packets and b ≤ limit_bytes, so the queue may exceed its bytes by one packet
-//!   (FreeBSD dummynet);
-//! - `ns2`: if n + 1 < limit_packets and b + L < limit_bytes (ns-2.35 DropTail: one packet less than it says).
-//!
 //! `in_service` says whether n and b include the packet being transmitted: in FreeBSD 7's dummynet the head stays
 //! queued until its transmission time is over, in Linux the device has taken it.
 //!
@@ -13,9 +7,6 @@
 //! and it is cut below the queue). A burst is what one connection sends at one instant: segments of one length, the
 //! last perhaps shorter. It counts as one in n until its first segment leaves, and is taken or dropped whole; b stays
 //! what waits. Backlogs are reported in segments.
-//!
-//! Source: Linux 5.10 net/sched/sch_fifo.c; FreeBSD 7.3 sys/netinet/ip_dummynet.c; ns-2.35 queue/drop-tail.cc.
-//! Live twin: Linux `pfifo`, `bfifo`, `pfifo_head_drop`.
 
 use std::collections::VecDeque;
 
@@ -26,6 +17,46 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
+
+const CARD: Card = Card {
+    name: "fifo",
+    title: "FIFO drop-tail",
+    law: "An arrival of L bytes that finds n packets of b bytes is accepted, by `accept`: `fits` if n < \
+          limit_packets and b + L ≤ limit_bytes (Linux pfifo, bfifo); `below` if n < limit_packets and b ≤ \
+          limit_bytes, so the queue may exceed its bytes by one packet (FreeBSD dummynet); `ns2` if n + 1 < \
+          limit_packets and b + L < limit_bytes (ns-2.35 DropTail: one packet less than it says)",
+    source: "Linux 5.10 net/sched/sch_fifo.c; FreeBSD 7.3 sys/netinet/ip_dummynet.c; ns-2.35 \
+          queue/drop-tail.cc",
+    differs: &["No limit unless one is given; Linux takes the device's txqueuelen, dummynet 50 packets"],
+    live_twin: Some("linux:bfifo"),
+    params: &[
+        ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
+            .depends("no limit"),
+        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("no limit"),
+        ParamSpec::choice(
+            "accept",
+            &["fits", "below", "ns2"],
+            "An arrival must fit (Linux), or find the queue not above its limit (dummynet), or ns-2's rule.",
+        ),
+        ParamSpec::choice(
+            "in_service",
+            &["not-counted", "counted"],
+            "Whether the packet being transmitted counts against the limit (dummynet before FreeBSD 8: yes).",
+        ),
+        ParamSpec::choice(
+            "drop",
+            &["tail", "head"],
+            "Which end a full queue drops: the arrival, or the oldest until the arrival fits.",
+        ),
+        ParamSpec::whole(
+            "offload",
+            "segments",
+            1,
+            (1, 1 << 16),
+            "A burst waits, and is dropped, as one packet of up to so many segments (Linux GSO); 1: none does.",
+        ),
+    ],
+};
 
 /// Which comparison decides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,41 +222,7 @@ pub struct Fifo {
 }
 
 impl Registered for Fifo {
-    const CARD: Card = Card {
-        name: "fifo",
-        title: "FIFO drop-tail",
-        law: "accept if the backlog is below the limit",
-        source: "Linux 5.10 sch_fifo.c; FreeBSD 7.3 ip_dummynet.c; ns-2.35 drop-tail.cc",
-        differs: &["No limit unless one is given; Linux takes the device's txqueuelen, dummynet 50 packets"],
-        live_twin: Some("linux:bfifo"),
-        params: &[
-            ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
-                .depends("no limit"),
-            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("no limit"),
-            ParamSpec::choice(
-                "accept",
-                &["fits", "below", "ns2"],
-                "An arrival must fit (Linux), or find the queue not above its limit (dummynet), or ns-2's rule.",
-            ),
-            ParamSpec::choice(
-                "in_service",
-                &["not-counted", "counted"],
-                "Whether the packet being transmitted counts against the limit (dummynet before FreeBSD 8: yes).",
-            ),
-            ParamSpec::choice(
-                "drop",
-                &["tail", "head"],
-                "Which end a full queue drops: the arrival, or the oldest until the arrival fits.",
-            ),
-            ParamSpec::whole(
-                "offload",
-                "segments",
-                1,
-                (1, 1 << 16),
-                "A burst waits, and is dropped, as one packet of up to so many segments (Linux GSO); 1: none does.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
         let limit = TailDrop {

@@ -1,15 +1,4 @@
 //! FQ-CoDel: flows hashed into queues, served by deficit round robin with new flows first, CoDel in each.
-//!
-//! Law: every queue with packets gets `quantum` bytes a round; a queue that was empty goes ahead of the others for
-//! its first quantum. A full queue sheds from the head of the flow with most bytes.
-//! Source: RFC 8290 section 4; Linux 5.10 sch_fq_codel.c.
-//!
-//! Differs from the source:
-//! - `memory_limit` counts IP bytes, not socket-buffer memory.
-//! - The hash takes the flow's number and direction instead of addresses and ports.
-//! - `variant` linux: packets shed by overload count as CoDel drops of their flow; ns-3.27: no ECN.
-//!
-//! Live twin: Linux `fq_codel`.
 
 use std::collections::VecDeque;
 
@@ -21,6 +10,51 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
+
+const CARD: Card = Card {
+    name: "fq_codel",
+    title: "FQ-CoDel",
+    law: "every queue with packets gets `quantum` bytes a round; a queue that was empty goes ahead of the \
+          others for its first quantum. A full queue sheds from the head of the flow with most bytes",
+    source: "RFC 8290 section 4; Linux 5.10 sch_fq_codel.c",
+    differs: &[
+        "`memory_limit` counts IP bytes, not socket-buffer memory",
+        "The hash takes flow, direction and connection by number, of connections eight bits, instead of \
+              addresses and ports",
+        "`variant` linux: packets shed by overload count as CoDel drops of their flow; ns-3.27: no ECN",
+    ],
+    live_twin: Some("linux:fq_codel"),
+    params: &[
+        ParamSpec::choice(
+            "variant",
+            &["rfc8290", "linux", "ns-3.27"],
+            "Whose CoDel, and what overload does to it.",
+        ),
+        ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
+        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
+        ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
+        ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
+        ParamSpec::whole("drop_batch", "packets", 64, (1, 65_536), "Most packets shed at once when full."),
+        ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
+        ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
+        ParamSpec::whole(
+            "mtu",
+            "B",
+            1514,
+            (1, 65_536),
+            "No drops while a flow has no more than this behind its head.",
+        ),
+        ParamSpec::flag("ecn", true, "Mark ECN-capable packets instead of dropping them."),
+        ParamSpec::number(
+            "ce_threshold_ms",
+            "ms",
+            0.0,
+            (0.0, 10_000.0),
+            "Mark every capable packet above this delay.",
+        )
+        .depends("off"),
+    ],
+};
 
 /// One bucket.
 #[derive(Clone, Debug, Default)]
@@ -49,53 +83,7 @@ pub struct FqCodel {
 }
 
 impl Registered for FqCodel {
-    const CARD: Card = Card {
-        name: "fq_codel",
-        title: "FQ-CoDel",
-        law: "deficit round robin over hashed flows, new flows first, CoDel in each",
-        source: "RFC 8290; Linux 5.10 sch_fq_codel.c",
-        differs: &[
-            "memory_limit counts IP bytes, not socket-buffer memory",
-            "The hash takes flow, direction and connection by number, of connections eight bits",
-        ],
-        live_twin: Some("linux:fq_codel"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["rfc8290", "linux", "ns-3.27"],
-                "Whose CoDel, and what overload does to it.",
-            ),
-            ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
-            ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
-            ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
-            ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
-            ParamSpec::whole(
-                "drop_batch",
-                "packets",
-                64,
-                (1, 65_536),
-                "Most packets shed at once when full.",
-            ),
-            ParamSpec::number("target_ms", "ms", 5.0, (0.001, 10_000.0), "Acceptable standing delay."),
-            ParamSpec::number("interval_ms", "ms", 100.0, (0.01, 100_000.0), "A worst-case round-trip time."),
-            ParamSpec::whole(
-                "mtu",
-                "B",
-                1514,
-                (1, 65_536),
-                "No drops while a flow has no more than this behind its head.",
-            ),
-            ParamSpec::flag("ecn", true, "Mark ECN-capable packets instead of dropping them."),
-            ParamSpec::number(
-                "ce_threshold_ms",
-                "ms",
-                0.0,
-                (0.0, 10_000.0),
-                "Mark every capable packet above this delay.",
-            )
-            .depends("off"),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {

@@ -1,13 +1,4 @@
 //! PIE: drop arrivals with a probability that a proportional-integral controller steers to a target delay.
-//!
-//! Law: every `t_update`: p += α(q − target) + β(q − q_old), in smaller steps while p is small.
-//! Source: RFC 8033 section 4 and 5.
-//!
-//! Differs from the source:
-//! - The delay q is the sojourn time of the last packet sent, zero when the queue is empty (RFC 8033 section 5.2
-//!   allows it, Linux does it since 5.6); the departure-rate estimator is left out, for ns-3.27 too.
-//!
-//! Live twin: Linux `pie`.
 
 use super::parts::{Line, Period};
 use super::registry::{Registered, Surroundings};
@@ -17,6 +8,38 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "pie",
+    title: "PIE",
+    law: "every `t_update`: p += α(q − target) + β(q − q_old), in smaller steps while p is small",
+    source: "RFC 8033 section 4 and 5",
+    differs: &[
+        "The delay q is the sojourn time of the last packet sent, zero when the queue is empty (RFC 8033 \
+              section 5.2 allows it, Linux does it since 5.6); the departure-rate estimator is left out, for \
+              ns-3.27 too",
+    ],
+    live_twin: Some("linux:pie"),
+    params: &[
+        ParamSpec::choice("variant", &["rfc8033", "linux", "ns-3.27"], "Whose defaults."),
+        ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold.")
+            .depends("15; ns-3.27 20"),
+        ParamSpec::number("t_update_ms", "ms", 15.0, (0.1, 10_000.0), "Time between updates of p.")
+            .depends("15; ns-3.27 30"),
+        ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),
+        ParamSpec::number("beta", "1/s", 1.25, (0.0, 100.0), "Weight of the change of delay."),
+        ParamSpec::number("max_burst_ms", "ms", 150.0, (0.0, 100_000.0), "Burst let through untouched.")
+            .depends("150; ns-3.27 100"),
+        ParamSpec::whole("limit_packets", "packets", 1000, (1, 1 << 31), "Most packets held.")
+            .depends("1000 (Linux); ns-3.27 25"),
+        ParamSpec::whole("mtu", "B", 1500, (1, 65_536), "No drops while less than two of these are queued."),
+        ParamSpec::flag(
+            "ecn",
+            false,
+            "Mark ECN-capable packets instead of dropping them while p is at most 0.1.",
+        ),
+    ],
+};
 
 /// PIE.
 #[derive(Clone, Debug)]
@@ -55,39 +78,7 @@ const MARK_BELOW: f64 = 0.1;
 const HIGH_DELAY: Duration = Duration::from_ms(250);
 
 impl Registered for Pie {
-    const CARD: Card = Card {
-        name: "pie",
-        title: "PIE",
-        law: "p += alpha (q - target) + beta (q - q_old) every t_update",
-        source: "RFC 8033 sections 4 and 5",
-        differs: &["The delay is the sojourn of the last packet sent; no departure-rate estimator"],
-        live_twin: Some("linux:pie"),
-        params: &[
-            ParamSpec::choice("variant", &["rfc8033", "linux", "ns-3.27"], "Whose defaults."),
-            ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold.")
-                .depends("15; ns-3.27 20"),
-            ParamSpec::number("t_update_ms", "ms", 15.0, (0.1, 10_000.0), "Time between updates of p.")
-                .depends("15; ns-3.27 30"),
-            ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),
-            ParamSpec::number("beta", "1/s", 1.25, (0.0, 100.0), "Weight of the change of delay."),
-            ParamSpec::number("max_burst_ms", "ms", 150.0, (0.0, 100_000.0), "Burst let through untouched.")
-                .depends("150; ns-3.27 100"),
-            ParamSpec::whole("limit_packets", "packets", 1000, (1, 1 << 31), "Most packets held.")
-                .depends("1000 (Linux); ns-3.27 25"),
-            ParamSpec::whole(
-                "mtu",
-                "B",
-                1500,
-                (1, 65_536),
-                "No drops while less than two of these are queued.",
-            ),
-            ParamSpec::flag(
-                "ecn",
-                false,
-                "Mark ECN-capable packets instead of dropping them while p is at most 0.1.",
-            ),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let is_ns3 = given.choice("variant") == "ns-3.27";

@@ -1,19 +1,7 @@
 //! RED: drop arrivals with a probability that rises with the averaged queue; gentle and adaptive.
 //!
-//! Law: avg ← (1 − w)·avg + w·q at each arrival; p_b = max_p·(avg − min)/(max − min); an arrival is dropped with
-//! p_a = p_b/(1 − count·p_b), count being the arrivals since the last drop. Gentle: from max to 2·max p_b rises on
-//! to 1. Adaptive: every half second max_p moves to hold avg in the middle fifth between min and max.
-//! Source: S. Floyd and V. Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM ToN 1(4),
-//! 1993; S. Floyd, R. Gummadi and S. Shenker, "Adaptive RED", 2001; variants' defaults from ns-2.35 and ns-3.27.
-//!
 //! With min = max, weight 1 and ECN it is the step of DCTCP (RFC 8257 section 3.1): every arrival at min or more is
 //! marked.
-//!
-//! Differs from the source:
-//! - Decay while idle starts when the last packet leaves the queue, not the link.
-//! - The adaptive step is taken at the first arrival after each half second, as in ns-2.35.
-//!
-//! Live twin: Linux `red`.
 
 use super::parts::Line;
 use super::registry::{Registered, Surroundings};
@@ -24,6 +12,62 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "red",
+    title: "RED",
+    law: "avg ← (1 − w)·avg + w·q at each arrival; p_b = max_p·(avg − min)/(max − min); an arrival is \
+          dropped with p_a = p_b/(1 − count·p_b), count being the arrivals since the last drop. Gentle: from \
+          max to 2·max p_b rises on to 1. Adaptive: every half second max_p moves to hold avg in the middle \
+          fifth between min and max",
+    source: "S. Floyd and V. Jacobson, \"Random Early Detection Gateways for Congestion Avoidance\", \
+          IEEE/ACM ToN 1(4), 1993; S. Floyd, R. Gummadi and S. Shenker, \"Adaptive RED\", 2001; variants' \
+          defaults from ns-2.35 and ns-3.27",
+    differs: &[
+        "Decay while idle starts when the last packet leaves the queue, not the link",
+        "The adaptive step is taken at the first arrival after each half second, as in ns-2.35",
+    ],
+    live_twin: Some("linux:red"),
+    params: &[
+        ParamSpec::choice(
+            "variant",
+            &["floyd", "adaptive", "ns-3.27"],
+            "Whose defaults: Floyd's recommendations, Adaptive RED with automatic thresholds (ns-2.35), or ns-3.27.",
+        ),
+        ParamSpec::choice("unit", &["packets", "bytes"], "What the average, min and max count."),
+        ParamSpec::number("min", "unit", 5.0, (0.0, 1e12), "Average from which packets are dropped.")
+            .depends("5 packets; adaptive max(5, rate x target/2) packets"),
+        ParamSpec::number("max", "unit", 15.0, (0.0, 1e12), "Average at which max_p is reached.")
+            .depends("3 min; equal to min it is a step"),
+        ParamSpec::number("weight", "", 0.002, (1e-9, 1.0), "Weight of a new sample in the average.")
+            .depends("0.002; adaptive 1 - exp(-1/C), C in packets a second"),
+        ParamSpec::number("max_p", "", 0.1, (0.0, 1.0), "Drop probability at max.")
+            .depends("0.1; ns-3.27 0.02"),
+        ParamSpec::flag("gentle", true, "Let the probability rise to 1 at 2 max instead of jumping at max.")
+            .depends("on; off if min = max"),
+        ParamSpec::flag("adaptive", false, "Move max_p to hold the average.").depends("variant adaptive: on"),
+        ParamSpec::number(
+            "target_ms",
+            "ms",
+            5.0,
+            (0.001, 10_000.0),
+            "Delay that automatic thresholds aim at.",
+        ),
+        ParamSpec::whole(
+            "mean_packet",
+            "B",
+            500,
+            (1, 65_536),
+            "Typical packet, for automatic values, idle decay and bytes.",
+        ),
+        ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
+        ParamSpec::flag("harddrop", false, "From max on drop ECN-capable packets too (RFC 3168 section 7).")
+            .depends("off, as in Linux; ns-3.27 on"),
+        ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
+            .depends("none; ns-3.27 25"),
+        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("none"),
+    ],
+};
 
 /// Adaptive RED: time between adaptations of max_p.
 const ADAPT_EVERY: Duration = Duration::from_ms(500);
@@ -65,65 +109,7 @@ struct Law {
 }
 
 impl Registered for Red {
-    const CARD: Card = Card {
-        name: "red",
-        title: "RED",
-        law: "p = max_p (avg - min)/(max - min), spread by p/(1 - count p); gentle; adaptive max_p",
-        source: "Floyd and Jacobson 1993; Floyd, Gummadi and Shenker 2001",
-        differs: &[
-            "Decay while idle starts when the last packet leaves the queue, not the link",
-            "max_p adapts at the first arrival after each half second, as in ns-2.35",
-        ],
-        live_twin: Some("linux:red"),
-        params: &[
-            ParamSpec::choice(
-                "variant",
-                &["floyd", "adaptive", "ns-3.27"],
-                "Whose defaults: Floyd's recommendations, Adaptive RED with automatic thresholds (ns-2.35), or ns-3.27.",
-            ),
-            ParamSpec::choice("unit", &["packets", "bytes"], "What the average, min and max count."),
-            ParamSpec::number("min", "unit", 5.0, (0.0, 1e12), "Average from which packets are dropped.")
-                .depends("5 packets; adaptive max(5, rate x target/2) packets"),
-            ParamSpec::number("max", "unit", 15.0, (0.0, 1e12), "Average at which max_p is reached.")
-                .depends("3 min; equal to min it is a step"),
-            ParamSpec::number("weight", "", 0.002, (1e-9, 1.0), "Weight of a new sample in the average.")
-                .depends("0.002; adaptive 1 - exp(-1/C), C in packets a second"),
-            ParamSpec::number("max_p", "", 0.1, (0.0, 1.0), "Drop probability at max.")
-                .depends("0.1; ns-3.27 0.02"),
-            ParamSpec::flag(
-                "gentle",
-                true,
-                "Let the probability rise to 1 at 2 max instead of jumping at max.",
-            )
-            .depends("on; off if min = max"),
-            ParamSpec::flag("adaptive", false, "Move max_p to hold the average.")
-                .depends("variant adaptive: on"),
-            ParamSpec::number(
-                "target_ms",
-                "ms",
-                5.0,
-                (0.001, 10_000.0),
-                "Delay that automatic thresholds aim at.",
-            ),
-            ParamSpec::whole(
-                "mean_packet",
-                "B",
-                500,
-                (1, 65_536),
-                "Typical packet, for automatic values, idle decay and bytes.",
-            ),
-            ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
-            ParamSpec::flag(
-                "harddrop",
-                false,
-                "From max on drop ECN-capable packets too (RFC 3168 section 7).",
-            )
-            .depends("off, as in Linux; ns-3.27 on"),
-            ParamSpec::whole("limit_packets", "packets", 0, (1, 1 << 31), "Most packets held.")
-                .depends("none; ns-3.27 25"),
-            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.").depends("none"),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");

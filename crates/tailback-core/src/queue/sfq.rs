@@ -1,14 +1,4 @@
 //! SFQ: stochastic fairness, hashed flows in a round robin of bytes.
-//!
-//! Law: every flow with packets may send `quantum` bytes a round. When full, the flow with most packets loses its
-//! newest (or, with `drop` head, its oldest).
-//! Source: P. McKenney, "Stochastic Fairness Queueing", INFOCOM 1990; constants of Linux 5.10 sch_sfq.c.
-//!
-//! Differs from the source:
-//! - The hash is not perturbed again during a run (Linux: `perturb`, off by default).
-//! - Linux rounds allotments to 8 bytes; here bytes are exact.
-//!
-//! Live twin: Linux `sfq`.
 
 use std::collections::VecDeque;
 
@@ -19,6 +9,27 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Time};
+
+const CARD: Card = Card {
+    name: "sfq",
+    title: "Stochastic fairness queueing",
+    law: "every flow with packets may send `quantum` bytes a round. When full, the flow with most packets \
+          loses its newest (or, with `drop` head, its oldest)",
+    source: "P. McKenney, \"Stochastic Fairness Queueing\", INFOCOM 1990; constants of Linux 5.10 sch_sfq.c",
+    differs: &[
+        "The hash takes flow, direction and connection by number, of connections eight bits",
+        "The hash is not perturbed again during a run (Linux: `perturb`, off by default)",
+        "Linux rounds allotments to 8 bytes; here bytes are exact",
+    ],
+    live_twin: Some("linux:sfq"),
+    params: &[
+        ParamSpec::whole("limit_packets", "packets", 127, (1, 1 << 31), "Most packets held."),
+        ParamSpec::whole("depth", "packets", 127, (1, 1 << 31), "Most packets held of one flow."),
+        ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets (Linux: divisor)."),
+        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
+        ParamSpec::choice("drop", &["tail", "head"], "Which end of the longest flow a full queue drops."),
+    ],
+};
 
 #[derive(Clone, Debug, Default)]
 struct Flow {
@@ -41,25 +52,7 @@ pub struct Sfq {
 }
 
 impl Registered for Sfq {
-    const CARD: Card = Card {
-        name: "sfq",
-        title: "Stochastic fairness queueing",
-        law: "a quantum of bytes per hashed flow and round; when full the longest flow loses its newest",
-        source: "McKenney 1990; Linux 5.10 sch_sfq.c",
-        differs: &[
-            "The hash takes flow, direction and connection by number, of connections eight bits",
-            "The hash is not perturbed again during a run",
-            "Allotments are exact bytes, Linux rounds to 8",
-        ],
-        live_twin: Some("linux:sfq"),
-        params: &[
-            ParamSpec::whole("limit_packets", "packets", 127, (1, 1 << 31), "Most packets held."),
-            ParamSpec::whole("depth", "packets", 127, (1, 1 << 31), "Most packets held of one flow."),
-            ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets (Linux: divisor)."),
-            ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
-            ParamSpec::choice("drop", &["tail", "head"], "Which end of the longest flow a full queue drops."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
         Ok(Sfq {

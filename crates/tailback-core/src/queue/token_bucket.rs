@@ -1,17 +1,8 @@
 //! Token bucket: a queue that lets packets go at a rate, after bursts of up to a bucketful. The queue inside is a FIFO of
 //! bytes, or any other discipline.
 //!
-//! Law: the bucket gains rate/8 bytes a second up to `burst`; a packet goes when the bucket holds its bytes, and
-//! takes them out.
-//! Source: Linux 5.10 sch_tbf.c, without peak rate; RFC 2697 section 3 for the single bucket.
-//!
 //! A queue that decides at its head, such as CoDel, has decided before a packet waits for its tokens: the packet is taken
 //! out of it and held here, as Linux's `qdisc_peek_dequeued` does. A FIFO and RED keep theirs.
-//!
-//! Differs from the source:
-//! - Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s.
-//!
-//! Live twin: Linux `tbf`.
 
 use super::parts::Line;
 use super::registry::{Queue, Registered, Surroundings};
@@ -20,6 +11,30 @@ use crate::packet::Packet;
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "token_bucket",
+    title: "Token bucket",
+    law: "the bucket gains rate/8 bytes a second up to `burst`; a packet goes when the bucket holds its \
+          bytes, and takes them out",
+    source: "Linux 5.10 sch_tbf.c, without peak rate; RFC 2697 section 3 for the single bucket",
+    differs: &["Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s"],
+    live_twin: Some("linux:tbf"),
+    params: &[
+        ParamSpec::whole(
+            "rate_bps",
+            "bit/s",
+            0,
+            (1, 1_000_000_000_000_000),
+            "Rate at which the bucket fills.",
+        )
+        .depends("the link's rate"),
+        ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
+            .depends("4 ms of the rate (HZ 250), at least 3000"),
+        ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
+            .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
+    ],
+};
 
 /// Tokens are counted in units of 1/(8·10¹²) byte, so that rate [bit/s] × time [ps] is a whole number of them.
 const TOKENS_PER_BYTE: u128 = 8_000_000_000_000;
@@ -46,28 +61,7 @@ enum Inside {
 }
 
 impl Registered for TokenBucket {
-    const CARD: Card = Card {
-        name: "token_bucket",
-        title: "Token bucket",
-        law: "a packet goes when the bucket, filled at rate up to burst, holds its bytes; any queue inside (inner)",
-        source: "Linux 5.10 sch_tbf.c; RFC 2697",
-        differs: &["Tokens are exact; no peak rate"],
-        live_twin: Some("linux:tbf"),
-        params: &[
-            ParamSpec::whole(
-                "rate_bps",
-                "bit/s",
-                0,
-                (1, 1_000_000_000_000_000),
-                "Rate at which the bucket fills.",
-            )
-            .depends("the link's rate"),
-            ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
-                .depends("4 ms of the rate (HZ 250), at least 3000"),
-            ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
-                .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
-        ],
-    };
+    const CARD: Card = CARD;
     const IS_SHAPER: bool = true;
 
     fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {

@@ -1,8 +1,4 @@
 //! A bulk transfer: one connection that always has data, until a time or a number of bytes.
-//!
-//! Law: writes without limit (or `bytes`), then closes. At the flow's stop time whatever has not been sent is
-//! dropped and the connection closes; each further start opens a new one.
-//! Source: iperf's TCP test; the greedy source of every study this project reproduces.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -12,6 +8,17 @@ use super::{
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Rate, Time};
+
+const CARD: Card = Card {
+    name: "bulk",
+    title: "Bulk transfer",
+    law: "writes without limit (or `bytes`), then closes. At the flow's stop time whatever has not been sent \
+          is dropped and the connection closes; each further start opens a new one",
+    source: "iperf's TCP test; the greedy source of every study this project reproduces",
+    differs: &[],
+    live_twin: Some("tailback socket application"),
+    params: &[BYTES, READ_RATE],
+};
 
 /// How much to transfer; zero: until the flow stops.
 pub(super) const BYTES: ParamSpec =
@@ -34,15 +41,7 @@ impl Bulk {
 }
 
 impl Registered for Bulk {
-    const CARD: Card = Card {
-        name: "bulk",
-        title: "Bulk transfer",
-        law: "writes without limit, or `bytes`, then closes",
-        source: "iperf TCP test",
-        differs: &[],
-        live_twin: Some("tailback socket application"),
-        params: &[BYTES, READ_RATE],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let read_rate = reading(given.whole(READ_RATE.name));

@@ -1,6 +1,4 @@
 //! Real programs on the flow's two hosts. They need a kernel and a clock, so the simulator refuses them.
-//!
-//! Law: none of ours: whatever `server`, run at the flow's `to`, and `client`, run at its `from`, do.
 
 use super::Traits;
 use crate::params::{Card, Checked, ParamSpec};

@@ -1,11 +1,4 @@
 //! FTP as ns-2 has it: a bulk transfer whose window is a number of packets.
-//!
-//! Law: a bulk transfer with at most `window_packets` × `packet_bytes` unacknowledged. `ftp` has 64 packets, a host
-//! without window scaling; `hftp` has so many that only the congestion window limits it.
-//! Source: ns-2 `window_` of 64 and of 100,000, and 1000-byte packets, as in studies of existing users beside
-//! high-speed flows.
-//!
-//! Differs from the source: the limit is the send buffer, in bytes.
 
 use super::bulk::{BYTES, Bulk};
 use super::registry::Registered;
@@ -38,8 +31,9 @@ const PACKET_BYTES: ParamSpec =
 const FTP: Card = Card {
     name: "ftp",
     title: "FTP with a limited window",
-    law: "a bulk transfer with at most window_packets packets unacknowledged",
-    source: "ns-2 TCP agent, window_ 64, packetSize_ 1000",
+    law: "a bulk transfer with at most `window_packets` × `packet_bytes` unacknowledged: 64 packets, a host without \
+          window scaling",
+    source: "ns-2's TCP agent, `window_` 64, `packetSize_` 1000",
     differs: &["the limit is the send buffer, in bytes"],
     live_twin: Some("tailback socket application"),
     params: &[BYTES, window(64), PACKET_BYTES],
@@ -48,8 +42,9 @@ const FTP: Card = Card {
 const HFTP: Card = Card {
     name: "hftp",
     title: "FTP without a limit",
-    law: "a bulk transfer whose buffers never limit it",
-    source: "ns-2 TCP agent, window_ 100000, packetSize_ 1000",
+    law: "a bulk transfer with so many packets unacknowledged that only the congestion window limits it",
+    source: "ns-2's TCP agent, `window_` 100,000, `packetSize_` 1000, as in studies of existing users beside \
+          high-speed flows",
     params: &[BYTES, window(100_000), PACKET_BYTES],
     ..FTP
 };

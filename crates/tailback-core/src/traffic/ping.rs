@@ -1,14 +1,25 @@
 //! Echo requests at equal intervals, and their replies.
-//!
-//! Law: a request of `packet_bytes` every `interval`; the other end returns a reply of the same size at once.
-//! Source: ping's default of 56 B payload + ICMP 8 + IPv4 20 = 84 B; two or five a second in CAIA Technical Report
-//! 110729A.
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Cue, Needs, Report, Rows, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "ping",
+    title: "Ping",
+    law: "a request of `packet_bytes` every `interval`; the other end returns a reply of the same size at \
+          once",
+    source: "ping's default of 56 B payload + ICMP 8 + IPv4 20 = 84 B; two or five a second in CAIA \
+          Technical Report 110729A",
+    differs: &["the answering host takes no time"],
+    live_twin: Some("ping"),
+    params: &[
+        ParamSpec::number("interval", "ms", 500.0, (0.01, 3_600_000.0), "Time between requests."),
+        ParamSpec::whole("packet_bytes", "B", 84, (28, 65_535), "IP length of request and reply."),
+    ],
+};
 
 /// Echo requests.
 #[derive(Clone, Debug)]
@@ -20,18 +31,7 @@ pub struct Ping {
 }
 
 impl Registered for Ping {
-    const CARD: Card = Card {
-        name: "ping",
-        title: "Ping",
-        law: "an echo request every interval, answered at once",
-        source: "ping(8), 56 bytes of payload",
-        differs: &["the answering host takes no time"],
-        live_twin: Some("ping"),
-        params: &[
-            ParamSpec::number("interval", "ms", 500.0, (0.01, 3_600_000.0), "Time between requests."),
-            ParamSpec::whole("packet_bytes", "B", 84, (28, 65_535), "IP length of request and reply."),
-        ],
-    };
+    const CARD: Card = CARD;
     const TRAITS: Traits = Traits::ECHO;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

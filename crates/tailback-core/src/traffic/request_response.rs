@@ -1,9 +1,4 @@
 //! Requests and responses on one open connection, as remote procedure calls make them.
-//!
-//! Law: on one connection the client sends `request_bytes`; the server answers `server_delay` later with
-//! `response_bytes`; the client asks again `think` after the last byte. The response time runs from the request's
-//! first byte written to the response's last byte received. The flow's `from` is the client.
-//! Source: netperf's TCP_RR test.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -13,6 +8,25 @@ use super::{
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "request-response",
+    title: "Requests and responses",
+    law: "on one connection the client sends `request_bytes`; the server answers `server_delay` later with \
+          `response_bytes`; the client asks again `think` after the last byte. The response time runs from \
+          the request's first byte written to the response's last byte received. The flow's `from` is the \
+          client",
+    source: "netperf's TCP_RR test",
+    differs: &[],
+    live_twin: Some("netperf TCP_RR"),
+    params: &[
+        ParamSpec::whole("request_bytes", "B", 100, (1, 1 << 40), "Payload of a request."),
+        ParamSpec::whole("response_bytes", "B", 1000, (1, 1 << 40), "Payload of a response."),
+        ParamSpec::number("think", "ms", 0.0, (0.0, 3_600_000.0), "From a response to the next request."),
+        ParamSpec::number("server_delay", "ms", 0.0, (0.0, 3_600_000.0), "From a request to its response."),
+        ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
+    ],
+};
 
 /// A client and a server that talk in turns.
 #[derive(Clone, Debug)]
@@ -30,27 +44,7 @@ pub struct RequestResponse {
 }
 
 impl Registered for RequestResponse {
-    const CARD: Card = Card {
-        name: "request-response",
-        title: "Requests and responses",
-        law: "request, server_delay, response, think, and again, on one connection",
-        source: "netperf TCP_RR",
-        differs: &[],
-        live_twin: Some("netperf TCP_RR"),
-        params: &[
-            ParamSpec::whole("request_bytes", "B", 100, (1, 1 << 40), "Payload of a request."),
-            ParamSpec::whole("response_bytes", "B", 1000, (1, 1 << 40), "Payload of a response."),
-            ParamSpec::number("think", "ms", 0.0, (0.0, 3_600_000.0), "From a response to the next request."),
-            ParamSpec::number(
-                "server_delay",
-                "ms",
-                0.0,
-                (0.0, 3_600_000.0),
-                "From a request to its response.",
-            ),
-            ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(RequestResponse {

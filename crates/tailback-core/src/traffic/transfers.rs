@@ -1,12 +1,4 @@
 //! File transfers of one size, one after another, with pauses.
-//!
-//! Law: connect, send `bytes`, close; once all have arrived pause for a time uniform in [`idle_low`, `idle_high`],
-//! then the next transfer on a new connection, with the flow's next congestion control in turn. The time of a
-//! transfer runs from its first SYN to the arrival of its last byte.
-//! Source: repeated rsync downloads, 5 to 7 s apart, alternating between algorithms (CAIA Technical Report 110729A
-//! section III-A).
-//!
-//! Differs from the source: no rsync exchange precedes the data.
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -18,6 +10,25 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "transfers",
+    title: "File transfers in sequence",
+    law: "connect, send `bytes`, close; once all have arrived pause for a time uniform in [`idle_low`, \
+          `idle_high`], then the next transfer on a new connection, with the flow's next congestion control \
+          in turn. The time of a transfer runs from its first SYN to the arrival of its last byte",
+    source: "repeated rsync downloads, 5 to 7 s apart, alternating between algorithms (CAIA Technical Report \
+          110729A section III-A)",
+    differs: &["no rsync exchange precedes the data"],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::whole("bytes", "B", 4_000_000, (0, 1 << 52), "Payload of each transfer."),
+        ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
+        ParamSpec::number("idle_low", "s", 5.0, (0.0, 86_400.0), "Shortest pause."),
+        ParamSpec::number("idle_high", "s", 7.0, (0.0, 86_400.0), "Longest pause."),
+        READ_RATE,
+    ],
+};
 
 /// Transfers in sequence.
 #[derive(Clone, Debug)]
@@ -35,21 +46,7 @@ pub struct Transfers {
 }
 
 impl Registered for Transfers {
-    const CARD: Card = Card {
-        name: "transfers",
-        title: "File transfers in sequence",
-        law: "transfers of `bytes`, a pause after each, the flow's algorithms in turn",
-        source: "CAIA Technical Report 110729A section III-A",
-        differs: &["no rsync exchange precedes the data"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::whole("bytes", "B", 4_000_000, (0, 1 << 52), "Payload of each transfer."),
-            ParamSpec::whole("count", "", 0, (0, 1 << 31), "How many; 0 means until the flow stops."),
-            ParamSpec::number("idle_low", "s", 5.0, (0.0, 86_400.0), "Shortest pause."),
-            ParamSpec::number("idle_high", "s", 7.0, (0.0, 86_400.0), "Longest pause."),
-            READ_RATE,
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let idle_s = (given.number("idle_low"), given.number("idle_high"));

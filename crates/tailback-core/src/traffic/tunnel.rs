@@ -1,15 +1,28 @@
 //! The outer connection of a tunnel: links whose medium is `tunnel` put their packets into its stream.
-//!
-//! Law: connects at the flow's start and carries packets both ways until it stops; then whatever is in the stream
-//! still arrives, and what comes later waits in the queues of the links until there is a connection again. A handshake
-//! that failed is tried again after `retry_s`.
-//! Source: VTun's client with `persist`, over TCP with TCP_NODELAY.
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Connection, Cue, Opening, Side, Traits, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "tunnel",
+    title: "Outer connection of a tunnel",
+    law: "connects at the flow's start and carries packets both ways until it stops; then whatever is in the \
+          stream still arrives, and what comes later waits in the queues of the links until there is a \
+          connection again. A handshake that failed is tried again after `retry_s`",
+    source: "VTun's client with `persist`, over TCP with TCP_NODELAY",
+    differs: &["A link of medium tunnel says what is left out"],
+    live_twin: None,
+    params: &[ParamSpec::number(
+        "retry_s",
+        "s",
+        5.0,
+        (0.001, 86_400.0),
+        "From a failed handshake to the next.",
+    )],
+};
 
 /// The outer connection.
 #[derive(Clone, Debug)]
@@ -24,21 +37,7 @@ pub struct Tunnel {
 const ONLY: Connection = 0;
 
 impl Registered for Tunnel {
-    const CARD: Card = Card {
-        name: "tunnel",
-        title: "Outer connection of a tunnel",
-        law: "carries the packets of the links that name it, in order, both ways",
-        source: "VTun's persistent client over TCP with TCP_NODELAY",
-        differs: &["A link of medium tunnel says what is left out"],
-        live_twin: None,
-        params: &[ParamSpec::number(
-            "retry_s",
-            "s",
-            5.0,
-            (0.001, 86_400.0),
-            "From a failed handshake to the next.",
-        )],
-    };
+    const CARD: Card = CARD;
     const TRAITS: Traits = Traits::CARRIER;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {

@@ -1,13 +1,23 @@
 //! Datagrams at a constant rate.
-//!
-//! Law: packet n leaves 8·n·packet_bytes/rate after the start, to the picosecond.
-//! Source: iperf's UDP test, ns-2 Application/Traffic/CBR.
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Cue, Needs, Side, Transport};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "udp-cbr",
+    title: "Constant-rate UDP",
+    law: "packet n leaves 8·n·packet_bytes/rate after the start, to the picosecond",
+    source: "iperf's UDP test, ns-2 Application/Traffic/CBR",
+    differs: &["rate and size are those of the IP packets, not of the payload"],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::whole("rate", "bit/s", 1_000_000, (1, 1_000_000_000_000), "Rate at the IP layer."),
+        ParamSpec::whole("packet_bytes", "B", 1498, (28, 65_535), "IP length of each packet."),
+    ],
+};
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
@@ -21,18 +31,7 @@ pub struct UdpCbr {
 }
 
 impl Registered for UdpCbr {
-    const CARD: Card = Card {
-        name: "udp-cbr",
-        title: "Constant-rate UDP",
-        law: "one packet every 8·packet_bytes/rate",
-        source: "iperf UDP test",
-        differs: &["rate and size are those of the IP packets, not of the payload"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::whole("rate", "bit/s", 1_000_000, (1, 1_000_000_000_000), "Rate at the IP layer."),
-            ParamSpec::whole("packet_bytes", "B", 1498, (28, 65_535), "IP length of each packet."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         Ok(UdpCbr {

@@ -1,9 +1,4 @@
 //! Phone calls: constant-rate datagrams, one way, numbered.
-//!
-//! Law: each call sends one packet of `packet_bytes` every `interval`, from start to stop. The first call begins
-//! at the start, the others at random instants of the first interval.
-//! Source: G.711 with 20 ms framing: 160 B of speech + RTP 12 + UDP 8 + IPv4 20 = 200 B, 80 kbit/s at the IP
-//! layer (CAIA Technical Report 080818A section IV-A).
 
 use super::registry::Registered;
 use super::{Action, Actions, Application, Cue, Needs, Side, Traits, Transport};
@@ -11,6 +6,22 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
+
+const CARD: Card = Card {
+    name: "voip",
+    title: "G.711 calls, one way",
+    law: "each call sends one packet of `packet_bytes` every `interval`, from start to stop. The first call \
+          begins at the start, the others at random instants of the first interval",
+    source: "G.711 with 20 ms framing: 160 B of speech + RTP 12 + UDP 8 + IPv4 20 = 200 B, 80 kbit/s at the \
+          IP layer (CAIA Technical Report 080818A section IV-A)",
+    differs: &["no silence suppression"],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::number("interval", "ms", 20.0, (0.001, 60_000.0), "Time between packets."),
+        ParamSpec::whole("packet_bytes", "B", 200, (28, 65_535), "IP length of each packet."),
+        CALLS,
+    ],
+};
 
 /// How many calls a flow may carry.
 pub(super) const CALLS: ParamSpec =
@@ -29,19 +40,7 @@ pub struct Voip {
 }
 
 impl Registered for Voip {
-    const CARD: Card = Card {
-        name: "voip",
-        title: "G.711 calls, one way",
-        law: "one packet of packet_bytes every interval, for each call",
-        source: "G.711, 20 ms framing; CAIA Technical Report 080818A section IV-A",
-        differs: &["no silence suppression"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::number("interval", "ms", 20.0, (0.001, 60_000.0), "Time between packets."),
-            ParamSpec::whole("packet_bytes", "B", 200, (28, 65_535), "IP length of each packet."),
-            CALLS,
-        ],
-    };
+    const CARD: Card = CARD;
     const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {

@@ -1,10 +1,4 @@
 //! Phone calls with silence suppression: exponential bursts and pauses.
-//!
-//! Law: a call sends bursts of ⌊Exp(on·rate/(8·packet_bytes)) + ½⌋ packets, at least one, `8·packet_bytes/rate`
-//! apart; between the last packet of a burst and the first of the next lies one such interval and a pause of
-//! Exp(off). Every call begins with a pause.
-//! Source: ns-2 Application/Traffic/Exponential; G.711 with Ethernet header and checksum, 218 B every 20 ms in a
-//! burst, 0.4 s on and 0.6 s off on average.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,6 +10,25 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Rate, Time};
+
+const CARD: Card = Card {
+    name: "voip-onoff",
+    title: "G.711 calls with pauses, one way",
+    law: "a call sends bursts of ⌊Exp(on·rate/(8·packet_bytes)) + ½⌋ packets, at least one, \
+          `8·packet_bytes/rate` apart; between the last packet of a burst and the first of the next lies one \
+          such interval and a pause of Exp(off). Every call begins with a pause",
+    source: "ns-2 Application/Traffic/Exponential; G.711 with Ethernet header and checksum, 218 B every 20 \
+          ms in a burst, 0.4 s on and 0.6 s off on average",
+    differs: &["every call draws from a stream of its own"],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::number("on", "s", 0.4, (0.0, 3600.0), "Mean length of a burst."),
+        ParamSpec::number("off", "s", 0.6, (0.0, 3600.0), "Mean length of a pause."),
+        ParamSpec::whole("rate", "bit/s", 87_200, (8, 1_000_000_000_000), "Rate within a burst."),
+        ParamSpec::whole("packet_bytes", "B", 218, (28, 65_535), "Length of each packet on the link."),
+        CALLS,
+    ],
+};
 
 /// Calls that fall silent.
 #[derive(Clone, Debug)]
@@ -32,21 +45,7 @@ pub struct VoipOnOff {
 }
 
 impl Registered for VoipOnOff {
-    const CARD: Card = Card {
-        name: "voip-onoff",
-        title: "G.711 calls with pauses, one way",
-        law: "bursts of Exp(on) at rate, at least one packet, and pauses of Exp(off)",
-        source: "ns-2 Application/Traffic/Exponential",
-        differs: &["every call draws from a stream of its own"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::number("on", "s", 0.4, (0.0, 3600.0), "Mean length of a burst."),
-            ParamSpec::number("off", "s", 0.6, (0.0, 3600.0), "Mean length of a pause."),
-            ParamSpec::whole("rate", "bit/s", 87_200, (8, 1_000_000_000_000), "Rate within a burst."),
-            ParamSpec::whole("packet_bytes", "B", 218, (28, 65_535), "Length of each packet on the link."),
-            CALLS,
-        ],
-    };
+    const CARD: Card = CARD;
     const TRAITS: Traits = Traits::VOICE;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {

@@ -1,15 +1,5 @@
 //! Web background: sessions that begin whatever the network does, each a connection with one request and one
 //! response.
-//!
-//! Law: sessions begin and are sized by PackMime-HTTP at `rate` a second; the client sends the request, the server
-//! thinks, sends the response and closes, the client closes after it. The flow's `from` is the clients' side:
-//! responses travel against the flow's direction.
-//! Source: see [`super::packmime`].
-//!
-//! Differs from the source: `hosts` pairs of client and server, each with two access delays drawn uniformly once,
-//! stand for a cloud of nodes; both delays are spent before the first link in each direction, so round trips are
-//! right and the bottleneck sees the same mixture. Of a session whose turn comes while `most` are alive nothing is
-//! sent; it counts as failed.
 
 use super::packmime::{PackMime, Session};
 use super::registry::Registered;
@@ -19,6 +9,35 @@ use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "web",
+    title: "Web background",
+    law: "sessions begin and are sized by PackMime-HTTP at `rate` a second; the client sends the request, \
+          the server thinks, sends the response and closes, the client closes after it. The flow's `from` is \
+          the clients' side: responses travel against the flow's direction",
+    source: "Cao, Cleveland, Gao, Jeffay, Smith and Weigle, INFOCOM 2004; ns-2 `PackMimeHTTP`",
+    differs: &[
+        "size curves thinned to within 1 B or 2 %",
+        "memory reaches 256 lags back",
+        "no persistent connections",
+        "`hosts` pairs of client and server, each with two access delays drawn uniformly once, stand for a \
+              cloud of nodes; both delays are spent before the first link in each direction, so round trips \
+              are right and the bottleneck sees the same mixture. Of a session whose turn comes while `most` \
+              are alive nothing is sent; it counts as failed",
+    ],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::number("rate", "1/s", 100.0, (0.1, 1_000_000.0), "Sessions begun a second."),
+        ParamSpec::flag("correlated", true, "Whether gaps and requests have long memory."),
+        ParamSpec::flag("server_delay", true, "Whether the server thinks before it answers."),
+        ParamSpec::whole("largest", "B", 0, (0, 1 << 40), "Responses are cut to this; 0 means never."),
+        ParamSpec::whole("hosts", "", 0, (0, 1000), "Pairs of hosts with access delays of their own."),
+        ParamSpec::number("access_low", "ms", 5.0, (0.0, 10_000.0), "Shortest delay of an access, one way."),
+        ParamSpec::number("access_high", "ms", 15.0, (0.0, 10_000.0), "Longest delay of an access, one way."),
+        ParamSpec::whole("most", "", 100_000, (1, 1_000_000), "Sessions alive at once, at most."),
+    ],
+};
 
 /// What is known of a session under way.
 #[derive(Clone, Copy, Debug)]
@@ -43,41 +62,7 @@ pub struct Web {
 }
 
 impl Registered for Web {
-    const CARD: Card = Card {
-        name: "web",
-        title: "Web background",
-        law: "PackMime-HTTP sessions: one connection, request, thought, response, close",
-        source: "Cao et al., INFOCOM 2004; ns-2 PackMimeHTTP",
-        differs: &[
-            "size curves thinned to within 1 B or 2 %",
-            "memory reaches 256 lags back",
-            "no persistent connections",
-            "access delays are spent before the first link in each direction",
-        ],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::number("rate", "1/s", 100.0, (0.1, 1_000_000.0), "Sessions begun a second."),
-            ParamSpec::flag("correlated", true, "Whether gaps and requests have long memory."),
-            ParamSpec::flag("server_delay", true, "Whether the server thinks before it answers."),
-            ParamSpec::whole("largest", "B", 0, (0, 1 << 40), "Responses are cut to this; 0 means never."),
-            ParamSpec::whole("hosts", "", 0, (0, 1000), "Pairs of hosts with access delays of their own."),
-            ParamSpec::number(
-                "access_low",
-                "ms",
-                5.0,
-                (0.0, 10_000.0),
-                "Shortest delay of an access, one way.",
-            ),
-            ParamSpec::number(
-                "access_high",
-                "ms",
-                15.0,
-                (0.0, 10_000.0),
-                "Longest delay of an access, one way.",
-            ),
-            ParamSpec::whole("most", "", 100_000, (1, 1_000_000), "Sessions alive at once, at most."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, seed: u64) -> Result<Self, ScenarioError> {
         let (low, high) = (given.number("access_low"), given.number("access_high"));

@@ -1,11 +1,4 @@
 //! Web probe: one client that fetches objects of doubling size, one after another, and times each.
-//!
-//! Law: connect, request, response of `smallest` bytes, close; then twice as much, up to `largest`, and again from
-//! the beginning; `gap` between the end of one fetch and the next. The response time runs from the connection's
-//! first SYN to the last byte. The flow's `from` is the client: objects travel against the flow's direction.
-//! Source: the probe of studies of high-speed TCP's effect on web users: 1, 2, 4 … 128 KB in turn.
-//!
-//! Differs from the source: 1 KB is 1024 B; a connection for every object (the source does not say).
 
 use super::registry::Registered;
 use super::slots::Slots;
@@ -15,6 +8,24 @@ use super::{
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
+
+const CARD: Card = Card {
+    name: "web-probe",
+    title: "Web probe",
+    law: "connect, request, response of `smallest` bytes, close; then twice as much, up to `largest`, and \
+          again from the beginning; `gap` between the end of one fetch and the next. The response time runs \
+          from the connection's first SYN to the last byte. The flow's `from` is the client: objects travel \
+          against the flow's direction",
+    source: "the probe of studies of high-speed TCP's effect on web users: 1, 2, 4 … 128 KB in turn",
+    differs: &["1 KB is 1024 B; a connection for every object (the source does not say)"],
+    live_twin: Some("tailback socket application"),
+    params: &[
+        ParamSpec::whole("smallest", "B", 1024, (0, 1 << 40), "First object."),
+        ParamSpec::whole("largest", "B", 131_072, (0, 1 << 40), "Last object, at most."),
+        ParamSpec::whole("request_bytes", "B", 300, (1, 1 << 30), "Payload of a request."),
+        ParamSpec::number("gap", "ms", 0.0, (0.0, 3_600_000.0), "From the end of one fetch to the next."),
+    ],
+};
 
 /// The client and its server.
 #[derive(Clone, Debug)]
@@ -31,20 +42,7 @@ pub struct WebProbe {
 }
 
 impl Registered for WebProbe {
-    const CARD: Card = Card {
-        name: "web-probe",
-        title: "Web probe",
-        law: "objects of smallest, 2·smallest, 4·smallest … largest bytes in turn, each on its own connection",
-        source: "a client that continuously fetches 1 KB to 128 KB, as in simulation studies of web users",
-        differs: &["1 KB is 1024 B", "a connection for every object"],
-        live_twin: Some("tailback socket application"),
-        params: &[
-            ParamSpec::whole("smallest", "B", 1024, (0, 1 << 40), "First object."),
-            ParamSpec::whole("largest", "B", 131_072, (0, 1 << 40), "Last object, at most."),
-            ParamSpec::whole("request_bytes", "B", 300, (1, 1 << 30), "Payload of a request."),
-            ParamSpec::number("gap", "ms", 0.0, (0.0, 3_600_000.0), "From the end of one fetch to the next."),
-        ],
-    };
+    const CARD: Card = CARD;
 
     fn new(given: &Checked<'_>, _seed: u64) -> Result<Self, ScenarioError> {
         let (smallest, largest) = (given.whole("smallest"), given.whole("largest"));
