@@ -50,7 +50,8 @@ impl Link {
             Surroundings { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
         let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &around)?;
         let wire = Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new);
-        let service = served.into_service(spec, &queue, wire.is_none());
+        let keeps_order = wire.as_ref().is_none_or(|wire| wire.keeps_order());
+        let service = served.into_service(spec, &queue, keeps_order);
         let interface = Interface::new(&spec.name, queue, Duration::from_ps(spec.delay_ps), wire);
         Ok(Link::new(interface, service, rate))
     }
@@ -144,14 +145,14 @@ impl Served {
         }
     }
 
-    fn into_service(self, spec: &LinkSpec, queue: &Queue, is_wire_plain: bool) -> Service {
+    fn into_service(self, spec: &LinkSpec, queue: &Queue, keeps_order: bool) -> Service {
         let ticks = spec.tick_hz.map(|hz| Ticks::new(hz, Duration::from_ps(spec.delay_ps)));
         match self {
             Served::Instantly => Service::Instant(Instant { ticks }),
             Served::At(rate) => {
                 let serialiser = Serialiser::new(rate);
                 let tail_drop = match queue {
-                    Queue::Fifo(fifo) if ticks.is_none() && is_wire_plain => fifo.tail_drop(),
+                    Queue::Fifo(fifo) if ticks.is_none() && keeps_order => fifo.tail_drop(),
                     _ => None,
                 };
                 match (tail_drop, ticks) {

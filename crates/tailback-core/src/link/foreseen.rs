@@ -4,12 +4,19 @@
 //! the pipe with its due time, behind those that still wait, and nothing is moved from queue to serialiser to pipe.
 //! The last `queued.packets` entries of the pipe wait; the one before them, if `step` is set, is being sent.
 //!
+//! A wire that loses draws once a packet, in the order of departures, which here is the order of joining. So a packet's
+//! fate is drawn when it joins; the packet is lost when it departs, as everywhere else. A wire that holds packets back
+//! (jitter, reordering) knows their order only when they depart, and has a `serial` link.
+//!
 //! Everybody else asks the queue at each departure (`serial`); a test holds the two side by side.
+
+use std::collections::VecDeque;
 
 use super::api::Watch;
 use super::interface::Interface;
 use super::pace::Serialiser;
 use super::serve::Serve;
+use super::wire::Passage;
 use crate::packet::Packet;
 use crate::queue::fifo::TailDrop;
 use crate::queue::{Backlog, DropReason, Fate};
@@ -24,11 +31,21 @@ pub struct Foreseen {
     step: Time,
     /// When all that is held now has been sent.
     free_at: Time,
+    /// Packets that have joined, as far as a wire draws for them, and the numbers of those that it will lose.
+    joined: u64,
+    lost: VecDeque<u64>,
 }
 
 impl Foreseen {
     pub fn new(limit: TailDrop, serialiser: Serialiser) -> Self {
-        Foreseen { limit, serialiser, step: Time::NEVER, free_at: Time::ZERO }
+        Foreseen {
+            limit,
+            serialiser,
+            step: Time::NEVER,
+            free_at: Time::ZERO,
+            joined: 0,
+            lost: VecDeque::new(),
+        }
     }
 
     /// The transmission of the first that waits begins.
@@ -41,6 +58,33 @@ impl Foreseen {
         let transmission = due.since(at + of.delay);
         of.busy += transmission;
         self.step = at + transmission;
+    }
+
+    /// Draw the fate of the packet that joins, which arrives at `due` unless it is lost.
+    #[inline]
+    fn draw(&mut self, of: &mut Interface, due: Time, bytes: u32) {
+        if let Some(wire) = &mut of.wire {
+            if wire.pass(due, bytes) == Passage::Lost {
+                self.lost.push_back(self.joined);
+            }
+            self.joined += 1;
+        }
+    }
+
+    /// Is the packet being sent lost once it has departed?
+    #[inline]
+    fn loses(&self, of: &Interface) -> bool {
+        self.lost.front().is_some_and(|number| *number + 1 + u64::from(of.queued.packets) == self.joined)
+    }
+
+    /// The packet being sent departs, and is lost.
+    #[cold]
+    fn lose(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        self.lost.pop_front();
+        let place = of.pipe.len() - of.queued.packets as usize - 1;
+        let (_, packet) = of.pipe.remove(place).expect("the packet being sent");
+        of.pipe_bytes -= Bytes::from(packet.bytes);
+        of.lose(packet, at, fate, watch);
     }
 
     /// Bytes of the packet being sent; 0 if none is.
@@ -68,19 +112,24 @@ impl Serve for Foreseen {
         watch.on_enqueue(now, &packet, of.queued);
         if self.step == Time::NEVER {
             self.free_at = now + transmission;
+            self.draw(of, self.free_at + of.delay, packet.bytes);
             of.pipe.push_back((self.free_at + of.delay, packet));
             self.begin_next(of, now, watch);
         } else {
             self.free_at += transmission;
+            self.draw(of, self.free_at + of.delay, packet.bytes);
             of.pipe.push_back((self.free_at + of.delay, packet));
             of.note_backlog(now);
         }
     }
 
     #[inline(always)]
-    fn catch_up(&mut self, of: &mut Interface, now: Time, _fate: &mut Fate, watch: &mut impl Watch) {
+    fn catch_up(&mut self, of: &mut Interface, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         while self.step <= now {
             let at = self.step;
+            if self.loses(of) {
+                self.lose(of, at, fate, watch);
+            }
             if of.queued.packets == 0 {
                 self.step = Time::NEVER;
             } else {

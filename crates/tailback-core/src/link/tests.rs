@@ -3,13 +3,16 @@
 use super::{Host, Link, Watch};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::queue::{Backlog, DropReason, Fate};
-use crate::scenario::{LinkSpec, Value};
+use crate::scenario::{LinkSpec, Value, WireSpec};
 use crate::time::{Duration, Time};
 use proptest::prelude::*;
 
 /// Everything a host can see.
 #[derive(Default, PartialEq, Debug)]
 struct Book(Vec<(Time, &'static str, u32, Backlog)>);
+
+/// Slots of copies lie beyond all others.
+const COPIES: u32 = 1 << 20;
 
 impl Watch for Book {
     fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
@@ -19,8 +22,11 @@ impl Watch for Book {
         self.0.push((at, "dequeue", packet.slot, backlog));
     }
     fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
-        assert_eq!(reason, DropReason::QueueFull);
-        self.0.push((at, "drop", packet.slot, backlog));
+        let event = match reason {
+            DropReason::Wire => "lose",
+            _ => "drop",
+        };
+        self.0.push((at, event, packet.slot, backlog));
     }
 }
 
@@ -33,8 +39,8 @@ impl Host for Book {
             Backlog { packets: packet.bytes, bytes: packet.enqueued.as_ps() },
         ));
     }
-    fn duplicate(&mut self, _packet: &Packet) -> Packet {
-        unreachable!("this wire doubles nothing")
+    fn duplicate(&mut self, packet: &Packet) -> Packet {
+        Packet { slot: packet.slot + COPIES, ..*packet }
     }
 }
 
@@ -48,9 +54,17 @@ fn links() -> impl Strategy<Value = Link> {
     let choice = |of: &'static [&'static str]| prop::sample::select(of);
     let delay = prop_oneof![Just(0u64), Just(700), Just(20_000)];
     let rule = (choice(&["fits", "below", "ns2"]), choice(&["counted", "not-counted"]));
-    (rate, delay, limit, rule).prop_map(|(rate, delay_us, limit, (accept, in_service))| {
+    let wire = prop_oneof![
+        2 => Just(WireSpec::default()),
+        1 => Just(WireSpec { loss: 0.3, ..WireSpec::default() }),
+        1 => Just(WireSpec { loss: 1.0, ..WireSpec::default() }),
+        1 => Just(WireSpec { bit_error: 1e-4, duplicate: 0.3, ..WireSpec::default() }),
+        1 => Just(WireSpec { burst_start: 0.2, burst_end: 0.3, burst_loss: 0.9, ..WireSpec::default() }),
+    ];
+    (rate, delay, limit, rule, wire).prop_map(|(rate, delay_us, limit, (accept, in_service), wire)| {
         let mut spec = LinkSpec { name: "link".into(), rate_bps: Some(rate), ..LinkSpec::default() };
         spec.delay_ps = Duration::from_us(delay_us).as_ps();
+        spec.wire = wire;
         spec.queue.params.insert("accept".into(), Value::Name(accept.into()));
         spec.queue.params.insert("in_service".into(), Value::Name(in_service.into()));
         if let Some((name, value)) = limit {

@@ -210,6 +210,11 @@ impl Wire {
         self.reorder > 0.0
     }
 
+    /// Does all that is not lost arrive in order, each packet its delay after it has departed?
+    pub fn keeps_order(&self) -> bool {
+        !self.is_reordering() && !self.has_jitter()
+    }
+
     /// The passage of the next packet, of so many bytes, which would arrive at `due` on a plain wire.
     pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
         // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
