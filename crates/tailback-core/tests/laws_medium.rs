@@ -313,7 +313,9 @@ fn offered(specs: &[LinkSpec], is_late: bool) -> Vec<Vec<(Time, u32)>> {
         }
         match channels.first_mut() {
             Some(channel) => channel.push(&mut links, link, packet(slot, bytes), at, &mut fate, &mut book),
-            None => links[link as usize].push(packet(slot, bytes), at, &mut fate, &mut book),
+            None => {
+                links[link as usize].push(packet(slot, bytes), at, &mut fate, &mut book);
+            }
         }
     }
     wake(&mut links, &mut channels, last, Time::NEVER, &mut book, &mut fate);

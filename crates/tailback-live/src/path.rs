@@ -367,9 +367,14 @@ impl<W: Observer> Path<W> {
             }
             Server::Link => {
                 let link = &mut links[link];
+                // When it wakes next is asked of all links together.
                 match step {
-                    Step::Push(packet) => link.push(packet, now, fate, &mut host),
-                    Step::Advance => link.advance(now, fate, &mut host),
+                    Step::Push(packet) => {
+                        link.push(packet, now, fate, &mut host);
+                    }
+                    Step::Advance => {
+                        link.advance(now, fate, &mut host);
+                    }
                     Step::Settle => link.settle(now, fate, &mut host),
                 }
             }

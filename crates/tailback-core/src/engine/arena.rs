@@ -23,36 +23,30 @@ impl Arena {
         Arena { is_numbered, ..Arena::default() }
     }
 
+    /// The slot that [`Self::take`] takes next: a segment may be written there before it is known to be one.
     #[inline]
-    fn next(&mut self) -> u32 {
+    pub fn next(&mut self) -> u32 {
         match self.free.last() {
             Some(slot) => *slot,
             None => self.grow(),
         }
     }
 
-    /// The slot that [`Self::take`] will give next: a segment may be written there before it is known to be one.
+    /// The segment in `slot`, the next one, leaves now.
     #[inline]
-    pub fn next_mut(&mut self) -> &mut Segment {
-        let slot = self.next();
-        self.at_mut(slot)
-    }
-
-    /// The slot of a segment that leaves now.
-    #[inline]
-    pub fn take(&mut self) -> u32 {
-        let slot = self.next();
-        self.free.pop();
+    pub fn take(&mut self, slot: u32) {
+        let next = self.free.pop();
+        debug_assert_eq!(next, Some(slot), "a slot is taken that is not the next");
         if self.is_numbered {
             self.numbers[slot as usize] = self.ever;
         }
         self.ever += 1;
-        slot
     }
 
     /// Keep a segment; returns its slot.
     pub fn keep(&mut self, segment: &Segment) -> u32 {
-        let slot = self.take();
+        let slot = self.next();
+        self.take(slot);
         self.at_mut(slot).replace_by(segment);
         slot
     }
@@ -124,10 +118,11 @@ mod tests {
     #[test]
     fn a_slot_looked_at_is_not_taken() {
         let mut arena = Arena::new(false);
-        arena.next_mut().seq = 7;
-        assert_eq!((arena.next_mut().seq, arena.ever()), (7, 0));
-        let first = arena.take();
+        let first = arena.next();
+        arena.at_mut(first).seq = 7;
+        assert_eq!((arena.next(), arena.ever()), (first, 0));
+        arena.take(first);
         assert_eq!((arena.at(first).seq, arena.ever()), (7, 1));
-        assert_ne!(arena.take(), first);
+        assert_ne!(arena.next(), first);
     }
 }

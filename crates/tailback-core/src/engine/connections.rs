@@ -51,6 +51,8 @@ pub struct End {
     pub wants_drained: bool,
     pub receive_mark: Bytes,
     pub call_at: Time,
+    /// When the schedule wakes it, which need not be asked then.
+    pub armed: Time,
     /// The row of the requests table that waits for an answer.
     pub row: u32,
 }

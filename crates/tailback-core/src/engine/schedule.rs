@@ -86,8 +86,8 @@ impl Schedule {
     }
 
     /// When `element` wakes, if it is armed.
-    #[inline]
-    pub fn armed_at(&self, element: u32) -> Option<Time> {
+    #[cfg(test)]
+    fn armed_at(&self, element: u32) -> Option<Time> {
         if let Some(wake) = self.row.wakes.get(element as usize) {
             return (*wake != Wake::NEVER).then(|| Time::from_ps(wake.time));
         }
@@ -96,7 +96,7 @@ impl Schedule {
 
     /// Wake `element` at `time`, instead of whenever it was armed for. [`Time::NEVER`] disarms. Armed again at
     /// the same time it keeps its place among equals; at another time it joins them last.
-    #[inline]
+    #[inline(always)]
     pub fn arm(&mut self, element: u32, time: Time) {
         match self.row.wakes.get(element as usize) {
             // A link seldom moves its wake when a packet joins it.

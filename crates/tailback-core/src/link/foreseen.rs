@@ -29,6 +29,8 @@ pub struct Foreseen {
     pub serialiser: Serialiser,
     /// When the packet being sent has been; [`Time::NEVER`] if none is.
     step: Time,
+    /// Bytes of that packet; 0 if there is none.
+    sending: u32,
     /// When all that is held now has been sent.
     free_at: Time,
     /// Packets that have joined, as far as a wire draws for them, and the numbers of those that it will lose.
@@ -42,6 +44,7 @@ impl Foreseen {
             limit,
             serialiser,
             step: Time::NEVER,
+            sending: 0,
             free_at: Time::ZERO,
             joined: 0,
             lost: VecDeque::new(),
@@ -54,10 +57,12 @@ impl Foreseen {
         let (due, packet) = of.pipe[of.pipe.len() - of.queued.packets as usize];
         of.queued.packets -= 1;
         of.queued.bytes -= Bytes::from(packet.bytes);
+        of.note_wait(&packet, at.since(packet.enqueued));
         watch.on_dequeue(at, &packet, of.queued);
         let transmission = due.since(at + of.delay);
         of.busy += transmission;
         self.step = at + transmission;
+        self.sending = packet.bytes;
     }
 
     /// Draw the fate of the packet that joins, which arrives at `due` unless it is lost.
@@ -86,41 +91,36 @@ impl Foreseen {
         of.pipe_bytes -= Bytes::from(packet.bytes);
         of.lose(packet, at, fate, watch);
     }
-
-    /// Bytes of the packet being sent; 0 if none is.
-    #[inline]
-    fn sending(&self, of: &Interface) -> u32 {
-        if self.step == Time::NEVER {
-            return 0;
-        }
-        of.pipe[of.pipe.len() - of.queued.packets as usize - 1].1.bytes
-    }
 }
 
 impl Serve for Foreseen {
     #[inline(always)]
     fn push(&mut self, of: &mut Interface, packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
         let now = of.now;
-        if !self.limit.accepts(of.queued, self.sending(of), packet.bytes) {
+        if !self.limit.accepts(of.queued, self.sending, packet.bytes) {
             return of.drop(packet, DropReason::QueueFull, now, fate, watch);
         }
         let transmission = self.serialiser.time_for(packet.bytes);
         let bytes = Bytes::from(packet.bytes);
         of.pipe_bytes += bytes;
-        of.queued.packets += 1;
-        of.queued.bytes += bytes;
-        watch.on_enqueue(now, &packet, of.queued);
         if self.step == Time::NEVER {
+            // It joins an empty queue and leaves it at once.
+            watch.on_enqueue(now, &packet, Backlog { packets: 1, bytes });
+            watch.on_dequeue(now, &packet, of.queued);
             self.free_at = now + transmission;
-            self.draw(of, self.free_at + of.delay, packet.bytes);
-            of.pipe.push_back((self.free_at + of.delay, packet));
-            self.begin_next(of, now, watch);
+            of.busy += transmission;
+            self.step = self.free_at;
+            self.sending = packet.bytes;
         } else {
+            of.queued.packets += 1;
+            of.queued.bytes += bytes;
+            of.note_growth();
+            watch.on_enqueue(now, &packet, of.queued);
             self.free_at += transmission;
-            self.draw(of, self.free_at + of.delay, packet.bytes);
-            of.pipe.push_back((self.free_at + of.delay, packet));
-            of.note_backlog(now);
         }
+        let due = self.free_at + of.delay;
+        self.draw(of, due, packet.bytes);
+        of.pipe.push_back((due, packet));
     }
 
     #[inline(always)]
@@ -132,9 +132,9 @@ impl Serve for Foreseen {
             }
             if of.queued.packets == 0 {
                 self.step = Time::NEVER;
+                self.sending = 0;
             } else {
                 self.begin_next(of, at, watch);
-                of.note_backlog(at);
             }
         }
     }
@@ -144,13 +144,20 @@ impl Serve for Foreseen {
         Backlog::default()
     }
 
-    fn in_service(&self, of: &Interface) -> u32 {
-        self.sending(of)
+    fn in_service(&self, _of: &Interface) -> u32 {
+        self.sending
     }
 
     #[inline(always)]
     fn resident(&self, of: &Interface) -> Backlog {
         Backlog { packets: of.pipe.len() as u32, bytes: of.pipe_bytes }
+    }
+
+    fn held_integral(&self, of: &Interface) -> u128 {
+        let waiting = of.pipe.range(of.pipe.len() - of.queued.packets as usize..);
+        let weight =
+            |packet: &Packet| u128::from(packet.bytes) * u128::from(of.now.since(packet.enqueued).as_ps());
+        of.noted() + waiting.map(|(_, packet)| weight(packet)).sum::<u128>()
     }
 
     fn busy(&self, of: &Interface) -> Duration {

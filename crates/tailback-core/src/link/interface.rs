@@ -23,7 +23,9 @@ pub struct Interface {
     pub wire: Option<Box<Wire>>,
     /// A sender's host looks at its queue: it wakes for every departure and tells of it.
     pub reports: bool,
-    pub count: LinkCount,
+    count: LinkCount,
+    /// What the counts say is here: each of them changes together with it.
+    inside: Backlog,
     /// The time of the last call.
     pub now: Time,
     pub busy: Duration,
@@ -46,6 +48,7 @@ impl Interface {
             wire,
             reports: false,
             count: LinkCount::default(),
+            inside: Backlog::default(),
             now: Time::ZERO,
             busy: Duration::ZERO,
             held: 0,
@@ -72,6 +75,8 @@ impl Interface {
     pub fn arrive(&mut self, packet: &mut Packet, now: Time) {
         self.count.arrived += 1;
         self.count.arrived_bytes += Bytes::from(packet.bytes);
+        self.inside.packets += 1;
+        self.inside.bytes += Bytes::from(packet.bytes);
         packet.enqueued = now;
     }
 
@@ -125,8 +130,7 @@ impl Interface {
         for (packet, reason) in drops {
             held.packets -= 1;
             held.bytes -= Bytes::from(packet.bytes);
-            self.count.dropped += 1;
-            self.count.dropped_bytes += Bytes::from(packet.bytes);
+            self.count_drop(packet);
             watch.on_drop(at, packet, held, *reason);
         }
         for packet in marks {
@@ -208,6 +212,21 @@ impl Interface {
         }
     }
 
+    fn count_drop(&mut self, packet: &Packet) {
+        self.count.dropped += 1;
+        self.count.dropped_bytes += Bytes::from(packet.bytes);
+        self.inside.packets -= 1;
+        self.inside.bytes -= Bytes::from(packet.bytes);
+    }
+
+    #[inline(always)]
+    fn count_delivery(&mut self, packet: &Packet) {
+        self.count.delivered += 1;
+        self.count.delivered_bytes += Bytes::from(packet.bytes);
+        self.inside.packets -= 1;
+        self.inside.bytes -= Bytes::from(packet.bytes);
+    }
+
     /// `packet` will never arrive.
     #[cold]
     pub fn lose(&mut self, packet: Packet, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
@@ -224,8 +243,7 @@ impl Interface {
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) {
-        self.count.dropped += 1;
-        self.count.dropped_bytes += Bytes::from(packet.bytes);
+        self.count_drop(&packet);
         fate.drop(packet, reason);
         watch.on_drop(at, &packet, self.queued, reason);
     }
@@ -239,8 +257,7 @@ impl Interface {
             }
             self.pipe.pop_front();
             self.pipe_bytes -= Bytes::from(packet.bytes);
-            self.count.delivered += 1;
-            self.count.delivered_bytes += Bytes::from(packet.bytes);
+            self.count_delivery(&packet);
             if self.wire.as_mut().is_some_and(|wire| wire.is_duplicated()) {
                 self.deliver_twice(due, packet, host);
             } else {
@@ -254,8 +271,9 @@ impl Interface {
         let copy = host.duplicate(&packet);
         self.count.duplicated += 1;
         self.count.duplicated_bytes += Bytes::from(packet.bytes);
-        self.count.delivered += 1;
-        self.count.delivered_bytes += Bytes::from(packet.bytes);
+        self.inside.packets += 1;
+        self.inside.bytes += Bytes::from(packet.bytes);
+        self.count_delivery(&copy);
         host.deliver(due, packet);
         host.deliver(due, copy);
     }
@@ -264,6 +282,12 @@ impl Interface {
     #[inline]
     pub fn next_arrival(&self) -> Time {
         self.pipe.front().map_or(Time::NEVER, |&(due, _)| due)
+    }
+
+    /// Does whatever comes in arrive after something that is under way already? Then it does not move the next wake.
+    #[inline(always)]
+    pub fn keeps_wake(&self) -> bool {
+        !self.pipe.is_empty() && self.wire.is_none() && !self.reports
     }
 
     #[inline]
@@ -283,10 +307,26 @@ impl Interface {
         }
     }
 
-    /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
-    pub fn backlog_mean(&self) -> f64 {
-        let integral =
-            self.held_integral + self.held as u128 * self.now.since(self.held_since).as_ps() as u128;
+    /// `packet`, which has waited `span`, leaves the queue: the same sum as that of [`Self::note_backlog`], by packets.
+    #[inline]
+    pub fn note_wait(&mut self, packet: &Packet, span: Duration) {
+        self.held_integral += u128::from(packet.bytes) * u128::from(span.as_ps());
+    }
+
+    /// The queue has grown to what it holds now.
+    #[inline]
+    pub fn note_growth(&mut self) {
+        self.held_max = self.held_max.max(self.queued.bytes);
+    }
+
+    /// The sum of bytes × picoseconds that [`Self::note_backlog`] has noted, until the last call.
+    pub fn noted(&self) -> u128 {
+        self.held_integral + self.held as u128 * self.now.since(self.held_since).as_ps() as u128
+    }
+
+    /// The queue's bytes averaged over the time until the last call, if their sum over time is `integral`; 0 before any
+    /// time has passed.
+    pub fn backlog_mean(&self, integral: u128) -> f64 {
         let span = self.now.as_ps();
         if span == 0 { 0.0 } else { integral as f64 / span as f64 }
     }
@@ -296,15 +336,28 @@ impl Interface {
         self.held_max
     }
 
-    /// Conservation: what came in went out, was dropped, or is here.
+    /// What it has done so far.
+    pub fn count(&self) -> &LinkCount {
+        &self.count
+    }
+
+    /// Conservation, after each step: what came in went out, was dropped, or is here.
     #[inline(always)]
     pub fn check(&self, resident: Backlog) {
+        if self.inside != resident {
+            self.not_conserved(resident);
+        }
+    }
+
+    /// The counts themselves say the same as their running difference.
+    pub fn check_counts(&self) {
         let count = &self.count;
         let (came, went) = (count.arrived + count.duplicated, count.delivered + count.dropped);
         let came_bytes = count.arrived_bytes + count.duplicated_bytes;
         let went_bytes = count.delivered_bytes + count.dropped_bytes;
-        if came != went + u64::from(resident.packets) || came_bytes != went_bytes + resident.bytes {
-            self.not_conserved(resident);
+        let (packets, bytes) = (u64::from(self.inside.packets), self.inside.bytes);
+        if came != went + packets || came_bytes != went_bytes + bytes {
+            self.not_conserved(self.inside);
         }
     }
 

@@ -39,6 +39,10 @@ pub trait Serve {
             bytes: queued.bytes + between.bytes + of.pipe_bytes,
         }
     }
+    /// The sum of bytes × picoseconds that the queue has held until the last call.
+    fn held_integral(&self, of: &Interface) -> u128 {
+        of.noted()
+    }
     /// How long it has transmitted until the last call.
     fn busy(&self, of: &Interface) -> Duration {
         of.busy

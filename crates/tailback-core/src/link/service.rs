@@ -61,29 +61,39 @@ impl Link {
     }
 
     /// Offer `packet` at `now`. What is due until then happens first, departures at `now` included. At a channel or a
-    /// tunnel it waits until that takes it.
+    /// tunnel it waits until that takes it. Returns when the link must be advanced next, if that may have changed.
     #[inline(always)]
-    pub fn push(&mut self, mut packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+    pub fn push(
+        &mut self,
+        mut packet: Packet,
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> Option<Time> {
         let of = &mut self.interface;
+        let keeps_wake = of.keeps_wake();
         of.turn_to(now);
         each!(&mut self.service, service => {
             service.catch_up(of, now, fate, watch);
             of.arrive(&mut packet, now);
             service.push(of, packet, fate, watch);
             of.check(service.resident(of));
-        });
+            (!keeps_wake).then(|| service.next_wake(of))
+        })
     }
 
-    /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival.
+    /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival. Returns when the
+    /// link must be advanced next.
     #[inline(always)]
-    pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) {
+    pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) -> Time {
         let of = &mut self.interface;
         of.turn_to(now);
         each!(&mut self.service, service => {
             service.catch_up(of, now, fate, host);
             of.hand_over(now, host);
             of.check(service.resident(of));
-        });
+            service.next_wake(of)
+        })
     }
 
     /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
@@ -95,6 +105,7 @@ impl Link {
             service.catch_up(of, now, fate, watch);
             of.check(service.resident(of));
         });
+        of.check_counts();
     }
 
     /// When the link must be advanced next: the next arrival at the far end, or the earliest instant at which one
@@ -180,7 +191,7 @@ impl Link {
 
     /// What it has done so far.
     pub fn count(&self) -> &LinkCount {
-        &self.interface.count
+        self.interface.count()
     }
 
     /// What the queue holds; the packet being transmitted is not in it.
@@ -206,7 +217,8 @@ impl Link {
 
     /// The queue's bytes averaged over the time until the last call; 0 before any time has passed.
     pub fn backlog_mean(&self) -> f64 {
-        self.interface.backlog_mean()
+        let integral = each!(&self.service, service => service.held_integral(&self.interface));
+        self.interface.backlog_mean(integral)
     }
 
     /// The most bytes the queue has held.

@@ -92,9 +92,16 @@ proptest! {
                 let packet = Packet {
                     slot, flow: FlowId(0), bytes, ecn: Ecn::NotEct, hop: 0, is_reverse: false, conversation: 0, enqueued: Time::ZERO,
                 };
+                let before = link.next_wake();
                 match step {
-                    0 => link.advance(now, fate, book),
-                    1 => link.push(packet, now, fate, book),
+                    0 => {
+                        let next = link.advance(now, fate, book);
+                        prop_assert_eq!(next, link.next_wake());
+                    }
+                    1 => {
+                        let next = link.push(packet, now, fate, book);
+                        prop_assert_eq!(next.unwrap_or(before), link.next_wake());
+                    }
                     _ => link.settle(now, fate, book),
                 }
             }

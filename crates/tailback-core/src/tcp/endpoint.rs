@@ -274,8 +274,22 @@ impl Endpoint {
     }
 
     /// As [`Self::next_segment`], into its place; false if there is none, and then nothing was written.
-    #[inline]
+    #[inline(always)]
     pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> bool {
+        // The end that only receives has an acknowledgement to send, or nothing.
+        let is_open = self.is_established() && !self.syn_due;
+        if is_open && self.sender.is_silent() && !self.receiver.owes_early_ack() {
+            let owes = self.ack_pending;
+            if owes {
+                self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+            }
+            return owes;
+        }
+        self.compose_next_of_all(now, place)
+    }
+
+    /// As [`Self::compose_next`], whatever the end has to send.
+    fn compose_next_of_all(&mut self, now: Time, place: &mut Segment) -> bool {
         if self.syn_due {
             place.replace_by(&self.compose_syn(now));
             return true;

@@ -107,6 +107,7 @@ impl Receiver {
     }
 
     /// Take a segment that carries data or FIN. Returns when to acknowledge it. `srtt` is this end's estimate.
+    #[inline(always)]
     pub fn on_segment(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
@@ -126,7 +127,7 @@ impl Receiver {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn take_data(
         &mut self,
         segment: &Segment,
@@ -193,6 +194,7 @@ impl Receiver {
     }
 
     /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
+    #[inline(always)]
     pub fn stamp(&mut self, segment: &mut Segment, stack: &Stack) {
         segment.flags = segment.flags.with(Flags::ACK);
         if self.ecn.is_echoed {
@@ -208,21 +210,8 @@ impl Receiver {
             self.offer.right_edge = self.offer.right_edge.max(self.next + offered);
         }
         segment.window = self.offer.right_edge - self.next;
-        if stack.sack {
-            let room = if stack.timestamps { 3 } else { 4 };
-            let mut count = 0;
-            if let Some(duplicate) = self.reassembly.duplicate.take() {
-                segment.sack[0] = duplicate;
-                segment.is_dsack = true;
-                count = 1;
-            }
-            for block in &self.reassembly.recent[..usize::from(self.reassembly.recent_count)] {
-                if count < room {
-                    segment.sack[count] = *block;
-                    count += 1;
-                }
-            }
-            segment.sack_count = count as u8;
+        if self.reassembly.has_something_to_report() && stack.sack {
+            self.report(segment, stack);
         }
         // Linux `tcp_event_data_sent`: data within the least delay of an ACK after data is an answer.
         if segment.len > 0 && self.delay.last_received != Time::NEVER {

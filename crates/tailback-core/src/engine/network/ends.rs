@@ -21,8 +21,10 @@ impl<P: Probe> Network<P> {
         self.connections.at(index).end.on_timer(self.now, &mut self.happened);
         self.after(index);
         let element = self.end_element(index);
-        let next = self.connections.at(index).next_wake();
+        let it = self.connections.at(index);
+        let next = it.next_wake();
         assert!(next > self.now, "end {index} wants to wake at {next:?}, which is not after now");
+        it.armed = next;
         self.schedule.arm(element, next);
     }
 
@@ -39,9 +41,11 @@ impl<P: Probe> Network<P> {
             self.tell_state(index);
         }
         self.flush(index);
-        let element = self.end_element(index);
-        let next = self.connections.at(index).next_wake();
-        if self.schedule.armed_at(element).is_none_or(|armed| next < armed) {
+        let it = self.connections.at(index);
+        let next = it.next_wake();
+        if next < it.armed {
+            it.armed = next;
+            let element = self.end_element(index);
             self.schedule.arm(element, next);
         }
     }
@@ -114,9 +118,13 @@ impl<P: Probe> Network<P> {
     #[inline]
     pub(super) fn flush(&mut self, index: usize) {
         let mut it = self.connections.at(index);
-        // Written where it will lie; the slot is taken once there is a segment.
-        while it.end.compose_next(self.now, self.arena.next_mut()) {
-            let segment = self.arena.next_mut();
+        loop {
+            // Written where it will lie; the slot is taken once there is a segment.
+            let slot = self.arena.next();
+            let segment = self.arena.at_mut(slot);
+            if !it.end.compose_next(self.now, segment) {
+                break;
+            }
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
             if P::WANTS {
                 self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
@@ -128,7 +136,7 @@ impl<P: Probe> Network<P> {
                 let payload = segment.len;
                 self.note_queued(index, first, payload, bytes);
             }
-            let slot = self.arena.take();
+            self.arena.take(slot);
             // Unique among those open, as a port is.
             let conversation = (index >> 1) as u8;
             self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
@@ -225,6 +233,7 @@ impl<P: Probe> Network<P> {
                 wants_drained: false,
                 receive_mark: Bytes::MAX,
                 call_at: Time::NEVER,
+                armed: Time::NEVER,
                 row: NO_ROW,
             })
         };

@@ -33,7 +33,7 @@ impl<P: Probe> Network<P> {
     fn wake_own(&mut self, link: u32) {
         let mut host = lend!(self, link, self.is_watched(link));
         let it = &mut self.links[link as usize];
-        it.advance(self.now, &mut self.fate, &mut host);
+        let next = it.advance(self.now, &mut self.fate, &mut host);
         // What the next arrivals need comes from memory while this one is worked on, in the order in which one
         // leads to the other.
         if let Some(next) = it.arriving(FAR) {
@@ -47,7 +47,6 @@ impl<P: Probe> Network<P> {
                 self.connections.fetch_flight(self.arena.at(next.slot).to);
             }
         }
-        let next = it.next_wake();
         // Armed before anything is delivered: a delivery may push into this very link.
         self.schedule.arm(link, next);
         self.settle_fate();
@@ -64,9 +63,9 @@ impl<P: Probe> Network<P> {
         }
         let mut host = lend!(self, link, self.is_watched(link));
         let it = &mut self.links[link as usize];
-        it.push(packet, self.now, &mut self.fate, &mut host);
-        let next = it.next_wake();
-        self.schedule.arm(link, next);
+        if let Some(next) = it.push(packet, self.now, &mut self.fate, &mut host) {
+            self.schedule.arm(link, next);
+        }
         self.settle_fate();
     }
 

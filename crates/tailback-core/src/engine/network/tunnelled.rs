@@ -80,6 +80,7 @@ impl<P: Probe> Network<P> {
         if let Some(index) = self.feed_tunnel(link) {
             // The outer end sends when its turn comes: it may be its own packet that is on the way down here.
             let element = self.end_element(index);
+            self.connections.at(index).armed = self.now;
             self.schedule.arm(element, self.now);
         }
     }

@@ -45,6 +45,12 @@ impl Receiver {
         true
     }
 
+    /// Is an ACK owed before the current one?
+    #[inline]
+    pub fn owes_early_ack(&self) -> bool {
+        self.ecn.early.is_some()
+    }
+
     /// The ACK owed before the current one, if the ECN mark changed while an ACK was delayed.
     pub fn take_early_ack(&mut self) -> Option<EarlyAck> {
         self.ecn.early.take()

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use super::Receiver;
 use super::delay::AckWhen;
-use crate::tcp::segment::Range;
+use crate::tcp::segment::{Range, Segment};
 use crate::tcp::stack::Stack;
 use crate::time::{Duration, Time};
 
@@ -24,7 +24,34 @@ pub(super) struct Reassembly {
     pub segments: u32,
 }
 
+impl Reassembly {
+    /// Is there a duplicate or a range to report?
+    #[inline]
+    pub fn has_something_to_report(&self) -> bool {
+        self.recent_count > 0 || self.duplicate.is_some()
+    }
+}
+
 impl Receiver {
+    /// Fill in the SACK blocks of an outgoing segment.
+    #[cold]
+    pub(super) fn report(&mut self, segment: &mut Segment, stack: &Stack) {
+        let room = if stack.timestamps { 3 } else { 4 };
+        let mut count = 0;
+        if let Some(duplicate) = self.reassembly.duplicate.take() {
+            segment.sack[0] = duplicate;
+            segment.is_dsack = true;
+            count = 1;
+        }
+        for block in &self.reassembly.recent[..usize::from(self.reassembly.recent_count)] {
+            if count < room {
+                segment.sack[count] = *block;
+                count += 1;
+            }
+        }
+        segment.sack_count = count as u8;
+    }
+
     #[cold]
     pub(super) fn on_out_of_order(
         &mut self,
@@ -78,10 +105,11 @@ impl Receiver {
     /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
     /// hangs together.
     pub(super) fn note_overlap(&mut self, range: Range) {
-        for (held, _) in &self.reassembly.ranges {
+        let first = self.reassembly.ranges.partition_point(|(held, _)| held.end <= range.start);
+        for (held, _) in self.reassembly.ranges.range(first..) {
             let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
             if shared.start >= shared.end {
-                continue;
+                return;
             }
             match &mut self.reassembly.duplicate {
                 None => self.reassembly.duplicate = Some(shared),

@@ -21,6 +21,7 @@ pub(super) struct Output {
 
 impl Sender {
     /// The next segment the window lets go at `now`; after `None` the host calls [`Self::settle`].
+    #[inline(always)]
     pub fn next_segment(&mut self, now: Time) -> Option<Outgoing> {
         self.pacing.wake_at = Time::NEVER;
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
@@ -58,6 +59,17 @@ impl Sender {
             return self.rescue(now);
         }
         new
+    }
+
+    /// Nothing is in flight, nothing waits to be sent, and [`Self::next_segment`] and [`Self::settle`] have seen that:
+    /// they would change nothing.
+    #[inline]
+    pub fn is_silent(&self) -> bool {
+        self.snd_nxt >= self.write_end
+            && !self.wants_fin
+            && self.board.is_empty()
+            && self.board.is_app_limited()
+            && !self.output.is_unsettled
     }
 
     /// Nothing more leaves now: set the probe, and look at how much of the window was used.
@@ -135,6 +147,7 @@ impl Sender {
         }
     }
 
+    #[inline(always)]
     pub(super) fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
         let mss = u64::from(self.control.mss);
         if self.snd_nxt >= self.write_end {
