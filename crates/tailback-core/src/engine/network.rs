@@ -22,7 +22,7 @@ mod small_queue;
 mod tunnelled;
 
 use flow::{Flow, PerPacket};
-use link_host::AfterEvent;
+use link_host::{AfterEvent, Inbox};
 
 use super::arena::Arena;
 use super::connections::Connections;
@@ -30,7 +30,6 @@ use super::parts::Parts;
 use super::schedule::Schedule;
 use crate::link::Link;
 use crate::link::channel::Channel;
-use crate::packet::Packet;
 use crate::probe::Probe;
 use crate::queue::Fate;
 use crate::tcp::metrics::Metrics;
@@ -67,7 +66,7 @@ pub struct Network<P> {
     after_event: AfterEvent,
     pub arena: Arena,
     fate: Fate,
-    inbox: Vec<Packet>,
+    inbox: Inbox,
     happened: Vec<CongestionEvent>,
     actions: Actions,
     /// Congestion events by flow, in order.
@@ -96,7 +95,7 @@ impl<P: Probe> Network<P> {
             after_event: AfterEvent::default(),
             arena: Arena::new(P::WANTS),
             fate: Fate::default(),
-            inbox: Vec::new(),
+            inbox: Inbox::default(),
             happened: Vec::new(),
             actions: Actions::default(),
             congestion: Vec::new(),

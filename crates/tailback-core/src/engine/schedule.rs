@@ -81,7 +81,8 @@ impl Schedule {
     #[inline]
     pub fn peek(&self) -> Option<(Time, u32)> {
         let timer = self.heap.wakes.first().copied().unwrap_or(Wake::NEVER);
-        let top = if self.row.least.key() < timer.key() { self.row.least } else { timer };
+        let link = self.row.least();
+        let top = if link.key() < timer.key() { link } else { timer };
         (top.time != u64::MAX).then(|| (Time::from_ps(top.time), top.element()))
     }
 
@@ -145,39 +146,31 @@ impl Schedule {
 }
 
 /// The wakes of a few elements, each in its place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Row {
     wakes: Vec<Wake>,
-    least: Wake,
-}
-
-impl Default for Row {
-    fn default() -> Self {
-        Row::new(0)
-    }
 }
 
 impl Row {
     fn new(elements: usize) -> Self {
-        Row { wakes: vec![Wake::NEVER; elements], least: Wake::NEVER }
+        Row { wakes: vec![Wake::NEVER; elements] }
     }
 
-    #[inline]
+    /// Looked for when it is asked for: most armings move the wake that was the least.
+    #[inline(always)]
+    fn least(&self) -> Wake {
+        let mut least = Wake::NEVER;
+        for wake in &self.wakes {
+            if wake.key() < least.key() {
+                least = *wake;
+            }
+        }
+        least
+    }
+
+    #[inline(always)]
     fn put(&mut self, place: usize, wake: Wake) {
-        let was_least = self.wakes[place] == self.least;
         self.wakes[place] = wake;
-        if !was_least {
-            if wake.key() < self.least.key() {
-                self.least = wake;
-            }
-            return;
-        }
-        self.least = wake;
-        for other in &self.wakes {
-            if other.key() < self.least.key() {
-                self.least = *other;
-            }
-        }
     }
 }
 

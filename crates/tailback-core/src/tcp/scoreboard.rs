@@ -293,6 +293,7 @@ impl Scoreboard {
         !self.to_repair.is_empty()
     }
     /// A new segment left.
+    #[inline(always)]
     pub fn push(&mut self, end: u64, len: u32, is_fin: bool, now: Time) {
         if self.segments.is_empty() {
             self.first_sent = now;

@@ -41,12 +41,12 @@ impl<P: Probe> Network<P> {
             self.tell_state(index);
         }
         self.flush(index);
+        let first_end = self.end_element(0);
         let it = self.connections.at(index);
         let next = it.next_wake();
         if next < it.armed {
             it.armed = next;
-            let element = self.end_element(index);
-            self.schedule.arm(element, next);
+            self.schedule.arm(first_end + index as u32, next);
         }
     }
 
@@ -115,8 +115,8 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    #[inline]
-    pub(super) fn flush(&mut self, index: usize) {
+    #[inline(always)]
+    fn flush(&mut self, index: usize) {
         let mut it = self.connections.at(index);
         loop {
             // Written where it will lie; the slot is taken once there is a segment.
@@ -147,7 +147,7 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "a packet's particulars, each from another owner")]
     pub(super) fn transmit(
         &mut self,

@@ -26,13 +26,20 @@ pub(super) struct AfterEvent {
     pub departed: Vec<Departure>,
 }
 
+/// What has arrived at the end of a link in this event. It is one packet nearly always.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    pub first: Option<Packet>,
+    pub others: Vec<Packet>,
+}
+
 /// The network as links see it: borrowed by one, or by several that share a medium, while they work.
 pub(super) struct LinkHost<'a, P> {
     pub link: u32,
     pub watches: bool,
     pub arena: &'a mut Arena,
     pub probe: &'a mut P,
-    pub inbox: &'a mut Vec<Packet>,
+    pub inbox: &'a mut Inbox,
     pub after_event: &'a mut AfterEvent,
 }
 
@@ -102,7 +109,10 @@ impl<P: Probe> Host for LinkHost<'_, P> {
         if P::WANTS {
             self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
         }
-        self.inbox.push(packet);
+        match self.inbox.first {
+            None => self.inbox.first = Some(packet),
+            Some(_) => self.inbox.others.push(packet),
+        }
     }
     fn duplicate(&mut self, packet: &Packet) -> Packet {
         let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };

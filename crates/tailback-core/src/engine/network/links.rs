@@ -21,11 +21,20 @@ impl<P: Probe> Network<P> {
             Server::Connection => self.wake_tunnelled(link),
         }
         // Nothing delivered here comes back into the inbox within the event.
-        for index in 0..self.inbox.len() {
-            let packet = self.inbox[index];
+        let Some(packet) = self.inbox.first.take() else { return };
+        self.deliver(packet);
+        if !self.inbox.others.is_empty() {
+            self.deliver_others();
+        }
+    }
+
+    #[cold]
+    fn deliver_others(&mut self) {
+        for index in 0..self.inbox.others.len() {
+            let packet = self.inbox.others[index];
             self.deliver(packet);
         }
-        self.inbox.clear();
+        self.inbox.others.clear();
     }
 
     /// A link that decides itself when its packets leave.
@@ -52,6 +61,13 @@ impl<P: Probe> Network<P> {
         self.settle_fate();
     }
 
+    /// As [`Self::push`], for those who are not in a hurry.
+    #[inline(never)]
+    pub(super) fn push_apart(&mut self, link: u32, packet: Packet) {
+        self.push(link, packet);
+    }
+
+    #[inline(always)]
     pub(super) fn push(&mut self, link: u32, packet: Packet) {
         if P::WANTS {
             self.probe.entered(self.now, link, packet.hop == 0, &packet, self.arena.at(packet.slot));
@@ -90,6 +106,7 @@ impl<P: Probe> Network<P> {
         self.fate.clear();
     }
 
+    #[inline(always)]
     pub(super) fn deliver(&mut self, mut packet: Packet) {
         let number = packet.flow.0 as usize;
         let per_packet = &mut self.per_packet[number];
@@ -97,7 +114,7 @@ impl<P: Probe> Network<P> {
         if packet.hop < per_packet.hops[usize::from(packet.is_reverse)] {
             let flow = &self.flows[number];
             let route = if packet.is_reverse { &flow.back } else { &flow.route };
-            self.push(route[usize::from(packet.hop)], packet);
+            self.push_apart(route[usize::from(packet.hop)], packet);
             return;
         }
         // Sent, received and dropped all count the flow's own direction; what comes back is its acknowledgements.

@@ -59,7 +59,7 @@ impl Default for Delay {
 }
 
 impl Receiver {
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
         self.delay.unacknowledged += length;
         self.delay.last_received = now;

@@ -135,7 +135,7 @@ impl Receiver {
         self.reassembly.recent_count = count as u8;
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance_to(&mut self, end: u64) {
         self.next = self.next.max(end);
         if self.reassembly.ranges.is_empty() {

@@ -10,6 +10,18 @@ use crate::time::{Duration, Time};
 impl Scoreboard {
     /// Take the cumulative acknowledgement and the SACK blocks of an ACK.
     pub fn on_ack(&mut self, ack: u64, blocks: &[Range], now: Time, rtt_min: Duration) -> Delivery {
+        self.take::<true>(ack, blocks, now, rtt_min)
+    }
+
+    /// `TRAINS`: what was sent once and comes in order is taken together; a test takes it segment by segment beside that.
+    #[inline(always)]
+    pub(super) fn take<const TRAINS: bool>(
+        &mut self,
+        ack: u64,
+        blocks: &[Range],
+        now: Time,
+        rtt_min: Duration,
+    ) -> Delivery {
         let mut delivery = Delivery::default();
         self.prior_highest = self.highest_sacked;
         for block in blocks {
@@ -23,6 +35,9 @@ impl Scoreboard {
             delivery.late_by = self.highest_sacked.map_or(0, |highest| highest + 1 - lowest);
         }
         if ack > self.una {
+            if TRAINS && self.prior_highest.is_none() {
+                self.advance_train(ack, now, &mut delivery);
+            }
             self.advance(ack, now, rtt_min, &mut delivery);
         }
         self.delivered += delivery.delivered_bytes;
@@ -96,6 +111,51 @@ impl Scoreboard {
                 self.deliver(&segment, 0, now, rtt_min, delivery);
             }
         }
+    }
+
+    /// Segments at the head that were sent once, and of which nothing else is known, are acknowledged together: what
+    /// `advance` does of each by itself.
+    #[inline(always)]
+    fn advance_train(&mut self, ack: u64, now: Time, delivery: &mut Delivery) {
+        let (mut count, mut bytes) = (0, 0);
+        // The first of those with the most delivered before them gives the rate sample.
+        let (mut is_sampled, mut most, mut sampled) = (self.work.any, self.work.prior_delivered, None);
+        while let Some(segment) = self.segments.get(count) {
+            let is_plain = segment.flags & !(APP_LIMITED | FIN) == 0 && segment.transmissions == 1;
+            if segment.end > ack || !is_plain {
+                break;
+            }
+            if !is_sampled || segment.delivered > most {
+                (is_sampled, most, sampled) = (true, segment.delivered, Some(count));
+            }
+            bytes += u64::from(segment.len);
+            count += 1;
+        }
+        if count == 0 {
+            return;
+        }
+        if let Some(sampled) = sampled {
+            let segment = self.segments[sampled];
+            self.sample_rate(&segment);
+        }
+        let (first_sent, first_end) = (self.segments[0].sent, self.segments[0].end);
+        let last = &self.segments[count - 1];
+        let (last_sent, last_end) = (last.sent, last.end);
+        let rtt = now.since(last_sent);
+        self.has_rack_news = true;
+        self.rack.rtt = rtt;
+        if (last_sent, last_end) > (self.rack.sent, self.rack.end) {
+            (self.rack.sent, self.rack.end, self.rack.is_again) = (last_sent, last_end, false);
+        }
+        delivery.rtt_first = delivery.rtt_first.or(Some(now.since(first_sent)));
+        delivery.rtt_last = Some(rtt);
+        delivery.original_end = delivery.original_end.min(first_end);
+        delivery.acked_segments += count as u32;
+        delivery.delivered_segments += count as u32;
+        delivery.delivered_bytes += bytes;
+        self.out -= bytes;
+        self.base += count as u64;
+        self.segments.drain(..count);
     }
 
     fn advance(&mut self, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
@@ -181,14 +241,19 @@ impl Scoreboard {
             }
         }
         if !self.work.any || segment.delivered > self.work.prior_delivered {
-            self.work = RateWork {
-                prior_delivered: segment.delivered,
-                prior_time: segment.delivered_time,
-                send_elapsed: segment.sent.since(segment.first_sent),
-                app_limited: segment.flags & APP_LIMITED != 0,
-                any: true,
-            };
-            self.first_sent = segment.sent;
+            self.sample_rate(segment);
         }
+    }
+
+    #[inline(always)]
+    fn sample_rate(&mut self, segment: &Sent) {
+        self.work = RateWork {
+            prior_delivered: segment.delivered,
+            prior_time: segment.delivered_time,
+            send_elapsed: segment.sent.since(segment.first_sent),
+            app_limited: segment.flags & APP_LIMITED != 0,
+            any: true,
+        };
+        self.first_sent = segment.sent;
     }
 }

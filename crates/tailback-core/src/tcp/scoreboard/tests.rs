@@ -8,7 +8,8 @@ const MSS: u64 = 1000;
 #[derive(Clone, Debug)]
 enum Step {
     Send(u8),
-    Ack(u8),
+    // Segments, and whether the rate sample is taken after.
+    Ack(u8, bool),
     // First segment above the head and length.
     Sack(u8, u8),
     Repair(u8),
@@ -23,12 +24,13 @@ enum Step {
     Timeout(bool),
     Stale,
     Undo,
+    AppLimited,
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => (1u8..12).prop_map(Step::Send),
-        4 => (1u8..6).prop_map(Step::Ack),
+        4 => (1u8..6, any::<bool>()).prop_map(|(count, samples)| Step::Ack(count, samples)),
         6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Step::Sack(at, length)),
         6 => (1u8..4).prop_map(Step::Repair),
         1 => Just(Step::Head),
@@ -42,6 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(Step::Timeout),
         1 => Just(Step::Stale),
         1 => Just(Step::Undo),
+        1 => Just(Step::AppLimited),
     ]
 }
 
@@ -111,11 +114,17 @@ proptest! {
                     nxt += MSS;
                     board.push(nxt, MSS as u32, false, now);
                 },
-                Step::Ack(count) => {
+                Step::Ack(count, samples) => {
                     una = (una + u64::from(count) * MSS).min(nxt);
                     let before = board.delivered();
+                    let mut twin = board.clone();
                     let delivery = board.on_ack(una, &[], now, Duration::from_ms(7));
+                    let singly = twin.take::<false>(una, &[], now, Duration::from_ms(7));
+                    prop_assert_eq!(format!("{delivery:?} {board:?}"), format!("{singly:?} {twin:?}"));
                     prop_assert_eq!(board.delivered() - before, delivery.delivered_bytes);
+                    if samples {
+                        board.rate_sample(now, Duration::MAX);
+                    }
                 }
                 Step::Sack(at, length) => {
                     let start = una + u64::from(at) * MSS;
@@ -154,6 +163,7 @@ proptest! {
                 }
                 Step::Stale => drop(board.mark_stale(now)),
                 Step::Undo => board.unmark(),
+                Step::AppLimited => board.on_app_limited(),
             }
             plain.follow(&board);
             board.assert_consistent();

@@ -83,7 +83,7 @@ impl Sender {
         if sent >= 2 * u64::from(self.control.mss) {
             return None;
         }
-        let new = self.send_new(now, false);
+        let new = self.send_new_apart(now, false);
         if new.is_none() && sent == 0 {
             self.frto = Step::Idle;
         }

@@ -147,8 +147,14 @@ impl Sender {
         }
     }
 
+    /// As [`Self::send_new`], for those who seldom send.
+    #[cold]
+    pub(super) fn send_new_apart(&mut self, now: Time, force: bool) -> Option<Outgoing> {
+        self.send_new(now, force)
+    }
+
     #[inline(always)]
-    pub(super) fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
+    fn send_new(&mut self, now: Time, force: bool) -> Option<Outgoing> {
         let mss = u64::from(self.control.mss);
         if self.snd_nxt >= self.write_end {
             return self.send_fin(now);
@@ -229,7 +235,7 @@ impl Sender {
         Some(self.compose(range, true, false, now))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn compose(&mut self, range: Range, is_fin: bool, is_repeated: bool, now: Time) -> Outgoing {
         let length = (range.end - range.start) as u32;
         self.count.segments_sent += 1;

@@ -54,7 +54,7 @@ impl Sender {
     #[cold]
     pub(super) fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
         if !self.probe.is_repeated {
-            if let Some(segment) = self.send_new(now, true) {
+            if let Some(segment) = self.send_new_apart(now, true) {
                 return Some(segment);
             }
         }
