@@ -198,6 +198,7 @@ fn plan_flow(
         ));
     }
     let ends = ends(plan, number, flow);
+    let switches = switches(flow, scenario, &path)?;
     let mut controls = Vec::new();
     let mut tcp = None;
     if let Some(spec) = &flow.tcp {
@@ -225,6 +226,7 @@ fn plan_flow(
             window: needs.window,
             pairs: needs.paths.len() as u32,
             paces: stack.pacing,
+            stops: switches.get(1).is_some_and(|stop| *stop < plan.end),
         });
     }
     let largest = tcp.as_ref().map_or(0, |tcp| tcp.mtu).max(packet.unwrap_or(0));
@@ -236,7 +238,7 @@ fn plan_flow(
         name: flow.name.clone(),
         wants_datagrams: needs.datagrams,
         app,
-        switches: switches(flow, scenario, &path)?,
+        switches,
         tcp,
         record: Recording {
             requests: wanted.requests.contains(&flow.name),

@@ -228,7 +228,7 @@ impl Sender {
     }
     /// Bytes written and not acknowledged, as far as the buffer holds them.
     pub fn buffered(&self) -> Bytes {
-        (self.write_end.saturating_sub(self.snd_una)).min(self.send_buffer)
+        self.buffered_end().saturating_sub(self.snd_una)
     }
     /// Bytes that the send buffer has room for.
     pub fn room(&self) -> Bytes {

@@ -13,7 +13,7 @@ use crate::sys;
 
 /// Every flow has addresses of its own, so one port serves all.
 pub const PORT: u16 = 5000;
-/// The kernel is given this much more than it has sent, so that stopping does not leave a buffer to drain.
+/// The kernel of a flow that stops is given this much more than it has sent, so that no buffer is left to drain.
 const AHEAD: i32 = 256 * 1024;
 /// IPv4 and TCP headers without options.
 const TCP_HEADERS: u32 = 40;
@@ -46,6 +46,8 @@ pub struct TcpPlan {
     pub pairs: u32,
     /// The kernel spreads what it sends over the round trip.
     pub paces: bool,
+    /// The flow stops before the run ends.
+    pub stops: bool,
 }
 
 impl TcpPlan {
@@ -115,7 +117,9 @@ fn configure(socket: BorrowedFd<'_>, tcp: &TcpPlan, turn: u32) -> io::Result<()>
         // Any limit but the largest makes the kernel pace.
         sys::set_long_option(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64::MAX - 1)?;
     }
-    sys::set_option(socket, libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT, AHEAD)?;
+    if tcp.stops {
+        sys::set_option(socket, libc::IPPROTO_TCP, TCP_NOTSENT_LOWAT, AHEAD)?;
+    }
     if SEGMENTS.contains(&tcp.largest_segment()) {
         sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, tcp.largest_segment() as i32)?;
     }

@@ -76,6 +76,7 @@ pub fn plan(
             window: None,
             pairs: 0,
             paces: false,
+            stops: false,
         },
         port,
         seed: scenario.seed,

@@ -5,11 +5,13 @@
 //! ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a unit whose writer
 //! then waits for room.
 //! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`;
-//! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH. Since 4.17 TCP does so even where the device cannot: the
+//! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH; `tcp_stream_alloc_skb` and `tso_fragment` for the buffer. Since 4.17 TCP does so even where the device cannot: the
 //! cutting then happens on the way to it, so turning offload off with ethtool changes nothing above.
 //!
-//! Differs from the source: what is repaired leaves by segments; the buffer counts payload, without Linux's
-//! bookkeeping; PSH after half of the peer's window is left out.
+//! The send buffer counts each of these pieces with its bookkeeping, so it holds less payload the smaller they are.
+//!
+//! Differs from the source: what is repaired leaves by segments; the bookkeeping of pieces cut by a repair or joined
+//! by a SACK is left out, as is PSH after half of the peer's window.
 
 use std::collections::VecDeque;
 
@@ -19,6 +21,9 @@ use crate::time::{Bytes, Duration, Time};
 
 /// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
 const UNIT: Bytes = 65_215;
+/// What the buffer counts for a piece beside its payload: an allocation of 1,024 B for headers and page list, and an
+/// `sk_buff` of 256 B (`SKB_TRUESIZE` of `MAX_TCP_HEADER`, on 64-bit machines).
+const BOOKKEEPING: Bytes = 1280;
 /// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
 pub(super) const PER_SECOND: u64 = 1024;
 /// A burst waits only while the last one left less than this ago.
@@ -44,6 +49,8 @@ pub(super) struct Bursts {
     sizes: VecDeque<(u64, Bytes)>,
     /// Where the application had to wait for room in the buffer.
     waited_at: VecDeque<u64>,
+    /// Where the bursts ended that are not known to be acknowledged.
+    sent_to: VecDeque<u64>,
     /// A burst waits for a wider window: as good as a full one.
     pub(super) waits: bool,
     /// A burst waits, for whatever reason, until an ACK or more data comes.
@@ -58,6 +65,16 @@ impl Bursts {
             self.sizes.pop_front();
         }
         self.sizes[0].1
+    }
+
+    /// What the buffer counts: payload from `una` on, and bookkeeping for each burst that has left and each unit that has not.
+    fn held(&mut self, una: u64, next: u64) -> Bytes {
+        while self.sent_to.front().is_some_and(|end| *end <= una) {
+            self.sent_to.pop_front();
+        }
+        let unsent = self.written.saturating_sub(next);
+        let units = self.sizes.back().map_or(0, |(_, size)| unsent.div_ceil(*size));
+        self.written.saturating_sub(una) + BOOKKEEPING * (self.sent_to.len() as u64 + units)
     }
 
     /// Does the unit end at `end`, and did its writer then wait for room? A unit that is begun is filled first.
@@ -94,7 +111,11 @@ impl Sender {
 
     /// Has the segment just taken from the burst, which ends at `end`, to be pushed?
     pub(super) fn is_pushed(&mut self, end: u64) -> bool {
-        self.bursts.left == 0 && (self.bursts.is_several | self.bursts.ends_where_writer_waited(end))
+        if self.bursts.left > 0 {
+            return false;
+        }
+        self.bursts.sent_to.push_back(end);
+        self.bursts.is_several | self.bursts.ends_where_writer_waited(end)
     }
 
     /// Is a burst under way, which nothing interrupts?
@@ -121,7 +142,6 @@ impl Sender {
             return false;
         }
         let mss = u64::from(self.control.mss);
-        self.fill_buffer();
         if self.snd_nxt >= self.bursts.unit_end {
             self.bursts.unit_end = self.snd_nxt + self.bursts.unit_size(self.snd_nxt);
         }
@@ -138,8 +158,8 @@ impl Sender {
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
         }
-        // Linux `tcp_cwnd_test`: half of the window at most.
-        let window = room.cwnd.min(self.control.cwnd / 2) / mss * mss;
+        // Linux `tcp_cwnd_test`: half of the window at most; `tcp_mss_split_point`: what does not end the unit is whole.
+        let window = room.cwnd.min(self.control.cwnd / 2).min(room.peer) / mss * mss;
         let bytes = room.unit.min(room.most).min(window.max(mss)).min(room.peer.max(1));
         self.bursts.left = bytes.div_ceil(mss) as u32;
         self.bursts.is_several = self.bursts.left > 1;
@@ -149,10 +169,13 @@ impl Sender {
     }
 
     /// The application writes until the buffer is full, and again when a third of it is free (Linux
-    /// `sk_stream_write_space`). A unit's size is that of its time.
-    fn fill_buffer(&mut self) {
-        let held = self.bursts.written.saturating_sub(self.snd_una);
-        if self.bursts.written >= self.write_end || held > self.send_buffer / 3 * 2 {
+    /// `sk_stream_write_space`). It begins a unit if there is any room and fills it. A unit's size is that of its time.
+    pub(super) fn fill_buffer(&mut self) {
+        if self.bursts.left > 0 || self.bursts.written >= self.write_end {
+            return;
+        }
+        let held = self.bursts.held(self.snd_una, self.snd_nxt);
+        if held > self.send_buffer / 3 * 2 {
             return;
         }
         let mss = u64::from(self.control.mss);
@@ -160,10 +183,19 @@ impl Sender {
         if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
             self.bursts.sizes.push_back((self.bursts.written, size));
         }
-        let full = self.snd_una + self.send_buffer;
+        let units = (self.send_buffer - held).div_ceil(size + BOOKKEEPING);
+        let full = self.bursts.written.max(self.snd_una) + units * size;
         self.bursts.written = self.write_end.min(full);
         if full < self.write_end {
             self.bursts.waited_at.push_back(full);
+        }
+    }
+
+    /// How far data can be sent: what is written and in the buffer.
+    pub(super) fn buffered_end(&self) -> u64 {
+        match self.stack.burst_segments > 1 {
+            true => self.bursts.written,
+            false => self.write_end.min(self.snd_una + self.send_buffer),
         }
     }
 

@@ -91,7 +91,7 @@ impl Sender {
     }
 
     fn has_new_to_send(&self) -> bool {
-        let limit = self.write_end.min(self.snd_una + self.send_buffer).min(self.peer.right_edge);
+        let limit = self.buffered_end().min(self.peer.right_edge);
         limit > self.snd_nxt
     }
 

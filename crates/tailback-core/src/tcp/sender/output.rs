@@ -159,9 +159,12 @@ impl Sender {
         if self.snd_nxt >= self.write_end {
             return self.send_fin(now);
         }
+        let is_cut = self.stack.burst_segments > 1;
+        if is_cut {
+            self.fill_buffer();
+        }
         // The send buffer holds what is not acknowledged.
-        let limit = self.write_end.min(self.snd_una + self.send_buffer);
-        let available = limit.saturating_sub(self.snd_nxt);
+        let available = self.buffered_end().saturating_sub(self.snd_nxt);
         let window = self.peer.right_edge.saturating_sub(self.snd_nxt);
         let bytes = mss.min(available).min(window);
         if bytes < mss && !self.may_be_short(bytes, available, window) {
@@ -177,7 +180,6 @@ impl Sender {
         if !force && !self.may_send(bytes) {
             return None;
         }
-        let is_cut = self.stack.burst_segments > 1;
         if is_cut && !force && !self.joins_burst(now, available) {
             return None;
         }

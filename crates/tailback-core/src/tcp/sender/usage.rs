@@ -66,7 +66,7 @@ impl Sender {
             return;
         }
         self.usage.used = self.usage.used.max(out);
-        let is_starved = self.write_end - self.snd_una < self.send_buffer;
+        let is_starved = self.buffered_end() >= self.write_end;
         let unused = now.since(self.usage.used_since);
         // The minimum first: no timeout is shorter, and most calls end here.
         if unused < self.stack.rto_minimum || unused < self.rtt.timeout() || self.algorithm.owns_window() {
