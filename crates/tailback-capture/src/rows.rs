@@ -42,6 +42,9 @@ pub struct Segments {
     pub stamp_rtt_ns: Vec<u64>,
     pub bytes: Vec<u32>,
     pub ecn: Vec<u8>,
+    /// Timestamp and its echo; 0: none.
+    pub stamp: Vec<u32>,
+    pub echo: Vec<u32>,
     /// SACK blocks: row of the segment, first offset and one past the last.
     pub block_row: Vec<u32>,
     pub block_start: Vec<i64>,
@@ -109,6 +112,9 @@ impl Segments {
         self.stamp_rtt_ns.push(seen.stamp_rtt_ns.unwrap_or(0));
         self.bytes.push(owned.packet.bytes);
         self.ecn.push(owned.packet.ecn);
+        let (stamp, echo) = tcp.stamps.unwrap_or((0, 0));
+        self.stamp.push(stamp);
+        self.echo.push(echo);
         Some(())
     }
 }

@@ -170,6 +170,7 @@ pub fn capture_read<'py>(
         "t_ns": it.t_ns, "flow": it.flow, "reverse": it.reverse, "seq": it.seq, "length": it.length, "ack": it.ack,
         "window": it.window, "flags": it.flags, "class": it.class, "in_flight": it.in_flight, "outstanding": it.outstanding, "rtt_ns": it.rtt_ns,
         "stamp_rtt_ns": it.stamp_rtt_ns, "bytes": it.bytes, "ecn": it.ecn,
+        "stamp": it.stamp, "echo": it.echo,
     );
     put!(py, blocks, "row": it.block_row, "start": it.block_start, "end": it.block_end);
     all.set_item("segments", dict)?;
