@@ -254,6 +254,19 @@ def capture_write(
     server, and the step of the RTP clock; the rest are columns of the result's tables.
     """
 
+def capture_write_real(
+    path: str | PathLike[str],
+    about: tuple[str, str, str, int],
+    nodes: list[tuple[int, int]],
+    wire: dict[str, npt.NDArray[Any]],
+    frames: dict[str, npt.NDArray[Any]],
+    frame_bytes: dict[str, npt.NDArray[Any]],
+) -> int:
+    """Write a live run's packets at one point as pcapng; returns how many.
+
+    `about` and `wire` as for `capture_write`; `nodes` are those of each flow's client and server.
+    """
+
 class CaptureError(ValueError):
     """A file that is no capture, or captures that do not belong together."""
 

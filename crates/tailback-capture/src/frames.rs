@@ -84,7 +84,8 @@ pub struct Headers<'a> {
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-const LINK_BYTES: u32 = 14;
+/// Bytes of the Ethernet header.
+pub const LINK_BYTES: u32 = 14;
 const FIRST_CLIENT_PORT: u32 = 32_768;
 const CLIENT_PORTS: u32 = 28_232;
 /// iperf's.
@@ -138,7 +139,30 @@ pub struct Builder {
     payload: Vec<u8>,
 }
 
+/// Ethernet between a flow's nodes: locally administered addresses that end in their numbers.
+fn link_header(nodes: [u16; 2], is_reverse: bool) -> Ethernet2Header {
+    let mac = |node: u16| {
+        let [high, low] = node.to_be_bytes();
+        [2, 0, 0, 0, high, low]
+    };
+    let [near, far] = nodes.map(mac);
+    let (source, destination) = if is_reverse { (far, near) } else { (near, far) };
+    Ethernet2Header { source, destination, ether_type: EtherType::IPV4 }
+}
+
 impl Builder {
+    /// The frame of a real IPv4 packet's first bytes, which carried this ECN codepoint here; `None` if they are none.
+    pub fn real(&mut self, start: &[u8], nodes: [u16; 2], is_reverse: bool, ecn: u8) -> Option<&[u8]> {
+        let (mut ip, rest) = Ipv4Header::from_slice(start).ok()?;
+        ip.ecn = IpEcn::try_new(ecn & 3).ok()?;
+        ip.header_checksum = ip.calc_header_checksum();
+        self.frame.clear();
+        link_header(nodes, is_reverse).write(&mut self.frame).ok()?;
+        ip.write(&mut self.frame).ok()?;
+        self.frame.extend_from_slice(rest);
+        Some(&self.frame)
+    }
+
     /// The frame of a packet with this ECN codepoint, whole; `None` if its length leaves no room for its headers.
     pub fn build(
         &mut self,
@@ -148,15 +172,7 @@ impl Builder {
         ecn: u8,
     ) -> Option<&[u8]> {
         let (from, to) = if it.is_reverse { (1, 0) } else { (0, 1) };
-        let mac = |node: u16| {
-            let [high, low] = node.to_be_bytes();
-            [2, 0, 0, 0, high, low]
-        };
-        let link = Ethernet2Header {
-            source: mac(flow.nodes[from]),
-            destination: mac(flow.nodes[to]),
-            ether_type: EtherType::IPV4,
-        };
+        let link = link_header(flow.nodes, it.is_reverse);
         let protocol = match flow.kind {
             Kind::Tcp => IpNumber::TCP,
             Kind::Rtp | Kind::Udp => IpNumber::UDP,

@@ -19,8 +19,8 @@ use crate::punctuality::Punctuality;
 use crate::segments::Segments;
 use crate::stamps::Stamps;
 use crate::sys::{self, Framed, Offload, Tun};
+use crate::tables::Watcher;
 use crate::urgency::Urgency;
-use tailback_core::probe::path::PathRecorder;
 
 /// Awake this long before something is due: longer than an idle core's wake-up takes here.
 const SPIN: std::time::Duration = std::time::Duration::from_micros(60);
@@ -91,7 +91,7 @@ pub struct Shared {
 /// An emulator about to run.
 #[derive(Debug)]
 pub struct Emulator {
-    path: Path<PathRecorder>,
+    path: Path<Watcher>,
     ports: Vec<Port>,
     /// Port of each flow's sender and receiver.
     ends: Vec<[usize; 2]>,
@@ -137,7 +137,7 @@ impl Handed {
 #[derive(Debug)]
 pub struct Emulated {
     /// The path with its counts, captures and probe.
-    pub path: Path<PathRecorder>,
+    pub path: Path<Watcher>,
     /// When each packet was handed over, by number; [`Time::NEVER`] if it was not.
     pub written: Journal<Time>,
     /// How punctual it was.
@@ -146,7 +146,7 @@ pub struct Emulated {
 
 impl Emulator {
     /// An emulator for this path between these ports.
-    pub fn new(path: Path<PathRecorder>, ports: Vec<Port>, clock: Clock, end: Time) -> Self {
+    pub fn new(path: Path<Watcher>, ports: Vec<Port>, clock: Clock, end: Time) -> Self {
         let flows = path.counts.len();
         let mut ends = vec![[0; 2]; flows];
         for (number, port) in ports.iter().enumerate() {
@@ -314,6 +314,9 @@ impl Emulator {
             }
             let late_in = handed.hand_over(path.number(packet.slot), at);
             punctuality.late.push(late_in + at.since(due));
+            if let Some(sightings) = &mut path.observer.sightings {
+                sightings.arrived(at, &packet);
+            }
             path.release(packet.slot, at);
         });
     }
@@ -346,7 +349,8 @@ impl Emulator {
     /// The packet in the next slot enters the path.
     fn enter(&mut self, (flow, is_reverse): (u32, bool), at: Time, late: Option<Duration>) {
         let number = self.path.captured.len() as u64;
-        let packet = &self.buffers.at(self.path.next_slot()).packet;
+        let slot = self.path.next_slot();
+        let packet = &self.buffers.at(slot).packet;
         let client = client_port(packet, is_reverse);
         let pair = match self.path.pairs(flow) {
             0 => 0,
@@ -354,6 +358,9 @@ impl Emulator {
         };
         let conversation = (client ^ client >> 8) as u8;
         let (bytes, ecn) = (packet.len() as u32, codepoint(packet));
+        if let Some(sightings) = &mut self.path.observer.sightings {
+            sightings.departed(at, slot, (flow, is_reverse), number, ecn, packet);
+        }
         let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair, conversation };
         self.path.arrive(arrival, &mut self.buffers);
         if let Some(late) = late {

@@ -32,6 +32,7 @@ pub mod recipe;
 pub mod run;
 mod run_queue;
 pub mod segments;
+pub mod sightings;
 pub mod spawn;
 pub mod stamps;
 pub mod sys;

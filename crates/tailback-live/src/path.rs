@@ -85,6 +85,12 @@ pub trait Observer {
     fn received(&mut self, _now: Time, _row: u32) {}
     /// The packet of that row was dropped.
     fn lost(&mut self, _row: u32) {}
+    /// A packet reaches a link, the first of its route or another.
+    fn entered(&mut self, _now: Time, _link: u32, _is_first: bool, _packet: &Packet) {}
+    /// A packet reaches a link's far end.
+    fn left(&mut self, _now: Time, _link: u32, _packet: &Packet) {}
+    /// A wire doubled the packet in `from`.
+    fn doubled(&mut self, _from: u32, _to: u32) {}
 }
 
 /// Nobody observes: a replay.
@@ -289,8 +295,9 @@ impl<W: Observer> Path<W> {
             self.at(link, due, frames, Step::Advance);
             let mut inbox = std::mem::take(&mut self.inbox);
             for (due, mut packet) in inbox.drain(..) {
-                packet.hop += 1;
                 let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
+                self.observer.left(due, route[usize::from(packet.hop)], &packet);
+                packet.hop += 1;
                 if usize::from(packet.hop) < route.len() {
                     self.push(due, packet, frames);
                     continue;
@@ -338,8 +345,9 @@ impl<W: Observer> Path<W> {
 
     fn push(&mut self, now: Time, packet: Packet, frames: &mut impl Frames) {
         let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
-        let link = route[usize::from(packet.hop)] as usize;
-        self.at(link, now, frames, Step::Push(packet));
+        let link = route[usize::from(packet.hop)];
+        self.observer.entered(now, link, packet.hop == 0, &packet);
+        self.at(link as usize, now, frames, Step::Push(packet));
     }
 
     fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, step: Step) {

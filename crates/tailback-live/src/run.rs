@@ -28,6 +28,7 @@ use crate::programs;
 use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing, Service};
 use crate::recipe::Recipe;
+use crate::sightings::Sightings;
 use crate::stamps::{self, Stamps};
 use crate::sys;
 use crate::tables;
@@ -212,7 +213,8 @@ fn in_threads<E: From<LiveError>>(
         poll_interval = if interval.is_zero() { FALLBACK_POLL } else { interval.min(FALLBACK_POLL) };
     }
 
-    let path = Path::build(scenario, tables::recorder(scenario), poll).map_err(LiveError::from)?;
+    let watcher = tables::watcher(scenario).map_err(LiveError::from)?;
+    let path = Path::build(scenario, watcher, poll).map_err(LiveError::from)?;
     let mut ports = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         let ending = |which: usize| -> Vec<u32> {
@@ -389,7 +391,8 @@ fn collect(
     let flow_table = flow_table(scenario, &seen, &events);
     let requests = flow_record::requests(seen.records.iter());
     let echoes = flow_record::echoes(seen.records.iter());
-    let mut record = std::mem::take(&mut seen.emulated.path.observer);
+    let tables::Watcher { recorder: mut record, sightings } =
+        std::mem::take(&mut seen.emulated.path.observer);
     name_streams(&mut record.packets, &seen.records);
     let limits = Limits { most: plan.lateness_limit, rtt_least: plan.rtt_least };
     let missing = Missing { device_drops, log_rows: lost_rows };
@@ -417,6 +420,7 @@ fn collect(
                 requests,
                 echoes,
             ])
+            .chain(sightings.into_iter().flat_map(Sightings::tables))
             .collect(),
         internals_names,
         files: rows::outputs(seen.reports),

@@ -1,21 +1,23 @@
 //! The simulator's tables from what was seen live, so that everything after the rows is written once.
 
 use tailback_core::cc::{Control, Phase};
-use tailback_core::packet::FlowId;
+use tailback_core::packet::{FlowId, Packet};
 use tailback_core::probe::QueueRow;
+use tailback_core::probe::captures::Points;
 use tailback_core::probe::path::{PathRecorder, QueueEvents, Window};
 use tailback_core::probe::rows::{
     CaptureRow, Captures, Congestion, CongestionRow, PacketFate, PollRow, Polls, SegmentRow, Segments,
 };
 use tailback_core::probe::schema::{LinkId, Threshold};
 use tailback_core::queue::Backlog;
-use tailback_core::scenario::Scenario;
+use tailback_core::scenario::{Scenario, ScenarioError};
 use tailback_core::tcp::sender::CongestionEventKind;
 use tailback_core::time::{Duration, Time};
 
 use crate::clock::Clock;
 use crate::emulator::Emulated;
 use crate::path::{Captured, Observer, Outcome};
+use crate::sightings::Sightings;
 use crate::tcp_log::{Kind, Row};
 use crate::watch::TcpPoll;
 
@@ -24,8 +26,25 @@ const UNLIMITED: u64 = Control::UNLIMITED;
 /// The kernel's own word for it.
 const KERNEL_UNLIMITED: u32 = 0x7fff_ffff;
 
+/// Records what passes the path: the instruments' rows, and captures if they are wanted.
+#[derive(Debug, Default)]
+pub struct Watcher {
+    /// Packets and queues.
+    pub recorder: PathRecorder,
+    /// Captures.
+    pub sightings: Option<Sightings>,
+}
+
 /// What the scenario's instruments ask for of the path.
-pub fn recorder(scenario: &Scenario) -> PathRecorder {
+pub fn watcher(scenario: &Scenario) -> Result<Watcher, ScenarioError> {
+    let node = |name: &String| scenario.nodes.iter().position(|node| node == name).unwrap_or(0) as u32;
+    let hosts = scenario.flows.iter().map(|flow| [node(&flow.from), node(&flow.to)]).collect();
+    let window = Window::of(&scenario.instruments);
+    let sightings = Points::of(scenario, hosts)?.map(|points| Sightings::new(points, window));
+    Ok(Watcher { recorder: recorder(scenario), sightings })
+}
+
+fn recorder(scenario: &Scenario) -> PathRecorder {
     let wanted = &scenario.instruments;
     let queue = |name: &String| match (wanted.queues.contains(name), wanted.drops.contains(name)) {
         (true, _) => QueueEvents::All,
@@ -39,30 +58,48 @@ pub fn recorder(scenario: &Scenario) -> PathRecorder {
     )
 }
 
-impl Observer for PathRecorder {
+impl Observer for Watcher {
     fn watches(&self, link: u32) -> bool {
-        PathRecorder::watches(self, link)
+        self.recorder.watches(link)
     }
 
     fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
-        PathRecorder::queue(self, link, row);
+        self.recorder.queue(link, row);
     }
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
-        PathRecorder::poll_link(self, now, link, backlog);
+        self.recorder.poll_link(now, link, backlog);
     }
 
     fn sent(&mut self, now: Time, flow: u32, index: u64, bytes: u32) -> u32 {
         // Who knows the streams names them afterwards.
-        PathRecorder::sent(self, now, FlowId(flow), index, bytes, 0)
+        self.recorder.sent(now, FlowId(flow), index, bytes, 0)
     }
 
     fn received(&mut self, now: Time, row: u32) {
-        PathRecorder::received(self, now, row);
+        self.recorder.received(now, row);
     }
 
     fn lost(&mut self, row: u32) {
-        PathRecorder::lost(self, row);
+        self.recorder.lost(row);
+    }
+
+    fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet) {
+        if let Some(sightings) = &mut self.sightings {
+            sightings.entered(now, link, is_first, packet);
+        }
+    }
+
+    fn left(&mut self, now: Time, link: u32, packet: &Packet) {
+        if let Some(sightings) = &mut self.sightings {
+            sightings.left(now, link, packet);
+        }
+    }
+
+    fn doubled(&mut self, from: u32, to: u32) {
+        if let Some(sightings) = &mut self.sightings {
+            sightings.doubled(from, to);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use numpy::{Element, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tailback_capture::frames::{Builder, Connection, Flow, Headers, Kind};
+use tailback_capture::frames::{Builder, Connection, Flow, Headers, Kind, LINK_BYTES};
 use tailback_capture::write::{About, Writer};
 
 /// A column of a table given by Python.
@@ -140,6 +140,55 @@ pub fn capture_write(
             .build(&it, flow, agreed, ecn.as_array()[place])
             .ok_or_else(|| odd(&format!("a packet of {} bytes has no room for its headers", it.bytes)))?;
         writer.packet(t_ps / 1000, frame, frame.len() as u32).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)
+}
+
+/// Write a live run's packets at one point as pcapng; returns how many. `about` and `wire` as for `capture_write`, `nodes`
+/// are those of each flow's client and server, `frames` and `frame_bytes` the result's tables.
+#[pyfunction]
+pub fn capture_write_real(
+    py: Python<'_>,
+    path: PathBuf,
+    about: (String, String, String, u32),
+    nodes: Vec<[u16; 2]>,
+    wire: &Bound<'_, PyDict>,
+    frames: &Bound<'_, PyDict>,
+    frame_bytes: &Bound<'_, PyDict>,
+) -> PyResult<u64> {
+    let (t_ps, rows, ecn) =
+        (column::<u64>(wire, "t_ps")?, column::<u32>(wire, "header")?, column::<u8>(wire, "ecn")?);
+    let (flow, bytes) = (column::<u32>(frames, "flow")?, column::<u32>(frames, "bytes")?);
+    let (reverse, kept) = (column::<bool>(frames, "reverse")?, column::<u8>(frames, "kept")?);
+    let all = column::<u8>(frame_bytes, "byte")?;
+    let all: Vec<u8> = all.as_array().iter().copied().collect();
+    let mut starts = vec![0usize];
+    for count in kept.as_array() {
+        starts.push(starts[starts.len() - 1] + usize::from(*count));
+    }
+    if starts[starts.len() - 1] != all.len() {
+        return Err(odd("frames count other bytes than frame_bytes has"));
+    }
+    let (comment, name, description, snap) = about;
+    let file = File::create(&path).map_err(|error| PyOSError::new_err(error.to_string()))?;
+    let about = About { comment, name, description, snap };
+    let failed = |error: std::io::Error| PyOSError::new_err(error.to_string());
+    let mut writer = Writer::new(BufWriter::with_capacity(1 << 20, file), &about).map_err(failed)?;
+    let mut builder = Builder::default();
+    for (place, (t_ps, row)) in t_ps.as_array().iter().zip(rows.as_array()).enumerate() {
+        let row = *row as usize;
+        if place % 65_536 == 0 {
+            py.check_signals()?;
+        }
+        let range = starts.get(row).zip(starts.get(row + 1));
+        let (start, end) = range.ok_or_else(|| odd("wire names a row that frames has not"))?;
+        let ends = nodes
+            .get(flow.as_array()[row] as usize)
+            .ok_or_else(|| odd("frames names a flow that the scenario has not"))?;
+        let frame = builder
+            .real(&all[*start..*end], *ends, reverse.as_array()[row], ecn.as_array()[place])
+            .ok_or_else(|| odd("a packet of frames has no IPv4 header"))?;
+        writer.packet(t_ps / 1000, frame, bytes.as_array()[row] + LINK_BYTES).map_err(failed)?;
     }
     writer.finish().map_err(failed)
 }

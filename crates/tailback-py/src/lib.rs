@@ -23,7 +23,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::captures::capture_write;
+    use crate::captures::{capture_write, capture_write_real};
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]

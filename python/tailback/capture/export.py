@@ -37,8 +37,9 @@ def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: in
     """Write what passed a point as pcapng with nanosecond stamps; returns the number of packets.
 
     Simulated time zero is the epoch. A flow's hosts are 10.x.y.1 and 10.x.y.2, x·256 + y its number; connections differ
-    by the client's port. `snap` keeps that many bytes of each frame, 0 all of it; payloads are zeros. Raises
-    `ResultError` if the point was not captured.
+    by the client's port. `snap` keeps that many bytes of each frame, 0 all of it; payloads are zeros. Of a live run the
+    packets are the kernel's own, as far as they were kept: their headers. Raises `ResultError` if the point was not
+    captured.
     """
     known = points(result)
     if not known:
@@ -56,12 +57,19 @@ def export(result: Result, point: str, path: str | os.PathLike[str], *, snap: in
     chosen = np.flatnonzero(np.asarray(wire["point"]) == known.index(point))
     comment = f"tailback: scenario {result.name or '(no name)'}, seed {result.seed}, point {point}"
     about = (comment, point, _description(result, point), snap)
+    seen = {name: np.ascontiguousarray(column[chosen]) for name, column in wire.items()}
+    flows = [_flow(result, index) for index in range(len(result.flow_names))]
     with whole_file(Path(path)) as partial:
+        if "frames" in result:
+            ends = [nodes for _, nodes, _ in flows]
+            return _core.capture_write_real(
+                partial, about, ends, seen, dict(result.numpy("frames")), dict(result.numpy("frame_bytes"))
+            )
         return _core.capture_write(
             partial,
             about,
-            [_flow(result, index) for index in range(len(result.flow_names))],
-            {name: np.ascontiguousarray(column[chosen]) for name, column in wire.items()},
+            flows,
+            seen,
             dict(result.numpy("headers")),
             dict(result.numpy("header_sacks")),
             dict(result.numpy("connections")),

@@ -142,7 +142,8 @@ fn instruments(scenario: &Scenario, parts: &Parts) -> Result<Option<(Recorder, P
     };
     let (flows, packets_of) = recorded_flows(wanted, &names)?;
     let queues = recorded_queues(wanted, &names)?;
-    let captures = captures(scenario, parts)?;
+    let hosts = parts.flows.iter().map(|flow| flow.hosts).collect();
+    let captures = Points::of(scenario, hosts)?.map(Captures::new);
     let window = Window::of(wanted);
     let polling = polling(wanted, &names, &window)?;
     if window.until <= window.from {
@@ -253,39 +254,4 @@ fn polling(wanted: &Instruments, names: &Names<'_>, window: &Window) -> Result<P
         flows: flows.into_iter().map(|flow| flow as u32).collect(),
         links: links.into_iter().map(|link| link as u32).collect(),
     })
-}
-
-/// The points at which packets are captured, by their names.
-fn captures(scenario: &Scenario, parts: &Parts) -> Result<Option<Captures>, ScenarioError> {
-    let named = &scenario.instruments.captures;
-    if named.is_empty() {
-        return Ok(None);
-    }
-    let node_names: Vec<&str> = scenario.nodes.iter().map(String::as_str).collect();
-    let node = |name: &str| node_names.iter().position(|known| *known == name);
-    let link = |name: &str| scenario.links.iter().position(|link| link.name == name);
-    let mut points = Points {
-        before: vec![None; scenario.links.len()],
-        after: vec![None; scenario.links.len()],
-        node: vec![None; node_names.len()],
-        leaves: scenario.links.iter().map(|it| node(&it.from).unwrap_or(0) as u32).collect(),
-        hosts: parts.flows.iter().map(|flow| flow.hosts).collect(),
-    };
-    for (number, name) in named.iter().enumerate() {
-        let side = |end: &str| name.strip_suffix(end).and_then(link);
-        let place = match (node(name), side(".in"), side(".out")) {
-            (Some(node), ..) => &mut points.node[node],
-            (_, Some(link), _) => &mut points.before[link],
-            (.., Some(link)) => &mut points.after[link],
-            _ => {
-                let sides =
-                    scenario.links.iter().flat_map(|link| [".in", ".out"].map(|end| link.name.clone() + end));
-                let known: Vec<String> = scenario.nodes.iter().cloned().chain(sides).collect();
-                let known: Vec<&str> = known.iter().map(String::as_str).collect();
-                return Err(unknown_name("point", name, &format!("instruments.captures[{number}]"), &known));
-            }
-        };
-        *place = Some(number as u16);
-    }
-    Ok(Some(Captures::new(points)))
 }

@@ -11,6 +11,8 @@ use super::rows::{
 };
 use super::schema::PointId;
 use crate::packet::{FlowId, Packet};
+use crate::params::unknown_name;
+use crate::scenario::{Scenario, ScenarioError};
 use crate::tcp::endpoint::Endpoint;
 use crate::tcp::segment::Segment;
 use crate::tcp::stack::EcnMode;
@@ -32,6 +34,50 @@ pub struct Points {
     pub leaves: Vec<u32>,
     /// The nodes of each flow's client and server.
     pub hosts: Vec<[u32; 2]>,
+}
+
+impl Points {
+    /// Those that the scenario names; `None` if it names none. `hosts` as the field.
+    pub fn of(scenario: &Scenario, hosts: Vec<[u32; 2]>) -> Result<Option<Self>, ScenarioError> {
+        let named = &scenario.instruments.captures;
+        if named.is_empty() {
+            return Ok(None);
+        }
+        let node_names: Vec<&str> = scenario.nodes.iter().map(String::as_str).collect();
+        let node = |name: &str| node_names.iter().position(|known| *known == name);
+        let link = |name: &str| scenario.links.iter().position(|link| link.name == name);
+        let mut points = Points {
+            before: vec![None; scenario.links.len()],
+            after: vec![None; scenario.links.len()],
+            node: vec![None; node_names.len()],
+            leaves: scenario.links.iter().map(|it| node(&it.from).unwrap_or(0) as u32).collect(),
+            hosts,
+        };
+        for (number, name) in named.iter().enumerate() {
+            let side = |end: &str| name.strip_suffix(end).and_then(link);
+            let place = match (node(name), side(".in"), side(".out")) {
+                (Some(node), ..) => &mut points.node[node],
+                (_, Some(link), _) => &mut points.before[link],
+                (.., Some(link)) => &mut points.after[link],
+                _ => {
+                    let sides = scenario
+                        .links
+                        .iter()
+                        .flat_map(|link| [".in", ".out"].map(|end| link.name.clone() + end));
+                    let known: Vec<String> = scenario.nodes.iter().cloned().chain(sides).collect();
+                    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+                    return Err(unknown_name(
+                        "point",
+                        name,
+                        &format!("instruments.captures[{number}]"),
+                        &known,
+                    ));
+                }
+            };
+            *place = Some(number as u16);
+        }
+        Ok(Some(points))
+    }
 }
 
 /// What is remembered of the packet in a slot.

@@ -413,7 +413,7 @@ tables! {
         t_ps: u64 ["ps"],
         /// The point.
         point: PointId,
-        /// The packet's headers: a row of `headers`.
+        /// The packet's headers: a row of `headers`, of a live run of `frames`.
         header: u32,
         /// The ECN codepoint it had there.
         ecn: Ecn,
@@ -494,6 +494,26 @@ tables! {
         scale: u8,
         /// Shift of the server's window.
         back_scale: u8,
+    }
+
+    /// Captured packets of a live run, each once, as the kernel sent it.
+    Frames of FrameRow as "frames" by "captures" {
+        /// The packet's number in the run.
+        packet: u64,
+        /// Its flow.
+        flow: FlowId,
+        /// It goes from the flow's receiver to its sender.
+        reverse: bool,
+        /// IP length.
+        bytes: u32 ["B"],
+        /// How many rows of `frame_bytes` belong to it.
+        kept: u8 ["B"],
+    }
+
+    /// The first bytes of each of `frames`, one after the other: its headers, of a datagram twelve bytes more.
+    FrameBytes of FrameByteRow as "frame_bytes" by "captures" {
+        /// The byte.
+        byte: u8,
     }
 
     /// Each packet of a live run at both ends of the path, as a capture card at each would have seen it.

@@ -102,6 +102,7 @@ impl<W: Observer, F: Frames> Host for LinkHost<'_, W, F> {
         self.outcomes.push(Outcome::InTransit);
         let slot = self.slots.keep(Slot { number, row: NO_ROW });
         self.frames.copy(packet.slot, slot);
+        self.observer.doubled(packet.slot, slot);
         Packet { slot, ..*packet }
     }
 }
