@@ -28,6 +28,7 @@ from tailback.cli._common import (
 class _Format(StrEnum):
     CSV = "csv"
     SIFTR = "siftr"
+    FLENT = "flent"
 
 
 class _Target(StrEnum):
@@ -203,7 +204,10 @@ def export(
     ],
     form: Annotated[
         _Format | None,
-        typer.Option("--format", help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log."),
+        typer.Option(
+            "--format",
+            help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log; `flent`: Flent's data file.",
+        ),
     ] = None,
     target: Annotated[
         _Target | None,
@@ -215,7 +219,8 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder (csv) or file. Default: RESULT-csv, RESULT-FLOW.siftr.log, NAME-netem.sh or NAME-ns3.cc."
+            help="Folder (csv) or file. Default: RESULT-csv, RESULT-FLOW.siftr.log, RESULT.flent.gz, "
+            "NAME-netem.sh or NAME-ns3.cc."
         ),
     ] = None,
     flow: Annotated[
@@ -237,6 +242,8 @@ def export(
 
     - `tailback export results/seven --format siftr --flow bulk`
 
+    - `tailback export results/seven --format flent`
+
     - `tailback export scenarios/voip-and-bulk.toml --as netem`
 
     - `tailback export scenarios/voip-and-bulk.toml --as ns3 --set flow.bulk.cc=htcp --out mine.cc`
@@ -244,7 +251,9 @@ def export(
     from tailback.result import open_result
 
     if (form is None) == (target is None):
-        raise BadInput(f"{subject}: give --format csv or siftr for a result, or --as netem or ns3 for a scenario")
+        raise BadInput(
+            f"{subject}: give --format csv, siftr or flent for a result, or --as netem or ns3 for a scenario"
+        )
     if target is not None:
         _export_scenario(subject, target, settings, out, as_json)
         return
@@ -253,6 +262,10 @@ def export(
     opened = open_result(subject)
     if form is _Format.CSV:
         paths = opened.to_csv(out or beside(subject, "-csv"), table)
+    elif form is _Format.FLENT:
+        from tailback.capture import write_flent
+
+        paths = [write_flent(opened, out or beside(subject, ".flent.gz"))]
     else:
         which = flow or _logged_flow(opened)
         chosen = out or beside(subject, f"-{which}.siftr.log")
