@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate pages docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +65,9 @@ audit: $(VENV)/.installed ## Licences, origins and advisories of every crate: ca
 validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md and docs/algorithms.md
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
 	$(BIN)/python scripts/algorithms_page
+
+identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/captures.md
+	$(BIN)/python scripts/identify
 
 figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
 	$(BIN)/python scripts/application_figures

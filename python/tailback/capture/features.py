@@ -1,7 +1,7 @@
 """What a connection's rounds say of its congestion control, in numbers that do not depend on the path's speed.
 
-The ideas are those of Nebby (bytes in flight between two back-offs have a shape) and of CCAnalyzer (compare with runs of
-known algorithms); what each feature is for stands beside it.
+The ideas are those of Nebby (bytes in flight between two back-offs have a shape) and of CCAnalyzer (compare with runs
+of known algorithms); what each feature is for stands beside it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,33 @@ ABSENT = -99.0
 #: Hybla's reference round trip.
 _HYBLA_S = 0.025
 _FEW = 1e-9
+#: What `_growth` gives.
+_GROWTH = (
+    "step_median",
+    "step_q10",
+    "step_q25",
+    "step_q75",
+    "step_q90",
+    "step_mean",
+    "step_over_window",
+    "step_over_window_q90",
+    "step_over_hybla",
+    "step_per_s",
+    "step_early",
+    "step_middle",
+    "step_late",
+    "step_first_s",
+    "step_third_s",
+    "step_later",
+    "step_with_window",
+    "step_with_age",
+    "step_with_queue",
+    "step_queue_low",
+    "step_queue_high",
+    "share_falling",
+    "share_still",
+    "share_fast",
+)
 
 
 def _log(value: float) -> float:
@@ -46,7 +73,7 @@ def _together(one: Array, other: Array) -> float:
 def features(it: Rounds) -> dict[str, float]:
     """Every feature by name."""
     out: dict[str, float] = {}
-    window, rtt = it.window, it.rtt_s
+    window = it.window
     out["base_log_ms"] = _log(it.base_s * 1e3)
     out["window_log"] = _log(_quantile(window, 0.5))
     out["window_top_log"] = _log(_quantile(window, 0.98))
@@ -59,7 +86,6 @@ def features(it: Rounds) -> dict[str, float]:
     out |= _dips(it)
     out |= _rhythm(it)
     out |= _marks(it)
-    _ = rtt
     return {key: value if np.isfinite(value) else ABSENT for key, value in out.items()}
 
 
@@ -129,7 +155,8 @@ def _back_offs(it: Rounds) -> dict[str, float]:
         # H-TCP keeps RTTmin/RTTmax, Westwood the bandwidth-delay product.
         "kept_less_rtt_ratio": _quantile(kept_ - queued_, 0.5) if len(kept_) else ABSENT,
         "kept_less_rtt_spread": float(np.nanstd(kept_ - queued_)) if len(kept_) > 2 else ABSENT,
-        "kept_of_bdp": _quantile(rate_, 0.5), "kept_of_bdp_spread": float(np.nanstd(rate_)) if len(rate_) > 2 else ABSENT,
+        "kept_of_bdp": _quantile(rate_, 0.5),
+        "kept_of_bdp_spread": float(np.nanstd(rate_)) if len(rate_) > 2 else ABSENT,
         "kept_with_queue": _together(kept_, queued_),
         "events_per_100_rounds": 100.0 * float(it.is_repair.sum()) / len(it.t_s),
         "gap_log_s": _log(_quantile(np.array(gaps, float), 0.5)) if gaps else ABSENT,
@@ -155,14 +182,14 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         place.append((np.arange(len(step)) + 0.5) / max(len(step), 1))
         queues.append(queue[begin + 1 : stop - 1])
     if not steps:
-        return {}
+        return dict.fromkeys(_GROWTH, ABSENT)
     step, size, age, part, waits = (np.concatenate(all_) for all_ in (steps, sizes, since, place, queues))
     good = np.isfinite(step) & np.isfinite(size)
     step, size, age, part, waits = step[good], size[good], age[good], part[good], waits[good]
     if not len(step):
-        return {}
+        return dict.fromkeys(_GROWTH, ABSENT)
 
-    def middle(chosen: Array) -> float:
+    def middle(chosen: npt.NDArray[np.bool_]) -> float:
         return _quantile(step[chosen], 0.5) if chosen.sum() > 2 else ABSENT
 
     typical = _quantile(step, 0.5)
@@ -171,7 +198,7 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
     waiting = np.isfinite(waits)
     low = waits <= _quantile(waits, 0.33) if waiting.any() else np.zeros(len(step), dtype=np.bool_)
     high = waits >= _quantile(waits, 0.67) if waiting.any() else low
-    out = {
+    return {
         "step_median": _signed(typical),
         "step_q10": _signed(_quantile(step, 0.1)),
         "step_q25": _signed(_quantile(step, 0.25)),
@@ -185,7 +212,8 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         "step_early": _signed(middle(part < 0.25)), "step_middle": _signed(middle((part > 0.35) & (part < 0.65))),
         "step_late": _signed(middle(part > 0.75)),
         # H-TCP's first second is Reno's; then it grows with the time since.
-        "step_first_s": _signed(middle((age > 0) & (age < 1.0))), "step_third_s": _signed(middle((age > 2) & (age < 3.5))),
+        "step_first_s": _signed(middle((age > 0) & (age < 1.0))),
+        "step_third_s": _signed(middle((age > 2) & (age < 3.5))),
         "step_later": _signed(middle(age > 5)),
         "step_with_window": _together(step, size), "step_with_age": _together(step, age),
         "step_with_queue": _together(step, waits),
@@ -193,7 +221,6 @@ def _growth(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
         "share_falling": float((step < -0.5).mean()), "share_still": float((np.abs(step) < 0.3).mean()),
         "share_fast": float((step > 2.0).mean()),
     }  # fmt: skip
-    return out
 
 
 def _shape(it: Rounds, ends: list[tuple[int, int]]) -> dict[str, float]:
@@ -243,7 +270,8 @@ def _delay(it: Rounds) -> dict[str, float]:
     rate = it.acked[settled] / np.maximum(rtt, _FEW)
     fastest = _quantile(rate, 0.95)
     return {
-        "queue_ms_q10": _log(1 + 1e3 * max(_quantile(queue, 0.1), 0)), "queue_ms_median": _log(1 + 1e3 * max(_quantile(queue, 0.5), 0)),
+        "queue_ms_q10": _log(1 + 1e3 * max(_quantile(queue, 0.1), 0)),
+        "queue_ms_median": _log(1 + 1e3 * max(_quantile(queue, 0.5), 0)),
         "queue_ms_q90": _log(1 + 1e3 * max(_quantile(queue, 0.9), 0)),
         "queue_over_base": _quantile(queue / it.base_s, 0.5), "queue_over_base_q90": _quantile(queue / it.base_s, 0.9),
         "backlog_q10": _signed(_quantile(backlog, 0.1)), "backlog_median": _signed(_quantile(backlog, 0.5)),
@@ -291,9 +319,9 @@ def _rhythm(it: Rounds) -> dict[str, float]:
         return out
     # Rounds are as long as the typical round trip, not the smallest one.
     per_round = 4 * max(_quantile(it.rtt_s[len(it.rtt_s) // 4 :], 0.5) / it.base_s, 1.0)
-    kernel = max(int(round(per_round / 2)), 1)
+    kernel = max(round(per_round / 2), 1)
     series = np.convolve(fine, np.ones(kernel) / kernel, mode="same")
-    width = max(int(round(24 * per_round)), 3)
+    width = max(round(24 * per_round), 3)
     if len(series) <= 2 * width:
         return out
     series = series - np.convolve(series, np.ones(width) / width, mode="same")
@@ -326,6 +354,7 @@ def _marks(it: Rounds) -> dict[str, float]:
     gaps = np.diff(marks)
     return {
         "marks_per_100_rounds": 100.0 * len(marks) / len(it.t_s),
-        "mark_kept_median": _quantile(np.array(kept, float), 0.5), "mark_kept_q10": _quantile(np.array(kept, float), 0.1),
+        "mark_kept_median": _quantile(np.array(kept, float), 0.5),
+        "mark_kept_q10": _quantile(np.array(kept, float), 0.1),
         "mark_gap_rounds": _quantile(gaps, 0.5) / _quantile(it.rtt_s, 0.5) if len(gaps) else ABSENT,
     }  # fmt: skip

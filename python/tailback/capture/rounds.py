@@ -20,6 +20,7 @@ _AT_SENDER = 0.1
 #: A point is at the receiver if data is acknowledged within this.
 _AT_RECEIVER_S = 0.002
 _MOST_ROUNDS = 20_000
+_ETHERNET_MSS = 1460
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,15 @@ def rounds(path: FilePath, flow: int | str | None = None) -> Rounds:
     Where a segment echoes a timestamp, the flight is its last byte less what had been acknowledged with that timestamp:
     what the sender knew when it sent it, whichever point of the path this is. Raises `CaptureError`.
     """
-    frame = derived(read(path).flows)
+    first = [] if flow is None or isinstance(flow, str) else [flow]
+    found = read(path, segments=True, only=first)
+    frame = derived(found.flows)
     number = choose(frame, flow)
     row = frame.row(number, named=True)
     if row["protocol"] != 6:
         raise CaptureError(f"{row['name']} is no TCP connection")
-    found = read(path, segments=True, only=[number])
+    if first != [number]:
+        found = read(path, segments=True, only=[number])
     columns = {key: np.asarray(column) for key, column in found.segments.items()}
     return of_segments(row, columns, {key: np.asarray(column) for key, column in found.blocks.items()})
 
@@ -83,7 +87,9 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
         raise CaptureError(f"{row['name']}: {len(data)} segments of data and {len(acks)} acknowledgements are too few")
     start_ns = int(it["t_ns"][data[0]])
     t = (it["t_ns"].astype(np.int64) - start_ns) * 1e-9
-    mss = int(np.quantile(it["length"][data], 0.9))
+    # What is longer was joined by a card or kernel; timestamps take twelve bytes of each segment.
+    largest = int(row["back_mss" if is_back else "mss"]) or _ETHERNET_MSS
+    mss = min(int(np.quantile(it["length"][data], 0.9)), largest - 12 * bool(it["stamp"][data[0]]))
     down = it["rtt_ns"][acks] * 1e-9
     down_t, down_s = t[acks][down > 0], down[down > 0]
     known = _Known.of(it, data, acks, t, blocks)
@@ -189,7 +195,9 @@ def _events(
     end = it["seq"][data] + it["length"][data].astype(np.int64)
     top = np.maximum.accumulate(end)
     again = np.isin(it["class"][data], (_REPEATED, _REPAIRED))
-    begun, over, repairs = [], [], []
+    begun: list[float] = []
+    over: list[float] = []
+    repairs: list[bool] = []
     until = -1
     for place in np.flatnonzero(again):
         if known.una[place] < until:
@@ -262,6 +270,8 @@ def _by_rounds(
     for instant, repair in zip(begun, is_repair, strict=True):
         event[min(int(np.searchsorted(limits, instant, side="right")) - 1, count - 1)] = 1 if repair else 2
     step = base_s / 4
-    fine = np.bincount((sent_t / step).astype(np.int64), weights=it["length"][data]) if last / step < 1e6 else np.zeros(0)
+    fine = (
+        np.bincount((sent_t / step).astype(np.int64), weights=it["length"][data]) if last / step < 1e6 else np.zeros(0)
+    )
     return Rounds(str(row["name"]), base_s, mss, int(reached[-1] - reached[0]), limits[:-1], window, rtts, acked, sent,
                   filled, event, begun, over, is_repair, fine)  # fmt: skip

@@ -223,6 +223,30 @@ def voip(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = N
     _table(found, found.columns, csv, as_json)
 
 
+@pcap.command("identify")
+def identify(
+    a: _First,
+    flow: _Flow = None,
+    least_bytes: Annotated[int, typer.Option(min=1, help="Leave out connections of less payload.")] = 100_000,
+    csv: _Csv = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which congestion control each connection's sender looks like: an algorithm, a family, or "unknown".
+
+    Taken at the sender, at the receiver or between. The confidence is the share of answers as sure as this one that
+    were right on runs that the classifier had not seen; docs/captures.md has the confusion matrix.
+
+    - `tailback pcap identify download.pcap`
+    """
+    import polars as pl
+
+    import tailback.capture as capture
+
+    found = capture.identify(a, flow, least_bytes=least_bytes)
+    frame = pl.DataFrame([it.row() for it in found])
+    _table(frame, frame.columns, csv, as_json, votes=[{"flow": it.name, **it.votes} for it in found])
+
+
 @pcap.command("open")
 def open_(
     a: _First,
@@ -302,3 +326,39 @@ def web100(
         return
     frame = capture.web100(log)
     _table(frame, frame.columns, None, as_json)
+
+
+@pcap.command("flent")
+def flent(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .flent.gz file, or with --result the file to write.")],
+    result: Annotated[Path | None, typer.Option(help="Write this result, instead of reading.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save what was read as a result to this folder.")] = None,
+    csv: _Csv = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read a data file of Flent, or write one from a result: Flent opens and plots it.
+
+    Read, it is a result: show, plot, report and compare work on it.
+
+    - `tailback pcap flent rrul-2024.flent.gz --out results/measured`
+
+    - `tailback pcap flent seven.flent.gz --result results/seven`
+    """
+    import tailback.capture as capture
+    from tailback.result import open_result
+
+    if result is not None:
+        written = capture.write_flent(open_result(result), file)
+        emit({"file": written}) if as_json else say(f"wrote: {escape(str(written))}   flent -i {escape(str(written))}")
+        return
+    found = capture.flent(file)
+    if csv is not None or as_json:
+        _table(found.series, found.series.columns, csv, as_json, test=found.test, title=found.title, units=found.units)
+    opened = capture.open_flent(file)
+    if not as_json:
+        console().print(opened)
+        _notes(opened.meta["notes"])
+    if out is not None:
+        saved = opened.save(out)
+        if not as_json:
+            say(f"saved: {escape(str(saved))}   look again with: tailback show {escape(str(saved))}")

@@ -1,0 +1,215 @@
+"""Which congestion control does a flow look like?
+
+A forest of decision trees, trained on the simulator's own runs (`make identify`), votes on the features of a capture.
+The model is arrays of numbers and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tailback.capture.features import features
+from tailback.capture.reading import CaptureError, FilePath, derived, read
+from tailback.capture.rounds import Rounds, of_segments
+
+Array = npt.NDArray[Any]
+
+#: Fewer round trips than this show no law.
+_LEAST_ROUNDS = 25
+#: Where so large a part of the rounds filled the window offered, the receiver held the sender back.
+_FILLED, _MOST_FILLED = 0.9, 0.5
+#: A sender that waits for its application shows no window of its own: so small a flight, rounds so often empty.
+_MOST_EMPTY = 0.6
+
+
+@dataclass(frozen=True)
+class Forest:
+    """Trees as arrays: a node asks whether a feature is at most its threshold; left below, right at the next number."""
+
+    #: Features by name, in the order of the columns.
+    names: tuple[str, ...]
+    #: What a leaf votes for.
+    labels: tuple[str, ...]
+    families: Mapping[str, Sequence[str]]
+    #: Least confidence of an answer.
+    least: float
+    #: Of each node: column, or -1 in a leaf,
+    column: Array
+    #: threshold
+    threshold: Array
+    #: and its left child, or in a leaf its row of `votes`.
+    child: Array
+    roots: Array
+    #: A row a leaf: shares in 255ths.
+    votes: Array
+    #: Share of the votes, and how often so sure a vote was right: for algorithms, and for families.
+    sure: tuple[Array, Array]
+    sure_family: tuple[Array, Array]
+
+    def shares(self, values: Array) -> Array:
+        """Of each row of features the share of votes for each label."""
+        values = np.asarray(values, dtype=np.float32)
+        total = np.zeros((len(values), len(self.labels)))
+        rows = np.arange(len(values))
+        for root in self.roots:
+            node = np.full(len(values), root)
+            while True:
+                column = self.column[node]
+                inner = column >= 0
+                if not inner.any():
+                    break
+                below = values[rows, np.maximum(column, 0)] <= self.threshold[node]
+                node = np.where(inner, self.child[node] + ~below, node)
+            total += self.votes[self.child[node]]
+        shares: Array = total / total.sum(axis=1, keepdims=True)
+        return shares
+
+    def answer(self, shares: Array) -> tuple[str, float]:
+        """An algorithm, a family, or "unknown", with the share of such answers that were right."""
+        best = int(np.argmax(shares))
+        confidence = float(np.interp(shares[best], *self.sure))
+        if confidence >= self.least:
+            return self.labels[best], confidence
+        sums = {name: sum(shares[self.labels.index(one)] for one in members) for name, members in self.families.items()}
+        family = max(sums, key=lambda name: sums[name])
+        together = float(np.interp(sums[family], *self.sure_family))
+        return (family, together) if together >= self.least else ("unknown", max(confidence, together))
+
+    def save(self, path: FilePath) -> None:
+        """Write the arrays."""
+        about = {"names": self.names, "labels": self.labels, "families": dict(self.families), "least": self.least}
+        with Path(path).open("wb") as out:
+            np.savez_compressed(
+                out, about=np.frombuffer(json.dumps(about).encode(), dtype=np.uint8), column=self.column,
+                threshold=self.threshold, child=self.child, roots=self.roots, votes=self.votes,
+                sure=np.array(self.sure), sure_family=np.array(self.sure_family),
+            )  # fmt: skip
+
+    @staticmethod
+    def load(path: Any) -> Forest:
+        """Read them; nothing in the file is run."""
+        with np.load(path, allow_pickle=False) as it:
+            about = json.loads(bytes(it["about"]))
+            return Forest(
+                tuple(about["names"]), tuple(about["labels"]), about["families"], about["least"], it["column"],
+                it["threshold"], it["child"], it["roots"], it["votes"], tuple(it["sure"]), tuple(it["sure_family"]),
+            )  # fmt: skip
+
+
+@cache
+def forest() -> Forest:
+    """The forest that comes with tailback."""
+    with (resources.files("tailback.capture") / "identify.npz").open("rb") as file:
+        return Forest.load(file)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a flow looks like."""
+
+    name: str
+    #: An algorithm, a family of them ("reno-like"), or "unknown".
+    looks_like: str
+    #: The share of answers as sure as this one that were right, on runs that the trees had not seen.
+    confidence: float
+    #: Share of the votes by algorithm, largest first.
+    votes: dict[str, float]
+    #: Why it is unknown, or what limits the answer.
+    why: str
+    round_trips: int
+    base_rtt_s: float
+
+    def row(self) -> dict[str, Any]:
+        """For a table."""
+        first = ", ".join(f"{label} {100 * share:.0f} %" for label, share in list(self.votes.items())[:3])
+        return {
+            "flow": self.name,
+            "looks_like": self.looks_like,
+            "confidence": round(self.confidence, 3),
+            "votes": first,
+            "round_trips": self.round_trips,
+            "base_rtt_ms": round(self.base_rtt_s * 1e3, 3),
+            "why": self.why,
+        }
+
+
+def _of_rounds(it: Rounds, trees: Forest) -> Answer:
+    count = len(it.t_s)
+    held = float((it.filled > _FILLED).mean())
+    empty = float((it.sent < 1).mean())
+    why = ""
+    if count < _LEAST_ROUNDS:
+        why = f"only {count} round trips; {_LEAST_ROUNDS} are the least that show a law"
+    elif held > _MOST_FILLED:
+        why = f"the receiver's window held the sender back in {100 * held:.0f} % of the round trips"
+    elif empty > _MOST_EMPTY:
+        why = f"the sender had nothing to send in {100 * empty:.0f} % of the round trips"
+    if why:
+        return Answer(it.name, "unknown", 0.0, {}, why, count, it.base_s)
+    found = features(it)
+    shares = trees.shares(np.array([[found[name] for name in trees.names]]))[0]
+    looks, confidence = trees.answer(shares)
+    order = np.argsort(-shares, kind="stable")
+    votes = {trees.labels[index]: float(shares[index]) for index in order if shares[index] >= 0.01}
+    if looks == "unknown":
+        why = "no algorithm or family has enough of the votes"
+    return Answer(it.name, looks, confidence, votes, why, count, it.base_s)
+
+
+def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int = 100_000) -> list[Answer]:
+    """Which congestion control each TCP connection of a capture looks like: of the end that sent more payload.
+
+    All connections with `least_bytes` of payload, or the one that `flow` names. The capture may be taken at the sender,
+    at the receiver or between; with TCP timestamps everywhere, without them at the sender. The answer is an algorithm,
+    a family such as "reno-like", or "unknown". Raises `CaptureError`.
+
+    >>> import tailback as tb
+    >>> bell = tb.dumbbell(rate="10mbit", rtt="60ms", flows=[tb.bulk(cc="bbr")], duration="25s")
+    >>> result = tb.run(bell.with_({"instruments.captures": ["right"]}))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     count = tb.capture.export(result, "right", f"{folder}/client.pcapng", snap=96)
+    ...     found = tb.capture.identify(f"{folder}/client.pcapng")
+    >>> found[0].looks_like
+    'bbr'
+    """
+    from tailback.capture.reading import choose
+
+    frame = derived(read(path).flows)
+    if flow is not None:
+        numbers = [choose(frame, flow)]
+    else:
+        payload = (frame["payload"] + frame["back_payload"]).to_numpy()
+        numbers = np.flatnonzero((frame["protocol"].to_numpy() == 6) & (payload >= least_bytes)).tolist()
+        if not numbers:
+            raise CaptureError(f"no TCP connection has {least_bytes:,} bytes of payload among the {len(frame)} flows")
+    found = read(path, segments=True, only=numbers)
+    segments = {key: np.asarray(column) for key, column in found.segments.items()}
+    blocks = {key: np.asarray(column) for key, column in found.blocks.items()}
+    out = []
+    for number in numbers:
+        row = frame.row(number, named=True)
+        if row["protocol"] != 6:
+            raise CaptureError(f"{row['name']} is no TCP connection")
+        mine = np.flatnonzero(segments["flow"] == number)
+        theirs = np.searchsorted(mine, blocks["row"])
+        inside = (theirs < len(mine)) & (mine[np.minimum(theirs, len(mine) - 1)] == blocks["row"])
+        own = {"row": theirs[inside], "start": blocks["start"][inside], "end": blocks["end"][inside]}
+        try:
+            it = of_segments(row, {key: column[mine] for key, column in segments.items()}, own)
+        except CaptureError as error:
+            if flow is not None:
+                raise
+            out.append(Answer(str(row["name"]), "unknown", 0.0, {}, str(error).split(": ", 1)[-1], 0, float("nan")))
+            continue
+        out.append(_of_rounds(it, forest()))
+    return out

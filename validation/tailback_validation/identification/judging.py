@@ -1,0 +1,71 @@
+"""How well it does: on held-out paths, on algorithms it has never seen, and against what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tailback.capture.identify import Forest
+from tailback_validation.identification.runs import PLAN, Row
+from tailback_validation.identification.training import TREES, table, train
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One row and what was answered."""
+
+    row: Row
+    answer: str
+    confidence: float
+
+    @property
+    def outcome(self) -> str:
+        """`named`, `family`, `unknown`, or wrong: `misnamed`, `misplaced`."""
+        if self.answer == "unknown":
+            return "unknown"
+        members = PLAN["families"].get(self.answer)
+        if members is None:
+            return "named" if self.answer == self.row.label else "misnamed"
+        return "family" if self.row.label in members else "misplaced"
+
+
+def judge(found: Forest, rows: Sequence[Row]) -> list[Judged]:
+    """Ask about every row."""
+    shares = found.shares(table(rows, found.names))
+    return [Judged(row, *found.answer(share)) for row, share in zip(rows, shares, strict=True)]
+
+
+def share(judged: Sequence[Judged], *outcomes: str) -> float:
+    """Of all rows those with one of these outcomes."""
+    return sum(it.outcome in outcomes for it in judged) / max(len(judged), 1)
+
+
+def figures(judged: Sequence[Judged]) -> dict[str, float]:
+    """What the plan has expectations of."""
+    named = [it for it in judged if it.outcome in ("named", "misnamed")]
+    placed = [it for it in judged if it.outcome in ("family", "misplaced")]
+
+    def recall(label: str) -> float:
+        return share([it for it in judged if it.row.label == label], "named", "family")
+
+    left, right = ([it for it in judged if it.row.point == point] for point in ("left", "right"))
+    return {
+        "named_right": share(judged, "named"),
+        "named_precision": share(named, "named"),
+        "family_precision": share(placed, "family"),
+        "wrong": share(judged, "misnamed", "misplaced"),
+        "recall_reno": recall("reno"), "recall_cubic": recall("cubic"), "recall_bbr": recall("bbr"),
+        "receiver_loses": share(left, "named") - share(right, "named"),
+    }  # fmt: skip
+
+
+def strangers(seen: Sequence[Row], held: Sequence[Row], algorithms: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Each algorithm left out of the training: share of its held-out rows `unknown`, and put into its own family."""
+    out = {}
+    for algorithm in algorithms:
+        rows = [row for row in held if row.label == algorithm]
+        found = train([row for row in seen if row.algorithm != algorithm], TREES // 2)
+        judged = judge(found, rows)
+        home = next(name for name, members in PLAN["families"].items() if algorithm in members)
+        out[algorithm] = (share(judged, "unknown"), sum(it.answer == home for it in judged) / max(len(judged), 1))
+    return out

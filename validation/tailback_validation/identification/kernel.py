@@ -1,0 +1,102 @@
+"""The same question asked of real kernels: tcpdump at both ends between namespaces, over the emulated path."""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import tailback as tb
+from tailback import capture, live
+from tailback.capture.identify import Answer
+from tailback_validation import truth
+from tailback_validation.identification.runs import ALGORITHMS, PLAN
+
+FILE = truth.FOLDER / "truth" / "identify-kernel.csv"
+DUMP = "tcpdump -i any -s 128 --time-stamp-precision=nano -Z root -U -w -"
+#: Rate in Mbit/s, base RTT in milliseconds, queue in BDP.
+PATHS = ((8, 40, 1.0), (12, 80, 0.7), (5, 25, 2.0))
+SECONDS = 30
+#: The kernel's own; the others are BPF twins of the models.
+KERNELS_OWN = ("reno", "cubic", "bbr")
+#: So many at once, each between hosts of its own.
+_AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One capture by tcpdump, and what was answered."""
+
+    algorithm: str
+    source: str
+    rate_mbit: float
+    rtt_ms: float
+    queue_bdp: float
+    end: str
+    answer: str
+    confidence: float
+
+    @property
+    def is_right(self) -> bool:
+        """By name or by family."""
+        return self.algorithm == self.answer or self.algorithm in PLAN["families"].get(self.answer, ())
+
+
+def _scenario(algorithms: Sequence[str], path: tuple[float, float, float]) -> tb.Scenario:
+    """Each algorithm on a link and between hosts of its own, with tcpdump at both."""
+    rate, rtt, queue = path
+    links: list[dict[str, Any]] = []
+    flows: list[Any] = []
+    for number, algorithm in enumerate(algorithms):
+        near, far = f"near{number}", f"far{number}"
+        links.append({
+            "name": f"link{number}", "from": near, "to": far, "rate": f"{rate}mbit", "delay": f"{rtt / 2}ms",
+            "queue": f"{queue}bdp", "duplex": True,
+        })  # fmt: skip
+        ends: dict[str, Any] = {"from_": near, "to": far}
+        flows.append(tb.bulk(cc=algorithm, name=f"own{number}", start="1s", stop=f"{SECONDS}s", **ends))
+        flows.append(tb.flow("exec", name=f"dump{number}", client=DUMP, server=DUMP, params={"ready": 0}, **ends))
+    return tb.Scenario(links=[tb.Link(**link) for link in links], flows=flows, duration=f"{SECONDS + 2}s")
+
+
+def ask(algorithms: Sequence[str], path: tuple[float, float, float], *, twins: bool) -> list[Asked]:
+    """One run, and what is said of each of its captures."""
+    result = live.run(_scenario(algorithms, path), twins=twins, allow_code=True)
+    out = []
+    for number, algorithm in enumerate(algorithms):
+        for side, end in (("client", "sender"), ("server", "receiver")):
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / "dump.pcap"
+                file.write_bytes(result.files[f"dump{number}/{side}.out"])
+                found: Answer = capture.identify(file)[0]
+            own = "kernel" if algorithm in KERNELS_OWN and not twins else "twin"
+            out.append(Asked(algorithm, own, *path, end, found.looks_like, round(found.confidence, 3)))
+    return out
+
+
+def measure() -> list[Asked]:
+    """The kernel's own over every path, all twins over the first; five minutes. Needs root, tcpdump, and BPF."""
+    rows = [row for path in PATHS for row in ask(KERNELS_OWN, path, twins=False)]
+    others = [name for name in ALGORITHMS if name not in (*KERNELS_OWN, "dctcp", "bbr3")]
+    for start in range(0, len(others), _AT_ONCE):
+        rows += ask(others[start : start + _AT_ONCE], PATHS[0], twins=True)
+    with FILE.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out)
+        writer.writerow([field.name for field in fields(Asked)])
+        writer.writerows(astuple(row) for row in rows)
+    return rows
+
+
+def known() -> list[Asked]:
+    """What was measured last."""
+    if not FILE.exists():
+        return []
+    with FILE.open(encoding="utf-8", newline="") as lines:
+        return [
+            Asked(row["algorithm"], row["source"], float(row["rate_mbit"]), float(row["rtt_ms"]),
+                  float(row["queue_bdp"]), row["end"], row["answer"], float(row["confidence"]))
+            for row in csv.DictReader(lines)
+        ]  # fmt: skip
