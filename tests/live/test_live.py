@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import tailback as tb
-from tailback import compare, live
+from tailback import compare, live, metrics
 
 FOUND = live.doctor(0.0)
 WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
@@ -187,6 +188,10 @@ def test_both_engines_make_results_that_can_be_compared(file: Path, tmp_path: Pa
 def test_a_live_result_is_a_result_like_any_other(tmp_path: Path) -> None:
     result = live.run(scenario("reno", "3s"))
     assert result.meta["engine"].startswith("live")
+    assert "3 s on a real kernel" in result.title
+    page = result.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "3 s on a real kernel" in page
+    assert "simulated" not in re.sub(r"<script.*?</script>|<pre.*?</pre>", "", page, flags=re.DOTALL)
     assert isinstance(result.meta["fit"], bool)
     assert result.rows("emulator") == 1
     opened = tb.open_result(result.save(tmp_path / "saved"))
@@ -195,6 +200,9 @@ def test_a_live_result_is_a_result_like_any_other(tmp_path: Path) -> None:
     flows, links = result.flow_summary(), result.link_summary()
     assert flows[0]["goodput_mbps"] > (5 if result.meta["fit"] else 0.5)
     assert links[0]["dropped"] == int(result.column("links", "dropped")[0])
+    # What waits behind a gap has arrived: a gap that is filled is no burst above the link's rate.
+    _, throughput = metrics.throughput_series(result, "bulk", 0.1)
+    assert throughput.max() < 11e6
     rows = compare.compare({"run": result, "opened": opened})
     assert all(row.values["run"] == row.values["opened"] for row in rows)
 

@@ -132,6 +132,24 @@ def test_a_line_stands_at_the_median_and_its_band_is_the_interval(store):
     assert drawn.get_ydata()[0] == pytest.approx(reno["call.delay_p95_ms"].median())
 
 
+def test_the_legend_of_a_store_covers_no_line(store):
+    for name in ("lines", "throughput-delay"):
+        figure = sweeps.draw(name, tb.open_store(store).frame(), metric=None, axis=None, by=None)
+        figure.draw_without_rendering()
+        (legend,) = figure.legends
+        assert legend.get_window_extent().x0 >= figure.axes[0].get_window_extent().x1
+
+
+def test_goodput_is_drawn_against_a_delay_or_not_at_all(store):
+    frame = tb.open_store(store).frame()
+    without = frame.drop([name for name in frame.columns if "delay" in name or "experience" in name])
+    drawn = sweeps.draw("throughput-delay", without, metric=None, axis=None, by=None)
+    assert "bulk.srtt_ms" in drawn.axes[0].get_xlabel()
+    without = without.drop([name for name in without.columns if "srtt" in name])
+    with pytest.raises(sweeps.NoSuchColumn, match=r"no delay to draw goodput against\. Record packets"):
+        sweeps.draw("throughput-delay", without, metric=None, axis=None, by=None)
+
+
 def test_axes_are_what_was_varied_in_the_order_of_their_quantity(store):
     frame = tb.open_store(store).frame()
     axes = {axis.column: axis.levels for axis in sweeps.axes_of(frame)}

@@ -10,6 +10,7 @@
 pub mod access;
 pub mod affinity;
 pub mod applications;
+mod arrivals;
 pub mod bpf;
 pub mod clock;
 pub mod demands;

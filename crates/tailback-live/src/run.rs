@@ -14,6 +14,7 @@ use tailback_core::time::{Duration, Time};
 use crate::affinity::Affinity;
 use crate::applications::flow_record::{self, FlowRecord};
 use crate::applications::{self, FlowState, TcpPlan};
+use crate::arrivals;
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
 use crate::demands::{self, Kernel, Manner, Place, Plan, Work};
@@ -376,6 +377,7 @@ fn collect(
     let (shown, internals_names) = internals::table(&seen.shown, &polled, grid, seen.clock);
     if let Some(rows) = &rows {
         tables::add_rtt(&mut polls, rows, seen.clock);
+        arrivals::add_arrivals(&mut polls, rows, seen.clock);
         // Of programs we hold no socket to ask: what the log said last stands in.
         for report in seen.reports.iter().filter(|report| polled[report.flow as usize]) {
             tables::add_from_log(&mut polls, rows, report.flow, grid, seen.clock);

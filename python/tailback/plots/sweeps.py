@@ -108,6 +108,16 @@ def _default_metric(frame: pl.DataFrame) -> str:
     return next((name for end in wanted for name in frame.columns if name.endswith(end)), "goodput_mbps")
 
 
+def _delay(frame: pl.DataFrame) -> str:
+    """The delay that a store has: of packets, of echoes, or at least the last round trip that a sender saw."""
+    for end in (".delay_p95_ms", ".experience_p95_ms", ".srtt_ms"):
+        for name in frame.columns:
+            if name.endswith(end):
+                return name
+    fix = "Record packets of a flow ([instruments] packets), or give the column as metric"
+    raise NoSuchColumn(f"the store has no delay to draw goodput against. {fix}")
+
+
 def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis, Axis | None]:
     """The axis to draw along and the one to tell apart by colour; chosen when not given."""
     found = axes_of(frame)
@@ -140,7 +150,7 @@ def metric_over_axis(
     along, lines = _split(frame, axis, by)
     columns = [along.column] + ([lines.column] if lines else [])
     table = statistics.summary(frame, name, columns, statistic=statistic, confidence=confidence)
-    figure, grid = new_figure(width=5.6, height=3.4)
+    figure, grid = new_figure(width=6.4, height=3.4)
     ax = grid[0][0]
     x = along.numbers if along.numbers is not None and np.all(np.diff(along.numbers) > 0) else None
     at = np.arange(len(along.levels), dtype=float) if x is None else x
@@ -165,9 +175,14 @@ def metric_over_axis(
     ax.set_ylabel(name)
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     if lines:
-        ax.legend(title=lines.column, loc="best")
+        _legend(figure, ax, lines.column)
     ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}")
     return figure
+
+
+def _legend(figure: Figure, ax: Axes, title: str | None) -> None:
+    """Beside the picture: wherever it stood within, it could cover a line of some store."""
+    figure.legend(*ax.get_legend_handles_labels(), title=title, loc="outside right upper")
 
 
 def _runs(frame: pl.DataFrame) -> str:
@@ -219,12 +234,12 @@ def throughput_delay(
     delay axis runs from right to left, so that better is up and to the right, as in Winstein, Sivaraman and
     Balakrishnan (Sprout, NSDI 2013, Fig. 7).
     """
-    name = metric_column(frame, delay or _default_metric(frame))
+    name = metric_column(frame, delay or _delay(frame))
     good = metric_column(frame, goodput)
     found = axes_of(frame)
     colours = _axis(frame, by) if by else next((axis for axis in found if axis.column.endswith(".cc")), None)
     others = [axis.column for axis in found if colours is None or axis.column != colours.column]
-    figure, grid = new_figure(width=5.6, height=3.9)
+    figure, grid = new_figure(width=6.4, height=3.9)
     ax = grid[0][0]
     for position, level in enumerate(colours.levels if colours else [None]):
         part = frame if colours is None else frame.filter(pl.col(colours.column) == level)
@@ -240,7 +255,7 @@ def throughput_delay(
     ax.invert_xaxis()
     ax.set_xlabel(f"{name}  (better →)")
     ax.set_ylabel(f"{good}  (better ↑)")
-    ax.legend(title=colours.column if colours else None, loc="best")
+    _legend(figure, ax, colours.column if colours else None)
     ax.set_title(f"mean and one standard deviation, {_runs(frame)}")
     return figure
 

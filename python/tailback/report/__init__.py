@@ -31,6 +31,7 @@ from ..numbers import written
 from ..plots import flows as who
 from ..plots.recipes import POINTS, Curve
 from ..plots.style import BLACK, INK, house_style
+from ..result.described import way
 from . import interactive
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def single(result: Any) -> str:
     provenance = [
         ("name", rows.name or "–"),
         ("seed", str(rows.seed)),
-        ("captured" if meta.get("engine") == "capture" else "simulated", f"{rows.duration_s:g} s"),
+        ("time", f"{rows.duration_s:g} s {way(str(meta.get('engine', '')))}"),
         *((str(k), str(v)) for k, v in meta.items() if k in ("version", "engine", "command", "python", "platform")),
     ]
     toml = getattr(result, "toml", "")

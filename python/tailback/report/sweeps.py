@@ -54,7 +54,11 @@ def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dic
     wanted += [("heat-map", name) for name in chosen[:1] if len(axes) > 1] + [("throughput-delay", None)]
     entries = []
     for figure, name in wanted:
-        drawn = sweeps.draw(figure, done, metric=name, axis=None, by=None)
+        try:
+            drawn = sweeps.draw(figure, done, metric=name, axis=None, by=None)
+        except sweeps.NoSuchColumn:
+            # Of a store of calls and echoes only, which have no goodput or no delay.
+            continue
         title = f"{sweeps.FIGURES[figure][0]}: {name}" if name else sweeps.FIGURES[figure][0]
         caption = " ".join((sweeps.FIGURES[figure][1].__doc__ or "").split("\n\n")[0].replace("`", "").split())
         entries.append(_plot_entry(f"{figure}-{name or 'all'}", title, caption, drawn, live=False))

@@ -24,7 +24,7 @@ from tailback.files import whole_file, whole_folder
 from tailback.scenario import Scenario
 
 from . import arrow, layout, schema, siftr, summaries
-from .described import Described, UnknownName, choices
+from .described import Described, UnknownName, choices, way
 from .layout import FORMAT, demand_writable
 
 if TYPE_CHECKING:
@@ -289,8 +289,7 @@ class Result(Described):
         engine = str(self.meta.get("engine", ""))
         if engine == "capture":
             return f"{self.name}: {self.duration_s:g} s captured"
-        how = "on a real kernel" if engine.startswith("live") else "simulated"
-        return f"{self.name or 'result'}: {self.duration_s:g} s {how}, seed {self.seed}"
+        return f"{self.name or 'result'}: {self.duration_s:g} s {way(engine)}, seed {self.seed}"
 
     def __repr__(self) -> str:
         return f"<tailback.Result {self.title}; tables {', '.join(self.tables)}>"

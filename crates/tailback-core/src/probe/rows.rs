@@ -301,7 +301,7 @@ tables! {
         /// Payload of all the flow's connections that its receiver got in order so far.
         bytes_received: u64 ["B"],
         /// Payload of all the flow's connections that reached its receiver so far, in order or not, each byte counted once;
-        /// of a live run the same as `bytes_received`, the kernel tells no more.
+        /// of a live run from the log of segments; without BPF, and of real programs, the same as `bytes_received`.
         bytes_arrived: u64 ["B"],
         /// Segments of this connection retransmitted so far.
         segments_retransmitted: u64,
