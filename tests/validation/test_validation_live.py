@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import tailback as tb
+from tailback.live import doctor
 from tailback_validation import live
+
+needs_live = pytest.mark.skipif(not doctor(0.0)["can_run_live"], reason="no live runs here")
 
 
 def row(algorithm: str, *, goodput: float = 9.5, epoch: float = 2.0, fit: int = 1) -> live.Agreement:
     return live.Agreement(
-        algorithm, 9.5, goodput, 80.0, 81.0, 2.0, epoch, runs=1, fit=fit, late_p99_us=40.0, kernel="L"
-    )
+        algorithm, 9.5, goodput, 80.0, 81.0, 2.0, epoch, math.nan, math.nan, math.nan,
+        runs=1, fit=fit, late_p99_us=40.0, kernel="L",
+    )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +37,7 @@ def test_what_is_off_by_more_than_its_target_is_a_miss() -> None:
 
 def test_an_epoch_that_only_one_has_is_a_miss_and_one_that_neither_has_is_none() -> None:
     assert row("reno", epoch=math.nan).misses() == ["epoch_s"]
-    neither = live.Agreement("vegas", 9.5, 9.5, 45.0, 45.0, math.nan, math.nan, 1, 1, 40.0, "L")
+    neither = replace(row("vegas"), epoch_s_sim=math.nan, epoch_s_live=math.nan)
     assert neither.misses() == []
 
 
@@ -79,3 +85,38 @@ def test_the_path_is_the_one_of_the_page() -> None:
     bottleneck = next(link for link in resolved["links"] if link["name"] == "bottleneck")
     assert bottleneck["rate_bps"] == 10_000_000
     assert resolved["duration_ps"] == 60 * 10**12
+
+
+def test_a_row_is_of_three_runs_and_tells_their_spread(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Three live runs and what each gave: goodput, the call's delay, and epochs in two of them.
+    goodputs, epochs = iter([9.0, 9.5, 10.0]), iter([2.0, math.nan, 2.5])
+
+    class Run:
+        meta = {"fit": True}
+
+        def column(self, table: str, column: str) -> list[float]:
+            return [1e-5]
+
+    monkeypatch.setattr(tb, "run", lambda scenario: None)
+    monkeypatch.setattr("tailback.live.run", lambda scenario, twins: Run())
+    monkeypatch.setattr(
+        live, "_measured", lambda run: (9.5, 80.0, 2.0) if run is None else (next(goodputs), 80.0, next(epochs))
+    )
+    seen = live.measure("reno")
+    assert (seen.runs, seen.fit) == (3, 3)
+    assert (seen.goodput_mbps_live, seen.goodput_mbps_spread) == pytest.approx((9.5, 1.0 / 9.5))
+    assert seen.voice_ms_spread == 0.0
+    assert seen.epoch_s_spread == pytest.approx(0.5 / 2.25)
+    live.keep([seen])
+    assert live.known()[0].goodput_mbps_spread == pytest.approx(1.0 / 9.5, rel=1e-5)
+    assert "| 10.5 % | 80.0 | 80.0 | +0.0 % | 0.0 % | 2.00 | 2.25 | +12.5 % | 22.2 % | 3 | 3 |" in "\n".join(
+        live.section({})
+    )
+
+
+@needs_live
+def test_a_short_row_is_measured_on_this_kernel() -> None:
+    seen = live.measure("reno", duration="2s")
+    assert (seen.runs, seen.algorithm) == (3, "reno")
+    assert seen.goodput_mbps_live > 1
+    assert 0 <= seen.goodput_mbps_spread < 1

@@ -34,8 +34,8 @@ __all__ = [
 def validate(out: Path, *, with_ns2: bool = False, with_live: Sequence[str] = ()) -> dict[str, Any]:
     """Compare everything and write the page; returns what was found, fit for JSON.
 
-    `with_ns2` runs the ns-2 binary again, `with_live` these algorithms on this machine's kernel (a minute each); both
-    keep their measures in the folder `truth`.
+    `with_ns2` runs the ns-2 binary again, `with_live` these algorithms on this machine's kernel (three minutes each);
+    both keep their measures in the folder `truth`.
     """
     for algorithm in with_live:
         live.keep([live.measure(algorithm)])

@@ -28,6 +28,8 @@ OPTIONAL = ("bic", "scalable", "illinois", "yeah", "ledbat", "bbr", "reno:twin",
 TARGETS = {"goodput_mbps": 0.03, "voice_ms": 0.15, "epoch_s": 0.15}
 """What each measure may differ by."""
 _DIGITS = {"goodput_mbps": 3, "voice_ms": 1, "epoch_s": 2}
+RUNS = 3
+"""Live runs averaged over, and what their spread is of: a machine has good minutes and bad ones."""
 SEEDS = 10
 """Simulated runs averaged over: nothing on the path is random, but CDG is."""
 
@@ -43,6 +45,10 @@ class Agreement:
     voice_ms_live: float
     epoch_s_sim: float
     epoch_s_live: float
+    goodput_mbps_spread: float
+    """Largest less smallest of the live runs, over their mean; NaN of one run."""
+    voice_ms_spread: float
+    epoch_s_spread: float
     runs: int
     """Live runs averaged over."""
     fit: int
@@ -102,7 +108,13 @@ def _mean(runs: Sequence[tuple[float, float, float]]) -> list[float]:
     return [float(np.mean(column)) if column else math.nan for column in columns]
 
 
-def measure(algorithm: str, *, runs: int = 1, duration: str = "60s") -> Agreement:
+def _spread(runs: Sequence[tuple[float, float, float]]) -> list[float]:
+    """Each measure's range over its mean; NaN of fewer than two runs."""
+    columns = [[value for value in column if not math.isnan(value)] for column in zip(*runs, strict=True)]
+    return [float(np.ptp(column) / np.mean(column)) if len(column) > 1 else math.nan for column in columns]
+
+
+def measure(algorithm: str, *, runs: int = RUNS, duration: str = "60s") -> Agreement:
     """Run one of `ALGORITHMS` or `OPTIONAL` on both engines: ten seeds simulated, `runs` of them live."""
     from tailback import live
 
@@ -110,9 +122,10 @@ def measure(algorithm: str, *, runs: int = 1, duration: str = "60s") -> Agreemen
     path = scenario(name, duration)
     simulated = [_measured(tb.run(path.with_(seed=seed))) for seed in range(1, SEEDS + 1)]
     real = [live.run(path.with_(seed=seed), twins=kind == "twin") for seed in range(1, runs + 1)]
-    means = {"sim": _mean(simulated), "live": _mean([_measured(result) for result in real])}
+    seen = [_measured(result) for result in real]
+    columns = {"sim": _mean(simulated), "live": _mean(seen), "spread": _spread(seen)}
     values = {
-        f"{name}_{side}": value for side, mean in means.items() for name, value in zip(TARGETS, mean, strict=True)
+        f"{name}_{kind}": value for kind, row in columns.items() for name, value in zip(TARGETS, row, strict=True)
     }
     late = max(float(result.column("emulator", "late_p99_s")[0]) for result in real)
     fit = sum(bool(result.meta["fit"]) for result in real)
@@ -156,11 +169,17 @@ def _cell(value: Any) -> str:
 _METHOD = """## Against this machine's kernel, live
 
 The same path for 60 s with buffers of 4 MiB, simulated and on a real kernel ([how](live.md)): real TCP, real sockets,
-real time, the simulator's own links between. `tailback validate --live` measures again; it takes a minute an algorithm.
-Simulated: the mean of {seeds} seeds. Live: the mean of as many runs as the table says, on {kernels}. Goodput may differ
-by 3 %, the call's median delay and the median epoch by 15 %. Late: 99 % of the packets were between their hosts for
-less than this longer than the path says.
+real time, the simulator's own links between. `tailback validate --live` measures again; it takes {runs} minutes an
+algorithm. Simulated: the mean of {seeds} seeds. Live: the mean of as many runs as the table says, on {kernels}. Spread:
+the largest of those runs less the smallest, over their mean; a single run has none. Goodput may differ by 3 %, the
+call's median delay and the median epoch by 15 %. Late: 99 % of the packets were between their hosts for less than this
+longer than the path says.
 
+"""
+
+
+_OF_ONE_RUN = """Rows of one run were measured when only the emulator's lateness counted as punctual, not yet the
+[applications' waits](live.md#is-the-run-fit).
 """
 
 
@@ -170,12 +189,14 @@ def section(notes: dict[str, Any]) -> list[str]:
     if not rows:
         return []
     kernels = " and ".join(sorted({row.kernel for row in rows}))
-    lines = _METHOD.format(seeds=SEEDS, kernels=kernels).splitlines()
+    lines = _METHOD.format(seeds=SEEDS, runs=RUNS, kernels=kernels).splitlines()
     lines += _table([row for row in rows if row.algorithm in ALGORITHMS])
     others = [row for row in rows if row.algorithm in OPTIONAL]
     if others:
         told = "The other twins, and (`:twin`) those of what the kernel has: `tailback validate --live --algorithms …`."
         lines += ["", told, "", *_table(others)]
+    if any(row.runs < RUNS for row in rows):
+        lines += ["", *_OF_ONE_RUN.splitlines()]
     lines += ["", "### Misses and their mechanisms", ""]
     found = [_mechanism(row, name, notes) for row in rows for name in row.misses()]
     remarks = " ".join(str(notes.get("live", {}).get("remarks", "")).split())
@@ -184,13 +205,15 @@ def section(notes: dict[str, Any]) -> list[str]:
 
 def _table(rows: Sequence[Agreement]) -> list[str]:
     titles = ["goodput, Mbit/s", "median delay of the call, ms", "epoch, s"]
-    header = ["algorithm", *(text for title in titles for text in (f"{title}: simulated", "live", "difference"))]
+    heads = ("live", "difference", "spread")
+    header = ["algorithm", *(text for title in titles for text in (f"{title}: simulated", *heads))]
     header += ["live runs", "punctual", "late, µs", "verdict"]
     lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
     for row in rows:
         cells = [f"`{row.algorithm}`"]
         for name in TARGETS:
             cells += [*(_number(value, _DIGITS[name]) for value in row.pair(name)), _change(row, name)]
+            cells.append(_percent(getattr(row, f"{name}_spread")))
         verdict = "met" if not row.misses() else "missed: " + ", ".join(_WORDS[name] for name in row.misses())
         cells += [str(row.runs), str(row.fit), f"{row.late_p99_us:.0f}", verdict]
         lines.append("| " + " | ".join(cells) + " |")
@@ -202,6 +225,10 @@ _WORDS = {"goodput_mbps": "goodput", "voice_ms": "call", "epoch_s": "epoch"}
 
 def _number(value: float, digits: int) -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _percent(share: float) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
 
 
 def _change(row: Agreement, name: str) -> str:

@@ -130,7 +130,8 @@ def validate(
         bool, typer.Option("--ns2", help="Also run ns-2 again; needs `ns` on the path (Debian: apt-get install ns2).")
     ] = False,
     live: Annotated[
-        bool, typer.Option("--live", help="Also run this machine's kernel again, a minute an algorithm; needs root.")
+        bool,
+        typer.Option("--live", help="Also run this machine's kernel, three minutes an algorithm; needs root."),
     ] = False,
     algorithms: Annotated[
         str | None, typer.Option(help="With --live: these instead of the usual ten, such as `bic,cubic:twin`.")
