@@ -92,7 +92,8 @@ def test_a_row_is_of_three_runs_and_tells_their_spread(monkeypatch: pytest.Monke
     goodputs, epochs = iter([9.0, 9.5, 10.0]), iter([2.0, math.nan, 2.5])
 
     class Run:
-        meta = {"fit": True}
+        def __init__(self) -> None:
+            self.meta = {"fit": True}
 
         def column(self, table: str, column: str) -> list[float]:
             return [1e-5]
