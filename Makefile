@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs lint fmt env fast wheel journey lock clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -129,6 +129,11 @@ lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock again
 	    --generate-hashes --upgrade --no-emit-index-url --no-emit-find-links --quiet \
 	    --custom-compile-command 'make lock' --output-file requirements.lock
 	cargo update
+
+version: ## Set the version everywhere: make version V=0.2.0
+	@test '$(V)' || { echo 'Say which: make version V=0.2.0'; exit 2; }
+	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab>=.*"\]/"tailback-lab>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
+	cargo update --workspace --offline --quiet
 
 clean: ## Remove everything the targets have built; results stay
 	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest

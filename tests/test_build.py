@@ -39,6 +39,13 @@ def test_the_compiled_core_is_the_installed_version() -> None:
     assert _core.version() == importlib.metadata.version("tailback-lab")
 
 
+def test_the_papers_have_the_version_of_the_crates() -> None:
+    crates = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    papers = tomllib.loads((ROOT / "papers/pyproject.toml").read_text())["project"]
+    assert papers["version"] == crates, "make version V=… sets both"
+    assert papers["dependencies"] == [f"tailback-lab>={crates.rpartition('.')[0]}"]
+
+
 def test_every_declared_dependency_is_locked() -> None:
     locked = set(re.findall(r"^([a-z0-9._-]+)==", LOCK, re.MULTILINE))
     assert declared_python() <= locked
