@@ -9,7 +9,7 @@ use tailback_core::engine::switches;
 use tailback_core::params::DefaultValue;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
-use tailback_core::traffic::{Application, Transport, exec, registry as apps};
+use tailback_core::traffic::{Application, Needs, Transport, exec, registry as apps};
 
 use crate::access;
 use crate::applications::flow_record::Recording;
@@ -180,57 +180,16 @@ fn plan_flow(
     let app =
         apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), access::seed(scenario, flow))?;
     let needs = app.needs();
-    if let Some(rate) = needs.read_rate {
-        return Err(LiveError::refuse(
-            format!("{path}.app.params.read_rate"),
-            rate.as_bps(),
-            "live applications read whatever has arrived, at once",
-            "Leave read_rate out, or run it with --engine sim.",
-        ));
-    }
     let packet = packet_bytes(flow);
-    if needs.datagrams && packet.is_some_and(|bytes| bytes < SMALLEST_ECHO) {
-        return Err(LiveError::refuse(
-            format!("{path}.app.params.packet_bytes"),
-            packet.unwrap_or_default(),
-            "a request carries its number in 8 bytes behind the headers",
-            format!("Give at least {SMALLEST_ECHO} bytes, or run it with --engine sim."),
-        ));
-    }
+    check_needs(&needs, packet, &path)?;
     let ends = ends(plan, number, flow);
     let switches = switches(flow, scenario, &path)?;
-    let mut controls = Vec::new();
-    let mut tcp = None;
-    if let Some(spec) = &flow.tcp {
-        let stack = stack::wanted(spec, &path)?;
-        let buffers = [spec.send_buffer, spec.receive_buffer].map(|own| match own.or(needs.window) {
-            Some(_) => stack::Buffer::Socket,
-            None => stack::Buffer::Stack,
-        });
-        stack::settle(plan, number, ends, &stack, buffers, &path)?;
-        controls = turns(plan, spec, &path, manner)?;
-        if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
-            return Err(LiveError::refuse(
-                format!("{path}.app.params.packet_bytes"),
-                segment,
-                "Linux sends no segments this small",
-                format!("Give at least {SMALLEST_SEGMENT} bytes, or run it with --engine sim."),
-            ));
-        }
-        tcp = Some(TcpPlan {
-            turns: controls.iter().map(|control| plan.controls[*control].cc.clone()).collect(),
-            send_buffer: spec.send_buffer,
-            receive_buffer: spec.receive_buffer,
-            mtu: spec.mtu,
-            segment: needs.segment,
-            window: needs.window,
-            pairs: needs.paths.len() as u32,
-            paces: stack.pacing,
-            stops: switches.get(1).is_some_and(|stop| *stop < plan.end),
-        });
-    }
+    let stops = switches.get(1).is_some_and(|stop| *stop < plan.end);
+    let planned =
+        flow.tcp.as_ref().map(|spec| plan_tcp(plan, spec, &needs, (number, ends), stops, &path, manner));
+    let (tcp, controls) = planned.transpose()?.unzip();
     let largest = tcp.as_ref().map_or(0, |tcp| tcp.mtu).max(packet.unwrap_or(0));
-    plan.controls_of.push(controls);
+    plan.controls_of.push(controls.unwrap_or_default());
     plan.crowds.push(needs.crowd);
     let wanted = &scenario.instruments;
     plan.flows.push(Work::Model(FlowPlan {
@@ -248,6 +207,66 @@ fn plan_flow(
         },
     }));
     Ok(largest)
+}
+
+/// An error if an application needs what sockets do not give.
+fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), LiveError> {
+    if let Some(rate) = needs.read_rate {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.read_rate"),
+            rate.as_bps(),
+            "live applications read whatever has arrived, at once",
+            "Leave read_rate out, or run it with --engine sim.",
+        ));
+    }
+    if needs.datagrams && packet.is_some_and(|bytes| bytes < SMALLEST_ECHO) {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.packet_bytes"),
+            packet.unwrap_or_default(),
+            "a request carries its number in 8 bytes behind the headers",
+            format!("Give at least {SMALLEST_ECHO} bytes, or run it with --engine sim."),
+        ));
+    }
+    Ok(())
+}
+
+/// Plan a flow's connections between two ends; the numbers of its congestion controls too.
+fn plan_tcp(
+    plan: &mut Plan,
+    spec: &TcpSpec,
+    needs: &Needs,
+    (number, ends): (usize, [usize; 2]),
+    stops: bool,
+    path: &str,
+    manner: &Manner<'_>,
+) -> Result<(TcpPlan, Vec<usize>), LiveError> {
+    let stack = stack::wanted(spec, path)?;
+    let buffers = [spec.send_buffer, spec.receive_buffer].map(|own| match own.or(needs.window) {
+        Some(_) => stack::Buffer::Socket,
+        None => stack::Buffer::Stack,
+    });
+    stack::settle(plan, number, ends, &stack, buffers, path)?;
+    let controls = turns(plan, spec, path, manner)?;
+    if let Some(segment) = needs.segment.filter(|bytes| *bytes < SMALLEST_SEGMENT) {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.packet_bytes"),
+            segment,
+            "Linux sends no segments this small",
+            format!("Give at least {SMALLEST_SEGMENT} bytes, or run it with --engine sim."),
+        ));
+    }
+    let tcp = TcpPlan {
+        turns: controls.iter().map(|control| plan.controls[*control].cc.clone()).collect(),
+        send_buffer: spec.send_buffer,
+        receive_buffer: spec.receive_buffer,
+        mtu: spec.mtu,
+        segment: needs.segment,
+        window: needs.window,
+        pairs: needs.paths.len() as u32,
+        paces: stack.pacing,
+        stops,
+    };
+    Ok((tcp, controls))
 }
 
 /// The flow's two hosts, with its addresses.

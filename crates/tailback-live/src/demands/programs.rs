@@ -3,7 +3,7 @@
 
 use tailback_core::engine::switches;
 use tailback_core::params::Checked;
-use tailback_core::scenario::{FlowSpec, Scenario};
+use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec};
 use tailback_core::traffic::exec;
 
 use super::{Manner, Plan, Work, ends, stack, turns};
@@ -27,15 +27,7 @@ pub fn plan(
     let params_path = format!("{path}.app.params");
     let given = exec::checked(&flow.app.params, &params_path)?;
     let spec = flow.tcp.as_ref().expect("a stand-in over TCP was checked");
-    let own_port =
-        OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
-    let port = Some(given.whole("port") as u16).filter(|port| *port > 0).or(own_port).ok_or_else(|| {
-        LiveError::from(given.refuse(
-            "port",
-            "there are no ports left for so many flows",
-            "Give the flow a port",
-        ))
-    })?;
+    let port = port(&given, number)?;
     let times = switches(flow, scenario, &path)?;
     let seconds = |name: &str| std::time::Duration::from_secs_f64(given.number(name));
     let [client, server] = ["client", "server"].map(|which| words::cut(given.text(which)).ok_or(which));
@@ -48,14 +40,7 @@ pub fn plan(
     };
     let ends = ends(plan, number, flow);
     let stack = stack::wanted(spec, &path)?;
-    if stack.pacing {
-        return Err(LiveError::refuse(
-            format!("{path}.tcp.stack_params.pacing"),
-            true,
-            "programs open their own sockets, and pacing is a socket's",
-            "Leave it out, use an application of tailback's, or let the program pace itself (iperf3 --fq-rate).",
-        ));
-    }
+    refuse_pacing(stack.pacing, &path)?;
     let buffers = [spec.send_buffer, spec.receive_buffer]
         .map(|own| own.map_or(stack::Buffer::Stack, stack::Buffer::Host));
     stack::settle(plan, number, ends, &stack, buffers, &path)?;
@@ -85,6 +70,36 @@ pub fn plan(
         grace: seconds("grace"),
     };
     installed(&given, &programs)?;
+    set_routes(plan, number, ends, spec);
+    plan.controls_of.push(controls);
+    plan.crowds.push(false);
+    plan.flows.push(Work::Programs(programs));
+    Ok(spec.mtu)
+}
+
+fn refuse_pacing(is_wanted: bool, path: &str) -> Result<(), LiveError> {
+    if !is_wanted {
+        return Ok(());
+    }
+    Err(LiveError::refuse(
+        format!("{path}.tcp.stack_params.pacing"),
+        true,
+        "programs open their own sockets, and pacing is a socket's",
+        "Leave it out, use an application of tailback's, or let the program pace itself (iperf3 --fq-rate).",
+    ))
+}
+
+/// What `{port}` stands for.
+fn port(given: &Checked<'_>, number: usize) -> Result<u16, LiveError> {
+    let own = OWN_PORTS.checked_add(number as u16).filter(|_| number < usize::from(u16::MAX - OWN_PORTS));
+    Some(given.whole("port") as u16).filter(|port| *port > 0).or(own).ok_or_else(|| {
+        let problem = "there are no ports left for so many flows";
+        LiveError::from(given.refuse("port", problem, "Give the flow a port"))
+    })
+}
+
+/// Programs open their own sockets: MTU and congestion control come with the routes.
+fn set_routes(plan: &mut Plan, number: usize, ends: [usize; 2], spec: &TcpSpec) {
     let [near, far] = addresses(number as u32);
     for (end, destination) in ends.into_iter().zip([far, near]) {
         let route = plan.hosts[end].1.routes.iter_mut().find(|route| route.destination == destination);
@@ -92,10 +107,6 @@ pub fn plan(
         route.mtu = Some(spec.mtu);
         route.congestion = Some(spec.cc.clone());
     }
-    plan.controls_of.push(controls);
-    plan.crowds.push(false);
-    plan.flows.push(Work::Programs(programs));
-    Ok(spec.mtu)
 }
 
 /// Refuse programs that are not there, and placeholders that stand for nothing.

@@ -228,26 +228,23 @@ fn follows(name: &str, stack: &Stack, profile: &Stack) -> Result<(), (String, St
         {
             refuse("the kernel's is from 1 to 120 s, in whole milliseconds", "Choose one of these")
         }
-        _ => {
-            if let Some(missing) = missing(name) {
-                return refuse(
-                    &format!("this kernel has no setting net.ipv4.{missing}"),
-                    "Leave it out, boot a newer kernel",
-                );
-            }
-            if OF_HOST.iter().any(|setting| setting.field == name) || OTHERS.contains(&name) {
-                return Ok(());
-            }
-            let (problem, fix) = FIXED
-                .iter()
-                .find(|(field, ..)| *field == name)
-                .map_or(("the kernel has no setting for this", "Leave it out"), |(_, problem, fix)| {
-                    (problem, fix)
-                });
-            let has = of(profile).unwrap_or_default();
-            refuse(problem, &format!("{fix} (the profile has {has})"))
-        }
+        _ => has_setting(name, &of(profile).unwrap_or_default()),
     }
+}
+
+/// Has the kernel a setting for a field? If not, the problem and what the profile has.
+fn has_setting(name: &str, has: &str) -> Result<(), (String, String)> {
+    if let Some(missing) = missing(name) {
+        let problem = format!("this kernel has no setting net.ipv4.{missing}");
+        return Err((problem, "Leave it out, boot a newer kernel".into()));
+    }
+    if OF_HOST.iter().any(|setting| setting.field == name) || OTHERS.contains(&name) {
+        return Ok(());
+    }
+    let fixed = FIXED.iter().find(|(field, ..)| *field == name);
+    let (problem, fix) = fixed
+        .map_or(("the kernel has no setting for this", "Leave it out"), |(_, problem, fix)| (problem, fix));
+    Err((problem.into(), format!("{fix} (the profile has {has})")))
 }
 
 fn is_whole(span: Duration) -> bool {
@@ -264,20 +261,11 @@ fn exists(sysctl: &str) -> bool {
     fs::exists(format!("/proc/sys/net/ipv4/{sysctl}")).unwrap_or(false)
 }
 
-/// Tell the flow's two hosts what its stack asks for; a host has its settings once, for all its flows.
-pub fn settle(
-    plan: &mut Plan,
-    number: usize,
-    ends: [usize; 2],
-    stack: &Stack,
-    buffers: [Buffer; 2],
-    path: &str,
-) -> Result<(), LiveError> {
-    let mut settings: Vec<(&str, String, String)> = OF_HOST
-        .iter()
-        .filter(|setting| exists(setting.sysctl))
-        .map(|setting| (setting.field, setting.sysctl.into(), (setting.value)(stack)))
-        .collect();
+/// What a host of this stack is set to: the field that asks for it, the sysctl, the value.
+fn settings(stack: &Stack, buffers: [Buffer; 2]) -> Vec<(&'static str, &'static str, String)> {
+    let own = OF_HOST.iter().filter(|setting| exists(setting.sysctl));
+    let mut out: Vec<_> =
+        own.map(|setting| (setting.field, setting.sysctl, (setting.value)(stack))).collect();
     // As the kernel has them: least, at first, most.
     let buffer_fields = [
         ("send_buffer", "tcp_wmem", 16_384, stack.send_buffer),
@@ -289,9 +277,22 @@ pub fn settle(
             Buffer::Stack => (most.min(first), most),
             Buffer::Host(bytes) => (bytes, bytes),
         };
-        settings.push((field, sysctl.into(), format!("4096\t{first}\t{most}")));
+        out.push((field, sysctl, format!("4096\t{first}\t{most}")));
     }
-    alone_with_its_memory(plan, ends, stack, path)?;
+    out
+}
+
+/// Set the flow's two hosts as its stack asks; a host has its settings once, for all its flows.
+pub fn settle(
+    plan: &mut Plan,
+    number: usize,
+    ends: [usize; 2],
+    stack: &Stack,
+    buffers: [Buffer; 2],
+    path: &str,
+) -> Result<(), LiveError> {
+    let settings = settings(stack, buffers);
+    alone_with_its_metrics(plan, ends, stack, path)?;
     for end in ends {
         let (name, host) = &mut plan.hosts[end];
         let differ = |field: &str, value: &str| {
@@ -331,7 +332,7 @@ pub fn settle(
 
 /// The kernel keeps what it has learnt by address, and every flow has addresses of its own: two flows between the
 /// same hosts would not learn from one another, as they do in the simulator.
-fn alone_with_its_memory(plan: &Plan, ends: [usize; 2], stack: &Stack, path: &str) -> Result<(), LiveError> {
+fn alone_with_its_metrics(plan: &Plan, ends: [usize; 2], stack: &Stack, path: &str) -> Result<(), LiveError> {
     // This flow's own are the last.
     let others = &plan.ends[..plan.ends.len() - 1];
     let is_over_tcp = |number: usize| {

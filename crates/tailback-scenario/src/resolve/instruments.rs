@@ -44,21 +44,12 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]
         let (known, what) = if reason == no_queue { (&every_link, "link") } else { (&every_flow, "flow") };
         let place = format!("instruments.{key}");
         resolver.place(place.clone(), place.clone());
-        let Names::Of(names) = names else {
+        if let Names::Of(names) = names {
+            check_names(resolver, &place, names, what, [known, everything], reason);
+            out.put(key, names.as_slice());
+        } else {
             out.put(key, everything.as_slice());
-            continue;
-        };
-        for (number, name) in names.iter().enumerate() {
-            let place = format!("{place}[{number}]");
-            if !known.contains(&name.as_str()) {
-                let found = fault(format!("there is no {what} {name}"), choices(name, known));
-                resolver.problem_with(&place, &name.as_str().into(), found);
-            } else if !everything.contains(&name.as_str()) {
-                let found = fault(format!("{what} {name} {reason}"), "Remove it");
-                resolver.problem_with(&place, &name.as_str().into(), found);
-            }
         }
-        out.put(key, names.as_slice());
     }
     let points = capture_points(resolver, graph, nodes);
     if !points.is_empty() {
@@ -77,6 +68,27 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]
         "from_ps" => given.from.0,
         "until_ps" => given.until.map_or(Node::from(Value::Null), |until| until.0.into()),
     })
+}
+
+/// Report the names of an instrument that nothing has, or only what cannot be recorded so.
+fn check_names(
+    resolver: &mut Resolver<'_>,
+    place: &str,
+    names: &[String],
+    what: &str,
+    [known, everything]: [&[&str]; 2],
+    reason: &str,
+) {
+    for (number, name) in names.iter().enumerate() {
+        let place = format!("{place}[{number}]");
+        if !known.contains(&name.as_str()) {
+            let found = fault(format!("there is no {what} {name}"), choices(name, known));
+            resolver.problem_with(&place, &name.as_str().into(), found);
+        } else if !everything.contains(&name.as_str()) {
+            let found = fault(format!("{what} {name} {reason}"), "Remove it");
+            resolver.problem_with(&place, &name.as_str().into(), found);
+        }
+    }
 }
 
 /// The points at which packets are captured: nodes, and sides of links; a link's bare name means both sides.
