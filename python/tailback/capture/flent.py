@@ -50,7 +50,7 @@ class Flent:
     series: pl.DataFrame
     #: A row a value as it was measured: `series`, `t_s` since the beginning, `value`, and `rtt_ms` and `cwnd` of TCP.
     values: pl.DataFrame
-    #: The unit of each series, as far as it is told.
+    #: The unit of each series, as far as the file says.
     units: dict[str, str]
 
 

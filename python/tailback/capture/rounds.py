@@ -133,7 +133,7 @@ class _Known:
 
     #: Offset acknowledged; -1: nothing was.
     una: Array
-    #: It had been told of no gap.
+    #: It had heard of no gap.
     is_clean: Array
     #: Window offered.
     offered: Array
