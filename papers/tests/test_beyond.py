@@ -47,7 +47,7 @@ def outcome(algorithm: str, queue: str, mbps: float, harms: tuple[float, ...]) -
 def test_nobody_on_the_frontier_is_beaten_in_both():
     rng = np.random.default_rng(1)
     found = [outcome("reno", "fifo", float(m), (float(h), float(h))) for m, h in rng.random((60, 2))]
-    front = harm.frontier(found)
+    front = harm.OnPath(PATH, found).frontier
     for one in front:
         assert not any(
             other.throughput.estimate > one.throughput.estimate and other.harm.estimate < one.harm.estimate
@@ -67,7 +67,7 @@ def test_only_pairs_with_nine_tenths_of_the_best_are_eligible_least_harm_first()
         outcome("cubic", "pie", 9.1, (0.4,)),
         outcome("cubic", "codel", 9.5, (0.2,)),
     ]
-    assert [one.queue for one in harm.eligible(found)] == ["codel", "pie", "fifo"]
+    assert [one.queue for one in harm.OnPath(PATH, found).eligible] == ["codel", "pie", "fifo"]
 
 
 def test_variance_is_between_the_levels_of_the_factor_that_makes_it():

@@ -14,8 +14,7 @@ from tailback.metrics.rates import rate_in_bins
 from tailback_papers.home_links import claims as home
 from tailback_papers.home_links import grid
 from tailback_papers.home_links.extract import QUANTILES, summarise
-from tailback_papers.home_links.figures import FIGURES
-from tailback_papers.home_links.tables import all_tables
+from tailback_papers.home_links.report import FIGURES, all_tables
 
 # --- Packet pairs -----------------------------------------------------------------------------------------------
 

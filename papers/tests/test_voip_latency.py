@@ -12,7 +12,7 @@ from tailback.experiment import GRID, Data, judge, studies
 from tailback_papers.voip_latency import claims as voip
 from tailback_papers.voip_latency import grid as voip_grid
 from tailback_papers.voip_latency.extract import QUANTILES, quantile_distance, quantile_shift
-from tailback_papers.voip_latency.figures import FIGURES
+from tailback_papers.voip_latency.report import FIGURES
 
 
 def test_distance_between_quantiles_is_that_between_distributions():

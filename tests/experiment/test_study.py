@@ -29,7 +29,6 @@ from tailback.experiment import (
     fitted,
     judge,
     studies,
-    with_standings,
 )
 
 # --- Rules ------------------------------------------------------------------------------------------------------
@@ -89,8 +88,8 @@ def tiny(extract: Any = None, revision: str = "1") -> Study:
 
         return new_figure(height=1.0)[0]
 
-    claim = Claim("T-1", "it moves <fast>", "number", "1", " Mbit/s", "goodput", goodput, AtLeast(0.5, 0.1), "f")
-    other = Claim("T-2", "nobody looked", "number", "1", "", "nothing", lambda _d, _s: None, AtMost(1, 2), "f")
+    claim = Claim("T-1", "it moves <fast>", "", "1", " Mbit/s", "goodput", goodput, AtLeast(0.5, 0.1), "f")
+    other = Claim("T-2", "nobody looked", "", "1", "", "nothing", lambda _d, _s: None, AtMost(1, 2), "f")
     return Study(
         name="tiny",
         title="A tiny study",
@@ -298,20 +297,16 @@ def test_cells_that_nothing_distinguishes_are_refused():
 # --- What a verdict is worth ---
 
 
-def test_a_standing_is_one_of_four_and_names_a_claim():
+def test_a_standing_is_one_of_four():
     with pytest.raises(ValueError, match="not 'guessed'"):
         Standing("guessed", "")
-    with pytest.raises(ValueError, match="no claim is called 000-Q99"):
-        with_standings(tiny().claims, {"000-Q99": fitted("")}, {})
-    with pytest.raises(ValueError, match="no claim is called 000-Q98"):
-        with_standings(tiny().claims, {}, {"000-Q98": ""})
 
 
 def test_a_standing_goes_into_the_result_and_is_kept(tmp_path):
     one = tiny()
     first, *rest = one.claims
-    marked = with_standings([first], {first.id: fitted("chosen for it")}, {first.id: "was another"})
-    dataclasses.replace(one, claims=(*marked, *rest)).run(tmp_path, seeds=2, progress=False)
+    marked = dataclasses.replace(first, standing=fitted("chosen for it"), redefined="was another")
+    dataclasses.replace(one, claims=(marked, *rest)).run(tmp_path, seeds=2, progress=False)
     kept = studies.load(tmp_path).claims
     assert (kept[0].standing, kept[0].because, kept[0].redefined) == ("fitted", "chosen for it", "was another")
     assert kept[0].scale == "rate 1, time 1, 2 seeds"
@@ -323,7 +318,7 @@ def test_a_standing_goes_into_the_result_and_is_kept(tmp_path):
 
 def test_a_condition_that_does_not_hold_undoes_the_claim():
     def measure(holds: tuple[bool, ...]) -> Claim:
-        return Claim("T", "", "shape", "", "", "", lambda _, seed: Measured(1.0, holds=holds[seed - 1]),
+        return Claim("T", "", "", "", "", "", lambda _, seed: Measured(1.0, holds=holds[seed - 1]),
                      AtLeast(0.5, 0.1), "f")  # fmt: skip
 
     data = Data({}, {}, (1, 2, 3, 4))

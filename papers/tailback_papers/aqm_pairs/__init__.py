@@ -6,9 +6,8 @@ from tailback.experiment import Data, Study
 
 from .claims import CLAIMS
 from .extract import summarise
-from .figures import FIGURES
 from .grid import BUFFER, DROPTAIL_PACKETS, JITTER, SEGMENT_MTU, START_SPREAD, all_cells
-from .tables import all_tables
+from .report import FIGURES, all_tables
 
 
 def notes(_: Data) -> list[str]:

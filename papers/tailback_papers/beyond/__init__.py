@@ -6,9 +6,8 @@ from tailback.experiment import Data, Study
 
 from .claims import CLAIMS
 from .extract import summarise
-from .figures import FIGURES
 from .grid import WARM_UP_S, all_cells
-from .tables import all_tables, answers
+from .report import FIGURES, all_tables, answers
 
 
 def notes(data: Data) -> list[str]:

@@ -61,7 +61,7 @@ def _claim(
                     parts[path.title] = float(value)
         return Measured(over(list(parts.values())), parts) if parts else None
 
-    return Claim(ident, text, "expectation", "expected", unit, definition, measure, rule, figure)
+    return Claim(ident, text, "", "expected", unit, definition, measure, rule, figure, kind="expectation")
 
 
 CLAIMS = (

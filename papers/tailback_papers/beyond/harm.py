@@ -7,7 +7,7 @@ alone. (alone − with)/alone where more is better, (with − alone)/with where 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +17,7 @@ import polars as pl
 from tailback.experiment import Data
 from tailback.experiment.statistics import Interval, interval
 
-from .grid import PATHS, QUEUES, Path, title
+from .grid import PATHS, QUEUES, STANDARD, Path, title
 
 ENOUGH = 0.9
 """A pair is eligible with this share of the best throughput any pair has on the path."""
@@ -77,34 +77,54 @@ class Outcome(Pair):
         return float(np.mean(self.runs[value].to_numpy()))
 
 
-def outcomes(data: Data, path: Path) -> list[Outcome]:
+@dataclass(frozen=True, eq=False)
+class OnPath:
     """Every pair that was run on a path."""
+
+    path: Path
+    pairs: list[Outcome]
+
+    def share(self, one: Outcome) -> float:
+        """A pair's throughput over the most that any has here."""
+        return one.throughput.estimate / max(each.throughput.estimate for each in self.pairs)
+
+    @cached_property
+    def eligible(self) -> list[Outcome]:
+        """Pairs with at least `ENOUGH` of the best throughput, least harm first; ties by throughput."""
+        enough = [one for one in self.pairs if self.share(one) >= ENOUGH]
+        return sorted(enough, key=lambda one: (round(one.harm.estimate, 3), -one.throughput.estimate))
+
+    @cached_property
+    def frontier(self) -> list[Outcome]:
+        """Pairs that no other beats in both throughput and harm (Pareto), least harm first."""
+        front: list[Outcome] = []
+        for one in sorted(self.pairs, key=lambda one: (one.harm.estimate, -one.throughput.estimate)):
+            if not front or one.throughput.estimate > front[-1].throughput.estimate:
+                front.append(one)
+        return front
+
+    @cached_property
+    def standard(self) -> Outcome | None:
+        """The pair that others are compared with."""
+        return next((one for one in self.pairs if (one.algorithm, one.queue) == STANDARD), None)
+
+    @cached_property
+    def as_good(self) -> list[str]:
+        """Pairs whose harm is within two points, or within the seeds' spread, of the best's."""
+        best = self.eligible[0].harm
+        limit = max(best.estimate + 0.02, -np.inf if np.isnan(best.high) else best.high)
+        return [one.label for one in self.eligible[1:] if one.harm.estimate <= limit]
+
+
+def on_paths(data: Data) -> list[OnPath]:
+    """The paths on which pairs were run."""
     found = harms(data)
-    if found.is_empty():
-        return []
-    pairs = found.filter(path=path.name).group_by("algorithm", "queue", maintain_order=True)
-    return [Outcome(str(algorithm), str(queue), path, runs) for (algorithm, queue), runs in pairs]
-
-
-def best_mbps(found: Iterable[Outcome]) -> float:
-    """The most throughput any pair has on the path."""
-    return max((one.throughput.estimate for one in found), default=float("nan"))
-
-
-def eligible(found: list[Outcome]) -> list[Outcome]:
-    """Pairs with at least `ENOUGH` of the best throughput, least harm first; ties by throughput."""
-    best = best_mbps(found)
-    enough = [one for one in found if one.throughput.estimate >= ENOUGH * best]
-    return sorted(enough, key=lambda one: (round(one.harm.estimate, 3), -one.throughput.estimate))
-
-
-def frontier(found: Iterable[Outcome]) -> list[Outcome]:
-    """Pairs that no other beats in both throughput and harm (Pareto), least harm first."""
-    front: list[Outcome] = []
-    for one in sorted(found, key=lambda one: (one.harm.estimate, -one.throughput.estimate)):
-        if not front or one.throughput.estimate > front[-1].throughput.estimate:
-            front.append(one)
-    return front
+    out = []
+    for path in PATHS.values() if len(found) else ():
+        of_pair = found.filter(path=path.name).group_by("algorithm", "queue", maintain_order=True)
+        if pairs := [Outcome(str(algorithm), str(queue), path, runs) for (algorithm, queue), runs in of_pair]:
+            out.append(OnPath(path, pairs))
+    return out
 
 
 @dataclass(frozen=True)
@@ -122,15 +142,13 @@ class Standing(Pair):
 def standings(data: Data) -> list[Standing]:
     """Every pair's mean over the paths, least harm first."""
     by_pair: dict[tuple[str, str], list[tuple[Outcome, float]]] = {}
-    for path in PATHS.values():
-        found = outcomes(data, path)
-        best = best_mbps(found)
-        for one in found:
-            by_pair.setdefault((one.algorithm, one.queue), []).append((one, best))
+    for on in on_paths(data):
+        for one in on.pairs:
+            by_pair.setdefault((one.algorithm, one.queue), []).append((one, on.share(one)))
     out = []
     for pair, each in by_pair.items():
         over_paths = np.mean([one.runs["harm"].to_numpy() for one, _ in each], axis=0)
-        share = float(np.mean([one.throughput.estimate / best for one, best in each]))
+        share = float(np.mean([share for _, share in each]))
         worst = max((one for one, _ in each), key=lambda one: one.harm.estimate)
         out.append(Standing(*pair, interval(over_paths, "mean"), share, worst))
     return sorted(out, key=lambda one: one.harm.estimate)

@@ -6,9 +6,8 @@ from tailback.experiment import Data, Study
 
 from .claims import CLAIMS, SCALE_SENSITIVE, network_of
 from .extract import JOIN_RTTS, summarise
-from .figures import FIGURES
 from .grid import FULL, PACKET_BYTES, WEB_WINDOW, all_cells, full_cells, scales_of
-from .tables import all_tables
+from .report import FIGURES, all_tables
 
 
 def scale(data: Data, claim: str) -> str:

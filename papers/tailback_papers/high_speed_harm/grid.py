@@ -17,7 +17,7 @@ FAST = ALGORITHMS[1:]
 LOSS_BASED = ("highspeed", "htcp", "cubic")
 TITLES = {
     "reno": "SACK", "highspeed": "HS-TCP", "htcp": "H-TCP", "cubic": "CUBIC", "compound": "Compound",
-    "wan": "ocean link", "lan": "campus",
+    "wan": "ocean link", "lan": "campus", "ftp": "FTP", "hftp": "HFTP",
 }  # fmt: skip
 CC: dict[str, dict[str, Any]] = {
     "reno": {"name": "reno"},

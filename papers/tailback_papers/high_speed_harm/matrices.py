@@ -2,157 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.stats import rankdata
 
-from tailback.experiment import Claim, Data, Measured, NotRun, Rule
+from tailback.experiment import Data, Measure, Parts, by_name, known, mean, of
 
-from .grid import FEW, NETWORKS, TITLES, factors_of
+from .grid import FEW, TITLES
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Parts = dict[str, float]
 
 TIE = 0.05
 """Values this close are no order: the largest is within 5 % of any other."""
+NAME, QUEUE = "{algorithm}", "{queue_bdp:g} BDP"
+"""What numbers beside a claim are called: means over the queues, by algorithm, or one a queue."""
 
 
-@dataclass(frozen=True)
-class SeedRuns:
-    """The cells of one seed."""
-
-    data: Data
-    seed: int
-    strict: bool = True
-    """Refuse what is not complete; figures show what there is."""
-
-    def at(
-        self, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan", flows: int = FEW
-    ) -> Floats:
-        """A quantity, shape (algorithms, queues); NaN where a cell has none or is not in this scale's grid.
-
-        Raises `NotRun` for a cell that is in the grid and not yet run, unless not strict.
-        """
-        return np.array(
-            [[self._one(what, factors_of(network, one, queue, flows)) for queue in queues] for one in algorithms]
-        )
-
-    def every_seed(self, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan") -> Floats:
-        """The same quantity of every seed of the study, shape (seeds, algorithms, queues)."""
-        return np.array([replace(self, seed=one).at(what, algorithms, queues, network) for one in self.data.seeds])
-
-    def quantile(self, size: str, share: float, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
-        """A quantile of response times over the ocean link in seconds, shape (algorithms, queues)."""
-        return self._of_quantiles(size, algorithms, queues, lambda each: each[round(share * (len(each) - 1))])
-
-    def without_slowest(self, size: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
-        """Mean response times over the ocean link without the slowest twentieth, in seconds.
-
-        A transaction that waits for a retransmission timer takes several times as long as the others, and a few of
-        them decide a mean of some hundred.
-        """
-        return self._of_quantiles(
-            size, algorithms, queues, lambda each: float(np.mean(each[: 1 + round(0.95 * (len(each) - 1))]))
-        )
-
-    def _of_quantiles(
-        self, size: str, algorithms: Sequence[str], queues: Sequence[float], what: Callable[[list[float]], float]
-    ) -> Floats:
-        found = np.full((len(algorithms), len(queues)), np.nan)
-        for row, one in enumerate(algorithms):
-            for column, queue in enumerate(queues):
-                summary = self.data.run(self.seed, **factors_of("wan", one, queue)) or {}
-                if quantiles := summary.get("www", {}).get(size, {}).get("quantiles"):
-                    found[row, column] = what(quantiles)
-        return found
-
-    def ablation(self, name: str, what: str, algorithms: Sequence[str], queues: Sequence[float]) -> Floats:
-        """The same of an ablation over the ocean link."""
-        return np.array(
-            [[self._one(what, factors_of("wan", one, queue, ablation=name)) for queue in queues] for one in algorithms]
-        )
-
-    def _one(self, what: str, factors: Mapping[str, Any]) -> float:
-        value: Any = self.data.run(self.seed, **factors)
-        if value is None and self.strict and self.data.key(**factors):
-            raise NotRun(str(factors))
-        for part in what.split("/"):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return float("nan") if value is None else float(value)
+def at(
+    data: Data, seed: int | None, what: str, algorithms: Sequence[str], queues: Sequence[float], network: str = "wan",
+    flows: int = FEW, **options: Any,
+) -> Floats:  # fmt: skip
+    """A quantity, shape (algorithms, queues); of all seeds, shape (seeds, algorithms, queues), if none is given."""
+    return data.array(
+        what, seed, network=network, algorithm=tuple(algorithms), queue_bdp=tuple(queues), flows=flows, **options
+    )
 
 
-OfSeed = Callable[[SeedRuns], Measured | None]
+def measured(
+    network: str | Sequence[str], what: str, algorithms: Sequence[str], queues: Sequence[float],
+    value: Callable[[Floats], Any], over: Callable[[Any], float] = mean, **rest: Any,
+) -> Measure:  # fmt: skip
+    """A measure of an array of shape (…, algorithms, queues), with what is given besides before them."""
+    axes: dict[str, Any] = {"flows": FEW, **rest, "network": network, "algorithm": algorithms, "queue_bdp": queues}
+    return of(what, value, over, titles=TITLES, **axes)
 
 
-def queues_of(network: str) -> tuple[float, ...]:
-    """The queue sizes of a network."""
-    return NETWORKS[network].queues
-
-
-def measure(look: OfSeed) -> Callable[[Data, int], Measured | None]:
-    """A claim's measure from a look at one seed."""
-
-    def measured(data: Data, seed: int) -> Measured | None:
-        with np.errstate(all="ignore"):
-            return look(SeedRuns(data, seed))
-
-    return measured
-
-
-def known(values: Floats) -> Floats:
-    """The values that exist; a ratio to nothing does not."""
-    flat = np.ravel(values)
-    return flat[np.isfinite(flat)]
-
-
-def mean(values: Floats) -> float:
-    """Mean of what exists; NaN of nothing."""
-    found = known(values)
-    return float(np.mean(found)) if len(found) else float("nan")
-
-
-def median(values: Floats) -> float:
-    """Median of what exists; NaN of nothing."""
-    found = known(values)
-    return float(np.median(found)) if len(found) else float("nan")
-
-
-def extreme(values: Floats, largest: bool) -> float:
-    """Largest or smallest of what exists; NaN of nothing."""
-    found = known(values)
-    return float((np.max if largest else np.min)(found)) if len(found) else float("nan")
-
-
-def by_name(algorithms: Sequence[str], values: Floats) -> Parts:
+def named(algorithms: Sequence[str], values: Floats) -> Parts:
     """Means over queues, by algorithm."""
-    return {TITLES[one]: mean(row) for one, row in zip(algorithms, values, strict=True) if len(known(row))}
+    return by_name(NAME, values, TITLES, algorithm=algorithms, queue_bdp=range(values.shape[-1]))
 
 
-def by_queue(queues: Sequence[float], values: Floats) -> Parts:
-    """One value a queue."""
-    return {
-        f"{queue:g} BDP": float(value) for queue, value in zip(queues, np.ravel(values), strict=True)
-        if np.isfinite(value)
-    }  # fmt: skip
+# --- What is made of algorithms × queues: the first beside the others ----------------------------------------------
 
 
-def share_where(mine: Floats, others: Floats, largest: bool, tie: float = TIE) -> tuple[float, Floats]:
-    """Per cent of columns in which `mine` is the largest (smallest) of all within the tie; and mine over the best.
+def same(a: Floats) -> Any:
+    """As it is."""
+    return a
 
-    mine (queues,), others (algorithms, queues); columns with a gap are left out.
-    """
-    best = others.max(axis=0) if largest else others.min(axis=0)
-    ratio = mine / best
-    found = known(ratio)
-    if not len(found):
-        return float("nan"), ratio
-    won = found >= 1 - tie if largest else found <= 1 + tie
-    return 100.0 * float(np.mean(won)), ratio
+
+def lead(a: Floats) -> Any:
+    """The first less the second."""
+    return a[0] - a[1]
+
+
+def ratio(a: Floats) -> Any:
+    """The first over the second."""
+    return a[0] / a[1]
+
+
+def above(a: Floats) -> Any:
+    """Each of the others less the first."""
+    return a[1:] - a[:1]
+
+
+def times(a: Floats) -> Any:
+    """Each of the others over the first."""
+    return a[1:] / a[:1]
+
+
+def over_mean(a: Floats) -> Any:
+    """The first over the others' mean."""
+    return a[0] / a[1:].mean(axis=0)
+
+
+def over_largest(a: Floats) -> Any:
+    """The first over the largest other."""
+    return a[0] / a[1:].max(axis=0)
+
+
+def over_smallest(a: Floats) -> Any:
+    """The first over the smallest other."""
+    return a[0] / a[1:].min(axis=0)
+
+
+def share(holds: Callable[[Floats], Any]) -> Callable[[Floats], float]:
+    """Per cent of the values that exist for which it holds."""
+    return lambda values: 100.0 * mean(holds(known(values)))
+
+
+LARGEST, SMALLEST = share(lambda ratio: ratio >= 1 - TIE), share(lambda ratio: ratio <= 1 + TIE)
+"""Per cent of the queues at which the first is the largest (smallest) of all within the tie, of its ratios to the best
+other."""
 
 
 LEAST_SEEDS = 3
@@ -176,17 +120,3 @@ def rank_correlation(a: Floats, b: Floats) -> float:
     if int(np.sum(both)) < 4:
         return float("nan")
     return float(np.corrcoef(rankdata(a[both]), rankdata(b[both]))[0, 1])
-
-
-def claim(
-    name: str, text: str, where: str, paper: str, unit: str, definition: str, look: OfSeed, rule: Rule, figure: str,
-    why: str = "", redefined: str = "",
-) -> Claim:  # fmt: skip
-    """One row of the claims' table. The paper prints no number of its results.
-
-    In brackets behind `why`: what was tested, another cell, an ablation, or the run at the paper's scale.
-    """
-    return Claim(
-        name, text, "qualitative", paper, unit, definition, measure(look), rule, figure, where, why=why,
-        redefined=redefined,
-    )  # fmt: skip

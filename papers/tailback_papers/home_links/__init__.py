@@ -6,9 +6,8 @@ from tailback.experiment import ABLATION, PAPERS_OWN, Data, Study
 
 from .claims import CLAIMS
 from .extract import BIN_S, summarise
-from .figures import FIGURES
 from .grid import INTERNET_LOSS, JITTER, QUICK_REPEATS, REPEATS, START_SPREAD, all_cells
-from .tables import all_tables
+from .report import FIGURES, all_tables
 
 
 def scale(data: Data, _: str) -> str:

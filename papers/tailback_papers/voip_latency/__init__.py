@@ -6,9 +6,8 @@ from tailback.experiment import Data, Study
 
 from .claims import CLAIMS
 from .extract import summarise
-from .figures import FIGURES, explorer
 from .grid import CDF_PATHS, DUMMYNET_CAP, JITTER, ROUTER_HZ, START_SPREAD, all_cells, live_cells, path_title
-from .tables import all_tables
+from .report import FIGURES, all_tables, explorer
 
 
 def notes(_: Data) -> list[str]:

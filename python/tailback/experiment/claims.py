@@ -6,15 +6,19 @@ says whether that is evidence: was the number predicted, or chosen, said already
 
 from __future__ import annotations
 
+import contextlib
 import math
 import statistics
+import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import polars as pl
 
 from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult
+from tailback.metrics.rows import Floats
 
 if TYPE_CHECKING:
     from tailback.experiment.study import Data
@@ -165,53 +169,122 @@ class Measured:
     """Does what the claim says beside its value hold? If not, it is not so, whatever the value."""
 
 
+Measure = Callable[["Data", int], Measured | None]
+Parts = dict[str, float]
+
+
 @dataclass(frozen=True)
 class Claim:
     """Something a paper says, how it is measured here and when it counts as reproduced."""
 
     id: str
     text: str
-    kind: str
+    where: str
+    """Its source: section and figure of the paper."""
     paper: str
     unit: str
     definition: str
-    measure: pl.Expr | Callable[[Data, int], Measured | None]
+    measure: pl.Expr | Measure
     """An expression over the frame of one seed's runs (`Data.frame`) that gives a number; or a function of the data and
-    a seed."""
+    a seed, as `of` makes one."""
     rule: Rule
     figure: str
-    where: str = ""
-    remark: Callable[[Data], str] | None = None
     why: str = ""
     """Best explanation of a miss, shown when there is one."""
     standing: Standing = AS_PREDICTED
     """Is its verdict evidence?"""
     redefined: str = ""
     """How its measure or rule was changed after first results, if it was."""
+    kind: str = "qualitative"
+    remark: Callable[[Data], str] | None = None
 
 
-def with_standings(
-    claims: Sequence[Claim], standings: Mapping[str, Standing], redefined: Mapping[str, str]
-) -> tuple[Claim, ...]:
-    """Claims with their standing (predicted unless named) and with what was changed after results were seen.
+def by_name(label: str, values: Any, titles: Mapping[Any, str] | None = None, **axes: Sequence[Any]) -> Parts:
+    """Values of an array by name, those that exist: the label is filled in with each axis' value, or its title.
 
-    Raises `ValueError` for a name that no claim has.
+    An axis that the label does not name is averaged over.
+
+    >>> by_name("{queue}, {delay_ms} ms", [[1.0, 2.0]], {"pfifo": "PFIFO"}, queue=["pfifo"], delay_ms=[40, 80])
+    {'PFIFO, 40 ms': 1.0, 'PFIFO, 80 ms': 2.0}
     """
-    unknown = (set(standings) | set(redefined)) - {claim.id for claim in claims}
-    if unknown:
-        raise ValueError(f"no claim is called {', '.join(sorted(unknown))}")
-    return tuple(
-        replace(claim, standing=standings.get(claim.id, AS_PREDICTED), redefined=redefined.get(claim.id, ""))
-        for claim in claims
-    )
+    values, titles = np.asarray(values, dtype=np.float64), titles or {}
+    shown = [name for _, name, _, _ in string.Formatter().parse(label) if name]
+    over = tuple(place for place, name in enumerate(axes) if name not in shown)
+    found: Parts = {}
+    for index in np.ndindex(*(1 if place in over else size for place, size in enumerate(values.shape))):
+        each = values[tuple(slice(None) if place in over else at for place, at in enumerate(index))]
+        values_of = {name: axis[at] for (name, axis), at in zip(axes.items(), index, strict=True)}
+        value = mean(each)
+        if not math.isnan(value):
+            found[label.format(**{name: titles.get(one, one) for name, one in values_of.items()})] = value
+    return found
+
+
+def of(
+    what: str | Callable[[Any], Any],
+    value: Callable[[Floats], Any],
+    over: Callable[[Floats], float] = float,
+    *,
+    each: str = "",
+    beside: str = "",
+    scale: float = 1.0,
+    titles: Mapping[Any, str] | None = None,
+    **factors: Any,
+) -> Measure:
+    """A measure: `over` of the `value` of an array of the runs (`Data.array`), times `scale`.
+
+    `beside` names the array's numbers and `each` those of the value, to be shown beside the claim.
+    """
+    axes = {name: axis for name, axis in factors.items() if isinstance(axis, list | tuple)}
+
+    def measure(data: Data, seed: int) -> Measured:
+        found = scale * data.array(what, seed, **factors)
+        made = np.asarray(value(found))
+        parts = by_name(each, made, titles, **_left(each, made, axes)) if each else {}
+        return Measured(float(over(made)), parts | (by_name(beside, found, titles, **axes) if beside else {}))
+
+    return measure
+
+
+def _left(label: str, made: Floats, axes: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
+    """The axes of what was made of an array: those that the label names, else the last; of each its last values."""
+    named = {name: axis for name, axis in axes.items() if f"{{{name}" in label}
+    left = named if len(named) == made.ndim else dict(list(axes.items())[len(axes) - made.ndim :])
+    return {name: axis[len(axis) - size :] for (name, axis), size in zip(left.items(), made.shape, strict=True)}
+
+
+def known(values: Any) -> Floats:
+    """The values that exist; a ratio to nothing does not."""
+    flat = np.ravel(np.asarray(values, dtype=np.float64))
+    return flat[np.isfinite(flat)]
+
+
+def mean(values: Any) -> float:
+    """Mean of what exists; NaN of nothing."""
+    return float(np.mean(found)) if len(found := known(values)) else math.nan
+
+
+def median(values: Any) -> float:
+    """Median of what exists; NaN of nothing."""
+    return float(np.median(found)) if len(found := known(values)) else math.nan
+
+
+def least(values: Any) -> float:
+    """Smallest of what exists; NaN of nothing."""
+    return float(np.min(found)) if len(found := known(values)) else math.nan
+
+
+def most(values: Any) -> float:
+    """Largest of what exists; NaN of nothing."""
+    return float(np.max(found)) if len(found := known(values)) else math.nan
 
 
 def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
     if not isinstance(claim.measure, pl.Expr):
-        try:
+        # A ratio to nothing is not a number, and is not measured.
+        with contextlib.suppress(NotRun), np.errstate(all="ignore"):
             return claim.measure(data, seed)
-        except NotRun:
-            return None
+        return None
     if data.frame.is_empty():
         return None
     runs = data.frame.filter(seed=seed)

@@ -6,9 +6,12 @@ summaries lie in a store, where SQL can ask for their numbers too, and an interr
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import os
 import platform
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +19,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from tailback.experiment.claims import Claim, NotRun, judge
@@ -25,6 +29,7 @@ from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store, engine_fingerprint
 from tailback.experiment.store.index import COLUMNS
 from tailback.files import write_text
+from tailback.metrics.rows import Floats
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,14 +99,61 @@ class Data:
     def _keys(self) -> dict[frozenset[tuple[str, Any]], str]:
         found: dict[frozenset[tuple[str, Any]], str] = {}
         for key, cell in self.cells.items():
-            other = found.setdefault(frozenset(cell.factors.items()), key)
+            other = found.setdefault(_known(cell.factors), key)
             if other != key:
                 raise ValueError(f"the cells {other} and {key} have the same factors")
         return found
 
     def key(self, **factors: Any) -> str:
-        """Key of the cell that has these factors and no others; "" if there is none."""
-        return self._keys.get(frozenset(factors.items()), "")
+        """Key of the cell that has these factors and no others; "" if there is none. A factor `None` is none."""
+        return self._keys.get(_known(factors), "")
+
+    def array(
+        self,
+        what: str | Callable[[Summary], Any],
+        seed: int | None = None,
+        *,
+        take: Callable[[Any], Any] = float,
+        strict: bool = True,
+        whole: bool = False,
+        **factors: Any,
+    ) -> Floats:
+        """One number of each cell; axes are the factors given as lists or tuples, and first the seeds if none is given.
+
+        Factors that change together are one axis: `**{"rate,rtt": [(1, 16), (10, 80)]}`.
+
+        Parameters
+        ----------
+        what
+            A path in the summary, as "www/64/mean", or a function of the summary. Names in braces are filled in from
+            the factors and tell no cells apart: "jitter_ms/{algorithm}".
+        take
+            Makes the number of what lies there, as of a list of quantiles.
+        strict
+            Raise `NotRun` for a cell of the grid that was not run. Otherwise it is NaN, as is a cell without a value or
+            one that is not in the grid.
+        whole
+            Raise `NotRun` for those too.
+        """
+        inner = set(re.findall(r"{(\w+)}", what)) if isinstance(what, str) else set()
+        axes = [value if isinstance(value, list | tuple) else (value,) for value in factors.values()]
+        kept = [len(axis) for axis, value in zip(axes, factors.values(), strict=True) if axis is value]
+        seeds = self.seeds if seed is None else (seed,)
+        numbers = []
+        for each, *point in itertools.product(seeds, *axes):
+            named: dict[str, Any] = {}
+            for name, value in zip(factors, point, strict=True):
+                named |= zip(name.split(","), value, strict=True) if "," in name else {name: value}
+            cell = {name: value for name, value in named.items() if name not in inner}
+            found = self.run(each, **cell)
+            if found is None and strict and self.key(**cell):
+                raise NotRun(f"{cell}, seed {each}")
+            value = None if found is None else what(found) if callable(what) else inside(found, what.format(**named))
+            number = math.nan if value in (None, []) else float(take(value))
+            if whole and math.isnan(number):
+                raise NotRun(f"{what} of {named}, seed {each}")
+            numbers.append(number)
+        return np.array(numbers).reshape([*([] if seed is not None else [len(seeds)]), *kept])
 
     def run(self, seed: int, **factors: Any) -> Summary | None:
         """Summary of the cell with these factors, for a seed; `None` if it was not run."""
@@ -138,6 +190,18 @@ class Data:
 
             self._open[key] = open_result(self.tables[key])
         return self._open.get(key)
+
+
+def inside(summary: Summary, path: str) -> Any:
+    """What lies at a path of a summary, as "www/64/mean"; `None` if nothing does."""
+    value: Any = summary
+    for part in path.split("/"):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def _known(factors: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
+    return frozenset((name, value) for name, value in factors.items() if value is not None)
 
 
 def _column(name: str, values: list[Any]) -> pl.Series:

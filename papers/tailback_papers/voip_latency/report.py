@@ -1,7 +1,8 @@
-"""Counterparts of the paper's Figs 2–14, and three of our own."""
+"""Tables, counterparts of the paper's Figs 2–14, and three figures of our own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,17 +11,29 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from tailback import metrics, plots
-from tailback.experiment import Data, Plot
+from tailback.experiment import ABLATION, Column, Data, Plot, Summary, TableOut, shown, table
 from tailback.metrics import Rows
 from tailback.plots import recipes
+from tailback.plots.panels import plot
 from tailback.plots.recipes import Curve, Medians, draw_cdfs, draw_medians
 from tailback.plots.style import FULL_WIDTH, INK, SKY, SOFT, colour_of, halo, house_style, new_figure
 from tailback.report import interactive
 
-from .claims import DISCERNIBLE, PATHS, VISIBLE_SEGMENTS, distinguishability, figure_path, median_delay
+from .claims import (
+    ALL,
+    DISCERNIBLE,
+    FIGURES_PATH,
+    LINKS,
+    PATHS,
+    TITLES,
+    VISIBLE_SEGMENTS,
+    distinguishability,
+    median_delay,
+    median_epoch,
+    numbers,
+)
 from .extract import QUANTILES
 from .grid import (
-    CDF_PATHS,
     DISTURBANCES,
     RATES_MBIT,
     RTTS_MS,
@@ -33,11 +46,96 @@ from .grid import (
     window_segments,
 )
 
+_GOODPUT = Column("goodput (Mbit/s)", "goodput_bps", 3, 1e-6)
+_COLUMNS = (
+    _GOODPUT,
+    Column("utilisation (%)", "utilisation", 1, 100),
+    Column("median delay (ms)", median_delay, 2),
+    Column("95 % delay (ms)", lambda s: s["delay_ms"][190] if s["delay_ms"] else None, 2),
+    Column("queue > ¾ (%)", "above_three_quarters", 1, 100),
+    Column("epoch (s)", median_epoch, 2),
+    Column("TCP loss (‰)", "loss_rate", 3, 1000),
+    Column("call loss (%)", "call_loss", 2, 100),
+    Column("timeouts", "timeouts", 0),
+)
+_EPOCH, _DELAY = _COLUMNS[5], _COLUMNS[2]
+_RELAPSES = Column(
+    "relapses (%)", lambda s: np.mean(np.asarray(s["slowdowns"]) >= 1) if s["slowdowns"] else None, 0, 100
+)
+
+
+def _epoch_or_longer(runs: list[Summary]) -> str:
+    text = _EPOCH.shown(runs)
+    return text if text != "–" or not runs else f"> {max(float(s['unfinished_s']) for s in runs):.0f}"
+
+
+def epochs(data: Data) -> TableOut:
+    """Epoch durations with the ratios of Linux to FreeBSD."""
+    rows = []
+    for path in PATHS:
+        cells = [data.runs(**factors_of(path, sender)) for sender in ALL]
+        if any(cells):
+            of_seeds = np.array([numbers(data, seed, median_epoch, (path,))[:, 0] for seed in data.seeds]).T
+            found = dict(zip(ALL, of_seeds, strict=True))
+            ratios = (found[f"linux-{algorithm}"] / found[f"freebsd-{algorithm}"] for algorithm in ("reno", "htcp"))
+            rows.append([path_title(*path), *map(_epoch_or_longer, cells), *(shown(each, 2) for each in ratios)])
+    return TableOut(
+        "epochs",
+        "Duration of congestion epochs (s)",
+        "Median over the steady epochs of a run, then over seeds; “>”: no epoch was completed. The paper gives 1.85 "
+        "(NewReno) and 1.14 (H-TCP) for Linux over FreeBSD.",
+        ["path", *(sender.title for sender in SENDERS), "NewReno Linux/FreeBSD", "H-TCP Linux/FreeBSD"],
+        rows,
+    )
+
+
+def whole_grid(data: Data) -> TableOut:
+    """Every cell of the grid."""
+    return table(
+        "grid",
+        "The whole grid",
+        "Medians over seeds. Delays are induced by queueing, over three typical epochs; “queue > "
+        "¾” is the share of call packets that met such a queue there.",
+        ("path", "sender"),
+        _COLUMNS,
+        (
+            ([path_title(*path), sender.title], data.runs(**factors_of(path, sender.key)))
+            for path in PATHS
+            for sender in SENDERS
+        ),
+    )
+
+
+def ablations(data: Data) -> TableOut:
+    """One assumption changed at a time, next to the cell it departs from."""
+    rows = []
+    for cell, changed in data.each():
+        if cell.role == ABLATION:
+            base = data.runs(**{name: cell.factors[name] for name in ("rate", "rtt", "queue", "sender")})
+            beside = [column.shown(runs) for column in (_EPOCH, _DELAY) for runs in (changed, base)]
+            rows.append([cell.label, *beside, _RELAPSES.shown(changed), _GOODPUT.shown(changed)])
+    return TableOut(
+        "ablations",
+        "What it would take: one assumption changed at a time",
+        "“Relapses”: share of epochs in which growth falls from above 4 to below 2 segments per "
+        "round trip without a loss.",
+        ["run", _EPOCH.head, "epoch before (s)", _DELAY.head, "delay before (ms)", _RELAPSES.head, _GOODPUT.head],
+        rows,
+    )
+
+
+def all_tables(data: Data) -> list[TableOut]:
+    """All of them; those without rows left out."""
+    return [table for table in (epochs(data), ablations(data), whole_grid(data)) if table.rows]
+
+
+# --- Figures ----------------------------------------------------------------------------------------------------
+
 
 def _tables(data: Data, senders: tuple[str, ...]) -> dict[str, Rows]:
     found = {}
     for sender in senders:
-        tables = data.tables_of(**factors_of(figure_path(), sender))
+        tables = data.tables_of(**factors_of(FIGURES_PATH, sender))
         if tables is not None:
             found[SENDER[sender].title] = Rows.of(tables)
     return found
@@ -51,32 +149,26 @@ def _empty(reason: str = "not run") -> Figure:
     return figure
 
 
-def cwnd_and_queue(*senders: str) -> Any:
-    """Window and queue of these senders over three typical epochs."""
+def _recipe(recipe: str, *senders: str) -> Callable[[Data], Figure]:
+    """A figure of the kept tables of these senders, on the figures' path."""
 
     def draw(data: Data) -> Figure:
         tables = _tables(data, senders)
-        return plots.get("cwnd-and-queue")(tables) if tables else _empty()
+        return plots.get(recipe)(tables) if tables else _empty()
 
     return draw
 
 
-def cwnd_and_queue_interactive(*senders: str) -> Any:
-    """The same, to zoom into."""
+def _cwnd_and_queue(name: str, title: str, caption: str, *senders: str) -> Plot:
+    """Window and queue of these senders over three typical epochs, and the same to zoom into."""
 
     def build(data: Data) -> dict[str, Any] | None:
         return interactive.cells(
-            {SENDER[s].title: data.first_run(**factors_of(figure_path(), s)) for s in senders},
+            {SENDER[s].title: data.first_run(**factors_of(FIGURES_PATH, s)) for s in senders},
             {SENDER[s].title: colour_of(SENDER[s].cc) for s in senders},
         )
 
-    return build
-
-
-def delay_vs_occupancy(data: Data) -> Figure:
-    """Figs 7 and 8."""
-    tables = _tables(data, ("freebsd-htcp", "linux-cubic"))
-    return plots.get("delay-vs-occupancy")(tables) if tables else _empty()
+    return Plot(name, title, caption, _recipe("cwnd-and-queue", *senders), build)
 
 
 def _cdf_curves(data: Data, path: Path) -> list[Curve]:
@@ -92,37 +184,32 @@ def _cdf_curves(data: Data, path: Path) -> list[Curve]:
     return curves
 
 
-def _with_legend(figure: Figure, axes: list[Axes], curves: list[Curve]) -> None:
-    handles = [axes[0].plot([], [], color=c.colour, ls=c.style, lw=1.4, label=c.label)[0] for c in curves]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.8)
-
-
-def delay_cdfs(data: Data) -> Figure:
-    """Figs 9–11 side by side."""
-    with house_style():
-        figure, axes = new_figure(1, 3, width=FULL_WIDTH, height=2.9, sharey=True)
-        last: list[Curve] = []
-        for ax, path, number in zip(axes[0], CDF_PATHS, (9, 10, 11), strict=True):
-            curves = _cdf_curves(data, (*path, "1bdp"))
-            draw_cdfs(ax, curves, labels=False)
-            ax.set_title(f"Fig. {number}: {path_title(*path)}", fontsize=8.5)
-            ax.set_xlim(0, path[1] * 1.06)
-            ax.set_xlabel("induced delay (ms)")
-            last = curves or last
-        axes[0][0].set_ylabel("share of call packets")
-        if last:
-            _with_legend(figure, axes[0], last)
-    return figure
-
-
 def delay_cdfs_interactive(data: Data) -> dict[str, Any] | None:
     """Figs 9–11 to zoom into."""
-    panels = []
-    for path in CDF_PATHS:
-        curves = _cdf_curves(data, (*path, "1bdp"))
-        if curves:
-            panels.append((path_title(*path), curves))
+    panels = [(TITLES[path], curves) for path in LINKS if (curves := _cdf_curves(data, path))]
     return interactive.distributions(panels) if panels else None
+
+
+@plot(
+    "fig-09-11", "Figs 9–11: distribution of the delay the call sees", "Induced delay (one-way delay less its "
+    "smallest possible value) over three typical epochs, queue 1 BDP; each curve the median over seeds. The paper "
+    "does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other figures.", 1, len(LINKS),
+    interactive=delay_cdfs_interactive, height=2.9, sharey=True,
+)  # fmt: skip
+def delay_cdfs(data: Data, figure: Figure, panels: list[list[Axes]]) -> None:
+    """Side by side."""
+    last: list[Curve] = []
+    for ax, path, number in zip(panels[0], LINKS, (9, 10, 11), strict=True):
+        curves = _cdf_curves(data, path)
+        draw_cdfs(ax, curves, labels=False)
+        ax.set_title(f"Fig. {number}: {TITLES[path]}", fontsize=8.5)
+        ax.set_xlim(0, path[1] * 1.06)
+        ax.set_xlabel("induced delay (ms)")
+        last = curves or last
+    panels[0][0].set_ylabel("share of call packets")
+    if last:
+        handles = [panels[0][0].plot([], [], color=c.colour, ls=c.style, lw=1.4, label=c.label)[0] for c in last]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), handlelength=1.8)
 
 
 def medians(data: Data) -> Figure:
@@ -133,18 +220,10 @@ def medians(data: Data) -> Figure:
         return _empty()
     series = []
     for sender in SENDERS:
-        values = [[median_delay(s) / 1e3 for s in data.runs(**factors_of(p, sender.key))] for p in paths]
-        series.append(
-            Medians(
-                sender.title,
-                np.array([p[0] * p[1] * 125.0 for p in paths]),
-                np.array([np.median(v) if v else np.nan for v in values]),
-                np.array([min(v, default=np.nan) for v in values]),
-                np.array([max(v, default=np.nan) for v in values]),
-                colour_of(sender.cc),
-                sender.stack.startswith("freebsd"),
-            )
-        )
+        values = [[median_delay(s) / 1e3 for s in data.runs(**factors_of(p, sender.key))] or [np.nan] for p in paths]
+        middle, low, high = (np.array([of(v) for v in values]) for of in (np.median, min, max))
+        bdp, hollow = np.array([p[0] * p[1] * 125.0 for p in paths]), sender.stack.startswith("freebsd")
+        series.append(Medians(sender.title, bdp, middle, low, high, colour_of(sender.cc), hollow))
     with house_style():
         figure, axes = new_figure(width=FULL_WIDTH, height=3.4)
         ax = axes[0][0]
@@ -200,19 +279,18 @@ def irregular(rtts: tuple[int, ...]) -> Any:
 
 
 def _irregular_cells(data: Data, rtts: tuple[int, ...]) -> list[tuple[str, Rows]]:
-    shown = []
-    for rtt in rtts:
-        disturbed = {clock: disturbed_factors(rtt, DISTURBANCES[1], clock) for clock in ("open", "event")}
-        wanted = [
+    wanted = [
+        (factors, f"{path_title(100, rtt)}: {what}")
+        for rtt in rtts
+        for factors, what in (
             (factors_of((100, rtt, "1bdp"), "linux-htcp"), "as configured"),
-            (disturbed["open"], "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)"),
-            (disturbed["event"], "the same wire, clock restarts on congestion only (2.6.28)"),
-        ]
-        for factors, what in wanted:
-            tables = data.tables_of(**factors)
-            if tables is not None:
-                shown.append((f"{path_title(100, rtt)}: {what}", Rows.of(tables)))
-    return shown
+            (disturbed_factors(rtt, DISTURBANCES[1], "open"),
+             "1 packet in 10,000 overtaken, clock restarts on Open (2.6.25)"),
+            (disturbed_factors(rtt, DISTURBANCES[1], "event"),
+             "the same wire, clock restarts on congestion only (2.6.28)"),
+        )
+    ]  # fmt: skip
+    return [(label, Rows.of(tables)) for factors, label in wanted if (tables := data.tables_of(**factors)) is not None]
 
 
 def irregular_interactive(rtts: tuple[int, ...]) -> Any:
@@ -228,33 +306,33 @@ def irregular_interactive(rtts: tuple[int, ...]) -> Any:
     return build
 
 
-def discernible(data: Data) -> Figure:
-    """Distance between algorithms against the window the path holds."""
-    with house_style():
-        figure, axes = new_figure(width=5.2, height=3.1)
-        ax = axes[0][0]
-        for path in PATHS:
-            values = [d for s in data.seeds if not np.isnan(d := distinguishability(data, s, path))]
-            if not values:
-                continue
-            x = window_segments(*path)
-            hollow = path[2] != "1bdp"
+@plot(
+    "fig-discernible", "When algorithms can be told apart", "Mean distance between the call's delay distributions "
+    "under the two most different algorithms on one system, in packets of queue, against the largest window the "
+    "path holds. Below 0.03: drawn there.", width=5.2 / FULL_WIDTH, height=3.1,
+)  # fmt: skip
+def discernible(data: Data, figure: Figure, panels: list[list[Axes]]) -> None:
+    """A point a path."""
+    ax = panels[0][0]
+    for path in PATHS:
+        values = [d for s in data.seeds if not np.isnan(d := distinguishability(data, s, path))]
+        if values:
+            x, hollow = window_segments(*path), path[2] != "1bdp"
             colour = colour_of("htcp") if np.median(values) > DISCERNIBLE else colour_of("reno")
             ax.vlines(x, min(values), max(values), color=colour, lw=1)
             ax.plot(x, max(float(np.median(values)), 0.03), "o", color=colour, mfc="white" if hollow else colour, ms=5)
-        ax.axvline(VISIBLE_SEGMENTS, color=SOFT, lw=0.9, ls=(0, (4, 2)))
-        ax.axhline(DISCERNIBLE, color=SOFT, lw=0.9, ls=(0, (4, 2)))
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_ylim(0.02, 1000)
-        ax.xaxis.set_major_formatter("{x:g}")
-        ax.yaxis.set_major_formatter("{x:g}")
-        halo(ax.text(VISIBLE_SEGMENTS * 1.08, 600, "paper: 25 packets", va="top", fontsize=8, color=SOFT))
-        halo(ax.text(2500, DISCERNIBLE * 1.1, "one packet of queue", va="bottom", ha="right", fontsize=8, color=SOFT))
-        ax.set_xlabel("largest window the path holds, BDP + queue (segments)")
-        ax.set_ylabel("largest distance between\ntwo algorithms (packets of queue)")
-        ax.set_title("filled: queue 1 BDP, hollow: ¼ BDP")
-    return figure
+    ax.axvline(VISIBLE_SEGMENTS, color=SOFT, lw=0.9, ls=(0, (4, 2)))
+    ax.axhline(DISCERNIBLE, color=SOFT, lw=0.9, ls=(0, (4, 2)))
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_ylim(0.02, 1000)
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_major_formatter("{x:g}")
+    halo(ax.text(VISIBLE_SEGMENTS * 1.08, 600, "paper: 25 packets", va="top", fontsize=8, color=SOFT))
+    halo(ax.text(2500, DISCERNIBLE * 1.1, "one packet of queue", va="bottom", ha="right", fontsize=8, color=SOFT))
+    ax.set_xlabel("largest window the path holds, BDP + queue (segments)")
+    ax.set_ylabel("largest distance between\ntwo algorithms (packets of queue)")
+    ax.set_title("filled: queue 1 BDP, hollow: ¼ BDP")
 
 
 def recovery(data: Data) -> Figure:
@@ -303,19 +381,16 @@ def explorer(data: Data) -> dict[str, Any] | None:
 
 
 FIGURES: tuple[Plot, ...] = (
-    Plot(
+    _cwnd_and_queue(
         "fig-02-03", "Figs 2 and 3: NewReno on FreeBSD and Linux", "Congestion window and queue occupancy over three "
         "typical epochs. 10 Mbit/s, RTT 80 ms, queue 1 BDP. Dashed: the queue's limit; red ticks: drops. Both panels "
-        "show as much time, so epochs compare by width.", cwnd_and_queue("freebsd-reno", "linux-reno"),
-        cwnd_and_queue_interactive("freebsd-reno", "linux-reno"),
+        "show as much time, so epochs compare by width.", "freebsd-reno", "linux-reno",
     ),
-    Plot(
-        "fig-04-05", "Figs 4 and 5: H-TCP on FreeBSD and Linux", "As above.",
-        cwnd_and_queue("freebsd-htcp", "linux-htcp"), cwnd_and_queue_interactive("freebsd-htcp", "linux-htcp"),
+    _cwnd_and_queue(
+        "fig-04-05", "Figs 4 and 5: H-TCP on FreeBSD and Linux", "As above.", "freebsd-htcp", "linux-htcp",
     ),
-    Plot(
-        "fig-06", "Fig. 6: CUBIC on Linux", "As above; the two-part cycle of fast convergence.",
-        cwnd_and_queue("linux-cubic"), cwnd_and_queue_interactive("linux-cubic"),
+    _cwnd_and_queue(
+        "fig-06", "Fig. 6: CUBIC on Linux", "As above; the two-part cycle of fast convergence.", "linux-cubic",
     ),
     Plot(
         "fig-recovery", "Fast recovery at close range", "One reduction of each sender: rate halving on Linux, an "
@@ -324,14 +399,9 @@ FIGURES: tuple[Plot, ...] = (
     Plot(
         "fig-07-08", "Figs 7 and 8: delay against occupancy, H-TCP and CUBIC",
         "Dots are call packets. On the left both axes are drawn to the law's scale, so the dots must lie on the "
-        "occupancy's edge.", delay_vs_occupancy,
+        "occupancy's edge.", _recipe("delay-vs-occupancy", "freebsd-htcp", "linux-cubic"),
     ),
-    Plot(
-        "fig-09-11", "Figs 9–11: distribution of the delay the call sees", "Induced delay (one-way delay less its "
-        "smallest possible value) over three typical epochs, queue 1 BDP; each curve the median over seeds. The paper "
-        "does not name Fig. 10's link; 10 Mbit/s × 80 ms is the path of its other figures.", delay_cdfs,
-        delay_cdfs_interactive,
-    ),
+    delay_cdfs,
     Plot(
         "fig-12", "Fig. 12: median induced delay by bandwidth × delay", "Medians over three typical epochs; bars: "
         "range over seeds. Dashed: what a full queue adds. NewReno completes no epoch at 100 Mbit/s × 160 ms in three "
@@ -346,9 +416,5 @@ FIGURES: tuple[Plot, ...] = (
         "fig-14", "Fig. 14: H-TCP-like among NewReno-like epochs",
         "Linux H-TCP at 100 Mbit/s × 16 ms, plain and disturbed.", irregular((16,)), irregular_interactive((16,)),
     ),
-    Plot(
-        "fig-discernible", "When algorithms can be told apart", "Mean distance between the call's delay distributions "
-        "under the two most different algorithms on one system, in packets of queue, against the largest window the "
-        "path holds. Below 0.03: drawn there.", discernible,
-    ),
+    discernible,
 )  # fmt: skip

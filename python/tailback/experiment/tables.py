@@ -1,0 +1,49 @@
+"""Tables of a study's report: columns declared once, a row for each cell or group of runs, medians over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailback.experiment.outcome import TableOut
+from tailback.experiment.study import Summary, inside
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What a table shows of the runs."""
+
+    head: str
+    what: str | Callable[[Summary], Any]
+    """A path in the summary, or a function of it."""
+    digits: int = 2
+    factor: float = 1.0
+
+    def shown(self, runs: Iterable[Summary]) -> str:
+        """Median over the runs that have it."""
+        each = (self.what(run) if callable(self.what) else inside(run, self.what) for run in runs)
+        return shown((None if one is None else self.factor * one for one in each), self.digits)
+
+
+def shown(values: Iterable[float | None], digits: int) -> str:
+    """Median of the values that exist, or a dash."""
+    found = [float(value) for value in values if value is not None and not np.isnan(value)]
+    return f"{np.median(found):.{digits}f}" if found else NOTHING
+
+
+def table(
+    name: str,
+    title: str,
+    caption: str,
+    heads: Sequence[str],
+    columns: Sequence[Column],
+    rows: Iterable[tuple[Sequence[str], Sequence[Summary]]],
+) -> TableOut:
+    """A row for each label and its runs, if there are any."""
+    made = [[*label, *(column.shown(runs) for column in columns)] for label, runs in rows if runs]
+    return TableOut(name, title, caption, [*heads, *(column.head for column in columns)], made)
