@@ -10,9 +10,11 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use tailback_core::cc::registry::{Algorithm, build, cards};
-use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Signal};
+use tailback_core::cc::{
+    Ack, Congestion, CongestionControl, Control, Counting, DeliverySample, Phase, PhaseChange, Signal,
+};
 use tailback_core::scenario::Params;
-use tailback_core::time::{Duration, Rate, Time};
+use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1448;
 /// Segments of the window at the beginning of an epoch, and round trips of it.
@@ -50,7 +52,7 @@ fn epoch() -> Vec<Ack> {
                 in_flight: (window - 1) * mss,
                 prior_in_flight: window * mss,
                 departs: now,
-                delivery_rate: Some(Rate::from_bytes_over(window * mss, rtt)),
+                delivery: Some(DeliverySample { bytes: window * mss, interval: rtt }),
                 delivered,
                 prior_delivered: prior_delivered.saturating_sub(window * mss),
                 app_limited: false,

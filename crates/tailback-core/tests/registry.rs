@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 use tailback_core::cc::registry::{Algorithm, build, cards};
 use tailback_core::cc::{
-    Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Resume, Signal,
+    Ack, Congestion, CongestionControl, Control, Counting, DeliverySample, Phase, PhaseChange, Resume, Signal,
 };
 use tailback_core::params::{Card, Kind, ParamSpec};
 use tailback_core::scenario::{Params, Value};
-use tailback_core::time::{Duration, Rate, Time};
+use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1448;
 
@@ -91,7 +91,7 @@ impl Model {
             in_flight: self.snd_nxt - self.snd_una,
             prior_in_flight,
             departs: Time::ZERO,
-            delivery_rate: Some(Rate::from_bytes_over(bytes + mss, self.rtt)),
+            delivery: Some(DeliverySample { bytes: bytes + mss, interval: self.rtt }),
             delivered: self.delivered,
             prior_delivered,
             app_limited: !limited,

@@ -107,7 +107,7 @@ impl PyAck {
     }
     #[getter]
     fn delivery_rate_bps(&self) -> Option<u64> {
-        self.0.delivery_rate.map(Rate::as_bps)
+        self.0.delivery_rate().map(Rate::as_bps)
     }
     #[getter]
     fn delivered(&self) -> Bytes {

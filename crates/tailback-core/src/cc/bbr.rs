@@ -260,7 +260,7 @@ impl State {
 
     fn measure_bandwidth(&mut self, ack: &Ack) {
         self.round_start = false;
-        let Some(rate) = ack.delivery_rate else { return };
+        let Some(rate) = ack.delivery_rate() else { return };
         if ack.prior_delivered >= self.next_round {
             self.next_round = ack.delivered;
             self.rounds += 1;
@@ -334,7 +334,7 @@ impl State {
 
     /// How much more than expected arrives at once: the window must cover it.
     fn measure_aggregation(&mut self, ack: &Ack, control: &Control) {
-        if ack.delivered_segments == 0 || ack.delivery_rate.is_none() {
+        if ack.delivered_segments == 0 || ack.delivery.is_none() {
             return;
         }
         if self.round_start {

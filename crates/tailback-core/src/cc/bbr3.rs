@@ -231,7 +231,7 @@ impl CongestionControl for Bbr3 {
         state.advance_cycle(ack, control);
         state.measure_rtt(ack, control);
         if state.loss_round_start {
-            state.bw_latest = ack.delivery_rate.map_or(0, Rate::as_bps);
+            state.bw_latest = ack.delivery_rate().map_or(0, Rate::as_bps);
             state.inflight_latest = ack.delivered - ack.prior_delivered;
             state.lossy_acks = 0;
             state.lost_bytes = 0;

@@ -79,7 +79,7 @@ impl Lab {
             in_flight: self.control.cwnd.saturating_sub(bytes),
             prior_in_flight: self.control.cwnd,
             departs: Time::ZERO,
-            delivery_rate: None,
+            delivery: None,
             delivered: self.delivered,
             prior_delivered,
             app_limited: false,

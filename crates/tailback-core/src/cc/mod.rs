@@ -136,7 +136,7 @@ pub struct Ack {
     /// When pacing lets the next segment leave; before `now` if nothing holds it back.
     pub departs: Time,
     /// Delivery-rate sample, if valid (draft-cheng-iccrg-delivery-rate-estimation).
-    pub delivery_rate: Option<Rate>,
+    pub delivery: Option<DeliverySample>,
     /// Total bytes delivered on the connection so far.
     pub delivered: Bytes,
     /// `delivered` when the segment that gave the rate sample was sent.
@@ -161,7 +161,21 @@ pub struct Ack {
     pub snd_nxt: u64,
 }
 
+/// So many bytes were delivered in so long. Few algorithms ask for the rate, and it costs a long division.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeliverySample {
+    /// Bytes.
+    pub bytes: Bytes,
+    /// In this time, which is not zero.
+    pub interval: Duration,
+}
+
 impl Ack {
+    /// The rate of the delivery-rate sample.
+    #[inline]
+    pub fn delivery_rate(&self) -> Option<Rate> {
+        self.delivery.map(|sample| Rate::from_bytes_over(sample.bytes, sample.interval))
+    }
     /// New data was acknowledged and no reduction is under way: Linux runs its growth rules on such ACKs.
     pub fn advances(&self) -> bool {
         self.newly_acked > 0 && !matches!(self.phase, Phase::Cwr | Phase::Recovery)

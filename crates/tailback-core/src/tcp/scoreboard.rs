@@ -289,8 +289,9 @@ impl Scoreboard {
         })
     }
     /// Is a lost segment waiting to be retransmitted?
+    #[inline]
     pub fn has_repairs(&self) -> bool {
-        !self.to_repair.is_empty()
+        self.lost_segments > 0 && !self.to_repair.is_empty()
     }
     /// A new segment left.
     #[inline(always)]
@@ -320,7 +321,11 @@ impl Scoreboard {
     }
 
     /// The lowest lost segment not yet retransmitted: its payload range and whether it carries FIN.
+    #[inline]
     pub fn next_repair(&self) -> Option<(Range, bool)> {
+        if self.lost_segments == 0 {
+            return None;
+        }
         let number = *self.to_repair.first()?;
         let segment = &self.segments[(number - self.base) as usize];
         Some((
@@ -396,6 +401,7 @@ impl Scoreboard {
         assert_eq!(self.retransmitted, sum(RETRANSMITTED));
         let again = self.segments.iter().filter(|s| s.flags & RETRANSMITTED != 0).count();
         assert_eq!(self.retransmitted_segments as usize, again);
+        assert!(self.lost_segments > 0 || self.to_repair.is_empty());
         let above = (self.frontier.max(self.base)..self.base + self.segments.len() as u64)
             .filter(|n| self.segments[(n - self.base) as usize].flags & SACKED != 0)
             .count();

@@ -2,11 +2,11 @@
 
 use tailback_core::cc::registry::{self, Algorithm};
 use tailback_core::cc::{
-    Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange, Resume, Signal,
+    Ack, Congestion, CongestionControl, Control, Counting, DeliverySample, Phase, PhaseChange, Resume, Signal,
 };
 use tailback_core::rng::Stream;
 use tailback_core::scenario::Params;
-use tailback_core::time::{Duration, Rate, Time};
+use tailback_core::time::{Duration, Time};
 
 use crate::native::{Event, Given, Native};
 
@@ -162,7 +162,7 @@ impl Pair {
             in_flight,
             prior_in_flight,
             departs: self.now + Duration::from_us(wait_us.into()),
-            delivery_rate: Some(Rate::from_bytes_over(sampled * u64::from(MSS), interval)),
+            delivery: Some(DeliverySample { bytes: sampled * u64::from(MSS), interval }),
             delivered: self.delivered,
             prior_delivered,
             app_limited: !limited,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::cc::Counting;
 use crate::cc::fixture::{Lab, MSS, build};
+use crate::cc::{Counting, DeliverySample};
 
 /// A bottleneck of 10 Mbit/s of payload and 80 ms, `window` segments in flight.
 fn feed(bbr: &mut Bbr, lab: &mut Lab, bps: u64, rounds: usize) {
@@ -8,7 +8,7 @@ fn feed(bbr: &mut Bbr, lab: &mut Lab, bps: u64, rounds: usize) {
         let segments = lab.window();
         let mss = u64::from(MSS);
         let span = Rate::from_bps(bps).time_for(segments * mss).as_us().max(80_000);
-        let rate = Rate::from_bytes_over(segments * mss, Duration::from_us(span));
+        let sample = DeliverySample { bytes: segments * mss, interval: Duration::from_us(span) };
         let sent = lab.delivered;
         lab.rtt = Duration::from_us(span);
         for _ in 0..segments {
@@ -17,7 +17,7 @@ fn feed(bbr: &mut Bbr, lab: &mut Lab, bps: u64, rounds: usize) {
             // Pacing below the estimate lets the queue drain whatever the window allows.
             let empty_path = Rate::from_bps(bps).bytes_in(Duration::from_ms(80));
             let in_flight = ack.in_flight.min(empty_path);
-            let ack = Ack { delivery_rate: Some(rate), prior_delivered: sent, in_flight, ..ack };
+            let ack = Ack { delivery: Some(sample), prior_delivered: sent, in_flight, ..ack };
             bbr.on_ack(&ack, &mut lab.control);
         }
     }

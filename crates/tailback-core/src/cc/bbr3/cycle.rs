@@ -33,7 +33,7 @@ impl State {
         self.mode = Mode::Up;
         self.acks = Acks::ProbeStarting;
         self.probe_samples = true;
-        self.reset_full(ack.delivery_rate.map_or(0, Rate::as_bps));
+        self.reset_full(ack.delivery_rate().map_or(0, Rate::as_bps));
         self.cycle_at = ack.now;
         self.begin_round(ack);
         self.raise_slope(control);
@@ -51,7 +51,7 @@ impl State {
             Mode::Refill if self.round_start => self.begin_up(ack, control),
             Mode::Up => {
                 if ack.cwnd_limited && control.cwnd >= self.inflight_hi {
-                    self.reset_full(ack.delivery_rate.map_or(0, Rate::as_bps));
+                    self.reset_full(ack.delivery_rate().map_or(0, Rate::as_bps));
                 } else if self.full_now {
                     self.begin_down(ack);
                 }

@@ -16,7 +16,7 @@ impl State {
             self.lossy_acks += 1;
             self.lost_bytes += u64::from(ack.lost_segments) * u64::from(ack.mss);
         }
-        let Some(rate) = ack.delivery_rate else { return };
+        let Some(rate) = ack.delivery_rate() else { return };
         if ack.prior_delivered >= self.next_round {
             self.begin_round(ack);
             self.round_start = true;
@@ -58,7 +58,7 @@ impl State {
     }
 
     pub(super) fn measure_aggregation(&mut self, ack: &Ack, control: &Control) {
-        if ack.delivered_segments == 0 || ack.delivery_rate.is_none() {
+        if ack.delivered_segments == 0 || ack.delivery.is_none() {
             return;
         }
         if self.round_start {
@@ -87,7 +87,7 @@ impl State {
     }
 
     pub(super) fn check_full(&mut self, ack: &Ack) {
-        let Some(rate) = ack.delivery_rate else { return };
+        let Some(rate) = ack.delivery_rate() else { return };
         if self.full_now || ack.app_limited {
             return;
         }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::cc::fixture::{Lab, MSS, build};
-use crate::cc::{Counting, Signal};
+use crate::cc::{Counting, DeliverySample, Signal};
 
 /// A bottleneck of `bps` of payload and 80 ms without queue; `lossy`: every tenth ACK reports a loss.
 fn feed(bbr: &mut Bbr3, lab: &mut Lab, bps: u64, rounds: usize, lossy: bool) {
@@ -8,7 +8,7 @@ fn feed(bbr: &mut Bbr3, lab: &mut Lab, bps: u64, rounds: usize, lossy: bool) {
     for _ in 0..rounds {
         let segments = lab.window();
         let span = Rate::from_bps(bps).time_for(segments * mss).as_us().max(80_000);
-        let rate = Rate::from_bytes_over(segments * mss, Duration::from_us(span));
+        let sample = DeliverySample { bytes: segments * mss, interval: Duration::from_us(span) };
         let sent = lab.delivered;
         lab.rtt = Duration::from_us(span);
         for n in 0..segments {
@@ -16,8 +16,7 @@ fn feed(bbr: &mut Bbr3, lab: &mut Lab, bps: u64, rounds: usize, lossy: bool) {
             let ack = lab.ack(1);
             let in_flight = ack.in_flight.min(Rate::from_bps(bps).bytes_in(Duration::from_ms(80)));
             let lost_segments = u32::from(lossy && n % 10 == 0);
-            let ack =
-                Ack { delivery_rate: Some(rate), prior_delivered: sent, in_flight, lost_segments, ..ack };
+            let ack = Ack { delivery: Some(sample), prior_delivered: sent, in_flight, lost_segments, ..ack };
             bbr.on_ack(&ack, &mut lab.control);
         }
     }

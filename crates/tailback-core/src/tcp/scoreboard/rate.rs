@@ -1,13 +1,14 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation section 3).
 
 use super::Scoreboard;
-use crate::time::{Bytes, Duration, Rate, Time};
+use crate::cc::DeliverySample;
+use crate::time::{Bytes, Duration, Time};
 
 /// The delivery-rate sample of an ACK.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSample {
-    /// The rate.
-    pub rate: Rate,
+    /// The rate, as its parts.
+    pub delivery: DeliverySample,
     /// `delivered` when the sampled segment left.
     pub prior_delivered: Bytes,
     /// Taken while the application limited the sender.
@@ -36,7 +37,7 @@ impl Scoreboard {
             return None;
         }
         Some(RateSample {
-            rate: Rate::from_bytes_over(self.delivered - work.prior_delivered, interval),
+            delivery: DeliverySample { bytes: self.delivered - work.prior_delivered, interval },
             prior_delivered: work.prior_delivered,
             app_limited: work.app_limited,
         })

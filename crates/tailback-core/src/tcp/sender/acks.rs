@@ -184,7 +184,7 @@ impl Sender {
             in_flight: self.in_flight(),
             prior_in_flight: prior.in_flight,
             departs: self.pacing.next_at,
-            delivery_rate: rate.map(|sample| sample.rate),
+            delivery: rate.map(|sample| sample.delivery),
             delivered: self.board.delivered(),
             prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
             app_limited: rate.is_some_and(|sample| sample.app_limited),
