@@ -121,6 +121,10 @@ pub trait Probe {
     fn watches(&self, _link: u32) -> bool {
         false
     }
+    /// Is such an event in the queue of a link that it watches wanted?
+    fn wants_event(&self, _link: u32, _event: QueueEvent) -> bool {
+        false
+    }
     /// Rows recorded so far.
     #[inline]
     fn rows(&self) -> u64 {

@@ -85,15 +85,20 @@ impl PathRecorder {
         self.queues[link as usize] != QueueEvents::None
     }
 
+    /// Is such an event of a link's queue recorded?
+    #[inline]
+    pub fn wants_event(&self, link: u32, event: QueueEvent) -> bool {
+        match self.queues[link as usize] {
+            QueueEvents::None => false,
+            QueueEvents::Losses => matches!(event, QueueEvent::Drop | QueueEvent::Mark),
+            QueueEvents::All => true,
+        }
+    }
+
     /// Something happened in a link's queue.
     #[inline]
     pub fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
-        let is_wanted = match self.queues[link as usize] {
-            QueueEvents::None => false,
-            QueueEvents::Losses => matches!(row.event, QueueEvent::Drop | QueueEvent::Mark),
-            QueueEvents::All => true,
-        };
-        if !is_wanted || !self.window.is_on(row.now) {
+        if !self.wants_event(link, row.event) || !self.window.is_on(row.now) {
             return;
         }
         self.queue.push(QueueEventRow {

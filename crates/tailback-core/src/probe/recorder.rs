@@ -9,7 +9,7 @@ use super::rows::{
     Segments,
 };
 use super::schema::{Cell, QuantityId, Threshold};
-use super::{Probe, Progress, QueueRow, Table, Tables};
+use super::{Probe, Progress, QueueEvent, QueueRow, Table, Tables};
 use crate::cc::CongestionControl;
 use crate::packet::{FlowId, Packet};
 use crate::queue::Backlog;
@@ -83,6 +83,9 @@ impl Recorder {
     /// The captures, while recording is on.
     #[inline]
     fn capturing(&mut self, now: Time) -> Option<&mut Captures> {
+        if self.captures.is_none() {
+            return None;
+        }
         let is_on = self.is_on(now);
         self.captures.as_mut().filter(|_| is_on)
     }
@@ -126,14 +129,9 @@ impl Recorder {
     }
 }
 
-fn seconds_or_nan(span: Duration, is_missing: bool) -> f64 {
-    if is_missing { f64::NAN } else { span.as_secs_f64() }
-}
-
-impl Probe for Recorder {
-    const WANTS: bool = true;
-
-    fn segment(
+impl Recorder {
+    #[inline(never)]
+    fn record_segment(
         &mut self,
         now: Time,
         flow: FlowId,
@@ -142,9 +140,6 @@ impl Probe for Recorder {
         end: &Endpoint,
         segment: &Segment,
     ) {
-        if !self.flows[flow.0 as usize].segments || !self.is_on(now) {
-            return;
-        }
         let (sender, receiver, stack) = (&end.sender, &end.receiver, end.stack());
         let srtt = sender.rtt.srtt();
         self.rows += 1;
@@ -176,6 +171,29 @@ impl Probe for Recorder {
             reassembly: receiver.reassembly_segments(),
             phase: sender.phase(),
         });
+    }
+}
+
+fn seconds_or_nan(span: Duration, is_missing: bool) -> f64 {
+    if is_missing { f64::NAN } else { span.as_secs_f64() }
+}
+
+impl Probe for Recorder {
+    const WANTS: bool = true;
+
+    #[inline(always)]
+    fn segment(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        at_server: bool,
+        outgoing: bool,
+        end: &Endpoint,
+        segment: &Segment,
+    ) {
+        if self.flows[flow.0 as usize].segments && self.is_on(now) {
+            self.record_segment(now, flow, at_server, outgoing, end, segment);
+        }
     }
 
     fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, progress: Progress) {
@@ -220,12 +238,14 @@ impl Probe for Recorder {
         self.path.poll_link(now, link, backlog);
     }
 
+    #[inline]
     fn sent(&mut self, now: Time, flow: FlowId, index: u64, bytes: u32, stream: u16) -> u32 {
         let row = self.path.sent(now, flow, index, bytes, stream);
         self.rows += u64::from(row != NO_ROW);
         row
     }
 
+    #[inline]
     fn received(&mut self, now: Time, row: u32) {
         self.path.received(now, row);
     }
@@ -296,25 +316,32 @@ impl Probe for Recorder {
         }
     }
 
+    #[inline]
     fn departed(&mut self, now: Time, packet: &Packet, number: u64, stream: u16, segment: &Segment) {
+        if self.captures.is_none() {
+            return;
+        }
         let is_on = self.is_on(now);
         if let Some(captures) = &mut self.captures {
             captures.departed(now, packet, number, stream, segment, is_on);
         }
     }
 
+    #[inline]
     fn entered(&mut self, now: Time, link: u32, is_first: bool, packet: &Packet, segment: &Segment) {
         if let Some(captures) = self.capturing(now) {
             captures.entered(now, link, is_first, packet, segment);
         }
     }
 
+    #[inline]
     fn left(&mut self, now: Time, link: u32, packet: &Packet, segment: &Segment) {
         if let Some(captures) = self.capturing(now) {
             captures.left(now, link, packet, segment);
         }
     }
 
+    #[inline]
     fn arrived(&mut self, now: Time, packet: &Packet, segment: &Segment) {
         if let Some(captures) = self.capturing(now) {
             captures.arrived(now, packet, segment);
@@ -338,8 +365,14 @@ impl Probe for Recorder {
         self.rows + self.captures.as_ref().map_or(0, Captures::rows)
     }
 
+    #[inline]
     fn watches(&self, link: u32) -> bool {
         self.path.watches(link)
+    }
+
+    #[inline(always)]
+    fn wants_event(&self, link: u32, event: QueueEvent) -> bool {
+        self.path.wants_event(link, event)
     }
 
     fn finish(self, tables: &mut Tables) {

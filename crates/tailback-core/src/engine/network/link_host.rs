@@ -59,7 +59,7 @@ macro_rules! lend {
 pub(super) use lend;
 
 impl<P: Probe> LinkHost<'_, P> {
-    #[inline]
+    #[inline(always)]
     fn row(
         &mut self,
         at: Time,
@@ -68,7 +68,7 @@ impl<P: Probe> LinkHost<'_, P> {
         backlog: Backlog,
         reason: Option<DropReason>,
     ) {
-        if P::WANTS && self.watches {
+        if P::WANTS && self.watches && self.probe.wants_event(self.link, event) {
             let number = self.arena.number(packet.slot);
             self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
         }
