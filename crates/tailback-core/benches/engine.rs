@@ -152,12 +152,13 @@ fn main() {
         |word: &&String| *word == "-1" || word.strip_suffix('s').is_some_and(|n| n.parse::<u64>().is_ok());
     let chosen: Vec<&String> = words.iter().filter(|word| !is_option(word)).collect();
     type Case = (&'static str, fn() -> Scenario);
-    let all: [Case; 10] = [
+    let all: [Case; 11] = [
         ("gigabit", gigabit),
         ("gigabit-cubic", gigabit_cubic),
         ("gigabit-probed", gigabit_probed),
         ("crowd-1000", || crowd(1_000)),
         ("crowd-10000", || crowd(10_000)),
+        ("crowd-100000", || Scenario { duration_ps: 3 * SECOND, ..crowd(100_000) }),
         ("thin-1000", || thin(1_000)),
         ("thin-4", || thin(4)),
         ("codel", codel),

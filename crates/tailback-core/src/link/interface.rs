@@ -141,7 +141,7 @@ impl Interface {
     }
 
     /// The next packet to send, if the queue gives one.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());

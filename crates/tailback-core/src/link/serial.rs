@@ -40,7 +40,7 @@ impl Serial {
     }
 
     /// The last bit of `packet` left at `at`: onto the wire.
-    #[inline]
+    #[inline(always)]
     fn depart(
         &mut self,
         of: &mut Interface,

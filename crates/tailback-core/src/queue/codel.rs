@@ -114,10 +114,30 @@ impl Law {
     }
 
     /// Take the next packet of `line`, dropping or marking as CoDel sees fit.
+    #[inline]
     pub fn dequeue(&self, state: &mut State, line: &mut Line, now: Time, fate: &mut Fate) -> Option<Packet> {
         let clock_now = clock(self.variant, now.as_ps());
-        let mut head = line.pop();
+        let head = line.pop();
         let is_high = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+        // Most packets come while nothing is to be done.
+        if !is_high && !state.is_dropping && self.ce_threshold == u64::MAX {
+            return head;
+        }
+        self.act(state, head, is_high, line, now, fate)
+    }
+
+    /// Drop or mark what is to be, beginning at `head`, which has left `line` and stayed too long if `is_high`.
+    #[inline(never)]
+    fn act(
+        &self,
+        state: &mut State,
+        mut head: Option<Packet>,
+        is_high: bool,
+        line: &mut Line,
+        now: Time,
+        fate: &mut Fate,
+    ) -> Option<Packet> {
+        let clock_now = clock(self.variant, now.as_ps());
         if state.is_dropping {
             state.is_dropping = is_high;
             while state.is_dropping && clock_now >= state.drop_next {
@@ -155,6 +175,7 @@ impl Law {
     }
 
     /// Has the sojourn time been above target for an interval? `left` bytes remain behind `head`.
+    #[inline]
     fn is_high(&self, state: &mut State, head: Option<&Packet>, left: Bytes, now: u64) -> bool {
         let Some(packet) = head else {
             state.first_above = 0;
