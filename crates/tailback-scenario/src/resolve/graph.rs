@@ -11,7 +11,7 @@ use crate::part::Name;
 use crate::part::Trace;
 use crate::presets::ends;
 use crate::problem::{choices, fault};
-use crate::schema::{Link, Medium, Queue, Scenario, Schedule, Step, Wire};
+use crate::schema::{Dumbbell, Link, Medium, Queue, Scenario, Schedule, Step, Wire};
 
 /// Links there and links back, by number.
 pub type Routes = [Vec<usize>; 2];
@@ -51,43 +51,7 @@ impl Hop<'_> {
 /// Every link, in the order of the engine's tables.
 pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
     let scenario = &listed.scenario;
-    let mut hops = Vec::new();
-    if let Some(bell) = &scenario.dumbbell {
-        let [there, back] = bell.delays();
-        let common = || Hop {
-            place: "dumbbell".into(),
-            tick_hz: bell.tick_hz.map(|hz| hz.0),
-            rtt: Some(there + back),
-            ..Hop::default()
-        };
-        hops.push(Hop {
-            name: "bottleneck".into(),
-            from: "left".into(),
-            to: "right".into(),
-            rate: Some(bell.rate.0.0),
-            delay: there,
-            queue: Some(&bell.queue),
-            queue_place: "dumbbell.queue".into(),
-            wire: Some(&bell.wire),
-            wire_place: "dumbbell.wire".into(),
-            schedule: steps(&bell.schedule),
-            schedule_file: file(&bell.schedule),
-            ..common()
-        });
-        let queue_place = if bell.back_queue.is_some() { "dumbbell.back_queue" } else { "dumbbell.queue" };
-        hops.push(Hop {
-            name: "return".into(),
-            from: "right".into(),
-            to: "left".into(),
-            rate: Some(bell.back_rate.unwrap_or(bell.rate).0.0),
-            delay: back,
-            queue: Some(bell.back_queue.as_ref().unwrap_or(&bell.queue)),
-            queue_place: queue_place.into(),
-            wire: Some(&bell.back_wire),
-            wire_place: "dumbbell.back_wire".into(),
-            ..common()
-        });
-    }
+    let mut hops: Vec<Hop<'_>> = scenario.dumbbell.iter().flat_map(dumbbell_hops).collect();
     for (number, link) in scenario.link.iter().enumerate() {
         hops.push(hop(link, number, link.name.0.clone(), &link.from, &link.to));
         if link.duplex {
@@ -109,6 +73,45 @@ pub fn hops_of(listed: &Listed) -> Vec<Hop<'_>> {
         }
     }
     hops
+}
+
+/// A dumbbell's links, there and back.
+fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
+    let [there, back] = bell.delays();
+    let common = || Hop {
+        place: "dumbbell".into(),
+        tick_hz: bell.tick_hz.map(|hz| hz.0),
+        rtt: Some(there + back),
+        ..Hop::default()
+    };
+    let bottleneck = Hop {
+        name: "bottleneck".into(),
+        from: "left".into(),
+        to: "right".into(),
+        rate: Some(bell.rate.0.0),
+        delay: there,
+        queue: Some(&bell.queue),
+        queue_place: "dumbbell.queue".into(),
+        wire: Some(&bell.wire),
+        wire_place: "dumbbell.wire".into(),
+        schedule: steps(&bell.schedule),
+        schedule_file: file(&bell.schedule),
+        ..common()
+    };
+    let queue_place = if bell.back_queue.is_some() { "dumbbell.back_queue" } else { "dumbbell.queue" };
+    let reverse = Hop {
+        name: "return".into(),
+        from: "right".into(),
+        to: "left".into(),
+        rate: Some(bell.back_rate.unwrap_or(bell.rate).0.0),
+        delay: back,
+        queue: Some(bell.back_queue.as_ref().unwrap_or(&bell.queue)),
+        queue_place: queue_place.into(),
+        wire: Some(&bell.back_wire),
+        wire_place: "dumbbell.back_wire".into(),
+        ..common()
+    };
+    [bottleneck, reverse]
 }
 
 fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) -> Hop<'a> {
