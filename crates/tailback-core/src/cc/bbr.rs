@@ -1,9 +1,6 @@
 //! BBR version 1: send at the measured bottleneck rate, with two empty-path windows in flight at most.
 //!
 //! All of the state is boxed: a BBR flow keeps more than an ACK-clocked one, and reads most of it at each ACK.
-//!
-//! Cost: six times NewReno's an ACK. Each one is a sample of the path: it enters the maximum filter, and window and
-//! pacing rate follow from products and quotients of 128 bits, which no rate or RTT overflows.
 
 #[cfg(test)]
 mod tests;

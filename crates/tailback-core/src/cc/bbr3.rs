@@ -2,7 +2,6 @@
 //!
 //! All of the state is boxed, as in `bbr`.
 //!
-//! Cost: five times NewReno's an ACK, for the reasons given for `bbr`.
 //! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
 
 mod cycle;
