@@ -38,6 +38,14 @@ def test_a_run_needs_no_frames_no_figures_and_no_statistics() -> None:
     assert imported_by(f"import tailback as tb; tb.dumbbell(rate='1mbit', rtt='80ms', {flows}).resolve()") == set()
 
 
+def test_a_saved_run_needs_pyarrow_but_neither_pandas_nor_its_compute_functions(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    kept = str(tmp_path / "kept")
+    words = ("run", "scenarios/voip-and-bulk.toml", "--set", "duration=2s", "--out", kept)
+    assert imported_by(command(*words)) == {"numpy", "typer", "rich", "pyarrow"}
+    assert imported_by(command("show", kept)) == {"numpy", "typer", "rich", "pyarrow"}
+
+
 def test_every_public_name_is_found_when_it_is_first_used() -> None:
     code = "import tailback as tb; print(len([getattr(tb, name) for name in tb.__all__]), len(tb.__all__))"
     found, listed = subprocess.check_output([sys.executable, "-c", code], text=True).split()

@@ -1,4 +1,8 @@
-"""A table's columns as Arrow and back: what is missing is null, codes are names, fields have their units."""
+"""A table's columns as Arrow and back: what is missing is null, codes are names, fields have their units.
+
+Arrays are made from buffers and read as buffers: `pyarrow.array` and `to_numpy` import pandas where there is one, and
+pyarrow's compute functions, which takes longer than a short run.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +42,59 @@ def columns(name: str, loaded: Any, names: Names) -> dict[str, Array]:
         if stated is not None and pa.types.is_dictionary(column.type):
             out[key] = _codes(column, stated, _labels(stated, names))
             continue
-        if stated is not None and stated.none is not None and column.null_count:
-            column = column.fill_null(stated.none)
-        out[key] = column.combine_chunks().to_numpy(zero_copy_only=False)
+        parts = [_values(chunk, None if stated is None else stated.none) for chunk in column.chunks]
+        out[key] = parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else column.to_numpy()
     return out
+
+
+def _values(array: Any, none: int | None) -> Array:
+    """An array's values, what is missing as NaN or as `none`."""
+    import pyarrow as pa
+
+    kind, count, at = array.type, len(array), int(array.offset)
+    is_float = pa.types.is_floating(kind)
+    is_plain = is_float or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+    if not is_plain or not count or (array.null_count and not is_float and none is None):
+        plain: Array = array.to_numpy(zero_copy_only=False)
+        return plain
+    valid, data = array.buffers()
+    if pa.types.is_boolean(kind):
+        values: Array = _bits(data, at, count)
+    else:
+        values = np.frombuffer(data, dtype=kind.to_pandas_dtype())[at : at + count]
+    if array.null_count:
+        missing: Any = np.nan if is_float else none
+        values = np.where(_bits(valid, at, count), values, missing).astype(values.dtype)
+    return values
+
+
+def _bits(buffer: Any, at: int, count: int) -> Array:
+    bits = np.unpackbits(np.frombuffer(buffer, dtype=np.uint8), bitorder="little")
+    return bits[at : at + count].astype(bool)
+
+
+def _array(values: Array, mask: Array | None = None) -> Any:
+    """Numbers or flags as an array over the same memory; missing where `mask` says so."""
+    import pyarrow as pa
+
+    if values.dtype.kind == "f" and mask is None:
+        mask = np.isnan(values)
+    valid, nulls = None, 0
+    if mask is not None and (nulls := int(np.count_nonzero(mask))):
+        valid = pa.py_buffer(np.packbits(~mask, bitorder="little"))
+    if values.dtype.kind == "b":
+        data = np.packbits(values, bitorder="little")
+        return pa.Array.from_buffers(pa.bool_(), len(values), [valid, pa.py_buffer(data)], nulls)
+    kind = pa.from_numpy_dtype(values.dtype)
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(np.ascontiguousarray(values))], nulls)
+
+
+def _texts(words: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    data = [word.encode() for word in words]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return pa.StringArray.from_buffers(len(data), pa.py_buffer(ends), pa.py_buffer(b"".join(data)))
 
 
 def _table(name: str, columns: Mapping[str, Array], names: Names | None, labelled: Callable[..., Any]) -> Any:
@@ -52,12 +105,10 @@ def _table(name: str, columns: Mapping[str, Array], names: Names | None, labelle
         stated = schema.known(name, key)
         if stated is not None and names is not None and (stated.words or stated.names):
             array = labelled(column, _labels(stated, names), stated.none)
-        elif column.dtype.kind == "f":
-            array = pa.array(column, from_pandas=True)
         else:
             # Codes without labels stay as they are.
             is_number = stated is not None and not stated.words and stated.names is None
-            array = pa.array(column, mask=_missing(column, stated.none) if stated and is_number else None)
+            array = _array(column, _missing(column, stated.none) if stated and is_number else None)
         arrays.append(array)
         fields.append(pa.field(key, array.type, metadata=None if stated is None else _about(stated)))
     return pa.table(arrays, schema=pa.schema(fields))
@@ -85,8 +136,7 @@ def _missing(column: Array, none: int | None) -> Array | None:
 def _labelled(codes: Array, labels: Sequence[str], none: int | None) -> Any:
     import pyarrow as pa
 
-    array = pa.array(codes, mask=_missing(codes, none))
-    return pa.DictionaryArray.from_arrays(array, pa.array(labels, type=pa.string()))
+    return pa.DictionaryArray.from_arrays(_array(codes, _missing(codes, none)), _texts(labels))
 
 
 def _compact(codes: Array, labels: Sequence[str], none: int | None) -> Any:
@@ -100,8 +150,8 @@ def _compact(codes: Array, labels: Sequence[str], none: int | None) -> Any:
     occurring = np.flatnonzero(used)
     place = np.zeros(len(labels) or 1, dtype=np.int32)
     place[occurring] = np.arange(len(occurring), dtype=np.int32)
-    words = pa.array([labels[code] for code in occurring.tolist()], type=pa.string())
-    return pa.DictionaryArray.from_arrays(pa.array(place[known], mask=mask), words)
+    words = _texts([labels[code] for code in occurring.tolist()])
+    return pa.DictionaryArray.from_arrays(_array(place[known], mask), words)
 
 
 def _codes(column: Any, stated: schema.Column, labels: Sequence[str]) -> Array:
@@ -110,8 +160,10 @@ def _codes(column: Any, stated: schema.Column, labels: Sequence[str]) -> Array:
     for chunk in column.chunks:
         codes = np.array([code[word] for word in chunk.dictionary.to_pylist()] or [0], dtype=stated.type)
         indices = chunk.indices
-        part = codes[indices.fill_null(0).to_numpy(zero_copy_only=False)]
+        # A missing one stands for whatever is behind it: -1, the last, which is then replaced.
+        places = _values(indices, -1)
+        part = codes[places]
         if indices.null_count:
-            part[indices.is_null().to_numpy(zero_copy_only=False)] = stated.none
+            part[places == -1] = stated.none
         parts.append(part)
     return np.concatenate(parts) if parts else np.zeros(0, dtype=stated.type)

@@ -337,7 +337,7 @@ def read_part(path: Path) -> pl.DataFrame:
         if expected is not None and digest(data)[:32] != expected:
             raise ValueError("it differs from its checksum")
         # By pyarrow, which says what is wrong with a file where polars panics.
-        frame = pl.from_arrow(pq.read_table(pa.BufferReader(data), page_checksum_verification=True))
+        frame = pl.from_arrow(pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True).read())
     except (OSError, ValueError, KeyError, IndexError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         raise StoreError(
             f"{path} is damaged: {error}. Remove it and start its sweep again; other runs are in other files."
