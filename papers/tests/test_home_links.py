@@ -9,11 +9,11 @@ import pytest
 
 import tailback as tb
 from tailback import metrics
-from tailback.experiment import Data, judge, studies
+from tailback.experiment import QUANTILES, Data, judge, studies
 from tailback.metrics.rates import rate_in_bins
 from tailback_papers.home_links import claims as home
 from tailback_papers.home_links import grid
-from tailback_papers.home_links.extract import QUANTILES, summarise
+from tailback_papers.home_links.extract import summarise
 from tailback_papers.home_links.report import FIGURES, all_tables
 
 # --- Packet pairs -----------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def narrow(middle: float, spread: float = 0.05) -> list[float]:
     return list(middle * (1 + spread * (2 * QUANTILES - 1)))
 
 
-def told(printed: dict[str, dict[str, dict[str, float]]]) -> Data:
+def data_of(printed: dict[str, dict[str, dict[str, float]]]) -> Data:
     """Summaries with the given medians, as if they had come out of runs."""
     summaries: dict[tuple[str, int], dict[str, Any]] = {}
     for path, values in printed.items():
@@ -218,7 +218,7 @@ def verdicts(data: Data) -> dict[str, str]:
 
 
 def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_path):
-    found = verdicts(told(PAPER))
+    found = verdicts(data_of(PAPER))
     others = {name: verdict for name, verdict in found.items() if verdict != "reproduced"}
     # Sizes over the printed rates do not take 30 to 50 s.
     assert others == {"001-Q8": "not"}
@@ -241,7 +241,7 @@ def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_
 def test_a_world_unlike_the_papers_fails_the_claims_about_it(tmp_path, path, what, changes, failing):
     world = {name: {key: dict(row) for key, row in values.items()} for name, values in PAPER.items()}
     world[path][what] |= changes
-    found = verdicts(told(world))
+    found = verdicts(data_of(world))
     assert {name for name in failing if found[name] == "not"} == failing
 
 
@@ -254,7 +254,7 @@ def test_without_runs_nothing_is_measured_and_everything_is_still_drawn(tmp_path
 
 
 def test_figures_and_tables_show_the_medians(tmp_path):
-    data = told(PAPER)
+    data = data_of(PAPER)
     by_name = {plot.name: plot for plot in FIGURES}
     assert {claim.figure for claim in home.CLAIMS} <= set(by_name)
     legend = by_name["rtt-adsl1"].draw(data).legends[0]

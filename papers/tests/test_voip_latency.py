@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tailback.experiment import GRID, Data, judge, studies
+from tailback.experiment import GRID, QUANTILES, Data, judge, studies
 from tailback_papers.voip_latency import claims as voip
 from tailback_papers.voip_latency import grid as voip_grid
-from tailback_papers.voip_latency.extract import QUANTILES, quantile_distance, quantile_shift
+from tailback_papers.voip_latency.extract import quantile_distance, quantile_shift
 from tailback_papers.voip_latency.report import FIGURES
 
 
@@ -155,7 +155,7 @@ def test_ninety_per_cent_are_ten_that_remain(share, verdict):
     assert _changed("000-Q3", above_three_quarters=lambda _: share) == verdict
 
 
-def test_distributions_are_told_by_whose_they_are_not_by_how_equal():
+def test_distributions_are_known_by_whose_they_are_not_by_how_equal():
     # Each algorithm's shape moves with the link by more than 0.15, and stays nearest to its own.
     def moved(one: dict[str, Any]) -> list[float]:
         full = float(voip.full_ms(one, one["path"]))
@@ -171,7 +171,7 @@ def test_without_data_a_claim_is_not_measured(claim):
     assert judged.verdict == "not measured"
 
 
-def test_cubics_cycle_is_told_from_a_plain_one():
+def test_cubics_cycle_differs_from_a_plain_one():
     path = (10, 80, "1bdp")
     alternating = voip.two_part(summary(path, "linux-cubic", good=True))
     plain = voip.two_part(summary(path, "linux-reno", good=True))

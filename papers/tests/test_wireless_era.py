@@ -111,7 +111,7 @@ def paper() -> dict[str, dict[str, Any]]:
     return found
 
 
-def told(found: dict[str, dict[str, Any]]) -> Data:
+def data_of(found: dict[str, dict[str, Any]]) -> Data:
     cells = {cell.key: cell for cell in grid.all_cells(True)}
     return Data(cells, {(key, 1): summary for key, summary in found.items()}, (1,))
 
@@ -121,7 +121,7 @@ def verdicts(data: Data) -> dict[str, str]:
 
 
 def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_path):
-    found = verdicts(told(paper()))
+    found = verdicts(data_of(paper()))
     # Westwood lowest on the wired university, and Veno consistently the poorest: elsewhere, in seven cells of nine.
     assert {name: verdict for name, verdict in found.items() if verdict != "reproduced"} == {}
 
@@ -132,7 +132,7 @@ def test_one_jitter_beside_all_four_is_no_evidence(tmp_path):
     for name in grid.CALL_NETWORKS:
         jitter = found[f"calls-{name}"]["jitter_ms"]
         found[f"calls-{name}"]["jitter_ms"] = dict.fromkeys(jitter, jitter["cubic"])
-    judged = verdicts(told(found))
+    judged = verdicts(data_of(found))
     names = [f"003-Q{table}{letter}" for table in (1, 3) for letter in "bcd"]
     assert {judged[name] for name in names} == {"not"}
     assert judged["003-Q1a"] == judged["003-Q3a"] == "reproduced"
@@ -145,7 +145,7 @@ def test_equal_throughputs_are_no_order(tmp_path):
         cell = found[f"single-{name}"]
         same = dict.fromkeys(grid.ALGORITHMS, [5.0] * 10)
         cell["mbps"] = dict.fromkeys(cell["mbps"], same)
-    judged = verdicts(told(found))
+    judged = verdicts(data_of(found))
     ties = ("003-L1a", "003-L1b", "003-L3a", "003-L3b", "003-L3d", "003-L3e", "003-L4a", "003-L5a")
     assert {judged[name] for name in ties} == {"partly"}
     assert judged["003-L7d"] == "not"
@@ -153,7 +153,7 @@ def test_equal_throughputs_are_no_order(tmp_path):
 
 def test_one_network_where_the_leaders_differ_is_seen(tmp_path):
     # The median of the networks hid 39 beside 55 Mbit/s.
-    judged = verdicts(told(scaled("single-university", "mbps", ("hybla",), 0.75)))
+    judged = verdicts(data_of(scaled("single-university", "mbps", ("hybla",), 0.75)))
     assert judged["003-L7c"] == "not"
 
 
@@ -162,7 +162,7 @@ def test_large_variations_are_those_of_most(tmp_path):
     found = paper()
     for each in found["capture-adsl-wifi"]["rtts"].values():
         each["cubic"] = {**each["cubic"], "sd_ms": 3.0}
-    assert verdicts(told(found))["003-L4c"] == "reproduced"
+    assert verdicts(data_of(found))["003-L4c"] == "reproduced"
 
 
 def scaled(key: str, what: str, names: tuple[str, ...], factor: float) -> dict[str, dict[str, Any]]:
@@ -218,7 +218,7 @@ def scaled(key: str, what: str, names: tuple[str, ...], factor: float) -> dict[s
     ],
 )
 def test_a_world_unlike_the_papers_fails_the_claims_about_it(tmp_path, key, what, names, factor, failing):
-    found = verdicts(told(scaled(key, what, names, factor)))
+    found = verdicts(data_of(scaled(key, what, names, factor)))
     assert {name for name in failing if found[name] == "not"} == failing
 
 
@@ -235,8 +235,8 @@ def test_without_runs_nothing_is_measured_and_everything_is_still_drawn(tmp_path
         assert plot.draw(empty).axes
 
 
-def test_figures_and_tables_are_of_what_was_told(tmp_path):
-    data = told(paper())
+def test_figures_and_tables_are_of_what_was_run(tmp_path):
+    data = data_of(paper())
     for plot in FIGURES:
         assert plot.draw(data).axes
     tables = {table.name: table for table in all_tables(data)}

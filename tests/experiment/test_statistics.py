@@ -97,10 +97,10 @@ FRAME = pl.DataFrame(
 def test_effects_compare_like_with_like() -> None:
     table = effects(FRAME, "goodput", "cc", across=["rate", "seed"])
     assert table["cc"].to_list() == ["cubic"]
-    told = table.to_dicts()[0]
+    row = table.to_dicts()[0]
     # + 1 at rate 10 and + 10 at rate 100, three seeds each.
-    assert (told["against"], told["pairs"], told["above"]) == ("reno", 6, 1.0)
-    assert told["difference"] == pytest.approx(5.5)
+    assert (row["against"], row["pairs"], row["above"]) == ("reno", 6, 1.0)
+    assert row["difference"] == pytest.approx(5.5)
     back = effects(FRAME, "goodput", "cc", across=["rate", "seed"], baseline="cubic").to_dicts()[0]
     assert back["difference"] == pytest.approx(-5.5)
 

@@ -31,8 +31,8 @@ base = tb.dumbbell(
     rate="2mbit", rtt="20ms", queue="20packets", flows=[tb.bulk("reno", name="a")], duration="1s",
     randomness={"start_spread": "10ms"},
 )
-told = lambda done, total: print(done, flush=True)
-out = tb.sweep(base, {"flow.a.cc": ["reno", "cubic"]}, seeds=int(sys.argv[2]), store=sys.argv[1], progress=told)
+count = lambda done, total: print(done, flush=True)
+out = tb.sweep(base, {"flow.a.cc": ["reno", "cubic"]}, seeds=int(sys.argv[2]), store=sys.argv[1], progress=count)
 print("end", out.run, out.reused, out.failed, flush=True)
 """
 
@@ -400,13 +400,13 @@ def test_the_files_can_be_asked_in_place(tmp_path: Path) -> None:
         ("DELETE FROM runs", "begins with SELECT"),
     ],
 )
-def test_a_question_that_cannot_be_answered_is_told_how(tmp_path: Path, sql: str, says: str) -> None:
+def test_a_question_that_cannot_be_answered_is_refused_with_a_reason(tmp_path: Path, sql: str, says: str) -> None:
     store = Store(tmp_path / "store")
     with store.writer() as writer:
         writer.add(row("k1", value=1) | {"flow.a.cc": "reno"})
-    with pytest.raises(tb.TailbackError, match=says) as told:
+    with pytest.raises(tb.TailbackError, match=says) as raised:
         store.query(sql)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(raised.value)
     assert store.columns().filter(pl.col("column") == "flow.a.cc").row(0) == ("flow.a.cc", "String", "reno")
 
 
@@ -420,8 +420,8 @@ def test_duckdb_asks_the_files_in_place(tmp_path: Path, monkeypatch: pytest.Monk
     )
     done = tb.sweep(base, {"flow.bulk.cc": ["reno", "cubic"]}, seeds=2, store="results/store")
     asked = dict(duckdb.sql(summary).fetchall())
-    told = done.summary("voip.delay_p95_ms").to_dicts()
-    assert asked == {row["flow.bulk.cc"]: pytest.approx(row["median"]) for row in told}
+    rows = done.summary("voip.delay_p95_ms").to_dicts()
+    assert asked == {row["flow.bulk.cc"]: pytest.approx(row["median"]) for row in rows}
     with Store("results/store").writer() as writer:
         writer.add(row("k1"))
         writer.add(row("k2"))

@@ -1,4 +1,4 @@
-"""What studies do with bad input and bad luck: told clearly, nothing lost."""
+"""What studies do with bad input and bad luck: said clearly, nothing lost."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_a_folder_of_this_version_reads_back(tmp_path):
 def test_a_folder_of_another_version_is_left_alone_and_named_with_the_command_that_mends_it(tmp_path, changes):
     folder = stored(tmp_path, **changes)
     before = (folder / "study.json").read_bytes()
-    with pytest.raises(ResultError, match=r"tailback study aqm-pairs --out") as told:
+    with pytest.raises(ResultError, match=r"tailback study aqm-pairs --out") as raised:
         studies.load(folder)
-    assert str(folder / "study.json") in str(told.value)
+    assert str(folder / "study.json") in str(raised.value)
     assert (folder / "study.json").read_bytes() == before
 
 
@@ -90,10 +90,10 @@ def test_ctrl_c_keeps_finished_cells_and_the_same_command_goes_on(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
-    _, told = running.communicate(timeout=60)
+    _, printed = running.communicate(timeout=60)
     kept = len(tb.open_store(tmp_path / "runs").frame())
     assert running.returncode == 130
-    said = re.search(r"(\d+) of 28 runs were finished and are kept", told)
+    said = re.search(r"(\d+) of 28 runs were finished and are kept", printed)
     # The signal may come between keeping a cell and counting it.
     assert said is not None
     assert kept - 1 <= int(said[1]) <= kept
@@ -219,7 +219,7 @@ def test_only_what_was_predicted_counts():
         assert "reproduced" in row
 
 
-def test_what_was_redefined_chosen_scaled_or_deterministic_is_told():
+def test_what_was_redefined_chosen_scaled_or_deterministic_is_listed():
     claims = [
         claim("a", "reproduced", redefined="It measured something else."),
         claim("b", "reproduced", redefined="It measured something else.", scale="rate 1/4, time 1/8, 3 seeds"),
@@ -260,9 +260,9 @@ def test_the_command_writes_the_page_from_the_folders_that_are_there(tmp_path):
     page = tmp_path / "page.md"
     done = tailback("study", "--overview", str(page), "--out", str(tmp_path), "--json")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["verdicts"] == {"not": 1}
-    assert "wireless-era" in told["missing"]
+    printed = json.loads(done.stdout)
+    assert printed["verdicts"] == {"not": 1}
+    assert "wireless-era" in printed["missing"]
     assert "| aqm-pairs-0 |" in page.read_text()
 
 

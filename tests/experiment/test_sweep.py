@@ -83,7 +83,7 @@ def test_spans_keep_their_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (lambda: tb.grid({}), "varies nothing"),
         (lambda: tb.grid({"a": []}), r"grid.a: the list of values is empty"),
@@ -106,8 +106,8 @@ def test_spans_keep_their_unit() -> None:
         (lambda: tb.sweep(BASE, metrics={"m": {"metric": "utilisation", "lnk": 1}}), "It takes: link"),
     ],
 )
-def test_what_cannot_be_swept_is_said_before_anything_runs(make: Any, told: str) -> None:
-    with pytest.raises(tb.ScenarioError, match=told):
+def test_what_cannot_be_swept_is_said_before_anything_runs(make: Any, message: str) -> None:
+    with pytest.raises(tb.ScenarioError, match=message):
         make()
 
 
@@ -132,7 +132,7 @@ def test_every_point_and_seed_once_and_then_never_again(tmp_path: Path) -> None:
     assert (more.run, more.reused) == (4, 8)
 
 
-def test_seeds_that_draw_nothing_are_told(tmp_path: Path) -> None:
+def test_seeds_that_draw_nothing_are_reported(tmp_path: Path) -> None:
     still = BASE.with_({"randomness": {}})
     done = tb.sweep(still, tb.grid({"dumbbell.queue": ["10packets", "20packets"]}), store=tmp_path / "still", seeds=2)
     assert done.seeds_agree
@@ -252,9 +252,9 @@ def test_effects_and_summaries_of_a_sweep(tmp_path: Path) -> None:
     done = tb.sweep(BASE, axes, seeds=3, store=tmp_path / "s")
     table = done.summary("call.delay_p95_ms")
     assert table.columns == ["dumbbell.queue", "flow.bulk.cc", "median", "low", "high", "n"]
-    told = done.effects("call.delay_p95_ms", "dumbbell.queue").to_dicts()[0]
-    assert (told["dumbbell.queue"], told["pairs"], told["above"]) == ("20packets", 6, 1.0)
-    assert told["low"] > 0
+    printed = done.effects("call.delay_p95_ms", "dumbbell.queue").to_dicts()[0]
+    assert (printed["dumbbell.queue"], printed["pairs"], printed["above"]) == ("20packets", 6, 1.0)
+    assert printed["low"] > 0
 
 
 def test_cancelling_keeps_what_is_finished(tmp_path: Path) -> None:
@@ -308,13 +308,13 @@ def grid_file(folder: Path, seeds: int = 2, values: str = '["reno", "cubic"]') -
 
 def test_sweep_then_ask(tmp_path: Path, tailback: Any) -> None:
     store = tmp_path / "store"
-    code, told, _ = tailback("sweep", grid_file(tmp_path), "--store", store, "--json")
-    assert (code, told["runs"], told["failed"], told["points"]) == (0, 4, 0, 2)
-    code, told, _ = tailback("sweep", grid_file(tmp_path), "--store", store, "--json")
-    assert (code, told["runs"], told["reused"]) == (0, 0, 4)
-    code, told, _ = tailback("results", "ls", "--store", store, "--json", "--limit", "3")
-    assert (told["runs"], len(told["shown"])) == (4, 3)
-    key = told["shown"][0]["key"]
+    code, printed, _ = tailback("sweep", grid_file(tmp_path), "--store", store, "--json")
+    assert (code, printed["runs"], printed["failed"], printed["points"]) == (0, 4, 0, 2)
+    code, printed, _ = tailback("sweep", grid_file(tmp_path), "--store", store, "--json")
+    assert (code, printed["runs"], printed["reused"]) == (0, 0, 4)
+    code, printed, _ = tailback("results", "ls", "--store", store, "--json", "--limit", "3")
+    assert (printed["runs"], len(printed["shown"])) == (4, 3)
+    key = printed["shown"][0]["key"]
     sql = 'SELECT "flow.bulk.cc" AS cc, count(*) AS n FROM runs GROUP BY 1 ORDER BY 1'
     assert tailback("results", "query", sql, "--store", store, "--json")[1]["rows"] == [
         {"cc": "cubic", "n": 2},
@@ -332,9 +332,9 @@ def test_sweep_then_ask(tmp_path: Path, tailback: Any) -> None:
 
 def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> None:
     file = grid_file(tmp_path, values='["reno", "renault"]')
-    code, told, _ = tailback("sweep", file, "--store", tmp_path / "s", "--json")
-    assert (code, told["runs"], told["failed"]) == (1, 2, 2)
-    assert "renault" in told["errors"][0]["error"]
+    code, printed, _ = tailback("sweep", file, "--store", tmp_path / "s", "--json")
+    assert (code, printed["runs"], printed["failed"]) == (1, 2, 2)
+    assert "renault" in printed["errors"][0]["error"]
     code, out, err = tailback("sweep", file, "--store", tmp_path / "s")
     assert (code, out) == (1, "")
     assert "2 found in the store, 2 failed" in err
@@ -342,7 +342,7 @@ def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("seeds = 4", "base: is no scenario"),
         ('base = "base.toml"', "nothing varies"),
@@ -358,11 +358,11 @@ def test_the_exit_code_says_if_points_failed(tmp_path: Path, tailback: Any) -> N
         ("base = ", "is not TOML"),
     ],
 )
-def test_a_bad_file_is_bad_input(tmp_path: Path, tailback: Any, text: str, told: str) -> None:
+def test_a_bad_file_is_bad_input(tmp_path: Path, tailback: Any, text: str, message: str) -> None:
     file = grid_file(tmp_path)
     file.write_text(text)
     code, _, err = tailback("sweep", file, "--store", tmp_path / "s")
-    assert (code, told in err) == (2, True), err
+    assert (code, message in err) == (2, True), err
     assert not (tmp_path / "s").exists()
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import tailback as tb
-from tailback.experiment import ABLATION, Cell
+from tailback.experiment import ABLATION, GRID, Cell
 
 ALGORITHMS = ("reno", "cubic")
 QUEUES = ("pfifo", "codel")
@@ -101,55 +101,35 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def _alone() -> list[Cell]:
-    """Ten flows under a CoDel without a device below it."""
-    cells = []
-    for algorithm in ALGORITHMS:
-        for delay in FAIR_DELAYS_MS:
-            key = f"codel-alone-ten-{algorithm}-{delay}ms"
-            ten = scenario(key, algorithm, "codel", delay, flows=FLOWS, rate=FAIR_RATE, device=0)
-            title = f"{TITLES[algorithm]} × CoDel at the link itself, ten flows, {delay} ms"
-            factors = {"algorithm": algorithm, "queue": "codel", "delay_ms": delay, "ablation": "codel-alone"}
-            cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=6.0))
-    return cells
-
-
-def _example() -> list[Cell]:
-    """Ten flows with the numbers of ns-3's example."""
-    cells = []
-    for algorithm in ALGORITHMS:
-        for discipline in QUEUES:
-            for delay in FAIR_DELAYS_MS:
-                key = f"ns3-example-ten-{algorithm}-{discipline}-{delay}ms"
-                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE, **EXAMPLE)
-                title = f"{TITLES[algorithm]} × {TITLES[discipline]}, ten flows, {delay} ms, ns-3's example"
-                factors = {"algorithm": algorithm, "queue": discipline, "delay_ms": delay, "ablation": "ns3-example"}
-                cells.append(Cell(key, title, ten, {**factors, "flows": FLOWS}, role=ABLATION, cost=3.0))
-    return cells
+def _cell(algorithm: str, discipline: str, delay: int, flows: int = 1, reading: str = "") -> Cell:
+    """A cell as the paper has it, or under another reading."""
+    title, change = ABLATIONS.get(reading, ("", {}))
+    ten = flows == FLOWS
+    # Ten flows with CoDel alone: there is no other discipline to tell it from.
+    alone = ten and reading == "codel-alone"
+    named = (reading or "one", "ten") if reading and ten else (reading or ("ten" if ten else "one"),)
+    key = "-".join((*named, algorithm, *(() if alone else (discipline,)), f"{delay}ms"))
+    queue = "CoDel at the link itself" if alone else TITLES[discipline]
+    words = [f"{TITLES[algorithm]} × {queue}", *(["ten flows"] if ten else []), f"{delay} ms"]
+    if reading and not alone:
+        words.append("ns-3's example" if ten else title)
+    factors = {"algorithm": algorithm, "queue": discipline, "delay_ms": delay}
+    factors |= ({"ablation": reading} if reading else {}) | ({"flows": flows} if ten else {})
+    made = scenario(key, algorithm, discipline, delay, flows=flows, rate=FAIR_RATE if ten else RATE, **change)
+    cost = 1.0 if not ten else 3.0 if reading == "ns3-example" else 6.0
+    return Cell(key, ", ".join(words), made, factors, role=ABLATION if reading else GRID, cost=cost)
 
 
 def all_cells(quick: bool) -> list[Cell]:
     """The grid; `quick` leaves the ablations out."""
-    cells = [] if quick else [*_alone(), *_example()]
-    for algorithm in ALGORITHMS:
-        for discipline in QUEUES:
-            factors = {"algorithm": algorithm, "queue": discipline}
-            label = f"{TITLES[algorithm]} × {TITLES[discipline]}"
-            for delay in DELAYS_MS:
-                key = f"one-{algorithm}-{discipline}-{delay}ms"
-                one = scenario(key, algorithm, discipline, delay)
-                cells.append(Cell(key, f"{label}, {delay} ms", one, {**factors, "delay_ms": delay}))
-            for delay in FAIR_DELAYS_MS:
-                key = f"ten-{algorithm}-{discipline}-{delay}ms"
-                ten = scenario(key, algorithm, discipline, delay, flows=FLOWS, rate=FAIR_RATE)
-                title = f"{label}, ten flows, {delay} ms"
-                cells.append(Cell(key, title, ten, {**factors, "delay_ms": delay, "flows": FLOWS}, cost=6.0))
-            if quick:
-                continue
-            for name, (title, change) in ABLATIONS.items():
-                for delay in DELAYS_MS:
-                    key = f"{name}-{algorithm}-{discipline}-{delay}ms"
-                    other = scenario(key, algorithm, discipline, delay, **change)
-                    factors_here = {**factors, "delay_ms": delay, "ablation": name}
-                    cells.append(Cell(key, f"{label}, {delay} ms, {title}", other, factors_here, role=ABLATION))
+    pairs = [(algorithm, discipline) for algorithm in ALGORITHMS for discipline in QUEUES]
+    cells = []
+    if not quick:
+        cells += [_cell(one, "codel", delay, FLOWS, "codel-alone") for one in ALGORITHMS for delay in FAIR_DELAYS_MS]
+        cells += [_cell(*pair, delay, FLOWS, "ns3-example") for pair in pairs for delay in FAIR_DELAYS_MS]
+    for pair in pairs:
+        cells += [_cell(*pair, delay) for delay in DELAYS_MS]
+        cells += [_cell(*pair, delay, FLOWS) for delay in FAIR_DELAYS_MS]
+        if not quick:
+            cells += [_cell(*pair, delay, 1, reading) for reading in ABLATIONS for delay in DELAYS_MS]
     return cells

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback.experiment import Cell, Summary
+from tailback.experiment import Cell, Summary, quantiles, rounded
 from tailback.metrics import Rows
 from tailback.metrics.rows import (
     ANSWERED,
@@ -24,7 +24,6 @@ from tailback.result import Result
 
 from .grid import DURATION_S, LAST_JOIN_S, NETWORKS, OBJECTS, PACKET_BYTES, WARM_UP_S, Network, join_s
 
-QUANTILES = np.linspace(0.0, 1.0, 201)
 JOIN_RTTS = 20
 """“Shortly after the join of new flows”, in round trips with empty queues: 14 doublings take two packets past the
 link's BDP and a queue of as much at the paper's rate, and the rest lets a loss be found and repaired in a full queue.
@@ -205,7 +204,7 @@ def _www(rows: Rows) -> dict[str, Any]:
                 "mean": float(np.mean(each)),
                 "count": len(each),
                 "p95": float(np.quantile(each, 0.95)),
-                "quantiles": [float(v) for v in np.round(np.quantile(each, QUANTILES), 5)],
+                "quantiles": quantiles(each, 5),
             }
     return found
 
@@ -239,7 +238,7 @@ def _series(rows: Rows, fast: list[str], t: Floats, backlog_ms: Floats, length: 
     count = np.maximum(np.bincount(which, minlength=BINS), 1)
     queue = np.bincount(which, weights=backlog_ms, minlength=BINS) / count
     return {
-        "t_s": [float(v) for v in np.round(middle, 3)],
-        "cwnd": [float(v) for v in np.round(total, 1)],
-        "queue_ms": [float(v) for v in np.round(queue, 3)],
+        "t_s": rounded(middle, 3),
+        "cwnd": rounded(total, 1),
+        "queue_ms": rounded(queue, 3),
     }

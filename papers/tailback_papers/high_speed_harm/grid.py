@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tailback as tb
-from tailback.experiment import ABLATION, Cell, Data
+from tailback.experiment import ABLATION, GRID, Cell, Data
 
 ALGORITHMS = ("reno", "highspeed", "htcp", "cubic", "compound")
 FAST = ALGORITHMS[1:]
@@ -338,37 +338,34 @@ ABLATIONS = {
 
 def cells_at(scales: dict[str, Scale], ablations: bool) -> list[Cell]:
     """The grid at one scale: 4 and 20 flows over the ocean link, 4 on the campus."""
-    made = []
-    for network, flows in ((WAN, FEW), (WAN, MANY), (LAN, FEW)):
-        scale = scales[network.name]
-        for algorithm in ALGORITHMS:
-            for queue in network.queues if flows == FEW or scales is FULL else SOME_QUEUES:
-                key = f"{network.name}{'' if flows == FEW else f'-{flows}'}-{algorithm}-{queue:g}bdp"
-                label = f"{TITLES[network.name]}, {flows} × {TITLES[algorithm]}, {queue:g} BDP"
-                factors = factors_of(network.name, algorithm, queue, flows)
-                one = scenario(key, network, scale, algorithm, queue, flows=flows)
-                made.append(Cell(key, label, one, factors, cost=_cost(scale)))
-    if ablations:
-        made += _ablations(scales)
+    made = [
+        _cell(scales, network.name, algorithm, queue, flows)
+        for network, flows in ((WAN, FEW), (WAN, MANY), (LAN, FEW))
+        for algorithm in ALGORITHMS
+        for queue in (network.queues if flows == FEW or scales is FULL else SOME_QUEUES)
+    ]
+    for name, reading in ABLATIONS.items() if ablations else ():
+        made += [_cell(scales, *where, FEW, name) for where in reading.cells]
     return made
 
 
-def _cost(scale: Scale) -> float:
-    return 100.0 / (scale.rate * scale.time)
-
-
-def _ablations(scales: dict[str, Scale]) -> list[Cell]:
-    made = []
-    for name, reading in ABLATIONS.items():
-        for where, algorithm, queue in reading.cells:
-            scale = scales[where]
-            key = f"{name}-{where}-{algorithm}-{queue:g}bdp"
-            one = scenario(key, NETWORKS[where], scale, algorithm, queue, **reading.change)
-            factors = factors_of(where, algorithm, queue, ablation=name)
-            label = f"{TITLES[where]}, {TITLES[algorithm]}, {queue:g} BDP, {reading.title}"
-            seeds = None if reading.judged else 1
-            made.append(Cell(key, label, one, factors, role=ABLATION, cost=_cost(scale), seeds=seeds))
-    return made
+def _cell(
+    scales: dict[str, Scale], network: str, algorithm: str, queue: float, flows: int, ablation: str | None = None
+) -> Cell:
+    scale, reading = scales[network], ABLATIONS[ablation] if ablation else None
+    many = "" if flows == FEW else f"-{flows}"
+    key = f"{f'{ablation}-' if ablation else ''}{network}{many}-{algorithm}-{queue:g}bdp"
+    change = reading.change if reading else {"flows": flows}
+    return Cell(
+        key,
+        f"{TITLES[network]}, {TITLES[algorithm]}, {queue:g} BDP, {reading.title}" if reading else
+        f"{TITLES[network]}, {flows} × {TITLES[algorithm]}, {queue:g} BDP",
+        scenario(key, NETWORKS[network], scale, algorithm, queue, **change),
+        factors_of(network, algorithm, queue, flows, ablation),
+        role=ABLATION if reading else GRID,
+        cost=100.0 / (scale.rate * scale.time),
+        seeds=1 if reading and not reading.judged else None,
+    )  # fmt: skip
 
 
 def all_cells(quick: bool) -> list[Cell]:

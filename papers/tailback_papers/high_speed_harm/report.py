@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from tailback.experiment import Column, Data, Plot, Summary, TableOut, table
+from tailback.experiment import QUANTILES, Column, Data, Plot, Summary, TableOut, table
 from tailback.plots.panels import band, legend_below, middle, plot, steps_of
 from tailback.plots.style import BLUE, GREEN, ORANGE, PURPLE, SOFT, VERMILLION
 
-from .extract import JOIN_RTTS, QUANTILES
+from .extract import JOIN_RTTS
 from .grid import ABLATIONS, ALGORITHMS, FEW, LAN, MANY, NETWORKS, TITLES, WAN, Network, factors_of, scales_of
 
 _COLUMNS = (

@@ -27,11 +27,11 @@ from tailback.experiment import (
     Within,
     by_name,
     fitted,
+    quantile,
     untestable,
 )
 from tailback.experiment import of as measure_of
 
-from .extract import QUANTILES
 from .grid import ALGORITHMS, LOSSY_LINE, LOSSY_TUNNEL, PATHS, SEND_BUFFER, TITLES, TUN_PACKETS
 
 NEAR, LOOSE = 0.25, 0.50
@@ -42,11 +42,6 @@ EVERYWHERE = tuple(PATHS)
 QUANTITATIVE = "quantitative"
 
 _of = partial(measure_of, titles=TITLES)
-
-
-def quantile(share: float) -> Callable[[list[float]], float]:
-    """Read off the kept quantiles of a distribution."""
-    return lambda quantiles: float(np.interp(share, QUANTILES, quantiles))
 
 
 MEDIANS: dict[str, Any] = {"take": quantile(0.5), "whole": True, "algorithm": ALGORITHMS}

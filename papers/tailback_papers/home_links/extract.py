@@ -7,15 +7,13 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics
-from tailback.experiment import Cell, Summary
+from tailback.experiment import Cell, Summary, pooled, quantiles, rounded
 from tailback.metrics import Rows
 from tailback.metrics.rates import rate_in_bins
 from tailback.metrics.rows import ANSWERED, RECEIVED, Floats, floats
 from tailback.result import Result
 
 from .grid import ALGORITHMS, FLOW, PING
-
-QUANTILES = np.linspace(0.0, 1.0, 201)
 
 BIN_S, LONG_BIN_S = 1.0, 5.0
 """tcpstat's interval: the paper does not state it; its default is 5 s."""
@@ -48,13 +46,13 @@ def summarise(cell: Cell, result: Result) -> Summary:
             if rows.has("segments"):
                 spp.append(1e3 * metrics.synthetic_packet_pairs(rows, FLOW, start, end)[1])
         of_algorithm[algorithm] = {
-            "transfer_s": _round(took[chosen], 3),
-            "spp_ms": _quantiles(spp),
+            "transfer_s": rounded(took[chosen], 3),
+            "spp_ms": quantiles(pooled(spp)),
             "spp_samples": sum(map(len, spp)),
             "spp_ms_each": [_middle([one]) for one in spp],
-            "ping_ms": _quantiles(pings),
+            "ping_ms": quantiles(pooled(pings)),
             "ping_samples": sum(map(len, pings)),
-            "mbps": _quantiles(short),
+            "mbps": quantiles(pooled(short)),
             "mbps_each": [_middle([one]) for one in short],
             "mbps_5s": _middle(long),
         }
@@ -69,20 +67,6 @@ def summarise(cell: Cell, result: Result) -> Summary:
     }
 
 
-def _pool(parts: list[Floats]) -> Floats:
-    pooled = np.concatenate(parts) if parts else np.zeros(0)
-    return pooled[~np.isnan(pooled)]
-
-
-def _round(values: Floats, digits: int) -> list[float]:
-    return [float(v) for v in np.round(values, digits)]
-
-
-def _quantiles(parts: list[Floats]) -> list[float] | None:
-    pooled = _pool(parts)
-    return _round(np.quantile(pooled, QUANTILES), 4) if len(pooled) else None
-
-
 def _middle(parts: list[Floats]) -> float | None:
-    pooled = _pool(parts)
-    return round(float(np.median(pooled)), 4) if len(pooled) else None
+    values = pooled(parts)
+    return round(float(np.median(values)), 4) if len(values) else None

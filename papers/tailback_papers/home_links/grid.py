@@ -223,22 +223,18 @@ LOSSY = {
 def all_cells(quick: bool) -> list[Cell]:
     """The three links; `quick` repeats twice instead of six times and leaves the ablations out."""
     repeats = QUICK_REPEATS if quick else REPEATS
-    cells = []
-    for name, path in PATHS.items():
-        made = scenario(name, path, repeats)
-        label = f"{TITLES[name]}, {path.megabytes} MB × {repeats}"
-        cells.append(Cell(name, label, made, {"path": name}, cost=float(path.megabytes * repeats)))
+    cells = [
+        Cell(name, f"{TITLES[name]}, {path.megabytes} MB × {repeats}", scenario(name, path, repeats), {"path": name},
+             cost=float(path.megabytes * repeats))
+        for name, path in PATHS.items()
+    ]  # fmt: skip
     for key, path in LOSSY.items():
         made = scenario(key, path, QUICK_REPEATS, captures=False)
         label = f"{TITLES['adsl1']} {'with' if key == LOSSY_TUNNEL else 'without'} the tunnel, 0.5 % lost before it"
         cells.append(Cell(key, label, made, {"path": "adsl1", "losses": key}, cost=float(path.megabytes)))
-    if quick:
-        return cells
-    for name, reading in ABLATIONS.items():
-        for where in reading.paths:
-            key = f"{name}-{where}"
-            made = scenario(key, reading.path or PATHS[where], ABLATION_REPEATS, captures=False, **reading.change)
-            factors = {"path": where, "ablation": name}
-            cost = 0.3 * PATHS[where].megabytes * ABLATION_REPEATS
-            cells.append(Cell(key, f"{TITLES[where]}, {reading.title}", made, factors, role=ABLATION, cost=cost))
+    for name, where in [] if quick else [(name, where) for name, one in ABLATIONS.items() for where in one.paths]:
+        reading, key = ABLATIONS[name], f"{name}-{where}"
+        made = scenario(key, reading.path or PATHS[where], ABLATION_REPEATS, captures=False, **reading.change)
+        factors, cost = {"path": where, "ablation": name}, 0.3 * PATHS[where].megabytes * ABLATION_REPEATS
+        cells.append(Cell(key, f"{TITLES[where]}, {reading.title}", made, factors, role=ABLATION, cost=cost))
     return cells

@@ -9,12 +9,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tailback.experiment import Data, Near, Plot, Summary, TableOut, Within, shown
+from tailback.experiment import QUANTILES, Data, Near, Plot, Summary, TableOut, Within, quantile, shown
 from tailback.plots.panels import legend_below, listed, plot
 from tailback.plots.style import BLUE, GREEN, ORANGE, PURPLE, SOFT
 
-from .claims import CLAIMS, EVERYWHERE, LONG_S, PING, RATE, RTT, SHORT_S, quantile
-from .extract import QUANTILES
+from .claims import CLAIMS, EVERYWHERE, LONG_S, PING, RATE, RTT, SHORT_S
 from .grid import ABLATIONS, ALGORITHMS, FITTED, PATHS, TITLES
 
 _COLUMNS: dict[str, tuple[str, Any, int]] = {

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailback.experiment import (
+    QUANTILES,
     AtLeast,
     AtMost,
     Claim,
@@ -32,7 +33,7 @@ from tailback.experiment import (
     of,
 )
 
-from .extract import QUANTILES, quantile_distance, quantile_shift
+from .extract import quantile_distance, quantile_shift
 from .grid import (
     CDF_PATHS,
     DISTURBANCES,

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics
-from tailback.experiment import Cell, Summary
+from tailback.experiment import Cell, Summary, quantiles, rounded
 from tailback.metrics import Rows
 from tailback.metrics.rows import PHASE_OPEN, Floats, floats
-
-QUANTILES = np.linspace(0.0, 1.0, 201)
 
 SERIES_POINTS = 500
 """Points of each series in the report's explorer, after decimation that keeps every bin's extremes."""
@@ -49,11 +47,11 @@ def summarise(cell: Cell, result: Any) -> Summary:
         "timeouts": int(totals["timeouts"][0]),
         "undos": int(totals["undos"][0]),
         "retransmitted": int(totals["segments_retransmitted"][0]),
-        "events_s": _round(events.t_s, 4),
-        "left_s": _round(events.left_s, 4),
-        "cwnd_before": _round(events.cwnd_before / mss, 2),
-        "ssthresh": _round(events.ssthresh / mss, 2),
-        "epoch_s": _round(found.duration_s, 4),
+        "events_s": rounded(events.t_s, 4),
+        "left_s": rounded(events.left_s, 4),
+        "cwnd_before": rounded(events.cwnd_before / mss, 2),
+        "ssthresh": rounded(events.ssthresh / mss, 2),
+        "epoch_s": rounded(found.duration_s, 4),
         "steady_from_s": found.steady_from_s,
         "unfinished_s": rows.duration_s - found.open_since_s,
         "window": [window.start_s, window.end_s],
@@ -61,21 +59,21 @@ def summarise(cell: Cell, result: Any) -> Summary:
         "window_count": window.count,
         "window_complete": window.complete,
         "base_ms": 1e3 * metrics.base_delay(rows, call),
-        "delay_ms": _quantiles(1e3 * induced),
-        "delay_steady_ms": _quantiles(1e3 * induced_steady),
+        "delay_ms": quantiles(1e3 * induced),
+        "delay_steady_ms": quantiles(1e3 * induced_steady),
         "above_three_quarters": metrics.share_above(induced, 0.75 * full_s),
         "above_three_quarters_steady": metrics.share_above(induced_steady, 0.75 * full_s),
         "time_above_three_quarters": metrics.time_above(rows, 0.75, link, *steady),
-        "backlog_low": _round(metrics.epoch_minimum_backlog(rows, tcp, link) / limit, 4),
+        "backlog_low": rounded(metrics.epoch_minimum_backlog(rows, tcp, link) / limit, 4),
         "backlog_high": _highest(rows, link, backlog, *steady) / limit,
         "correlation": metrics.window_queue_correlation(rows, tcp, link, window.start_s, window.end_s),
         "period_cwnd_s": metrics.dominant_period(*metrics.cwnd_series(rows, tcp, *steady)),
         "period_queue_s": metrics.dominant_period(t_q, backlog),
-        "reaction_s": _round(metrics.reaction_times(rows, tcp, link), 4),
+        "reaction_s": rounded(metrics.reaction_times(rows, tcp, link), 4),
         "drops_tcp": len(metrics.drop_times(rows, link, tcp)),
         "drops_call": len(metrics.drop_times(rows, link, call)),
         "disorders": _visits(rows, tcp),
-        "slowdowns": _round(metrics.slowdowns_per_epoch(rows, tcp), 0),
+        "slowdowns": rounded(metrics.slowdowns_per_epoch(rows, tcp), 0),
         "series": _series(rows, tcp, call, link, window.start_s, window.end_s) if rows.seed == 1 else None,
     }
     if rows.scenario["instruments"].get("queues"):
@@ -83,14 +81,6 @@ def summarise(cell: Cell, result: Any) -> Summary:
         summary["slope"] = [slope, intercept, r2]
         summary["recovery"] = _recovery(rows, tcp, events)
     return summary
-
-
-def _round(values: Floats, digits: int) -> list[float]:
-    return [float(v) for v in np.round(values, digits)]
-
-
-def _quantiles(values: Floats) -> list[float] | None:
-    return _round(np.quantile(values, QUANTILES), 4) if len(values) else None
 
 
 def _highest(rows: Rows, link: int, backlog: Floats, start: float, end: float) -> float:
@@ -119,9 +109,9 @@ def _series(rows: Rows, tcp: int, call: int, link: int, start: float, end: float
     t_q, q = metrics.decimate(*metrics.backlog_series(rows, link, low, high), SERIES_POINTS)
     t_d, d = metrics.decimate(*metrics.one_way_delay(rows, call, low, high), SERIES_POINTS)
     return {
-        "cwnd": [_round(t_w, 4), _round(w / rows.mss(tcp), 2)],
-        "queue": [_round(t_q, 4), _round(q / 1e3, 2)],
-        "delay": [_round(t_d, 4), _round(d * 1e3, 3)],
+        "cwnd": [rounded(t_w, 4), rounded(w / rows.mss(tcp), 2)],
+        "queue": [rounded(t_q, 4), rounded(q / 1e3, 2)],
+        "delay": [rounded(t_d, 4), rounded(d * 1e3, 3)],
     }
 
 

@@ -235,75 +235,61 @@ UNTIMED = ((10, 160), (100, 16))
 """Paths on which the router's timer decides whether CUBIC's cycle has two parts."""
 
 
+def _changed(
+    name: str, label: str, path: Path, sender: str, factors: dict[str, Any], *, where: str | None = None,
+    seeds: int = 2, keep_tables: bool = False, **change: Any,
+) -> Cell:  # fmt: skip
+    """A run that changes one assumption; `where` are the words for its path."""
+    return Cell(
+        key=name,
+        label=label.format(where or path_title(*path)),
+        scenario=scenario(*path, SENDER[sender], name=name, **change),
+        factors=factors_of(path, sender) | factors,
+        role=ABLATION,
+        cost=cost(path[0]),
+        seeds=seeds,
+        keep_tables=keep_tables,
+    )
+
+
+ASSUMPTIONS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("abc-linux-reno", "Linux NewReno with byte counting (L = 2)", "linux-reno",
+     {"stack_params": {"counting": "bytes"}}),
+    ("nodelack-linux-reno", "Linux NewReno without delayed ACKs", "linux-reno",
+     {"stack_params": {"delayed_ack": False}}),
+    ("nodelack-linux-htcp", "Linux H-TCP without delayed ACKs", "linux-htcp",
+     {"stack_params": {"delayed_ack": False}}),
+    ("delack-freebsd-reno", "FreeBSD NewReno with delayed ACKs", "freebsd-reno",
+     {"stack_params": {"delayed_ack": 100}}),
+    ("delack-freebsd-htcp", "FreeBSD H-TCP with delayed ACKs", "freebsd-htcp", {"stack_params": {"delayed_ack": 100}}),
+    ("slip-freebsd-htcp", "FreeBSD H-TCP with FreeBSD 9's maxrtt slip", "freebsd-htcp",
+     {"cc_params": {"maxrtt_slip": True}}),
+)  # fmt: skip
+"""On the figures' path: name, words, sender, what is changed."""
+
+
 def ablations() -> list[Cell]:
     """Runs that change one assumption each. Two seeds: they explain, they do not judge."""
     cells = [
-        _ablation(
-            "abc-linux-reno", "Linux NewReno with byte counting (L = 2)", "linux-reno", stack={"counting": "bytes"}
-        ),
-        _ablation(
-            "nodelack-linux-reno", "Linux NewReno without delayed ACKs", "linux-reno", stack={"delayed_ack": False}
-        ),
-        _ablation(
-            "nodelack-linux-htcp", "Linux H-TCP without delayed ACKs", "linux-htcp", stack={"delayed_ack": False}
-        ),
-        _ablation(
-            "delack-freebsd-reno", "FreeBSD NewReno with delayed ACKs", "freebsd-reno", stack={"delayed_ack": 100}
-        ),
-        _ablation("delack-freebsd-htcp", "FreeBSD H-TCP with delayed ACKs", "freebsd-htcp", stack={"delayed_ack": 100}),
-        _ablation(
-            "slip-freebsd-htcp", "FreeBSD H-TCP with FreeBSD 9's maxrtt slip", "freebsd-htcp", cc={"maxrtt_slip": True}
-        ),
+        _changed(
+            name, f"{words}, {{}}", (*FIGURE_PATH, "1bdp"), sender, {"kind": "assumption", "change": name}, **change
+        )
+        for name, words, sender, change in ASSUMPTIONS
     ]
-    for sender in SENDERS:
-        name = f"cap-{sender.key}"
-        cells.append(
-            Cell(
-                key=name,
-                label=f"{sender.title}, {path_title(100, 160)}, queue cut to dummynet's 1 MiB",
-                scenario=scenario(100, 160, "1bdp", sender, name=name, limit=DUMMYNET_CAP),
-                factors=factors_of((100, 160, "1bdp"), sender.key) | {"kind": "cap"},
-                role=ABLATION,
-                cost=cost(100),
-                seeds=1,
-            )
-        )
-    for rate, rtt in UNTIMED:
-        name = f"untimed-{rate}M-{rtt}ms"
-        cells.append(
-            Cell(
-                key=name,
-                label=f"Linux CUBIC, {path_title(rate, rtt, '1bdp')}, router without a timer",
-                scenario=scenario(rate, rtt, "1bdp", SENDER["linux-cubic"], name=name, tick_hz=None),
-                factors=factors_of((rate, rtt, "1bdp"), "linux-cubic") | {"kind": "untimed"},
-                role=ABLATION,
-                cost=cost(rate),
-                seeds=2,
-            )
-        )
+    cells += [
+        _changed(f"cap-{sender.key}", f"{sender.title}, {{}}, queue cut to dummynet's 1 MiB", (100, 160, "1bdp"),
+                 sender.key, {"kind": "cap"}, where=path_title(100, 160), seeds=1, limit=DUMMYNET_CAP)
+        for sender in SENDERS
+    ]  # fmt: skip
+    cells += [
+        _changed(f"untimed-{rate}M-{rtt}ms", "Linux CUBIC, {}, router without a timer", (rate, rtt, "1bdp"),
+                 "linux-cubic", {"kind": "untimed"}, tick_hz=None)
+        for rate, rtt in UNTIMED
+    ]  # fmt: skip
     for rtt in RTTS_MS:
         cells += [disturbed(rtt, share, "open") for share in DISTURBANCES]
         cells.append(disturbed(rtt, DISTURBANCES[1], "event"))
     return cells
-
-
-def _ablation(
-    name: str,
-    label: str,
-    sender: str,
-    cc: Mapping[str, Any] | None = None,
-    stack: Mapping[str, Any] | None = None,
-) -> Cell:
-    rate, rtt = FIGURE_PATH
-    return Cell(
-        key=name,
-        label=f"{label}, {path_title(rate, rtt, '1bdp')}",
-        scenario=scenario(rate, rtt, "1bdp", SENDER[sender], name=name, cc_params=cc, stack_params=stack),
-        factors=factors_of((rate, rtt, "1bdp"), sender) | {"kind": "assumption", "change": name},
-        role=ABLATION,
-        cost=cost(rate),
-        seeds=2,
-    )
 
 
 def disturbed_factors(rtt: int, share: float, clock: str) -> dict[str, Any]:
@@ -318,23 +304,9 @@ def disturbed(rtt: int, share: float, clock: str) -> Cell:
     H-TCP's clock on every entry into Open (`open`); since 2.6.28 only congestion does (`event`). Without the router's
     timer, whose bursts would let up to eight packets overtake and so trigger a retransmission.
     """
-    name = f"disturbed-{rtt}ms-{share:g}-{clock}"
-    return Cell(
-        key=name,
-        label=f"Linux H-TCP, {path_title(100, rtt, '1bdp')}, {share:g} reordered, clock restarts on {clock}",
-        scenario=scenario(
-            100,
-            rtt,
-            "1bdp",
-            SENDER["linux-htcp"],
-            name=name,
-            wire={"reorder": share, "reorder_delay": HELD_BACK},
-            cc_params={"clock_restart": clock},
-            tick_hz=None,
-        ),
-        factors=disturbed_factors(rtt, share, clock),
-        role=ABLATION,
-        cost=cost(100),
+    return _changed(
+        f"disturbed-{rtt}ms-{share:g}-{clock}", f"Linux H-TCP, {{}}, {share:g} reordered, clock restarts on {clock}",
+        (100, rtt, "1bdp"), "linux-htcp", {"kind": "disturbed", "share": share, "clock": clock},
+        wire={"reorder": share, "reorder_delay": HELD_BACK}, cc_params={"clock_restart": clock}, tick_hz=None,
         keep_tables=share == DISTURBANCES[1],
-        seeds=2,
-    )
+    )  # fmt: skip

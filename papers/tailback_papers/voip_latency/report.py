@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from tailback import metrics, plots
-from tailback.experiment import ABLATION, Column, Data, Plot, Summary, TableOut, shown, table
+from tailback.experiment import ABLATION, QUANTILES, Column, Data, Plot, Summary, TableOut, shown, table
 from tailback.metrics import Rows
 from tailback.plots import recipes
 from tailback.plots.panels import plot
@@ -32,7 +32,6 @@ from .claims import (
     median_epoch,
     numbers,
 )
-from .extract import QUANTILES
 from .grid import (
     DISTURBANCES,
     RATES_MBIT,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics
-from tailback.experiment import Cell, Summary
+from tailback.experiment import Cell, Summary, rounded
 from tailback.metrics import Rows
 from tailback.metrics.rows import ANSWERED, RECEIVED, Floats, floats
 from tailback.result import Result
@@ -93,7 +93,7 @@ def _delays(samples: list[tuple[Floats, Floats]]) -> dict[str, Any]:
         "rtt_ms": float(np.mean([np.mean(one) for _, one in samples])),
         "sd_ms": float(np.mean([np.std(one) for _, one in samples])),
         "samples": sum(len(one) for _, one in samples),
-        "drawn": [_round(at[::every], 4), _round(rtt[::every], 2)],
+        "drawn": [rounded(at[::every], 4), rounded(rtt[::every], 2)],
     }
 
 
@@ -138,7 +138,3 @@ def _idle(rows: Rows, _: Network) -> Summary:
     rtt = 1e3 * floats(rows.of_flow("echoes", PING)["rtt_s"])
     rtt = rtt[~np.isnan(rtt)]
     return {"rtt_ms": float(np.mean(rtt)), "sd_ms": float(np.std(rtt)), "samples": len(rtt)}
-
-
-def _round(values: Floats, digits: int) -> list[float]:
-    return [float(value) for value in np.round(values, digits)]

@@ -6,6 +6,7 @@ the paper interleaved them; its days between runs are seconds here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -259,39 +260,38 @@ def all_cells(quick: bool) -> list[Cell]:
     runs, captures = (QUICK_RUNS, QUICK_CAPTURES) if quick else (RUNS, CAPTURES)
     pairs, called = (QUICK_RUNS, QUICK_RUNS) if quick else (PAIR_RUNS, CALL_RUNS)
     cells = []
-
-    def add(key: str, kind: str, network: Network, label: str, scenario: tb.Scenario, **factors: Any) -> None:
-        busy = 20.0 if network.name in CALL_NETWORKS else 1.0
-        cost = busy * scenario.duration.seconds
-        title = f"{TITLES[network.name]}, {label}"
-        cells.append(Cell(key, title, scenario, {"kind": kind, "network": network.name, **factors}, cost=cost))
-
     for name, network in NETWORKS.items():
-        key = f"idle-{name}"
-        add(key, "idle", network, "idle", idle(key, network))
-        key = f"single-{name}"
-        add(key, "single", network, "alone", single(key, network, runs))
-        key = f"capture-{name}"
-        add(key, "capture", network, "captured", capture(key, network, captures))
-        for rival in RIVALS:
-            key = f"pair-{name}-{rival}"
-            add(key, "pair", network, f"{TITLES[rival]} beside CUBIC", pair(key, network, rival, pairs), rival=rival)
-        if name in CALL_NETWORKS:
-            key = f"calls-{name}"
-            add(key, "calls", network, "five calls", calls(key, network, called))
-    if not quick:
-        cells += _ablations()
-    return cells
+        cells += [
+            _cell(f"idle-{name}", "idle", network, "idle", idle),
+            _cell(f"single-{name}", "single", network, "alone", single, runs),
+            _cell(f"capture-{name}", "capture", network, "captured", capture, captures),
+            *(
+                _cell(f"pair-{name}-{rival}", "pair", network, f"{TITLES[rival]} beside CUBIC", pair, rival, pairs,
+                      rival=rival)
+                for rival in RIVALS
+            ),
+            *([_cell(f"calls-{name}", "calls", network, "five calls", calls, called)] if name in CALL_NETWORKS else []),
+        ]  # fmt: skip
+    return cells if quick else cells + _ablations()
+
+
+def _cell(
+    key: str, kind: str, network: Network, label: str, make: Callable[..., tb.Scenario], *of: Any, **factors: Any
+) -> Cell:
+    scenario = make(key, network, *of)
+    cost = (20.0 if network.name in CALL_NETWORKS else 1.0) * scenario.duration.seconds
+    title = f"{TITLES[network.name]}, {label}"
+    return Cell(key, title, scenario, {"kind": kind, "network": network.name, **factors}, cost=cost)
 
 
 def _ablations() -> list[Cell]:
     cells = []
     for name, reading in ABLATIONS.items():
-        for network in (NETWORKS[one] for one in reading.networks):
-            key = f"{name}-{network.name}"
-            made = _MADE[reading.kind](key, network, ABLATION_RUNS, **reading.change)
-            factors = {"kind": reading.kind, "network": network.name, "ablation": name}
-            cells.append(Cell(key, f"{TITLES[network.name]}, {reading.title}", made, factors, role=ABLATION))
+        for network in reading.networks:
+            key = f"{name}-{network}"
+            made = _MADE[reading.kind](key, NETWORKS[network], ABLATION_RUNS, **reading.change)
+            factors = {"kind": reading.kind, "network": network, "ablation": name}
+            cells.append(Cell(key, f"{TITLES[network]}, {reading.title}", made, factors, role=ABLATION))
     return cells
 
 

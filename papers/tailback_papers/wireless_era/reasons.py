@@ -33,7 +33,7 @@ STANDING = (
     "Westwood+'s window after a loss is rate times smallest RTT: it empties the queue, whatever its depth. The noise "
     "that makes it the fastest takes the others' queues away too, but not Hybla's, which is back in a few round trips. "
     "A standing queue beyond all others' asks for an overestimated smallest RTT, as after a timeout in a full queue, "
-    "when Linux measures it anew; on this line no timeout happens."
+    "when Linux measures it again; on this line no timeout happens."
 )
 HYSTART = (
     "CUBIC's HyStart leaves slow start when ACKs have come for half an RTT in a row, near half the line's BDP; in 1 MB "

@@ -34,7 +34,8 @@ from tailback.experiment.design import Design, Span, grid, latin_hypercube, sing
 from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, TableOut
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.store import Store, open_store
-from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study, Summary
+from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study
+from tailback.experiment.summary import QUANTILES, Summary, pooled, quantile, quantiles, rounded
 from tailback.experiment.sweepfile import read_sweep
 from tailback.experiment.sweeps import Sweep, SweepResult, Until, sweep
 from tailback.experiment.tables import Column, shown, table
@@ -46,6 +47,7 @@ __all__ = [
     "NOT",
     "PAPERS_OWN",
     "PARTLY",
+    "QUANTILES",
     "REPRODUCED",
     "UNMEASURED",
     "AtLeast",
@@ -87,8 +89,12 @@ __all__ = [
     "most",
     "of",
     "open_store",
+    "pooled",
+    "quantile",
+    "quantiles",
     "read_sweep",
     "restated",
+    "rounded",
     "shown",
     "single",
     "sobol",

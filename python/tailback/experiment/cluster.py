@@ -90,8 +90,10 @@ class Dask:
         if isinstance(error, EngineMismatch):
             raise error
         # Its workers died (`KilledWorker`), or it could not be sent.
-        told = f"{type(error).__name__}: {error}" if error is not None else f"the cluster gave it up ({future.status})"
-        return Outcome(number, None, told, 0.0)
+        message = (
+            f"{type(error).__name__}: {error}" if error is not None else f"the cluster gave it up ({future.status})"
+        )
+        return Outcome(number, None, message, 0.0)
 
     def stop(self) -> None:
         """Give back what is not finished; a run that a worker is in the middle of ends by itself, unused."""

@@ -109,8 +109,8 @@ def zipped(axes: Mapping[str, Sequence[Any]]) -> Design:
     lists = {path: _values("zip", path, values) for path, values in axes.items()}
     lengths = {path: len(values) for path, values in lists.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{path} has {length}" for path, length in lengths.items())
-        raise refuse("zip", None, f"the lists differ in length: {told}", "Give lists of one length, or use a grid")
+        listed = ", ".join(f"{path} has {length}" for path, length in lengths.items())
+        raise refuse("zip", None, f"the lists differ in length: {listed}", "Give lists of one length, or use a grid")
 
     def points() -> Iterator[Point]:
         return (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))

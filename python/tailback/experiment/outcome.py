@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -74,33 +74,15 @@ class StudyResult:
     figures: list[dict[str, Any]]
     meta: dict[str, Any]
     wall_s: float
-    """From the study's start until its page was written: runs, claims and figures. Told alike everywhere."""
+    """From the study's start until its page was written: runs, claims and figures. The same everywhere."""
     simulated_s: float
     cells_run: int
     cells_reused: int
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`; numbers that do not exist are null."""
-        return cast(
-            dict[str, Any],
-            _plain(
-                {
-                    "format": FORMAT,
-                    "study": self.study,
-                    "title": self.title,
-                    "paper": self.paper,
-                    "report": str(self.report_path),
-                    "claims": [asdict(claim) for claim in self.claims],
-                    "tables": [asdict(table) for table in self.tables],
-                    "figures": self.figures,
-                    "meta": self.meta,
-                    "wall_s": self.wall_s,
-                    "simulated_s": self.simulated_s,
-                    "cells_run": self.cells_run,
-                    "cells_reused": self.cells_reused,
-                }
-            ),
-        )
+        found = {"format": FORMAT, **asdict(self), "report": self.report_path}
+        return cast(dict[str, Any], _plain({name: found[name] for name in ("format", *_KEPT)}))
 
     def to_markdown(self) -> str:
         """The claims table as Markdown."""
@@ -154,6 +136,10 @@ class StudyResult:
         return claims_html(self)
 
 
+_KEPT = [{"report_path": "report"}.get(one.name, one.name) for one in fields(StudyResult) if one.name != "folder"]
+"""What study.json holds."""
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -190,21 +176,11 @@ def _another(path: Path, stored: Any, what: str) -> ResultError:
 
 
 def _read(stored: dict[str, Any], out: Path) -> StudyResult:
-    return StudyResult(
-        study=stored["study"],
-        title=stored["title"],
-        paper=stored["paper"],
-        folder=out,
-        report_path=out / "report.html",
-        claims=[ClaimResult(**claim) for claim in stored["claims"]],
-        tables=[TableOut(**table) for table in stored["tables"]],
-        figures=stored["figures"],
-        meta=stored["meta"],
-        wall_s=stored["wall_s"],
-        simulated_s=stored["simulated_s"],
-        cells_run=stored["cells_run"],
-        cells_reused=stored["cells_reused"],
-    )
+    found = {name: stored[name] for name in _KEPT if name != "report"} | {
+        "claims": [ClaimResult(**claim) for claim in stored["claims"]],
+        "tables": [TableOut(**table) for table in stored["tables"]],
+    }
+    return StudyResult(**found, folder=out, report_path=out / "report.html")
 
 
 def is_study(path: Path) -> bool:

@@ -153,7 +153,7 @@ def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
     return [
         "- **Rules** of each study were committed before its first run. Of these "
         f"{len(claims)} claims {changed} ({CHANGED}) were measured or judged differently after results had been seen; "
-        "each change is told below, and was committed before the run that it judges here.",
+        "each change is listed below, and was committed before the run that it judges here.",
         "- **Set-ups** that the papers leave open were in part chosen with verdicts in view, also where no claim is "
         "marked as fitted; they are listed below.",
         f"- **Scale** is that of the cells that a claim was measured on, in the paper's rate and time. Measured on "
@@ -194,8 +194,8 @@ def _table(of_it: Sequence[tuple[StudyResult, ClaimResult]], more: Sequence[str]
         name = f"{claim.id} {CHANGED}" if claim.redefined else claim.id
         spread = f"{claim.spread} {ALIKE}" if seeds_alike(claim) else claim.spread
         cells = [_link(result), name, claim.text, claim.paper, claim.ours, spread, claim.scale]
-        told = {"why": claim.why or claim.note or "not explained", "verdict": claim.verdict, "because": claim.because}
-        lines.append("| " + " | ".join(map(_cell, [*cells, *(told[what] for what in more)])) + " |")
+        words = {"why": claim.why or claim.note or "not explained", "verdict": claim.verdict, "because": claim.because}
+        lines.append("| " + " | ".join(map(_cell, [*cells, *(words[what] for what in more)])) + " |")
     return lines
 
 

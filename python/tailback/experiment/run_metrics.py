@@ -130,13 +130,13 @@ class RunMetrics:
     @property
     def digest(self) -> str:
         """Equal for equal metrics. A function counts by its source, if that can be had."""
-        told: dict[str, Any] = {"revision": REVISION, "calls": self.calls}
+        parts: dict[str, Any] = {"revision": REVISION, "calls": self.calls}
         for name, function in self.functions.items():
             try:
-                told[name] = inspect.getsource(function)
+                parts[name] = inspect.getsource(function)
             except (OSError, TypeError):
-                told[name] = f"{function!r}"
-        return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:12]
+                parts[name] = f"{function!r}"
+        return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:12]
 
     def names(self, resolved: Mapping[str, Any]) -> list[str]:
         """The names there will be; of a metric of several numbers only its first part is known."""

@@ -209,7 +209,7 @@ class _Run:
         self._look()
         self._check_metric()
         order = self._order()
-        with Runs(self.wanted.name or "sweep", shown=progress) as told:
+        with Runs(self.wanted.name or "sweep", shown=progress) as line:
             while True:
                 if self.cancel is not None and self.cancel.is_set():
                     raise Cancelled(f"cancelled after {self.finished} of {self.total} runs; they are kept")
@@ -220,7 +220,7 @@ class _Run:
                 while outcome is not None:
                     self._take_in(outcome)
                     outcome = self.crew.next(0.0) if self._jobs else None
-                told.update(
+                line.update(
                     self.finished, self.total, spent=self._spent, cost=self._cost, found=self._found,
                     failed=self.out.failed,
                 )  # fmt: skip
@@ -291,8 +291,8 @@ class _Run:
         except (ScenarioError, ValueError, TypeError) as error:
             if self.strict:
                 raise
-            told = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
-            key = run_key("cannot be resolved", self._digest, hashlib.sha256(told.encode()).hexdigest())
+            text = json.dumps([self.wanted.name, state.values, seed, str(error)], default=str)
+            key = run_key("cannot be resolved", self._digest, hashlib.sha256(text.encode()).hexdigest())
             self._settle(_Job(state, seed, key, key, None, "", False), None, f"ScenarioError: {error}", 0.0)
             return False
         run = run_key(text)

@@ -106,7 +106,7 @@ def interval(
         half = float(stats.t.ppf(0.5 + confidence / 2, len(data) - 1) * stats.sem(data))
         return Interval(estimate, estimate - half, estimate + half, len(data), confidence)
     with warnings.catch_warnings():
-        # A bootstrap that collapses to a point is told below by its width, not by a warning.
+        # A bootstrap that collapses to a point shows below by its width, not by a warning.
         warnings.simplefilter("ignore")
         found = stats.bootstrap(
             (data,),
@@ -168,8 +168,8 @@ def summary(
     rows = []
     for group, part in frame.group_by(by, maintain_order=True):
         found = interval(_numbers(part, metric), statistic, confidence=confidence)
-        told = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
-        rows.append(dict(zip(by, group, strict=True)) | told)
+        measured = {statistic: found.estimate, "low": found.low, "high": found.high, "n": found.n}
+        rows.append(dict(zip(by, group, strict=True)) | measured)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

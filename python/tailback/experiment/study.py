@@ -28,6 +28,7 @@ from tailback.experiment.outcome import StudyResult, TableOut
 from tailback.experiment.runner import Finished, perform_all
 from tailback.experiment.store import Store, engine_fingerprint
 from tailback.experiment.store.index import COLUMNS
+from tailback.experiment.summary import Summary, inside
 from tailback.files import write_text
 from tailback.metrics.rows import Floats
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from tailback.result import Result
     from tailback.scenario import Scenario
 
-Summary = dict[str, Any]
 UNFIT = "unfit"
 """In the summary of a live run that was not punctual."""
 
@@ -192,14 +192,6 @@ class Data:
         return self._open.get(key)
 
 
-def inside(summary: Summary, path: str) -> Any:
-    """What lies at a path of a summary, as "www/64/mean"; `None` if nothing does."""
-    value: Any = summary
-    for part in path.split("/"):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 def _known(factors: Mapping[str, Any]) -> frozenset[tuple[str, Any]]:
     return frozenset((name, value) for name, value in factors.items() if value is not None)
 
@@ -229,7 +221,7 @@ class Study:
     notes: Callable[[Data], list[str]] = lambda _: []
     explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
     seeds: int = 5
-    """Seeds a cell unless told otherwise."""
+    """Seeds a cell unless another number is given."""
     full_grid: Callable[[], list[Cell]] | None = None
     """The paper's own scale, if `grid` is smaller because that takes hours."""
     live_grid: Callable[[bool], list[Cell]] | None = None

@@ -141,8 +141,8 @@ class SweepResult(Finished):
         frame = self.frame
         if frame.is_empty() or not {"packets", "events", "point", "seed"} <= set(frame.columns):
             return False
-        told = frame.filter(pl.col("events").is_not_null())
-        each = told.group_by("point").agg(pl.len(), pl.col("packets", "events").n_unique())
+        recorded = frame.filter(pl.col("events").is_not_null())
+        each = recorded.group_by("point").agg(pl.len(), pl.col("packets", "events").n_unique())
         several = each.filter(pl.col("len") > 1)
         return len(several) > 0 and bool((several.select(pl.max_horizontal("packets", "events").max()) == 1).item())
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tailback.experiment.outcome import TableOut
-from tailback.experiment.study import Summary, inside
+from tailback.experiment.summary import Summary, inside
 
 NOTHING = "–"
 

@@ -6,7 +6,8 @@ free was left by a writer that was killed; the next writer folds it. Rows may be
 readers look at journals before Parquet, and take one row a key.
 
 A line of a journal ends with its own checksum, a Parquet file has its checksum in its name (`STEM.CHECKSUM.parquet`).
-A damaged line is left out and told, a damaged file is refused. Those of tailback 0.1 have neither and are read as well.
+A damaged line is left out with a warning, a damaged file is refused. Those of tailback 0.1 have neither and
+are read as well.
 """
 
 from __future__ import annotations
