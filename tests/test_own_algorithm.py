@@ -315,8 +315,8 @@ def test_what_cannot_be_made_is_refused_before_anything_is_simulated(algorithms,
         assert caught.value.problems[0].field == "flow[0].cc"
 
 
-def test_a_store_has_no_key_for_code_that_may_change():
-    with pytest.raises(tb.ScenarioError, match="could not tell when its code changes"):
+def test_a_scenarios_text_is_no_key_for_code_that_may_change():
+    with pytest.raises(tb.ScenarioError, match="no text of a scenario tells when its code changes"):
         dumbbell("python:tailback.examples.newreno:NewReno").to_json()
 
 

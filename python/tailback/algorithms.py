@@ -6,6 +6,8 @@ allows code (`tailback.consent`).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -86,6 +88,21 @@ class Source:
         found: Any = getattr(module, self.attribute, None)
         made_by: Callable[..., Algorithm] = _callable(name, found)
         return made_by
+
+
+@functools.cache
+def made_from(name: str, source: Source) -> Factory:
+    """The factory of an algorithm of which this process may have nothing but the source, as on a cluster's worker.
+
+    Its own class is taken where it has the same source, as a class may need the package that it stands in.
+    """
+    made_by = _registered.get(name)
+    if made_by is None and is_reference(name):
+        with contextlib.suppress(TailbackError):
+            made_by = load(name.removeprefix(_PREFIX))
+    if made_by is None or _source_of(made_by) != source:
+        made_by = source.load(name)
+    return factory(made_by)
 
 
 _Class = TypeVar("_Class", bound=Callable[..., Algorithm])
@@ -177,9 +194,12 @@ def sources(resolved: Mapping[str, Any], given: Mapping[str, Callable[..., Algor
     found = {}
     for name in sorted(named(resolved)):
         if name in made or is_reference(name):
-            made_by: Any = made[name] if name in made else load(name.removeprefix(_PREFIX))
-            found[name] = Source(getattr(made_by, "__name__", type(made_by).__name__), _text_of(made_by))
+            found[name] = _source_of(made[name] if name in made else load(name.removeprefix(_PREFIX)))
     return found
+
+
+def _source_of(made_by: Any) -> Source:
+    return Source(getattr(made_by, "__name__", type(made_by).__name__), _text_of(made_by))
 
 
 def named(resolved: Mapping[str, Any]) -> set[str]:

@@ -104,3 +104,24 @@ def test_what_is_no_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(cluster.ClusterError, match="no scheduler file"):
         cluster.connect("dask:///no/such/file.json")
     assert time.monotonic() - began < 30
+
+
+def test_workers_run_the_source_that_the_sweep_was_started_with(
+    dask: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "only_here.py").write_text(
+        "class Mine:\n"
+        "    def on_ack(self, ack, control):\n"
+        "        control.cwnd += ack.newly_acked if ack.may_grow else 0\n"
+        "    def on_congestion(self, congestion, control):\n"
+        "        control.ssthresh = control.cwnd // 2\n"
+    )
+    # Workers cannot import it.
+    monkeypatch.syspath_prepend(str(tmp_path))
+    base = BASE.with_({"flow.bulk.cc": "python:only_here:Mine"}, duration="2s")
+    refused = tb.sweep(base, seeds=2, store=tmp_path / "cluster", on=dask)
+    assert (refused.run, refused.failed) == (0, 2)
+    spread = tb.sweep(base, seeds=2, store=tmp_path / "cluster", on=dask, allow_code=True)
+    assert (spread.run, spread.failed) == (2, 0), spread.errors
+    here = tb.sweep(base, seeds=2, store=tmp_path / "here", allow_code=True)
+    assert spread.frame.drop("wall_s", "finished").equals(here.frame.drop("wall_s", "finished"))

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
-from tailback import cli, metrics
+from tailback import metrics
 from tailback.experiment import RunMetrics, latin_hypercube, read_sweep, single, sobol
 from tailback.experiment.store import run_key
 
@@ -285,18 +285,6 @@ duration = "2s"
 [grid]
 "flow.bulk.cc" = {values}
 """
-
-
-@pytest.fixture
-def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def call(*arguments: str | Path) -> tuple[int, Any, str]:
-        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        out, err = capsys.readouterr()
-        return int(caught.value.code or 0), json.loads(out) if "--json" in arguments else out, err
-
-    return call
 
 
 def grid_file(folder: Path, seeds: int = 2, values: str = '["reno", "cubic"]') -> Path:

@@ -42,6 +42,9 @@ def sweep(
     ] = None,
     keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    allow_code: Annotated[
+        bool, typer.Option("--allow-code", help="Run the Python classes that the scenario names. Read them first.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario at many points, with many seeds. A run that is in the store already is not run again.
@@ -61,7 +64,7 @@ def sweep(
     wanted = read_sweep(file)
     if keep is not None:
         wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
-    done = sweep(wanted, store=store, on=on, workers=workers, progress=not as_json)
+    done = sweep(wanted, store=store, on=on, workers=workers, progress=not as_json, allow_code=allow_code)
     if as_json:
         emit(done.to_json())
     else:

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailback._core import Cancel
-from tailback.errors import Cancelled, Interrupted, ScenarioError, TailbackError
+from tailback.algorithms import Source, sources
+from tailback.consent import demand_allowed
+from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
 from tailback.experiment.workers import Crew, Keep, Outcome, Task, Threads
@@ -57,6 +59,10 @@ class Experiment(Protocol):
     @property
     def kept(self) -> Keep:
         """What is kept of a run."""
+
+    @property
+    def allow_code(self) -> bool:
+        """May classes run that the scenario names by reference?"""
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a point."""
@@ -177,6 +183,8 @@ class _Job:
     scenario: Scenario | None
     toml: str
     tables: bool
+    #: Names and digests of the user's own algorithms.
+    code: str = ""
 
 
 class _Run:
@@ -202,7 +210,7 @@ class _Run:
         self._number = 0
         self._digest = wanted.kept.digest
         # The point begun last, described with some seed; the file it would be is cut where the seed stands.
-        self._resolved: tuple[_PointState, Scenario, dict[str, Any], list[str]] | None = None
+        self._resolved: tuple[_PointState, Scenario, dict[str, Any], list[str], dict[str, Source]] | None = None
 
     def go(self, progress: bool | Callable[[int, int], object]) -> None:
         began = time.perf_counter()
@@ -287,7 +295,7 @@ class _Run:
         """Begin a run; False if it was settled without one."""
         self._look()
         try:
-            scenario, text, toml = self._described(state, seed)
+            scenario, text, toml, own = self._described(state, seed)
         except (ScenarioError, ValueError, TypeError) as error:
             if self.strict:
                 raise
@@ -295,9 +303,10 @@ class _Run:
             key = run_key("cannot be resolved", self._digest, hashlib.sha256(text.encode()).hexdigest())
             self._settle(_Job(state, seed, key, key, None, "", False), None, f"ScenarioError: {error}", 0.0)
             return False
-        run = run_key(text)
-        key = run_key(text, self._digest)
-        job = _Job(state, seed, key, run, scenario, "", self.wanted.keeps_tables(state.number, seed))
+        code = [f"{name} {source.sha256}" for name, source in own.items()]
+        run = run_key(text, *code)
+        key = run_key(text, self._digest, *code)
+        job = _Job(state, seed, key, run, scenario, "", self.wanted.keeps_tables(state.number, seed), ", ".join(code))
         known = self._known.get(key)
         if known is not None and (not job.tables or self.store.has_tables(run, known.get("tables_sha256"))):
             self.out.reused += 1
@@ -308,20 +317,22 @@ class _Run:
         self._number += 1
         self._jobs[self._number] = job
         tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
-        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables))
+        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables, own))
         return True
 
-    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str]:
-        """A point with some seed, and with this one its resolved text and its file.
+    def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source]]:
+        """A point with some seed, and with this one its resolved text and its file; and the user's own algorithms.
 
         Seeds change nothing else, so a point is described once.
         """
         if self._resolved is None or self._resolved[0] is not state:
             scenario = self.wanted.scenario(state.number, state.values, seed)
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
-            self._resolved = state, scenario, json.loads(scenario.to_json()), around
-        _, scenario, resolved, around = self._resolved
-        return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around)
+            resolved = scenario.resolve(allow_code=self.wanted.allow_code)
+            demand_allowed(resolved, self.wanted.allow_code, scenario)
+            self._resolved = state, scenario, json.loads(as_text(resolved)), around, _known_sources(resolved)
+        _, scenario, resolved, around, own = self._resolved
+        return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around), own
 
     # -- taking in
 
@@ -350,6 +361,7 @@ class _Run:
             "tables": job.tables and error is None,
             "tables_sha256": kept,
             "scenario": job.toml,
+            **({"code": job.code} if job.code else {}),
             **columns_of(job.state.values),
             **_in_base_units(job.state.values),
             **(values or {}),
@@ -383,6 +395,16 @@ class _Run:
         seeds = self.wanted.seeds_of(state.number)[state.issued : state.issued + more]
         state.issued += more
         self._extra.extend((state, seed) for seed in seeds)
+
+
+def _known_sources(resolved: Mapping[str, Any]) -> dict[str, Source]:
+    """The user's own algorithms. A class in no file is refused: nothing would tell when it changes."""
+    found = sources(resolved, None)
+    for name, source in found.items():
+        if source.text is None:
+            problem = "its source stands in no file, so that a kept run could not tell when it changes"
+            raise ScenarioError([Problem("cc", name, problem, "Write the class into a file and import it from there")])
+    return found
 
 
 class _NoMetric(TailbackError):

@@ -348,6 +348,7 @@ class Runs:
     """The cells of a study times their seeds, as the runner asks for them; the longest first."""
 
     until = None
+    allow_code = False
 
     def __init__(self, study: Study, cells: Sequence[Cell], seeds: tuple[int, ...], is_live: bool) -> None:
         self.name, self.seeds = study.name, seeds

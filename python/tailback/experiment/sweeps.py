@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -78,6 +78,7 @@ class Sweep:
     kept: RunMetrics = field(default_factory=RunMetrics)
     keep_tables: bool = False
     name: str = ""
+    allow_code: bool = False
 
     def __len__(self) -> int:
         """How many runs; with a stopping rule the most there can be."""
@@ -195,6 +196,7 @@ def sweep(
     on: Any = None,
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
+    allow_code: bool = False,
 ) -> SweepResult:
     """Run `base` at every point of `design` with every seed, unless the store has it already.
 
@@ -202,6 +204,9 @@ def sweep(
     seeds to each point until an interval is narrow enough. `metrics` names what to keep of each run besides the
     usual totals: functions of a `Result`, or tables naming an entry of `tailback.metrics`. `keep="tables"` keeps
     everything. `on` is a `distributed.Client` or "dask://host:port"; else threads work here, on all cores.
+
+    Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
+    cluster's workers are sent. `allow_code` allows classes that the scenario names by reference; read them first.
 
     A run that fails is recorded with its error, and the rest goes on. Ctrl-C raises `Interrupted` at once; what
     was finished is in the store, and the same call goes on from there.
@@ -214,7 +219,7 @@ def sweep(
     (4, 0, [1, 2, 1, 2])
     """
     if isinstance(base, Sweep):
-        wanted = base
+        wanted = replace(base, allow_code=base.allow_code or allow_code)
     else:
         wanted = Sweep(
             base=base if isinstance(base, Scenario) else Scenario.from_toml(base),
@@ -224,6 +229,7 @@ def sweep(
             kept=RunMetrics.of(metrics),
             keep_tables=keeps_tables(keep),
             name=name,
+            allow_code=allow_code,
         )
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)

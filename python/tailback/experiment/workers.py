@@ -8,13 +8,14 @@ import queue
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from tailback import _core
 from tailback._core import Cancel
-from tailback.errors import EngineError, TailbackError
+from tailback.algorithms import Source, made_from
+from tailback.errors import AlgorithmError, EngineError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.result import Result, layout
 
@@ -49,6 +50,8 @@ class Task:
     engine: str
     #: Where to keep the tables, or `None`.
     tables: str | None
+    #: The algorithms of the user's own that the scenario names.
+    sources: Mapping[str, Source] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -72,8 +75,13 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         )
     began = time.perf_counter()
     try:
-        tables = _core.run(task.scenario_json, cancel, None)
-        result = Result(resolved=json.loads(task.scenario_json), toml=task.toml, tables=tables)
+        factories = {name: made_from(name, source) for name, source in task.sources.items()}
+        resolved = json.loads(task.scenario_json)
+        try:
+            tables = _core.run(task.scenario_json, cancel, None, factories)
+        except _core.AlgorithmError as error:
+            raise AlgorithmError(str(resolved.get("name")), *error.args) from error.__cause__
+        result = Result(resolved=resolved, toml=task.toml, tables=tables, algorithms=dict(task.sources))
         return _kept(task, keep, result, began)
     except _core.Cancelled:
         raise

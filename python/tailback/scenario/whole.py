@@ -310,8 +310,8 @@ class _Outside:
         if name not in registered and not is_reference(name):
             return False
         if self.registered is None:
-            problem = "this is an algorithm of your own, and a kept result could not tell when its code changes"
-            raise UnitError(problem, "Run it with tailback.run, run_each or run_many, not in a sweep")
+            problem = "this is an algorithm of your own, and no text of a scenario tells when its code changes"
+            raise UnitError(problem, "Run it, or sweep it: what is kept then has the digest of its source")
         if name not in registered and not self.allow_code:
             # Described, not imported: the file may be a stranger's.
             return True
