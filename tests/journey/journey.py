@@ -114,6 +114,25 @@ def journey(tailback: Path, work: Path) -> None:
     tb("plot", *four, "--figure", "all", "--out", "four.png")
     tb("report", "results/cubic", "--out", "cubic.html")
 
+    demand("backed off" in tb("explain", "results/cubic").stdout, "explain does not say who backed off")
+
+    step("a path that changes, from a file")
+    tb("trace", "generate", "lte", "--seconds", "20", "--out", "lte.csv")
+    tb("run", "home.toml", "--set", "dumbbell.schedule=lte.csv", "--set", "duration=20s", "--out", "results/lte")
+
+    step("an algorithm of one's own, run again when its file is gone")
+    mine = work / "mine.py"
+    mine.write_text("from tailback.examples.newreno import NewReno\n\n\nclass Mine(NewReno):\n    pass\n")
+    own = ["--algorithm", "mine=mine.py:Mine", "--set", "flow.bulk.cc=mine", "--set", "duration=5s"]
+    tb("run", "home.toml", *own, "--out", "results/mine")
+    mine.unlink()
+    demand(
+        (work / "results/mine/scenario.toml").read_text() == (work / "home.toml").read_text(),
+        "the file is not kept as it was written",
+    )
+    again = json.loads(tb("repeat", "results/mine", "--allow-code", "--json").stdout)
+    demand(again["same"], f"the same run gave something else: {again}")
+
     step("something wrong on purpose")
     wrong = subprocess.run(
         [tailback, "run", "home.toml", "--set", "flow.bulk.cc=cubik"],

@@ -106,6 +106,15 @@ def test_an_unknown_baseline_names_the_nearest(folders):
         compare.compare(results, baseline="cubick")
 
 
+def test_a_box_and_its_whiskers_lie_within_the_picture(folders):
+    figure = plots.get("box")({Path(folder).name: tb.open_result(folder) for folder in folders})
+    for ax in figure.axes:
+        ends = [x for line in ax.lines for x in line.get_xdata()]
+        assert max(ends) < ax.get_xlim()[1]
+        for box in ax.patches:
+            assert box.get_linewidth() > 2, "a narrow box is seen beside its median"
+
+
 def test_a_result_given_twice_is_refused(folders):
     done = invoke("plot", folders[0], folders[0])
     assert "given twice" in str(done.exception)

@@ -127,13 +127,15 @@ def box(results: Mapping[str, Rows]) -> Figure:
             showfliers=False,
             widths=0.6,
             patch_artist=True,
-            medianprops={"color": "white", "lw": 1.6},
+            medianprops={"color": "white", "lw": 1.2},
         )
         for key, patch in zip(series, drawn["boxes"], strict=True):
-            patch.set(facecolor=look[key].colour, edgecolor=look[key].colour)
+            # So wide an edge that a box of hardly any width is still seen beside its median.
+            patch.set(facecolor=look[key].colour, edgecolor=look[key].colour, linewidth=2.5)
         ax.set_yticks(np.arange(1, len(series) + 1), [names[key] for key in series])
         ax.invert_yaxis()
         ax.grid(visible=False, axis="y")
-        ax.set_xlim(left=0)
+        ends = [float(end) for whisker in drawn["whiskers"] for end in whisker.get_xdata()]
+        ax.set_xlim(0, 1.05 * max(ends))
         ax.set_xlabel(name)
     return figure
