@@ -360,12 +360,13 @@ fn cut_tcp(it: &mut Packet, kept: &[u8], carried: u32) -> bool {
     if kept.len() < 20 {
         return false;
     }
-    // What is missing reads as the end of the options.
+    let length = usize::from(kept[12] >> 4) * 4;
+    // The header ends where it was cut, so an option that is not whole says nothing: half a SACK block is none.
     let mut whole = [0; 60];
-    let count = kept.len().min(60);
+    let count = kept.len().min(60).min(length) & !3;
     whole[..count].copy_from_slice(&kept[..count]);
-    let length = usize::from(whole[12] >> 4) * 4;
-    let Some(Ok(slice)) = whole.get(..length).map(TcpSlice::from_slice) else { return false };
+    whole[12] = (count as u8 / 4) << 4 | whole[12] & 0x0f;
+    let Ok(slice) = TcpSlice::from_slice(&whole[..count]) else { return false };
     it.ports = [slice.source_port(), slice.destination_port()];
     it.payload = carried.saturating_sub(length as u32);
     it.has_tcp = true;
@@ -439,6 +440,29 @@ mod tests {
         decode_plain(frame, &mut plain, true)?;
         let outcome = decode_any(frame, &mut any, true);
         Some([said(&plain), if outcome.is_ok() { said(&any) } else { format!("{outcome:?}") }])
+    }
+
+    /// An acknowledgement with two SACK blocks, of which a snap length cut the second's end off.
+    #[test]
+    fn half_a_sack_block_is_none() {
+        let mut data = vec![0x45, 0, 0, 72, 0, 1, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        data.extend([0, 80, 0, 81, 0, 0, 0, 1, 0, 0, 0, 2, 0xd0, 0x10, 1, 0, 0, 0, 0, 0]);
+        data.extend([1, 1, 8, 10, 0, 0, 0, 7, 0, 0, 0, 6, 1, 1, 5, 18]);
+        data.extend([100u32, 200, 300, 400].into_iter().flat_map(u32::to_be_bytes));
+        assert_eq!(data.len(), 72);
+        let mut packet = Packet::default();
+        let mut read = |kept: usize| {
+            let frame = Frame { t_ns: 1, link: Linktype::RAW, data: &data[..kept], wire_bytes: 72 };
+            decode(&frame, &mut packet, true).expect("a packet");
+            let tcp = packet.tcp().expect("TCP");
+            (tcp.stamps, tcp.blocks[..usize::from(tcp.block_count)].to_vec(), packet.payload)
+        };
+        assert_eq!(read(72), (Some((7, 6)), vec![(100, 200), (300, 400)], 0));
+        for kept in [56, 60, 68, 70, 71] {
+            assert_eq!(read(kept), (Some((7, 6)), vec![], 0), "{kept}");
+        }
+        assert_eq!(read(47).0, None);
+        assert_eq!(read(40), (None, vec![], 0));
     }
 
     #[test]

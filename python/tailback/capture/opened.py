@@ -205,7 +205,7 @@ class _Builder:
         chosen = own & ways[pairs["flow"], pairs["reverse"].astype(int)]
         sent, received = pairs["a_ns"][chosen], pairs["b_ns"][chosen].astype(np.int64) - self.shift_ns
         flow, size = pairs["flow"][chosen], pairs["bytes"][chosen]
-        lost = self._lost(flow, sent, ways)
+        lost = self._lost(flow, sent, size, ways)
         t = np.concatenate([sent.astype(np.int64), lost["t_ns"]])
         flows = np.concatenate([flow, lost["flow"]]).astype(np.uint32)
         order = np.lexsort((t, flows))
@@ -228,7 +228,7 @@ class _Builder:
         """Of each flow: does most payload come from its server?"""
         return (self.flows["back_payload"] > self.flows["payload"]).to_numpy()
 
-    def _lost(self, flow: Array, sent: Array, ways: Array) -> dict[str, Array]:
+    def _lost(self, flow: Array, sent: Array, paired_bytes: Array, ways: Array) -> dict[str, Array]:
         """Packets of the first capture that were not paired and passed while both captures ran."""
         assert self.paired is not None
         rows = [
@@ -236,16 +236,23 @@ class _Builder:
         ]
         flows, t_ns, reverse, size = rows
         own = (reverse == self._reversed()[flows]) & ways[flows, reverse.astype(int)]
-        seen = np.unique(np.stack([flow.astype(np.uint64), sent], axis=1), axis=0)
-        mine = np.stack([flows.astype(np.uint64), t_ns], axis=1)
-        known = _members(mine, seen)
+        flows, t_ns, reverse, size = flows[own], t_ns[own], reverse[own], size[own]
+        known = _paired(np.stack([flows, t_ns, size], axis=1).astype(np.uint64),
+                        np.stack([flow, sent, paired_bytes], axis=1).astype(np.uint64))  # fmt: skip
         begin, end = int(self.paired.info["second_first_ns"]), int(self.paired.info["second_last_ns"])
-        least = {(row["flow"], row["reverse"]): row["min_ms"] for row in self.paired.table.iter_rows(named=True)}
-        delay = np.array(
-            [[least.get((number, back), 0.0) for back in (False, True)] for number in range(len(self.names))]
-        )
-        arrival = t_ns.astype(np.float64) + delay[flows, reverse.astype(int)] * 1e6 + self.shift_ns
-        chosen = own & ~known & (arrival >= begin) & (arrival <= end)
+        table = {(row["flow"], row["reverse"]): row for row in self.paired.table.iter_rows(named=True)}
+
+        def delay_ns(column: str) -> Array:
+            both = [[table.get((number, back), {}).get(column, 0.0) for back in (False, True)]
+                    for number in range(len(self.names))]  # fmt: skip
+            return np.array(both)[flows, reverse.astype(int)] * 1e6
+
+        sent_last = np.zeros(len(self.names), dtype=np.uint64)
+        np.maximum.at(sent_last, flow, sent)
+        arrival = t_ns.astype(np.float64) + self.shift_ns
+        chosen = ~known & (arrival + delay_ns("min_ms") >= begin) & (arrival + delay_ns("min_ms") <= end)
+        # What was sent after the last that arrived may be under way.
+        chosen &= (t_ns <= sent_last[flows]) | (arrival + delay_ns("max_ms") <= end)
         return {"flow": flows[chosen], "t_ns": t_ns[chosen].astype(np.int64), "bytes": size[chosen]}
 
     def _flows(self, congestion: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -332,8 +339,8 @@ class _Builder:
             "duration_ps": max(1, self.end_ns - self.start_ns) * 1000,
             "nodes": ["near", "far"],
             "links": [
-                {"name": "path", "from": "near", "to": "far", **link},
-                {"name": "path.back", "from": "far", "to": "near", **link},
+                {"name": "path", "from": "near", "to": "far", **link, "delay_ps": self._least_ps("A>B")},
+                {"name": "path.back", "from": "far", "to": "near", **link, "delay_ps": self._least_ps("B>A")},
             ],
             "flows": flows,
             "randomness": {},
@@ -342,6 +349,13 @@ class _Builder:
                 "echoes": pings, "queue_polls": [], "queues": [], "drops": [],
             },
         }  # fmt: skip
+
+    def _least_ps(self, way: str) -> int:
+        """What the path itself takes: the least delay that a packet had; zero where the clocks allow none."""
+        if self.paired is None:
+            return 0
+        delays = [row["min_ms"] for row in self.paired.table.iter_rows(named=True) if row["from_to"] == way]
+        return max(0, round(min(delays, default=0.0) * 1e9))
 
     def _flow(self, index: int, is_tcp: bool) -> dict[str, Any]:
         row = self.flows.row(index, named=True)
@@ -380,10 +394,16 @@ def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def _members(rows: Array, known: Array) -> Array:
-    """Which of the rows (pairs of numbers) are among the known ones."""
-    both = np.dtype([("flow", np.uint64), ("t", np.uint64)])
-    return np.isin(np.ascontiguousarray(rows).view(both).ravel(), np.ascontiguousarray(known).view(both).ravel())
+def _paired(rows: Array, known: Array) -> Array:
+    """Which of the rows are among the known ones, each known one counted once: a burst has one stamp."""
+    _, key = np.unique(np.concatenate([known, rows]), axis=0, return_inverse=True)
+    key = key.ravel()
+    own = key[len(known) :]
+    count = np.bincount(key[: len(known)], minlength=int(key.max(initial=0)) + 1)
+    order = np.argsort(own, kind="stable")
+    rank = np.empty(len(own), dtype=np.int64)
+    rank[order] = np.arange(len(own)) - np.searchsorted(own[order], own[order], side="left")
+    return rank < count[own]
 
 
 def _last_of(it: Mapping[str, Array], values: Array, chosen: Array) -> Array:
