@@ -245,7 +245,8 @@ class _Builder:
         def delay_ns(column: str) -> Array:
             both = [[table.get((number, back), {}).get(column, 0.0) for back in (False, True)]
                     for number in range(len(self.names))]  # fmt: skip
-            return np.array(both)[flows, reverse.astype(int)] * 1e6
+            delays: Array = np.array(both)[flows, reverse.astype(int)] * 1e6
+            return delays
 
         sent_last = np.zeros(len(self.names), dtype=np.uint64)
         np.maximum.at(sent_last, flow, sent)

@@ -56,7 +56,7 @@ def window(path: FilePath, flow: int | str | None = None) -> Window:
     sent = pl.DataFrame({
         "t_s": t[data], "seq": it["seq"][data], "end": it["seq"][data] + it["length"][data].astype(np.int64),
         "what": words[it["class"][data]].astype(str), "in_flight": flight.astype(np.uint64),
-        "cwnd": _largest_before(t[data], outstanding, rtt_s if rtt_s and np.isfinite(rtt_s) else 0.1).astype(np.uint64),
+        "cwnd": largest_before(t[data], outstanding, rtt_s if rtt_s and np.isfinite(rtt_s) else 0.1).astype(np.uint64),
     })  # fmt: skip
     back = ~own & (it["ack"] >= 0)
     samples = np.where(it["rtt_ns"] > 0, it["rtt_ns"] * 1e-9, np.nan)
@@ -70,7 +70,7 @@ def window(path: FilePath, flow: int | str | None = None) -> Window:
     return Window(str(row["name"]), sent, acked, blocks)
 
 
-def _largest_before(t: Array, values: Array, span_s: float) -> Array:
+def largest_before(t: Array, values: Array, span_s: float) -> Array:
     """The largest value within `span_s` up to each instant."""
     from collections import deque
 
