@@ -177,7 +177,9 @@ def test_a_column_the_store_does_not_have_is_named_with_the_nearest(store):
 def test_a_store_has_a_page(store):
     page = report.write(tb.open_store(store), store.parent / "page.html").read_text(encoding="utf-8")
     assert ">12<" in page
-    assert "call.delay_p95_ms" in page
+    assert "call.delay_p95_ms over dumbbell.queue, by flow.bulk.cc" in page
+    assert "The median of the runs at each dumbbell.queue, a line for each flow.bulk.cc" in page
+    assert "goodput_mbps against call.delay_p95_ms" in page
 
 
 def test_a_question_can_be_answered_with_intervals(store):

@@ -20,7 +20,7 @@ from ..metrics.rows import Floats
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure
 
-__all__ = ["FIGURES", "NoSuchColumn", "axes_of", "draw", "heat_map", "metric_over_axis", "throughput_delay"]
+__all__ = ["FIGURES", "NoSuchColumn", "axes_of", "draw", "heat_map", "metric_over_axis", "throughput_delay", "told"]
 
 #: Where the values that a sweep varied have their roots in a scenario.
 _ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
@@ -173,7 +173,10 @@ def metric_over_axis(
         ax.minorticks_off()
     ax.set_xlabel(along.column)
     ax.set_ylabel(name)
-    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    low, high = ax.get_ylim()
+    low = min(0.0, low)
+    # Lines that are all near the top are not cut by the picture's edge.
+    ax.set_ylim(low, high + 0.03 * (high - low))
     if lines:
         _legend(figure, ax, lines.column)
     ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}")
@@ -283,6 +286,29 @@ FIGURES = {
     "heat-map": ("A metric over two axes", heat_map),
     "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay),
 }
+
+
+def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str, str]:
+    """What the figure of that name shows of these runs, as `draw` chooses its axes: a title and a caption."""
+    if name == "throughput-delay":
+        colours = next((axis.column for axis in axes_of(frame) if axis.column.endswith(".cc")), None)
+        by = f", a colour for each {colours}" if colours else ""
+        return (
+            f"goodput_mbps against {metric or _delay(frame)}",
+            f"A small dot is a run, a marker the mean of a setting{by}; where a setting has three runs or more, the "
+            "ellipse is one standard deviation around it. Better is up and to the right.",
+        )
+    shown = metric or _default_metric(frame)
+    along, other = _split(frame, None, None)
+    if name == "heat-map" and other is not None:
+        return (
+            f"{shown} over {along.column} and {other.column}",
+            f"The median of the runs at each pair of {along.column} (across) and {other.column} (down), in the cell.",
+        )
+    title, lines = f"{shown} over {along.column}", ""
+    if other:
+        title, lines = f"{title}, by {other.column}", f", a line for each {other.column}"
+    return title, f"The median of the runs at each {along.column}{lines}; the band is its 95 % interval (bootstrap)."
 
 
 def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None, by: str | None) -> Figure:

@@ -56,11 +56,10 @@ def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dic
     for figure, name in wanted:
         try:
             drawn = sweeps.draw(figure, done, metric=name, axis=None, by=None)
+            title, caption = sweeps.told(figure, done, name)
         except sweeps.NoSuchColumn:
             # Of a store of calls and echoes only, which have no goodput or no delay.
             continue
-        title = f"{sweeps.FIGURES[figure][0]}: {name}" if name else sweeps.FIGURES[figure][0]
-        caption = " ".join((sweeps.FIGURES[figure][1].__doc__ or "").split("\n\n")[0].replace("`", "").split())
         entries.append(_plot_entry(f"{figure}-{name or 'all'}", title, caption, drawn, live=False))
     return entries
 
