@@ -13,6 +13,7 @@ are read as well.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import math
@@ -104,14 +105,15 @@ def _row(line: bytes, summed: bool) -> Row | None:
             return None
         line = line[: found.start()] + b"}"
     try:
-        row = json.loads(line)
+        row = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     return {_now(name): value for name, value in row.items()} if isinstance(row, dict) and "key" in row else None
 
 
+@functools.lru_cache(maxsize=4096)
 def _now(column: str) -> str:
-    """What a column is called now."""
+    """What a column is called now. Every row asks for the same few."""
     flow, dot, key = column.rpartition(".")
     return flow + _FORMER.get(dot + key, dot + key)
 
