@@ -189,7 +189,9 @@ impl Endpoint {
         }
         // Nothing is left for the acknowledgement of the second FIN to ride on.
         self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
-        self.step_state();
+        if self.state != State::Established || self.sender.is_fin_sent() || self.receiver.is_finished() {
+            self.step_state();
+        }
     }
 
     fn on_syn(&mut self, segment: &Segment, now: Time) {
@@ -289,6 +291,7 @@ impl Endpoint {
     }
 
     /// As [`Self::compose_next`], whatever the end has to send.
+    #[inline(always)]
     fn compose_next_of_all(&mut self, now: Time, place: &mut Segment) -> bool {
         if self.syn_due {
             place.replace_by(&self.compose_syn(now));

@@ -43,13 +43,13 @@ impl<P: Probe> Network<P> {
         for action in actions.list.drain(..) {
             if let Some(index) = self.perform(number, side, action) {
                 if let Some(before) = touched.replace(index).filter(|before| *before != index) {
-                    self.after(before);
+                    self.after_apart(before);
                 }
             }
         }
         self.actions = actions;
         if let Some(index) = touched {
-            self.after(index);
+            self.after_apart(index);
         }
     }
 

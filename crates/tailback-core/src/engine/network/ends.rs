@@ -19,7 +19,7 @@ impl<P: Probe> Network<P> {
             self.cue(flow, side, Cue::Due(connection));
         }
         self.connections.at(index).end.on_timer(self.now, &mut self.happened);
-        self.after(index);
+        self.after_apart(index);
         let element = self.end_element(index);
         let it = self.connections.at(index);
         let next = it.next_wake();
@@ -28,8 +28,14 @@ impl<P: Probe> Network<P> {
         self.schedule.arm(element, next);
     }
 
+    /// As [`Self::after`], for what happens less often than a segment arrives.
+    #[inline(never)]
+    pub(super) fn after_apart(&mut self, index: usize) {
+        self.after(index);
+    }
+
     /// Something happened at an end: tell the application, send what may be sent, see to the timers.
-    #[inline]
+    #[inline(always)]
     pub(super) fn after(&mut self, index: usize) {
         let it = self.connections.at(index);
         let has_news = it.listens || it.end.state() != it.state;

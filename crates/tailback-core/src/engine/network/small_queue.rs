@@ -45,7 +45,7 @@ impl<P: Probe> Network<P> {
             let Some(it) = self.connections.find(from) else { continue };
             let looks = it.end.stack().small_queue.is_some();
             if looks && it.end.sender.on_unqueued(Bytes::from(bytes)) {
-                self.after(index_of(from));
+                self.after_apart(index_of(from));
             }
         }
         departed.append(&mut self.after_event.departed);

@@ -38,14 +38,19 @@ struct Verdict {
 
 impl Sender {
     /// An ACK arrived. `ack` and the SACK blocks come from the segment.
+    #[inline(always)]
     pub fn on_ack(&mut self, segment: &Segment, now: Time, events: &mut Vec<CongestionEvent>) {
         let right_edge = self.peer.right_edge;
         self.take_window(segment);
         // The side that only receives hears nothing else: no need to look further.
         let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe.end != 0;
-        if !has_news && self.board.is_empty() {
-            return;
+        if has_news || !self.board.is_empty() {
+            self.on_news(segment, right_edge, now, events);
         }
+    }
+
+    /// An ACK arrived that says something. The window reached to `right_edge` before it.
+    fn on_news(&mut self, segment: &Segment, right_edge: u64, now: Time, events: &mut Vec<CongestionEvent>) {
         let in_flight = self.in_flight();
         let is_cwnd_limited = self.is_cwnd_limited(in_flight);
         let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
