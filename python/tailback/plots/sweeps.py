@@ -173,10 +173,10 @@ def metric_over_axis(
         ax.minorticks_off()
     ax.set_xlabel(along.column)
     ax.set_ylabel(name)
-    low, high = ax.get_ylim()
-    low = min(0.0, low)
+    bottom, top = ax.get_ylim()
+    bottom = min(0.0, bottom)
     # Lines that are all near the top are not cut by the picture's edge.
-    ax.set_ylim(low, high + 0.03 * (high - low))
+    ax.set_ylim(bottom, top + 0.03 * (top - bottom))
     if lines:
         _legend(figure, ax, lines.column)
     ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}")
