@@ -62,8 +62,9 @@ audit: $(VENV)/.installed ## Licences, origins and advisories of every crate: ca
 	else cargo deny --locked --offline check licenses bans sources; \
 	    echo 'advisories were not looked up: their database cannot be reached'; fi
 
-validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; rewrites docs/validation.md and docs/algorithms.md
+validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; with tshark and tcptrace; rewrites their pages
 	$(BIN)/tailback validate $(if $(shell command -v ns),--ns2)
+	PYTHONPATH=validation $(BIN)/python -m tailback_validation.captures
 	$(BIN)/python scripts/algorithms_page
 
 identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/captures.md
