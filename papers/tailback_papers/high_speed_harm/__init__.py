@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tailback.experiment import Data, Study
 
-from .claims import CLAIMS, SCALE_SENSITIVE, network_of
+from .claims import CLAIMS, NETWORK_OF, SCALE_SENSITIVE
 from .extract import JOIN_RTTS, summarise
 from .grid import FULL, PACKET_BYTES, WEB_WINDOW, all_cells, full_cells, scales_of
 from .report import FIGURES, all_tables
@@ -12,7 +12,7 @@ from .report import FIGURES, all_tables
 
 def scale(data: Data, claim: str) -> str:
     """At what scale the cells of a claim were run."""
-    one = scales_of(data)[network_of(claim)]
+    one = scales_of(data)[NETWORK_OF[claim]]
     small = one.rate * one.time > 1
     return f"rate {_part(one.rate)}, time {_part(one.time)}" + (
         " (scale matters)" if small and claim in SCALE_SENSITIVE else ""

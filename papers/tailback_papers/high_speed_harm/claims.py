@@ -11,11 +11,5 @@ SCALE_SENSITIVE = frozenset(
      "002-L12c", "002-L13c"}
 )  # fmt: skip
 """Claims about windows, γ or joins, which a smaller rate or a shorter schedule changes against the queue."""
-FIRST_OF_THE_CAMPUS = 14
-"""Claims are numbered through; from this one on they are of the local network (section 4.2)."""
-
-
-def network_of(claim: str) -> str:
-    """The network a claim is about."""
-    number = int("".join(c for c in claim.removeprefix("002-L") if c.isdigit()))
-    return "lan" if number >= FIRST_OF_THE_CAMPUS else "wan"
+NETWORK_OF = {claim.id: network for network, part in (("wan", wan), ("lan", lan)) for claim in part.CLAIMS}
+"""The network a claim is about."""

@@ -109,7 +109,7 @@ def all_tables(data: Data) -> list[TableOut]:
     tables.append(
         TableOut("other-readings", "Other readings, and tests of causes", caption, heads, _ablations(data))
     )  # fmt: skip
-    return [tables[0], *(each for each in tables[1:] if each.rows)]
+    return tables
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tailback.experiment import QUANTILES, Data, Near, Plot, Summary, TableOut, Within, quantile, shown
+from tailback.experiment import QUANTILES, Data, Near, Plot, Summary, TableOut, Within, fitted_table, quantile, shown
 from tailback.plots.panels import legend_below, listed, plot
 from tailback.plots.style import BLUE, GREEN, ORANGE, PURPLE, SOFT
 
@@ -73,14 +73,8 @@ def _others(data: Data) -> list[list[str]]:
 
 def all_tables(data: Data) -> list[TableOut]:
     """What was fitted, the medians, the links, and the other readings."""
-    tables = [
-        TableOut(
-            "fitted",
-            "What was fitted",
-            "Chosen because the paper does not know it. A claim about what a parameter was fitted to is marked so.",
-            ["parameter", "value", "fitted to", "tested on"],
-            [list(row) for row in FITTED],
-        ),
+    return [
+        fitted_table(FITTED),
         TableOut(
             "medians",
             "Medians",
@@ -106,7 +100,6 @@ def all_tables(data: Data) -> list[TableOut]:
             _others(data),
         ),
     ]  # fmt: skip
-    return tables if tables[-1].rows else tables[:-1]
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------

@@ -97,52 +97,38 @@ NETWORKS = {
     network.name: network
     for network in (
         Network(
-            "university",
-            "university",
-            3,
-            {SMALL: 3.0, LARGE: 12.0},
-            22.0,
+            "university", "university", 3, {SMALL: 3.0, LARGE: 12.0}, 22.0,
             {"port": "100mbit", "port_queue": PORT_QUEUE, "sessions": SESSIONS},
         ),
         Network(
-            "eduroam",
-            "eduroam",
-            4,
-            {SMALL: 6.0, LARGE: 42.0},
-            85.0,
+            "eduroam", "eduroam", 4, {SMALL: 6.0, LARGE: 42.0}, 85.0,
             {"rate": 12.0, "ap_buffer": AP_QUEUE, "stations": 3, "station_sessions": 3.0, "sessions": SESSIONS},
         ),
         Network("adsl", "adsl2", 5, {SMALL: 4.0, LARGE: 26.0}, 45.0, {**ADSL}),
         Network("adsl-wifi", "adsl2-wifi", 6, {SMALL: 4.0, LARGE: 26.0}, 45.0, {**ADSL}),
         Network("3g", "3g", 7, {SMALL: 18.0}, 45.0, {"share": 0.5}),
     )
-}
+}  # fmt: skip
 WIRED, WIRELESS = ("university", "adsl"), ("eduroam", "adsl-wifi", "3g")
 CALL_NETWORKS = ("university", "eduroam")
 
 FITTED = (
     (
-        "university: receiver's port",
-        "100 Mbit/s, queue of 64 packets",
-        "order of throughput (Figure 3, left)",
+        "university: receiver's port", "100 Mbit/s, queue of 64 packets", "order of throughput (Figure 3, left)",
         "friendliness and RTTs (Figure 3, right), Table I",
     ),
     ("calls: lateness of iperf's process", f"0 to {CALL_JITTER}", "CUBIC's jitter (Table I)", "the other three"),
     (
-        "Eduroam: PHY rate, stations, their sessions",
-        "12 Mbit/s, 3, 3 a second",
-        "CUBIC's jitter (Table II)",
+        "Eduroam: PHY rate, stations, their sessions", "12 Mbit/s, 3, 3 a second", "CUBIC's jitter (Table II)",
         "the other three, losses, Figure 4",
     ),
     (
-        "ADSL: queue towards the home, share of packets lost on the line",
-        "60 kB, 0.022 %",
-        "who is fastest (Figure 5, left)",
-        "the order of the others, RTTs and friendliness (Figure 5), Figure 6",
+        "ADSL: queue towards the home, share of packets lost on the line", "60 kB, 0.022 %",
+        "who is fastest (Figure 5, left)", "the order of the others, RTTs and friendliness (Figure 5), Figure 6",
     ),
     ("3G: share of the intervals left by others", "0.5", "CUBIC's RTT (Figure 7)", "the other three, throughputs"),
     ("idle delays of the long stretch and of 3G", "53 ms and 76 ms", "ICMP's 54 and 130 ms", "–"),
-)
+)  # fmt: skip
 """Parameter, value, what it was fitted to, what it was tested on."""
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tailback.experiment import Data, NotRun, Plot, TableOut, known, median, shown
+from tailback.experiment import Data, NotRun, Plot, TableOut, fitted_table, known, median, shown
 from tailback.plots.panels import legend_below, listed, plot
 from tailback.plots.style import GREEN, INK, ORANGE, PURPLE, SOFT, VERMILLION
 
@@ -106,12 +106,8 @@ def _reading(data: Data, algorithm: str, size: int, factors: dict[str, Any]) -> 
 
 def all_tables(data: Data) -> list[TableOut]:
     """What was fitted, throughput and RTT, shares, the paper's two tables, and other readings."""
-    tables = [
-        TableOut(
-            "fitted", "What was fitted",
-            "Chosen because the paper does not know it. A claim about what a parameter was fitted to is marked so.",
-            ["parameter", "value", "fitted to", "tested on"], [list(row) for row in FITTED],
-        ),
+    return [
+        fitted_table(FITTED),
         TableOut(
             "throughput", "Throughput and RTT alone (Figs 3 to 7)",
             "Mbit/s of payload over the runs without the slowest tenth; RTTs by Karn's rule, mean and deviation of a "
@@ -136,7 +132,6 @@ def all_tables(data: Data) -> list[TableOut]:
             ["change", "network", "transfer", *(TITLES[algorithm] for algorithm in ALGORITHMS)], _other(data),
         ),
     ]  # fmt: skip
-    return tables if tables[-1].rows else tables[:-1]
 
 
 # --- Figures ----------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Pl
 from tailback.experiment.summary import QUANTILES, Summary, pooled, quantile, quantiles, rounded
 from tailback.experiment.sweepfile import read_sweep
 from tailback.experiment.sweeps import Sweep, SweepResult, Until, sweep
-from tailback.experiment.tables import Column, shown, table
+from tailback.experiment.tables import Column, fitted_table, shown, table
 
 __all__ = [
     "ABLATION",
@@ -79,6 +79,7 @@ __all__ = [
     "Within",
     "by_name",
     "fitted",
+    "fitted_table",
     "grid",
     "judge",
     "known",

@@ -10,9 +10,10 @@ import contextlib
 import math
 import statistics
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -24,51 +25,54 @@ if TYPE_CHECKING:
     from tailback.experiment.study import Data
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """Turns a claim's value into a verdict and can say how."""
 
     def verdict(self, value: float) -> str:
         """Decide."""
+        if math.isnan(value):
+            return UNMEASURED
+        wholly, nearly = self.holds(value)
+        return REPRODUCED if wholly else PARTLY if nearly else NOT
 
+    @abstractmethod
+    def holds(self, value: float) -> tuple[bool, bool]:
+        """Is it reproduced, is it at least partly?"""
+
+    @abstractmethod
     def words(self) -> str:
         """Say the rule in words."""
 
 
 @dataclass(frozen=True)
-class Near:
+class Near(Rule):
     """The paper prints a number: reproduced within `tolerance` of it, partly within `loose`."""
 
     target: float
     tolerance: float = 0.15
     loose: float = 0.30
 
-    def verdict(self, value: float) -> str:
-        """Decide by the relative deviation."""
-        if math.isnan(value):
-            return UNMEASURED
+    def holds(self, value: float) -> tuple[bool, bool]:
+        """By the relative deviation."""
         off = abs(value / self.target - 1.0)
-        return REPRODUCED if off <= self.tolerance else PARTLY if off <= self.loose else NOT
+        return off <= self.tolerance, off <= self.loose
 
     def words(self) -> str:
         """Say the rule in words."""
-        return (
-            f"reproduced within ±{100 * self.tolerance:.0f} % of {self.target:g}, "
-            f"partly within ±{100 * self.loose:.0f} %"
-        )
+        wholly, nearly = (f"within ±{100 * share:.0f} %" for share in (self.tolerance, self.loose))
+        return f"reproduced {wholly} of {self.target:g}, partly {nearly}"
 
 
 @dataclass(frozen=True)
-class AtLeast:
+class AtLeast(Rule):
     """Reproduced from `enough` upwards, partly from `some`."""
 
     enough: float
     some: float
 
-    def verdict(self, value: float) -> str:
-        """Decide by the lower bounds."""
-        if math.isnan(value):
-            return UNMEASURED
-        return REPRODUCED if value >= self.enough else PARTLY if value >= self.some else NOT
+    def holds(self, value: float) -> tuple[bool, bool]:
+        """By the lower bounds."""
+        return value >= self.enough, value >= self.some
 
     def words(self) -> str:
         """Say the rule in words."""
@@ -76,17 +80,15 @@ class AtLeast:
 
 
 @dataclass(frozen=True)
-class AtMost:
+class AtMost(Rule):
     """Reproduced up to `enough`, partly up to `some`."""
 
     enough: float
     some: float
 
-    def verdict(self, value: float) -> str:
-        """Decide by the upper bounds."""
-        if math.isnan(value):
-            return UNMEASURED
-        return REPRODUCED if value <= self.enough else PARTLY if value <= self.some else NOT
+    def holds(self, value: float) -> tuple[bool, bool]:
+        """By the upper bounds."""
+        return value <= self.enough, value <= self.some
 
     def words(self) -> str:
         """Say the rule in words."""
@@ -94,7 +96,7 @@ class AtMost:
 
 
 @dataclass(frozen=True)
-class Within:
+class Within(Rule):
     """Reproduced inside the inner interval, partly inside the outer."""
 
     low: float
@@ -102,13 +104,9 @@ class Within:
     outer_low: float
     outer_high: float
 
-    def verdict(self, value: float) -> str:
-        """Decide by the intervals."""
-        if math.isnan(value):
-            return UNMEASURED
-        if self.low <= value <= self.high:
-            return REPRODUCED
-        return PARTLY if self.outer_low <= value <= self.outer_high else NOT
+    def holds(self, value: float) -> tuple[bool, bool]:
+        """By the intervals."""
+        return self.low <= value <= self.high, self.outer_low <= value <= self.outer_high
 
     def words(self) -> str:
         """Say the rule in words."""

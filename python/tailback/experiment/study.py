@@ -218,6 +218,7 @@ class Study:
     claims: Sequence[Claim]
     plots: Sequence[Plot]
     tables: Callable[[Data], list[TableOut]]
+    """Those without rows are left out."""
     notes: Callable[[Data], list[str]] = lambda _: []
     explorer: Callable[[Data], dict[str, Any] | None] = lambda _: None
     seeds: int = 5
@@ -319,7 +320,7 @@ class Study:
             folder=out,
             report_path=out / "report.html",
             claims=claims,
-            tables=self.tables(data),
+            tables=[table for table in self.tables(data) if table.rows],
             figures=[],
             meta={
                 "engine": engine_fingerprint(),

@@ -47,3 +47,10 @@ def table(
     """A row for each label and its runs, if there are any."""
     made = [[*label, *(column.shown(runs) for column in columns)] for label, runs in rows if runs]
     return TableOut(name, title, caption, [*heads, *(column.head for column in columns)], made)
+
+
+def fitted_table(rows: Iterable[Sequence[str]]) -> TableOut:
+    """What was fitted: parameter, value, what it was fitted to, what it was tested on."""
+    caption = "Chosen because the paper does not know it. A claim about what a parameter was fitted to is marked so."
+    heads = ["parameter", "value", "fitted to", "tested on"]
+    return TableOut("fitted", "What was fitted", caption, heads, [list(row) for row in rows])
