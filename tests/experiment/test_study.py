@@ -100,7 +100,10 @@ def tiny(extract: Any = None, revision: str = "1") -> Study:
         extract=extract or summarise,
         claims=(claim, other),
         plots=(Plot("f", "a figure", "nothing to see", figure),),
-        tables=lambda _: [TableOut("t", "A table", "of one cell", ["path", "value"], [["here", "1"]])],
+        tables=lambda _: [
+            TableOut("t", "A table", "of one cell", ["path", "value"], [["here", "1"]]),
+            TableOut("e", "An empty one", "left out", ["path", "value"], []),
+        ],
     )
 
 
@@ -117,6 +120,7 @@ def files_in(folder: Path) -> set[str]:
 def test_a_study_runs_judges_draws_and_reports(tmp_path):
     result = tiny().run(tmp_path, seeds=3, progress=False)
     assert (result.cells_run, result.cells_reused) == (6, 0)
+    assert [table.name for table in result.tables] == ["t"]
     first, second = result.claims
     assert first.verdict == "reproduced"
     assert len(first.values) == 3
