@@ -11,6 +11,7 @@ import pytest
 import tailback as tb
 from tailback import compare, live, report
 from tailback.consent import asked_for
+from tailback.experiment import read_sweep
 
 BASE = """
 duration = "1s"
@@ -151,3 +152,33 @@ def test_a_live_run_asks_before_it_runs_a_program(tmp_path):
     assert refused.returncode == 2
     assert "--allow-code" in refused.stderr
     assert not Path(tmp_path / "ran").exists()
+
+
+def test_a_sweeps_file_names_no_file_outside_its_folder(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "below").mkdir(parents=True)
+    for place in (tmp_path / "mine.trace", theirs / "below" / "link.trace"):
+        tb.traces.write(place, [0, 2, 5])
+    link = 'name = "d"\nfrom = "a"\nto = "b"\nduplex = true\nqueue = "9kB"\n'
+    flow = 'from = "a"\nto = "b"\n'
+    inline = (
+        f'[base]\nduration = "1s"\n[[base.link]]\n{link}trace = "TRACE"\n[[base.flow]]\n{flow}'
+        '[grid]\n"flow[0].cc" = ["reno", "cubic"]\n'
+    )
+    (theirs / "s.toml").write_text(f'duration = "1s"\n[[link]]\n{link}trace = "below/link.trace"\n[[flow]]\n{flow}')
+    value = 'base = "s.toml"\n[grid]\n"link.d.trace" = ["below/link.trace", "TRACE"]\n'
+    fixed = 'base = "s.toml"\n[set]\n"link.d.trace" = "TRACE"\n[grid]\n"flow[0].cc" = ["reno", "cubic"]\n'
+    for text in (inline, value, fixed):
+        file = theirs / "sweep.toml"
+        for outside in (str(tmp_path / "mine.trace"), "../mine.trace"):
+            file.write_text(text.replace("TRACE", outside))
+            with pytest.raises(tb.ScenarioError, match="the file lies outside the scenario's folder"):
+                [point.resolve() for point in points(file)]
+        file.write_text(text.replace("TRACE", "below/link.trace"))
+        assert [point.resolve()["links"][0]["trace"]["deliveries_ms"] for point in points(file)] == [[0, 2, 5]] * 2
+
+
+def points(file: Path) -> list[tb.Scenario]:
+    """Every scenario of a sweep's file."""
+    sweep = read_sweep(file)
+    return [sweep.scenario(number, values, 1) for number, values in enumerate(sweep.design)]

@@ -79,6 +79,8 @@ def _base(data: Mapping[str, Any], path: Path) -> Scenario:
     else:
         fix = 'Write base = "scenario.toml", or the scenario itself below [base]'
         raise refuse("base", base, "is no scenario", fix)
+    # The file may be a stranger's: what it says of traces stays in its folder, or in its scenario's.
+    scenario = scenario.distrusting(os.fspath(path))
     changes = _table("set", data.get("set", {}))
     return scenario.with_(changes) if changes else scenario
 

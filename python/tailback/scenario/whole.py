@@ -37,8 +37,8 @@ class Scenario(ScenarioFields):
     #: The file it came from.
     _file: str | None
     _places: Positions
-    # Texts that `with_` was given: the file that a caller names may lie anywhere.
-    _given: frozenset[str]
+    # Texts that `with_` was given: a file that a caller names may lie anywhere. None if changes come from a file too.
+    _given: frozenset[str] | None
     #: The text it was read from; None once it was changed.
     _text: str | None = None
 
@@ -51,7 +51,9 @@ class Scenario(ScenarioFields):
         scenario: Scenario = super()._made(full)
         return scenario._keep(None, {}, frozenset())
 
-    def _keep(self, file: str | None, places: Positions, given: frozenset[str], text: str | None = None) -> Scenario:
+    def _keep(
+        self, file: str | None, places: Positions, given: frozenset[str] | None, text: str | None = None
+    ) -> Scenario:
         self.__dict__.update(_file=file, _places=places, _given=given, _text=text)
         return self
 
@@ -135,7 +137,16 @@ class Scenario(ScenarioFields):
             # What stands elsewhere now has no line: an error about it must not point at the old value.
             before, after = self.to_dict(), changed.to_dict()
             places |= {path: None for path in touched if _at(before, path) != _at(after, path)}
-        return changed._keep(self._file, places, self._given | frozenset(_texts(list(wanted.values()))))
+        given = None if self._given is None else self._given | frozenset(_texts(list(wanted.values())))
+        return changed._keep(self._file, places, given)
+
+    def distrusting(self, file: str) -> Scenario:
+        """The same, whose changes come from a file too, as a sweep's: they name no file outside the scenario's folder.
+
+        What was read from no file of its own counts as standing in `file`.
+        """
+        copy = self._made(self._full)
+        return copy._keep(self._file or file, self._places, None, self._text)
 
     def _put(self, data: dict[str, Any], path: str, value: Any) -> None:
         def refuse(problem: str, fix: str) -> ScenarioError:
@@ -295,7 +306,7 @@ class _Outside:
             return Path(name)
         folder = Path(self.scenario._file).parent
         beside = folder / name
-        if name in self.scenario._given:
+        if name in (self.scenario._given or ()):
             return beside if beside.exists() else Path(name)
         if not beside.resolve().is_relative_to(folder.resolve()):
             fix = f"Copy it there, or name it yourself: --set PATH.{field}=FILE"
