@@ -134,6 +134,7 @@ def algorithm(name: str, made_by: _Class | None = None) -> _Class | Callable[[_C
 
     def enter(made_by: _Class) -> _Class:
         _registered[_checked_name(name)] = _callable(name, made_by)
+        _text_of(made_by)
         return made_by
 
     return enter if made_by is None else enter(made_by)
@@ -166,6 +167,7 @@ def load(reference: str) -> Callable[..., Algorithm]:
         raise TailbackError(f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion.")
     if is_file:
         _files[found] = Path(place)
+    _text_of(found)
     return _callable(reference, found)
 
 
@@ -208,7 +210,9 @@ def named(resolved: Mapping[str, Any]) -> set[str]:
     return {str(row["cc"]) for tcp in with_tcp for row in (tcp, *tcp.get("cc_turns", ()))}
 
 
+@functools.cache
 def _text_of(made_by: Any) -> str | None:
+    """The file as it was when the class was first seen: one that is edited later is not what runs."""
     module = sys.modules.get(getattr(made_by, "__module__", ""))
     file = _files.get(made_by) or getattr(module, "__file__", None)
     try:

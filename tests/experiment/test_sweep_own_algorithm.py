@@ -81,23 +81,32 @@ def test_with_permission_it_runs_and_a_changed_source_is_another_run(mine: Any, 
     assert changed.frame["events"].to_list() != first.frame["events"].to_list()
 
 
-def test_a_registered_class_needs_a_file(tmp_path: Path) -> None:
-    class Typed:
+def test_a_file_that_is_edited_after_the_import_is_not_what_ran(mine: Any, tmp_path: Path) -> None:
+    file = mine(1).with_name("my_own_cc.py")
+    first = tb.sweep(base(), seeds=1, store=tmp_path / "store", allow_code=True)
+    file.write_text(MINE.replace("GAIN", "9"))
+    again = tb.sweep(base(), seeds=1, store=tmp_path / "store", allow_code=True)
+    assert (first.run, again.run, again.reused) == (1, 0, 1)
+    sys.modules.pop("my_own_cc")
+    afresh = tb.sweep(base(), seeds=1, store=tmp_path / "store", allow_code=True)
+    assert (afresh.run, afresh.reused) == (1, 0)
+
+
+@pytest.mark.parametrize(("module", "runs"), [("a notebook", 0), (__name__, 1)])
+def test_a_registered_class_needs_a_file(tmp_path: Path, module: str, runs: int) -> None:
+    class Registered:
         def on_ack(self, ack: Any, control: Any) -> None: ...
         def on_congestion(self, congestion: Any, control: Any) -> None:
             control.ssthresh = control.cwnd
 
-    Typed.__module__ = "a notebook"
-    tb.algorithm("typed-here", Typed)
+    Registered.__module__ = module
+    tb.algorithm("registered-here", Registered)
     try:
-        done = tb.sweep(base("typed-here"), seeds=1, store=tmp_path / "store")
-        assert (done.run, done.failed) == (0, 1)
-        assert "stands in no file" in next(iter(done.errors))
-        Typed.__module__ = __name__
-        done = tb.sweep(base("typed-here"), seeds=1, store=tmp_path / "store")
-        assert (done.run, done.failed) == (1, 0), done.errors
+        done = tb.sweep(base("registered-here"), seeds=1, store=tmp_path / "store")
     finally:
-        algorithms._registered.pop("typed-here")
+        algorithms._registered.pop("registered-here")
+    assert (done.run, done.failed) == (runs, 1 - runs), done.errors
+    assert all("stands in no file" in error for error in done.errors)
 
 
 def test_what_it_raises_is_recorded_with_the_hook(mine: Any, tmp_path: Path) -> None:
