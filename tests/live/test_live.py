@@ -173,6 +173,7 @@ def test_both_engines_make_results_that_can_be_compared(file: Path, tmp_path: Pa
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "Over one another" in page
     assert "How punctual the live run was" in page
+    assert "applications late: 99 % (ms)" in page
     rows = {(row["metric"], row["of"]): row for row in answer["metrics"]}
     # A machine too busy to keep time says so; then its figures need not agree.
     if tb.open_result(out / "live").meta["fit"]:

@@ -114,13 +114,17 @@ def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
     for label, result in punctual.items():
         row = {name: column[0] for name, column in result.numpy("emulator").items()}
         late = [f"{1e6 * float(row[f'late_{name}_s']):,.0f}" for name in ("median", "p99", "max", "limit")]
+        # Results of before say nothing of their applications.
+        apps = [float(row.get(f"app_{name}_s", math.nan)) * 1e3 for name in ("late_p99", "waited_p99", "limit")]
         verdict = "fit" if row["fit"] else "unfit"
-        shown.append([label, verdict, f"{int(row['packets']):,}", *late, f"{int(row['device_drops'])}"])
+        told = [*late, *(written(value) for value in apps), f"{int(row['device_drops'])}"]
+        shown.append([label, verdict, f"{int(row['packets']):,}", *told])
     return {
         "name": "punctuality",
         "title": "How punctual the live run was",
-        "caption": "By how much longer packets took than the path says. If one in a hundred is later than the limit, "
-        "the machine was too busy: the run is unfit, and its figures may be another path's.",
+        "caption": "By how much longer packets took than the path says, how late applications got to act, and how "
+        "long their threads waited for a processor. If one in a hundred is beyond its limit, the machine was too busy: "
+        "the run is unfit, and its figures may be another path's.",
         "columns": [
             "run",
             "verdict",
@@ -129,6 +133,9 @@ def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
             "99 % (µs)",
             "worst (µs)",
             "limit (µs)",
+            "applications late: 99 % (ms)",
+            "waiting: 99 % (ms)",
+            "limit (ms)",
             "lost outside the path",
         ],
         "rows": shown,
