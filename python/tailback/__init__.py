@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TailbackError,
         UnitError,
     )
+    from tailback.expect import Tested, test
     from tailback.experiment import (
         Span,
         Store,
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
     from tailback.result import Result, open_result
     from tailback.run import Cancel, repeat, run, run_each, run_many
     from tailback.scenario import (
+        Condition,
         Dumbbell,
+        Expect,
         Flow,
         Instruments,
         Link,
@@ -80,11 +83,13 @@ __all__ = [
     "Bytes",
     "Cancel",
     "Cancelled",
+    "Condition",
     "Congestion",
     "Control",
     "Dumbbell",
     "Duration",
     "EngineError",
+    "Expect",
     "Export",
     "Flow",
     "Instruments",
@@ -107,6 +112,7 @@ __all__ = [
     "Store",
     "SweepResult",
     "TailbackError",
+    "Tested",
     "UnitError",
     "Until",
     "Verified",
@@ -132,6 +138,7 @@ __all__ = [
     "run_many",
     "sobol",
     "sweep",
+    "test",
     "traces",
     "verify",
     "voip",
@@ -139,7 +146,7 @@ __all__ = [
 ]
 
 #: Where the names are, those that need least first.
-_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment", "export")
+_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment", "export", "expect")
 
 
 class _Package(ModuleType):

@@ -304,28 +304,58 @@ def _run_each(
     cancel: Cancel | None,
     then: Callable[[Result], Any] | None,
 ) -> Generator[tuple[int, Any], None, None]:
+    with contextlib.closing(_outcomes(work, workers, progress is True, cancel, then)) as outcomes:
+        for done, (index, value, failure) in enumerate(outcomes, 1):
+            if failure is not None:
+                failure.add_note(f"while running scenario {index}, {work[index].name}")
+                raise failure
+            if callable(progress):
+                progress(done, len(work))
+            yield index, value
+
+
+def _outcomes(
+    work: list[_Prepared],
+    workers: int,
+    shown: bool,
+    cancel: Cancel | None,
+    then: Callable[[Result], Any] | None,
+) -> Generator[tuple[int, Any, BaseException | None], None, None]:
     crew = _Crew(work, then, workers)
     try:
-        with Bar("running", shown=progress is True) as bar:
+        with Bar("running", shown=shown) as bar:
             done = 0
             while done < len(work):
                 if cancel is not None and cancel.is_set():
                     raise Cancelled(f"cancelled after {done} of {len(work)} runs")
                 try:
-                    index, value, failure = crew.finished.get(timeout=0.1)
+                    outcome = crew.finished.get(timeout=0.1)
                 except queue.Empty:
                     bar.update(sum(crew.fractions) / len(work), f"{done} of {len(work)} runs")
                     continue
-                if failure is not None:
-                    failure.add_note(f"while running scenario {index}, {work[index].name}")
-                    raise failure
                 done += 1
                 bar.update(sum(crew.fractions) / len(work), f"{done} of {len(work)} runs")
-                if callable(progress):
-                    progress(done, len(work))
-                yield index, value
+                yield outcome
     finally:
         crew.stop()
+
+
+def run_outcomes(
+    scenarios: Iterable[Runnable],
+    *,
+    workers: int | None = None,
+    cancel: Cancel | None = None,
+    algorithms: Algorithms | None = None,
+    allow_code: bool = False,
+) -> Generator[tuple[int, Result | TailbackError], None, None]:
+    """As `run_each`, but a run that fails gives its error, and the others go on."""
+    work = [_prepare(scenario, algorithms, allow_code) for scenario in scenarios]
+    count = min(workers or _cores(), max(len(work), 1))
+    with contextlib.closing(_outcomes(work, count, False, cancel, None)) as outcomes:
+        for index, value, failure in outcomes:
+            if failure is not None and (isinstance(failure, Cancelled) or not isinstance(failure, TailbackError)):
+                raise failure
+            yield index, value if failure is None else failure
 
 
 @overload

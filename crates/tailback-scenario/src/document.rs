@@ -76,7 +76,7 @@ fn part_schema(part: &Declared) -> Node {
     };
     let short = match part.name {
         "Queue" => Some(names("a size or a discipline", cards(queue::registry::cards().iter()))),
-        "Named" | "Preset" => Some(table! { "type" => "string" }),
+        "Named" | "Preset" | "Condition" => Some(table! { "type" => "string" }),
         "Medium" => Some(names("a medium", cards(medium::registry::cards()))),
         _ => None,
     };

@@ -3,7 +3,7 @@
 use crate::node::{Node, Value};
 
 /// Tables that get a header of their own at the top of a file; what else there is comes before them.
-const SECTIONS: [&str; 6] = ["path", "dumbbell", "link", "flow", "randomness", "instruments"];
+const SECTIONS: [&str; 7] = ["path", "dumbbell", "link", "flow", "randomness", "instruments", "expect"];
 
 /// A number with as few digits as read back the same, and a point or an exponent.
 pub fn number_text(number: f64) -> String {

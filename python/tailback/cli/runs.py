@@ -25,13 +25,13 @@ from tailback.cli._common import (
     unknown,
 )
 
-_Set = Annotated[
+Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
 ]
 
 
-_Own = Annotated[
+Own = Annotated[
     list[str] | None,
     typer.Option(
         "--algorithm",
@@ -41,7 +41,7 @@ _Own = Annotated[
 ]
 
 
-_Allow = Annotated[
+AllowCode = Annotated[
     bool,
     typer.Option(
         "--allow-code",
@@ -56,7 +56,7 @@ _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def setting(text: str) -> tuple[str, Any]:
     """`path=value`; the value is TOML if it can be, else text."""
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
@@ -67,7 +67,7 @@ def _setting(text: str) -> tuple[str, Any]:
         return path.strip(), value.strip()
 
 
-def _own(texts: Sequence[str] | None) -> dict[str, Any]:
+def own(texts: Sequence[str] | None) -> dict[str, Any]:
     """`name=place:Class`, each."""
     from tailback.algorithms import load
 
@@ -84,7 +84,7 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
     """A scenario file with what the command line changes in it; its name is the file's unless it has one."""
     from tailback.scenario import Scenario
 
-    changes = dict(_setting(text) for text in settings or ())
+    changes = dict(setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = seed
     scenario = Scenario.from_toml(file)
@@ -101,9 +101,9 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
 def run(
     file: _File,
     seed: _Seed = None,
-    settings: _Set = None,
-    algorithm: _Own = None,
-    allow_code: _Allow = False,
+    settings: Set = None,
+    algorithm: Own = None,
+    allow_code: AllowCode = False,
     out: Annotated[Path | None, typer.Option(help="Save the result to this folder while the run goes on.")] = None,
     most_rows: Annotated[
         int | None, typer.Option(help="Rows the run may record at most; see `most_rows` in docs/scenario.md.")
@@ -160,7 +160,7 @@ def run(
     result = tailback.run(
         scenario,
         progress=not as_json,
-        algorithms=_own(algorithm),
+        algorithms=own(algorithm),
         allow_code=allow_code,
         out=out,
         command=command,
@@ -341,7 +341,7 @@ def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | Non
 
 @app.command()
 def check(
-    file: _File, seed: _Seed = None, settings: _Set = None, algorithm: _Own = None, as_json: AsJson = False
+    file: _File, seed: _Seed = None, settings: Set = None, algorithm: Own = None, as_json: AsJson = False
 ) -> None:
     """Check a scenario without running it, or any code that it names.
 
@@ -351,7 +351,13 @@ def check(
     from tailback.algorithms import factories
     from tailback.consent import asked_for
 
-    resolved = read_scenario(file, settings, seed).resolve(algorithms=factories(_own(algorithm)), live=True)
+    algorithms = own(algorithm)
+    scenario = read_scenario(file, settings, seed)
+    resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
+    if scenario.expect is not None:
+        from tailback.expect import demand_sound
+
+        demand_sound(scenario, resolved, algorithms)
     code = [{"field": row.field, "asks_to_run": row.value} for row in asked_for(resolved)]
     if as_json:
         emit({"resolved": resolved, "code": code})

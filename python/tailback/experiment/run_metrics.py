@@ -6,19 +6,21 @@ import hashlib
 import inspect
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from tailback import metrics, registry
 from tailback.experience import recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.index import COLUMNS
-from tailback.metrics import holds_queue
-from tailback.result import Result
+from tailback.metrics import MissingRows, holds_queue
+from tailback.result import EVENTS, Result
 
-__all__ = ["RunMetrics", "totals", "totals_names"]
+__all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not taken for new ones.
 REVISION = "3"
@@ -33,23 +35,23 @@ _EXPERIENCE = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
-def totals_names(resolved: Mapping[str, Any]) -> list[str]:
+def totals_names(resolved: Mapping[str, Any], most: int = MOST) -> list[str]:
     """The names `totals` gives for a resolved scenario."""
     flows = [row["name"] for row in resolved["flows"]]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
     out = list(_WHOLE)
-    if len(flows) <= MOST:
+    if len(flows) <= most:
         tcp = {row["name"] for row in resolved["flows"] if row.get("tcp")}
         out += [f"{flow}.{key}" for flow in flows for key in (_FLOW if flow in tcp else _FLOW[:2])]
         packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
         out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
         out += [f"{flow}.experience_{key}" for flow in recorded(resolved) for key in _EXPERIENCE]
-    if len(links) <= MOST:
+    if len(links) <= most:
         out += [f"{link}.{key}" for link in links for key in _LINK]
     return out
 
 
-def totals(result: Result) -> dict[str, float]:
+def totals(result: Result, most: int = MOST) -> dict[str, float]:
     """Goodput, loss, delay and occupancy of a run: of each flow and link if they are few, and of the whole.
 
     The whole: goodput of all TCP flows together and Jain's index over them; utilisation, loss and mean backlog of
@@ -72,7 +74,7 @@ def totals(result: Result) -> dict[str, float]:
         "packets": float(columns["delivered"][neck]),
         "events": float(engine["events"][0]),
     }
-    if len(flows) <= MOST:
+    if len(flows) <= most:
         for row in flows:
             out |= {f"{row['flow']}.{key}": number(row[key]) for key in (_FLOW if row["cc"] is not None else _FLOW[:2])}
         for flow in result.flow_names:
@@ -81,10 +83,142 @@ def totals(result: Result) -> dict[str, float]:
         experienced = {row["flow"]: row for row in result.experience_summary()}
         for flow in recorded(result.resolved):
             out |= {f"{flow}.experience_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
-    if len(links) <= MOST:
+    if len(links) <= most:
         for row in links:
             out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}
     return out
+
+
+def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str, str]:
+    """The names that `measured` knows of a resolved scenario; with each what [instruments] lacks for it, or nothing.
+
+    They are those of `totals`, of every flow and link however many, with the loss of each link and the mean window of
+    each flow. In a `window` of time there are those that rows with instants tell.
+    """
+    flows = resolved["flows"]
+    links = [row["name"] for row in resolved["links"] if holds_queue(row)]
+    tcp = [row["name"] for row in flows if row.get("tcp")]
+    out = {} if window else dict.fromkeys(totals_names(resolved, sys.maxsize), "")
+
+    def need(name: str, of: str, *instruments: str) -> None:
+        has = any(of in resolved["instruments"].get(key, ()) for key in instruments)
+        out[name] = "" if has else f'{instruments[0]} = ["{of}"]'
+
+    for row in flows:
+        flow, card = row["name"], registry.application(row)
+        table = card.rows or ("packets" if flow not in tcp else "")
+        for key in _EXPERIENCE if table and not window else ():
+            need(f"{flow}.experience_{key}", flow, table)
+        if window and card.datagrams == "voice":
+            need(f"{flow}.experience_mos", flow, "packets")
+        for key in _DELAY:
+            need(f"{flow}.{key}", flow, "packets")
+        if flow in tcp:
+            need(f"{flow}.cwnd_mean_bytes", flow, "polls")
+        if window:
+            need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
+            need(f"{flow}.loss", flow, "packets")
+    if window and tcp:
+        lacking = ", ".join(f'"{flow}"' for flow in tcp if flow not in resolved["instruments"].get("polls", ()))
+        out |= dict.fromkeys(("goodput_mbps", "jain"), f"polls = [{lacking}]" if lacking else "")
+    for link in links:
+        if window:
+            need(f"{link}.backlog_mean_bytes", link, "queue_polls", "queues")
+            need(f"{link}.backlog_max_bytes", link, "queue_polls", "queues")
+            need(f"{link}.dropped", link, "drops", "queues")
+            need(f"{link}.loss", link, "queues")
+        else:
+            out[f"{link}.loss"] = ""
+    return out
+
+
+def measured(result: Result, *, start_s: float | None = None, end_s: float | None = None) -> Callable[[str], float]:
+    """What a run measured, by the names of `measurable`; NaN for what it has no value of.
+
+    Without window of whole runs. With one of what was sent, asked or polled in [start_s, end_s).
+    """
+    window = start_s is not None or end_s is not None
+    whole = {} if window else totals(result, sys.maxsize)
+
+    def measure(name: str) -> float:
+        if name in whole:
+            return whole[name]
+        of, _, key = name.rpartition(".")
+        try:
+            if key in _DELAY:
+                return _delays(result, of, start_s, end_s)[key]
+            return _MEASURES[key](result, of, start_s, end_s)
+        except MissingRows:
+            # It was recorded, and nothing happened: no packet was sent.
+            return math.nan
+
+    return measure
+
+
+def _goodput_mbps(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+    if flow:
+        return metrics.goodput(result, flow, start_s, end_s) / 1e6
+    return sum(_rates(result, start_s, end_s))
+
+
+def _jain(result: Result, _: str, start_s: float | None, end_s: float | None) -> float:
+    return metrics.jain(_rates(result, start_s, end_s))
+
+
+def _rates(result: Result, start_s: float | None, end_s: float | None) -> list[float]:
+    tcp = [row["name"] for row in result.resolved["flows"] if row.get("tcp")]
+    return [_goodput_mbps(result, flow, start_s, end_s) for flow in tcp]
+
+
+def _loss(result: Result, of: str, start_s: float | None, end_s: float | None) -> float:
+    if of in result.flow_names:
+        return metrics.flow_loss_rate(result, of, start_s, end_s)
+    if start_s is None and end_s is None:
+        return metrics.loss_rate(result, of)
+    # Of those that left the queue: one that is dropped on arrival need not have a row of its entry.
+    table = result.where_link("queue", of)
+    event = table["event"][_within(table["t_s"], start_s, end_s)]
+    dropped, sent = (int(np.sum(event == EVENTS.index(word))) for word in ("drop", "dequeue"))
+    return dropped / (dropped + sent) if dropped + sent else math.nan
+
+
+def _dropped(result: Result, link: str, start_s: float | None, end_s: float | None) -> float:
+    return float(np.sum(_within(metrics.drop_times(result, link), start_s, end_s)))
+
+
+def _backlog(result: Result, link: str, start_s: float | None, end_s: float | None) -> tuple[float, float]:
+    times, backlog = metrics.backlog_series(result, link, start_s, end_s)
+    if len(times) < 2:
+        return math.nan, math.nan
+    return float(np.sum(backlog[:-1] * np.diff(times)) / (times[-1] - times[0])), float(backlog.max())
+
+
+def _cwnd_mean_bytes(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+    polls = result.where_flow("polls", flow)
+    cwnd = polls["cwnd"][_within(polls["t_s"], start_s, end_s)]
+    return float(np.mean(cwnd)) if len(cwnd) else math.nan
+
+
+def _mean_opinion(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+    return metrics.voice_quality(result, flow, start_s, end_s).mos
+
+
+def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
+    return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
+
+
+_Measure = Callable[[Result, str, float | None, float | None], float]
+#: What is not among the totals, or not in a window, by the last part of its name.
+_MEASURES: dict[str, _Measure] = {
+    "goodput_mbps": _goodput_mbps,
+    "jain": _jain,
+    "loss": _loss,
+    "dropped": _dropped,
+    "backlog_mean_bytes": lambda *given: _backlog(*given)[0],
+    "backlog_max_bytes": lambda *given: _backlog(*given)[1],
+    "cwnd_mean_bytes": _cwnd_mean_bytes,
+    "experience_mos": _mean_opinion,
+}
 
 
 def number(value: Any) -> float:
@@ -92,9 +226,9 @@ def number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def _delays(result: Result, flow: str) -> dict[str, float]:
+def _delays(result: Result, flow: str, start_s: float | None = None, end_s: float | None = None) -> dict[str, float]:
     rows = result.where_flow("packets", flow)
-    delay = 1e3 * (rows["received_s"] - rows["sent_s"])
+    delay = 1e3 * (rows["received_s"] - rows["sent_s"])[_within(rows["sent_s"], start_s, end_s)]
     delay = delay[np.isfinite(delay)]
     if not len(delay):
         return dict.fromkeys(_DELAY, math.nan)
@@ -144,8 +278,6 @@ class RunMetrics:
 
     def __call__(self, result: Result) -> dict[str, float]:
         """What is kept of a run."""
-        from tailback import metrics
-
         out = totals(result)
         for name, function in self.functions.items():
             out |= _spread(name, function(result))
@@ -156,8 +288,6 @@ class RunMetrics:
 
 
 def _check_call(name: str, call: Mapping[str, Any]) -> None:
-    from tailback import metrics
-
     known = metrics.names()
     if call.get("metric") not in known:
         fix = f"There are: {', '.join(known)}"

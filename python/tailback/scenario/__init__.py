@@ -7,7 +7,9 @@ engine runs, in which nothing is left open. What the fields are and what they ta
 
 from tailback.scenario.build import bulk, dumbbell, flow, link, network, voip
 from tailback.scenario.parts import (
+    Condition,
     Dumbbell,
+    Expect,
     Flow,
     Instruments,
     Link,
@@ -23,7 +25,9 @@ from tailback.scenario.parts import (
 from tailback.scenario.whole import Scenario
 
 __all__ = [
+    "Condition",
     "Dumbbell",
+    "Expect",
     "Flow",
     "Instruments",
     "Link",

@@ -38,6 +38,7 @@ class ScenarioFields(Part):
         flows: Iterable[Flow | Mapping[str, Any]] = ...,
         randomness: Randomness | Mapping[str, Any] = ...,
         instruments: Instruments | Mapping[str, Any] = ...,
+        expect: Expect | Mapping[str, Any] | None = ...,
     ) -> None: ...
 
     @property
@@ -79,6 +80,10 @@ class ScenarioFields(Part):
     @property
     def instruments(self) -> Instruments:
         """What is recorded besides the totals."""
+
+    @property
+    def expect(self) -> Expect | None:
+        """What must hold when `tailback test` runs it."""
 
 class Dumbbell(Part):
     """The usual shorthand: every flow crosses one bottleneck, from `left` to `right`. Becomes two links, `bottleneck` (left to right) and `return` (right to left)."""
@@ -685,6 +690,77 @@ class Instruments(Part):
     @property
     def from_(self) -> Duration:
         """Record from here,"""
+
+    @property
+    def until(self) -> Duration | None:
+        """until here."""
+
+class Expect(Part):
+    """What must hold of a scenario: `tailback test` runs it with as many seeds as a verdict needs."""
+
+    def __init__(
+        self,
+        *,
+        conditions: Iterable[str | Condition | Mapping[str, Any]] = ...,
+        baseline: str | Named | Mapping[str, Any] | None = ...,
+        baseline_flows: _Names = ...,
+        from_: str | Duration | None = ...,
+        until: str | Duration | None = ...,
+        confidence: float = ...,
+        least: int = ...,
+        most: int = ...,
+    ) -> None: ...
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All of these must hold: texts, or tables with a window of time."""
+
+    @property
+    def baseline(self) -> Named | None:
+        """Algorithm of the run that `baseline` in a condition stands for: the same scenario and seed with it instead,"""
+
+    @property
+    def baseline_flows(self) -> tuple[str, ...] | Literal["all"]:
+        """of these flows."""
+
+    @property
+    def from_(self) -> Duration | None:
+        """Conditions are on what happens from here,"""
+
+    @property
+    def until(self) -> Duration | None:
+        """until here."""
+
+    @property
+    def confidence(self) -> float:
+        """Of the intervals that verdicts rest on."""
+
+    @property
+    def least(self) -> int:
+        """Seeds that are always run,"""
+
+    @property
+    def most(self) -> int:
+        """and that are run at most while a condition is undecided."""
+
+class Condition(Part):
+    """A condition on what a run measures, as `"call.delay_p95_ms < 50"`. A text is the condition alone."""
+
+    def __init__(
+        self,
+        *,
+        holds: str,
+        from_: str | Duration | None = ...,
+        until: str | Duration | None = ...,
+    ) -> None: ...
+
+    @property
+    def holds(self) -> str:
+        """What must hold, see [conditions](ci.md#conditions)."""
+
+    @property
+    def from_(self) -> Duration | None:
+        """Of what happens from here,"""
 
     @property
     def until(self) -> Duration | None:

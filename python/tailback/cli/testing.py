@@ -1,0 +1,99 @@
+"""Scenarios that say what must hold of them, as a test."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tailback.cli._app import app
+from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, AsJson, console, emit, say
+from tailback.cli.runs import AllowCode, Own, Set, own, setting
+
+UNDECIDED = 3
+
+
+@app.command()
+def test(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="PATH...", help="Scenario files with \\[expect], or folders of them.")
+    ],
+    settings: Set = None,
+    algorithm: Own = None,
+    allow_code: AllowCode = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run scenarios and judge what they expect. Each runs with as many seeds as a verdict needs.
+
+    The exit code is 0 if every condition passed, 1 if one failed or a run did, 2 if a file could not be read (the
+    others are run), 3 if a condition is undecided with the most seeds allowed, 130 after Ctrl-C. Of several the first
+    of 130, 2, 1, 3 counts.
+
+    On GitHub Actions, conditions that did not pass are shown at their lines, and the table in the job's summary.
+
+    For example:
+
+    - `tailback test scenarios/expect`
+
+    - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
+    """
+    from tailback.expect import Testing
+
+    testing = Testing(
+        paths,
+        changes=dict(setting(text) for text in settings or ()),
+        algorithms=own(algorithm),
+        allow_code=allow_code,
+        workers=workers,
+    )
+    try:
+        testing.go(progress=not as_json)
+    except KeyboardInterrupt:
+        _tell(testing.tested, junit, as_json)
+        say("interrupted: the verdicts there are were kept")
+        raise typer.Exit(INTERRUPTED) from None
+    tested = testing.tested
+    _tell(tested, junit, as_json)
+    if tested.unreadable:
+        raise typer.Exit(BAD_INPUT)
+    if tested.verdict != "passed":
+        raise typer.Exit(FAILED if tested.verdict == "failed" else UNDECIDED)
+
+
+def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
+    from tailback.expect import output
+
+    if as_json:
+        emit(tested.to_json())
+    else:
+        _print(output.rows(tested))
+    for bad in tested.unreadable:
+        say(f"[bold red]unreadable:[/bold red] {escape(str(bad.error))}")
+    if not as_json:
+        say(output.summary(tested))
+    if junit is not None:
+        output.write_junit(tested, junit)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        for line in output.annotations(tested):
+            print(line, file=sys.stderr)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(output.markdown(tested))
+
+
+def _print(rows: list[Any]) -> None:
+    colours = {"passed": "green", "failed": "red", "undecided": "yellow"}
+    table = Table(box=None, pad_edge=False)
+    for head in ("scenario", "condition", "measured", "bound", "seeds", "verdict"):
+        table.add_column(head, overflow="fold", justify="right" if head == "seeds" else "left")
+    for file, _, text, found, bound, seeds, verdict, why in rows:
+        told = f"[{colours.get(verdict, 'dim')}]{verdict}[/]" + (f": {escape(why)}" if why else "")
+        table.add_row(escape(file), escape(text), found, bound, seeds, told)
+    console().print(table)

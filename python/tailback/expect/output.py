@@ -1,0 +1,142 @@
+"""A test's verdicts as text, as Markdown, as JUnit XML, and as annotations of GitHub Actions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tailback.expect.testing import Tested, TestedScenario
+from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged
+from tailback.experiment.statistics import Interval
+from tailback.files import write_text
+from tailback.numbers import written
+
+__all__ = ["Row", "annotations", "junit", "markdown", "rows", "summary", "write_junit"]
+
+#: What XML cannot hold.
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+#: File, line, condition, what was measured, the bound, seeds, verdict, and why.
+Row = tuple[str, int | None, str, str, str, str, str, str]
+
+
+def rows(tested: Tested) -> list[Row]:
+    """One row a condition; one a scenario without verdicts."""
+    out: list[Row] = []
+    for each in tested.scenarios:
+        seeds = str(each.seeds or "")
+        out += [
+            (each.file, line, text, _interval(one.measured), _bounds(one), seeds, one.verdict, one.why)
+            for text, line, one in zip(each.conditions, each.lines, each.judged, strict=False)
+        ]
+        if each.error or not each.judged:
+            out.append((each.file, None, "its runs finish", "", "", seeds, each.verdict, each.error))
+    return out
+
+
+def _interval(found: Interval) -> str:
+    if found.width == 0.0 or found.n < 2:
+        return written(found.estimate, missing="-")
+    return f"{written(found.estimate)} [{written(found.low)}, {written(found.high)}]"
+
+
+def _bounds(judged: Judged) -> str:
+    return " .. ".join(_interval(bound) for bound in judged.bounds)
+
+
+def summary(tested: Tested) -> str:
+    """How many came to what, in a line."""
+    told = [f"{count} {verdict}" for verdict, count in tested.counted().items()]
+    told += [f"{len(tested.unreadable)} unreadable"] if tested.unreadable else []
+    return f"scenarios: {', '.join(told)}, in {tested.wall_s:.1f} s"
+
+
+def markdown(tested: Tested) -> str:
+    """The summary of a job on GitHub."""
+
+    def cell(text: str) -> str:
+        return text.replace("|", "\\|").replace("\n", " ")
+
+    lines = [f"### tailback test: {summary(tested)}", ""]
+    lines += ["| scenario | condition | measured | bound | seeds | verdict |", "|---|---|---|---|---|---|"]
+    for file, _, text, found, bound, seeds, verdict, why in rows(tested):
+        told = f"**{verdict}**" if verdict != PASSED else verdict
+        cells = [f"`{file}`", f"`{text}`", found, bound, seeds]
+        lines.append(f"| {' | '.join(map(cell, cells))} | {told}{': ' if why else ''}{cell(why)} |")
+    lines += [f"| `{cell(bad.file)}` | | | | | **unreadable**: {cell(str(bad.error))} |" for bad in tested.unreadable]
+    return "\n".join(lines) + "\n"
+
+
+def annotations(tested: Tested) -> Iterator[str]:
+    """Commands to GitHub's runner that show at the condition's line what became of it; none of what passed."""
+    for file, line, text, found, bound, seeds, verdict, why in rows(tested):
+        if verdict != PASSED:
+            told = why or f"measured {found}, bound {bound}, {seeds} seeds"
+            yield _annotation("error" if verdict == FAILED else "warning", file, line, f"{verdict}: {text}", told)
+    for bad in tested.unreadable:
+        problems = getattr(bad.error, "problems", ())
+        line = problems[0].line if problems else None
+        yield _annotation("error", bad.file, line, "unreadable", str(bad.error))
+
+
+def _annotation(kind: str, file: str, line: int | None, title: str, text: str) -> str:
+    def escaped(value: str) -> str:
+        return value.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    def named(value: str) -> str:
+        return escaped(value).replace(":", "%3A").replace(",", "%2C")
+
+    place = f"file={named(file)}" + ("" if line is None else f",line={line}")
+    return f"::{kind} {place},title={named(title)}::{escaped(text)}"
+
+
+def junit(tested: Tested) -> str:
+    """JUnit's XML: a suite a scenario, a case a condition. What is undecided or not finished is skipped, with why."""
+    root = ElementTree.Element("testsuites", name="tailback test", time=f"{tested.wall_s:.3f}")
+    for each in tested.scenarios:
+        _suite(root, each, rows(Tested([each])))
+    for bad in tested.unreadable:
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=_text(bad.file), tests="1", failures="0", errors="1", skipped="0", time="0"
+        )
+        case = ElementTree.SubElement(suite, "testcase", classname=_text(bad.file), name="can be read", time="0")
+        ElementTree.SubElement(case, "error", message=_text(str(bad.error)), type="unreadable")
+    for key in ("tests", "failures", "errors", "skipped"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _suite(root: ElementTree.Element, each: TestedScenario, told: list[Row]) -> None:
+    verdicts = [row[6] for row in told]
+    skipped = sum(verdict in (UNDECIDED, UNFINISHED) for verdict in verdicts)
+    suite = ElementTree.SubElement(
+        root,
+        "testsuite",
+        name=_text(each.file),
+        tests=str(len(told)),
+        failures=str(verdicts.count(FAILED)),
+        errors="0",
+        skipped=str(skipped),
+        time=f"{each.wall_s:.3f}",
+    )
+    for file, _, text, found, bound, seeds, verdict, why in told:
+        # A scenario's runs serve all its conditions.
+        time = f"{each.wall_s / len(told):.3f}"
+        case = ElementTree.SubElement(suite, "testcase", classname=_text(file), name=_text(text), time=time)
+        message = _text(why or f"measured {found}, bound {bound}, {seeds} seeds")
+        if verdict == FAILED:
+            ElementTree.SubElement(case, "failure", message=message, type=verdict)
+        elif verdict in (UNDECIDED, UNFINISHED):
+            ElementTree.SubElement(case, "skipped", message=f"{verdict}: {message}" if found or why else verdict)
+
+
+def _text(text: str) -> str:
+    return _NOT_IN_XML.sub("?", text)
+
+
+def write_junit(tested: Tested, path: Path) -> None:
+    """The XML file, whole or not at all."""
+    write_text(path, '<?xml version="1.0" encoding="UTF-8"?>\n' + junit(tested))

@@ -1,0 +1,411 @@
+"""`tailback test`: scenarios that say what must hold of them, run with as many seeds as their verdicts need."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tailback import _core
+from tailback.algorithms import factories
+from tailback.consent import demand_allowed
+from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
+from tailback.expect.conditions import Condition, ConditionError, Values, parse
+from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged, judge, together
+from tailback.experiment.run_metrics import measurable, measured
+from tailback.progress import Runs
+from tailback.result import Result
+from tailback.run import Algorithms, Cancel, run_outcomes
+from tailback.scenario import Scenario
+from tailback.scenario.whole import toml_read
+
+__all__ = ["Tested", "TestedScenario", "Testing", "Unreadable", "demand_sound", "test"]
+
+Window = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A file that is no test, and why."""
+
+    file: str
+    error: TailbackError
+
+
+@dataclass
+class TestedScenario:
+    """What became of a scenario: the verdict on each of its conditions."""
+
+    file: str
+    name: str
+    #: Texts of the conditions, and the line of each in the file where it is known.
+    conditions: tuple[str, ...]
+    lines: tuple[int | None, ...]
+    #: As many as were judged.
+    judged: tuple[Judged, ...] = ()
+    #: How many seeds the verdicts rest on.
+    seeds: int = 0
+    #: What ended a run, which fails the scenario.
+    error: str = ""
+    #: Seconds from the first run's start to the verdict, beside the others.
+    wall_s: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Of all conditions."""
+        if self.error:
+            return FAILED
+        return together([each.verdict for each in self.judged]) if self.judged else UNFINISHED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        rows = [
+            {
+                "condition": text,
+                "line": line,
+                "verdict": each.verdict,
+                "measured": _interval(each.measured),
+                "bounds": [_interval(bound) for bound in each.bounds],
+                "why": each.why,
+            }
+            for text, line, each in zip(self.conditions, self.lines, self.judged, strict=False)
+        ]
+        return {
+            "file": self.file, "name": self.name, "verdict": self.verdict, "seeds": self.seeds,
+            "error": self.error or None, "wall_s": self.wall_s, "conditions": rows,
+        }  # fmt: skip
+
+
+def _interval(found: Any) -> dict[str, float]:
+    return {"mean": found.estimate, "low": found.low, "high": found.high}
+
+
+@dataclass
+class Tested:
+    """What became of all."""
+
+    scenarios: list[TestedScenario]
+    #: Files that could not be read as tests; the others were run.
+    unreadable: list[Unreadable] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def verdict(self) -> str:
+        """Of all scenarios that could be read."""
+        return together([each.verdict for each in self.scenarios])
+
+    @property
+    def passed(self) -> bool:
+        """Did everything pass, and could every file be read?"""
+        return self.verdict == PASSED and not self.unreadable
+
+    def counted(self) -> dict[str, int]:
+        """How many scenarios came to which verdict; none that no scenario came to."""
+        all_of = [each.verdict for each in self.scenarios]
+        return {word: all_of.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED) if word in all_of}
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        bad = [{"file": each.file, "error": str(each.error)} for each in self.unreadable]
+        return {
+            "verdict": self.verdict, "passed": self.passed, "counts": self.counted(), "wall_s": self.wall_s,
+            "scenarios": [each.to_json() for each in self.scenarios], "unreadable": bad,
+        }  # fmt: skip
+
+
+@dataclass
+class _Case:
+    """A scenario on its way to a verdict."""
+
+    resolved: dict[str, Any]
+    baseline: dict[str, Any] | None
+    conditions: list[tuple[Condition, Window]]
+    confidence: float
+    least: int
+    most: int
+    out: TestedScenario
+    #: By seed: each condition's sides; of the seeds whose runs are all done.
+    sides: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)
+    #: By seed: what the runs measured, candidate and baseline, by window and name.
+    half: dict[int, dict[bool, dict[Window, dict[str, float]]]] = field(default_factory=dict)
+    issued: int = 0
+    began: float | None = None
+
+    def runs(self) -> list[tuple[_Case, int, bool]]:
+        """The runs to be done next: none once there is a verdict."""
+        if self.out.error or self.out.verdict in (PASSED, FAILED):
+            return []
+        more = self.least if not self.issued else min(max(2, self.issued // 4), self.most - self.issued)
+        first = int(self.resolved["seed"]) + self.issued
+        self.issued += more
+        ways = (False, True) if self.baseline else (False,)
+        return [(self, seed, way) for seed in range(first, first + more) for way in ways]
+
+    def described(self, seed: int, is_baseline: bool) -> dict[str, Any]:
+        """What the engine is given."""
+        resolved = self.baseline if is_baseline and self.baseline else self.resolved
+        return resolved | {"seed": seed}
+
+    def take(self, seed: int, is_baseline: bool, result: Result) -> None:
+        """Keep what the conditions want to know of a run."""
+        seen: dict[Window, dict[str, float]] = {}
+        for condition, window in self.conditions:
+            value = measured(result, start_s=window[0], end_s=window[1])
+            seen.setdefault(window, {}).update({name: value(name) for name in condition.names})
+        runs = self.half.setdefault(seed, {})
+        runs[is_baseline] = seen
+        if len(runs) == (2 if self.baseline else 1):
+            self.sides[seed] = [self._sides(condition, window, runs) for condition, window in self.conditions]
+            del self.half[seed]
+
+    @staticmethod
+    def _sides(
+        condition: Condition, window: Window, runs: Mapping[bool, Mapping[Window, Mapping[str, float]]]
+    ) -> tuple[float, ...]:
+        base: Values | None = runs[True][window].__getitem__ if True in runs else None
+        return condition.sides(runs[False][window].__getitem__, base)
+
+    def judge(self) -> None:
+        """The verdicts by the seeds there are."""
+        if len(self.sides) < self.least or self.out.error:
+            return
+        ordered = dict(sorted(self.sides.items()))
+        self.out.seeds = len(ordered)
+        self.out.judged = tuple(
+            judge(condition.relation, {seed: sides[number] for seed, sides in ordered.items()}, self.confidence)
+            for number, (condition, _) in enumerate(self.conditions)
+        )
+
+
+class Testing:
+    """A test of several scenarios: `go` runs it, and `tested` says at any time what there is."""
+
+    def __init__(
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        changes: Mapping[str, Any] | None = None,
+        algorithms: Algorithms | None = None,
+        allow_code: bool = False,
+        workers: int | None = None,
+    ) -> None:
+        if workers is not None and workers < 1:
+            raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
+        self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
+        self._cases: list[_Case] = []
+        self._bad: list[Unreadable] = []
+        self._wall_s = 0.0
+        paths = list(paths)
+        for file, is_named in _files(paths):
+            try:
+                case = self._case(file, is_named, dict(changes or {}))
+            except TailbackError as error:
+                self._bad.append(Unreadable(str(file), error))
+            else:
+                self._cases += [case] if case else []
+        if not self._cases and not self._bad:
+            told = ", ".join(os.fspath(path) for path in paths)
+            problem = Problem(
+                "expect", None, "no scenario there expects anything", "Add [expect]; see docs/ci.md", told
+            )
+            raise ScenarioError([problem])
+
+    @property
+    def tested(self) -> Tested:
+        """What there is so far."""
+        return Tested([case.out for case in self._cases], list(self._bad), self._wall_s)
+
+    def _case(self, file: Path, is_named: bool, changes: dict[str, Any]) -> _Case | None:
+        if not is_named and not _expects(file):
+            return None
+        scenario = Scenario.from_toml(file)
+        scenario = scenario.with_(changes) if changes else scenario
+        resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
+        demand_allowed(resolved, self._allow_code, scenario)
+        expect = scenario.expect
+        if expect is None:
+            problem = Problem("expect", None, "the scenario expects nothing", "Add [expect]; see docs/ci.md", str(file))
+            raise ScenarioError([problem])
+        conditions, baseline = demand_sound(scenario, resolved, self._algorithms)
+        uses_baseline = any(condition.needs_baseline for condition, _ in conditions)
+        texts = tuple(condition.text for condition, _ in conditions)
+        places = [scenario._places.get(f"expect.conditions[{number}]") for number in range(len(texts))]
+        return _Case(
+            resolved,
+            baseline if uses_baseline else None,
+            conditions,
+            expect.confidence,
+            expect.least,
+            expect.most,
+            TestedScenario(
+                str(file), scenario.name or file.stem, texts, tuple(place[0] if place else None for place in places)
+            ),
+        )
+
+    def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
+        """Run what verdicts need. Ctrl-C raises `KeyboardInterrupt`; `tested` keeps the verdicts there are."""
+        began = time.perf_counter()
+        done = total = 0
+        try:
+            with Runs("testing", shown=progress) as told:
+                while work := [run for case in self._cases for run in case.runs()]:
+                    total += len(work)
+                    now = time.perf_counter()
+                    for case, _, _ in work:
+                        case.began = now if case.began is None else case.began
+                    outcomes = run_outcomes(
+                        [case.described(seed, way) for case, seed, way in work],
+                        workers=self._workers,
+                        cancel=cancel,
+                        algorithms=self._algorithms,
+                        allow_code=self._allow_code,
+                    )
+                    with contextlib.closing(outcomes):
+                        for index, outcome in outcomes:
+                            case, seed, way = work[index]
+                            if isinstance(outcome, Result):
+                                case.take(seed, way, outcome)
+                            else:
+                                case.out.error = case.out.error or f"seed {seed}: {outcome}"
+                            done += 1
+                            told.update(done, total, spent=done, cost=total)
+                            case.out.wall_s = time.perf_counter() - case.began if case.began is not None else 0.0
+                    for case in self._cases:
+                        case.judge()
+        finally:
+            for case in self._cases:
+                case.judge()
+            self._wall_s = time.perf_counter() - began
+        return self.tested
+
+
+def test(
+    paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    changes: Mapping[str, Any] | None = None,
+    algorithms: Algorithms | None = None,
+    allow_code: bool = False,
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+) -> Tested:
+    """Run the scenarios in `paths` (files, or folders of them) that have `[expect]`, and judge their conditions.
+
+    Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition passed, one failed, or
+    there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms` and `allow_code` are as
+    for `run`. A file that cannot be read, and a run that fails, are told in what is returned. Ctrl-C raises
+    `Interrupted`, whose `results` are the scenarios that were judged.
+
+    >>> import tailback as tb, pathlib, tempfile
+    >>> scenario = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic")], duration="5s")
+    >>> scenario = scenario.with_(expect={"conditions": ["bulk.goodput_mbps > 8"]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = pathlib.Path(folder, "one.toml").write_text(scenario.to_toml())
+    ...     tb.test(folder).verdict
+    'passed'
+    """
+    testing = Testing(
+        [paths] if isinstance(paths, str | os.PathLike) else paths,
+        changes=changes,
+        algorithms=algorithms,
+        allow_code=allow_code,
+        workers=workers,
+    )
+    try:
+        return testing.go(progress=progress, cancel=cancel)
+    except KeyboardInterrupt:
+        raise Interrupted([each if each.judged else None for each in testing.tested.scenarios]) from None
+
+
+def demand_sound(
+    scenario: Scenario, resolved: Mapping[str, Any], algorithms: Algorithms | None = None
+) -> tuple[list[tuple[Condition, Window]], dict[str, Any] | None]:
+    """The conditions of a scenario with the window of each, and its baseline in the engine's form.
+
+    Raises `ScenarioError` with all that is wrong with what it expects. Nothing is run.
+    """
+    expect = scenario.expect
+    if expect is None:
+        return [], None
+    problems: list[Problem] = []
+    baseline = None
+    try:
+        baseline = _baseline(expect, resolved, algorithms)
+    except ScenarioError as error:
+        problems += error.problems
+    out = []
+    for number, each in enumerate(expect.conditions):
+        start, end = each.from_ or expect.from_, each.until or expect.until
+        window = (start.seconds if start is not None else None, end.seconds if end is not None else None)
+        place = f"expect.conditions[{number}]"
+        latest = int(resolved["duration_ps"])
+        if max(int(start or 0), int(end or 0)) > latest or (start is not None and int(start) == latest):
+            fix = f"The run ends at {scenario.duration}"
+            problems.append(Problem(place, each.holds, "the window of time lies beyond the run", fix))
+            continue
+        is_window = window != (None, None)
+        known = measurable(resolved, window=is_window)
+        try:
+            condition = parse(each.holds, known, baseline=expect.baseline is not None, window=is_window)
+        except ConditionError as error:
+            problems.append(Problem(place, each.holds, error.problem, error.fix))
+        else:
+            out.append((condition, window))
+    if problems:
+        raise ScenarioError(problems).located(scenario._file, scenario._places)
+    return out, baseline
+
+
+def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms | None) -> dict[str, Any] | None:
+    """The same scenario with the baseline's algorithm."""
+    if expect.baseline is None:
+        return None
+    tcp = [row["name"] for row in resolved["flows"] if row.get("tcp")]
+    chosen = tcp if expect.baseline_flows == "all" else list(expect.baseline_flows)
+    for number, name in enumerate(chosen):
+        if name not in tcp:
+            close = nearest(name, tcp)
+            hint = f'Did you mean "{close}"? ' if close else ""
+            fix = f"{hint}There are: {', '.join(tcp)}"
+            problem = "there is no flow over TCP of this name"
+            raise ScenarioError([Problem(f"expect.baseline_flows[{number}]", name, problem, fix)])
+    out: dict[str, Any] = copy.deepcopy(dict(resolved))
+    for row in out["flows"]:
+        if row["name"] in chosen:
+            row["tcp"] |= {"cc": expect.baseline.name, "cc_params": dict(expect.baseline.params)}
+            row["tcp"].pop("cc_turns", None)
+    try:
+        _core.check(json.dumps(out), factories(algorithms), False)
+    except _core.ScenarioError as error:
+        _, _, problem, fix = map(str, error.args)
+        raise ScenarioError([Problem("expect.baseline", expect.baseline.name, problem, fix)]) from None
+    return out
+
+
+def _files(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
+    """Every file, and whether it was named itself; of folders what ends in .toml, in order."""
+    out: dict[Path, bool] = {}
+    for given in paths:
+        path = Path(given)
+        if path.is_dir():
+            for file in sorted(path.rglob("*.toml")):
+                out.setdefault(file, False)
+        else:
+            out[path] = True
+    return list(out.items())
+
+
+def _expects(file: Path) -> bool:
+    """Has it a section [expect]? Raises `ScenarioError` for what is no TOML."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        # Reading it as a scenario says what is wrong.
+        return True
+    return "expect" in toml_read(text, str(file), "docs/scenario.md")[0]
