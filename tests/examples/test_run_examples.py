@@ -10,6 +10,9 @@ import pytest
 MODULES = [
     "",
     ".errors",
+    ".expect.conditions",
+    ".expect.testing",
+    ".expect.verdicts",
     ".export",
     ".export.common",
     ".presets",

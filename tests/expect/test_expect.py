@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import subprocess
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -12,6 +14,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -488,3 +491,43 @@ def test_ctrl_c_keeps_the_verdicts_there_are(
     seen.clear()
     with pytest.raises(tb.Interrupted):
         tb.test(tmp_path)
+
+
+# --- What is shipped
+
+
+def test_the_example_passes_and_its_control_fails(tailback: Any) -> None:
+    folder = Path(__file__).parents[2] / "scenarios" / "expect"
+    assert tailback("test", folder).code == 0
+    # A plain long queue, as the example's text says.
+    control = tailback("test", folder, "--set", "dumbbell.queue=200ms", "--json")
+    assert control.code == 1
+    verdicts = {row["condition"]: row["verdict"] for row in json.loads(control.out)["scenarios"][0]["conditions"]}
+    assert verdicts["call.delay_p95_ms < 30ms"] == "failed"
+    assert verdicts["download.goodput_mbps > 0.8 * 10mbit"] == "passed"
+
+
+@pytest.mark.parametrize(("text", "code"), [(PASSES, 0), (FAILS, 1)])
+def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: int) -> None:
+    """The script of `action.yml`, as the runner would start it: inputs as variables, a path with a space among them."""
+    action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    folder = tmp_path / "with space"
+    folder.mkdir()
+    (folder / "a.toml").write_text(text.replace('"reno"', '"cubic"'))
+    (tmp_path / "mine.py").write_text("from tailback.examples.newreno import NewReno as Mine\n")
+    given = {
+        "paths": f"{folder}\n", "algorithm": "mine=mine.py:Mine", "set": 'flow.a.cc=mine\nname="$(touch hacked)"',
+        "allow-code": "false", "junit": "report.xml",
+    }  # fmt: skip
+    assert set(given) | {"package"} == set(action["inputs"])
+    env = {name: given[value.split("inputs.")[1].split(" ")[0]] for name, value in step["env"].items()}
+    env |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md", "PYTHONPATH": os.pathsep.join(sys.path)}
+    env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    done = subprocess.run(script, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert ("::error" in done.stderr) is (code == 1)
+    assert ElementTree.parse(tmp_path / "report.xml").getroot().attrib["tests"] == "2"
+    assert "tailback test" in (tmp_path / "summary.md").read_text()
+    assert not (tmp_path / "hacked").exists()

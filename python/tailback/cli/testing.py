@@ -81,7 +81,7 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
     if junit is not None:
         output.write_junit(tested, junit)
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        for line in output.annotations(tested):
+        for line in output.github_annotations(tested):
             print(line, file=sys.stderr)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:

@@ -13,7 +13,7 @@ from tailback.experiment.statistics import Interval
 from tailback.files import write_text
 from tailback.numbers import written
 
-__all__ = ["Row", "annotations", "junit", "markdown", "rows", "summary", "write_junit"]
+__all__ = ["Row", "github_annotations", "junit", "markdown", "rows", "summary", "write_junit"]
 
 #: What XML cannot hold.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -69,7 +69,7 @@ def markdown(tested: Tested) -> str:
     return "\n".join(lines) + "\n"
 
 
-def annotations(tested: Tested) -> Iterator[str]:
+def github_annotations(tested: Tested) -> Iterator[str]:
     """Commands to GitHub's runner that show at the condition's line what became of it; none of what passed."""
     for file, line, text, found, bound, seeds, verdict, why in rows(tested):
         if verdict != PASSED:
