@@ -381,6 +381,33 @@ def test_a_cut_capture_keeps_what_it_has_and_says_so(made, tmp_path):
     assert any("partial" in warning for warning in opened.meta["warnings"])
 
 
+def test_two_captures_of_the_same_side_are_told_so(made, tmp_path):
+    _, paths = made
+    shutil.copy(paths["left"], tmp_path / "again.pcapng")
+    found = capture.owd(paths["left"], tmp_path / "again.pcapng")
+    assert any("these look like two captures at the same point" in note for note in found.notes)
+    done = command("pcap", "owd", paths["left"], tmp_path / "again.pcapng")
+    assert done.returncode == 0, done.stderr
+    with pytest.raises(CaptureError, match="given twice"):
+        capture.owd(paths["left"], paths["left"])
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+def test_a_compressed_capture_that_is_cut_keeps_what_it_has(made, tmp_path, kind):
+    import pyarrow as pa
+
+    _, paths = made
+    whole = paths["left"].read_bytes()
+    packed = gzip.compress(whole) if kind == "gz" else pa.compress(whole, codec="zstd", asbytes=True)
+    (tmp_path / f"cut.{kind}").write_bytes(packed[: len(packed) * 2 // 3])
+    found = capture.read(tmp_path / f"cut.{kind}")
+    assert 0 < found.info["packets"] < capture.read(paths["left"]).info["packets"]
+    assert any("partial: the file cannot be read on" in note for note in found.notes)
+    (tmp_path / f"none.{kind}").write_bytes(packed[:6])
+    with pytest.raises(CaptureError, match="cannot be read"):
+        capture.flows(tmp_path / f"none.{kind}")
+
+
 def test_absurd_lengths_end_the_reading(tmp_path):
     good = write_pcap(tmp_path / "x.pcap", frames(3)).read_bytes()
     bad = good + struct.pack("<IIII", 1, 0, 0x7FFFFFFF, 0x7FFFFFFF) + bytes(100)

@@ -7,6 +7,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Chain, Cursor, Read};
 use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use pcap_parser::traits::{PcapNGPacketBlock, PcapReaderIterator};
 use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapError, create_reader};
@@ -97,6 +98,7 @@ pub struct Source {
     pub bytes: u64,
     /// What ended the stream too early, if anything did.
     pub trouble: Option<String>,
+    broken: Broken,
     is_over: bool,
 }
 
@@ -128,19 +130,25 @@ fn plain(path: &Path) -> Result<Box<dyn Read + Send>, NoCapture> {
 }
 
 /// Fills what it is asked for as far as it can: the framing below asks once and takes what comes for all there is.
-struct Filling<R>(R);
+///
+/// A stream that breaks ends there, and what broke it is kept: the framing takes an error for no capture at all.
+struct Filling<R> {
+    stream: R,
+    broken: Broken,
+}
+
+/// What broke a stream, if anything did.
+type Broken = Arc<OnceLock<String>>;
 
 impl<R: Read> Read for Filling<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
-        while filled < out.len() {
-            match self.0.read(&mut out[filled..]) {
+        while filled < out.len() && self.broken.get().is_none() {
+            match self.stream.read(&mut out[filled..]) {
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // What was read before counts; the next call reports it.
-                Err(_) if filled > 0 => break,
-                Err(error) => return Err(error),
+                Err(error) => _ = self.broken.set(error.to_string()),
             }
         }
         Ok(filled)
@@ -155,12 +163,17 @@ impl Source {
 
     /// Read a stream.
     pub fn of(stream: impl Read + Send + 'static) -> Result<Self, NoCapture> {
-        let mut stream = Filling(stream);
+        let broken = Broken::default();
+        let mut stream = Filling { stream, broken: broken.clone() };
         let mut start = vec![0; 12];
         let count = stream.read(&mut start).map_err(NoCapture::Io)?;
         start.truncate(count);
+        if let Some(error) = broken.get().filter(|_| count < 12) {
+            return Err(NoCapture::Io(io::Error::other(error.clone())));
+        }
         let begins = start.clone();
-        let whole = Filling(Cursor::new(start).chain(stream));
+        // The beginning is read whatever befalls the rest.
+        let whole = Filling { stream: Cursor::new(start).chain(stream), broken: Broken::default() };
         match create_reader(ROOM, whole) {
             Ok(reader) => Ok(Source {
                 reader,
@@ -170,6 +183,7 @@ impl Source {
                 frames: 0,
                 bytes: 0,
                 trouble: None,
+                broken,
                 is_over: false,
             }),
             Err(_) if begins.is_empty() => Err(NoCapture::Empty),
@@ -185,6 +199,10 @@ impl Source {
                 Step::Frame(false) => return false,
                 Step::Over => self.is_over = true,
             }
+        }
+        if let Some(error) = self.broken.get() {
+            self.trouble =
+                Some(format!("the file cannot be read on, {} bytes from the beginning: {error}", self.bytes));
         }
         true
     }

@@ -114,6 +114,9 @@ def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, 
     joined = delays.join(both, on="flow", how="left", maintain_order="left")
     is_up = (joined["p50_ns"] == joined["high"]).fill_null(False).to_numpy()
     is_down = (joined["p50_ns"] == joined["low"]).fill_null(False).to_numpy() & ~is_up
+    if not is_down.any():
+        # Both ways take equally long, as at one and the same point.
+        return none, middle >= 0
     least, most = float(lowest[is_up].min()), float(highest[is_down].max())
     offset = (least + most) / 2.0
     forward = np.where(is_up | is_down, is_up, middle >= offset)
