@@ -76,7 +76,7 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 	$(BIN)/python scripts/link_figures
 	$(BIN)/python scripts/gallery
 
-bench-peers: $(VENV)/.built ## The same beside ns-2 and ns-3, in ten minutes; writes docs/performance.md
+bench-peers: $(VENV)/.built ## The same beside ns-2, ns-3, tshark and tcptrace, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
 pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, cards, algorithms

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import captures
 import numpy as np
 
 import tailback as tb
@@ -187,7 +188,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def page(measured: dict[str, Any], peers: dict[str, dict[str, Outcome | str]]) -> str:
+def page(measured: dict[str, Any], peers: dict[str, dict[str, Outcome | str]], reading: str) -> str:
     """docs/performance.md."""
     here = measured["machine"]
     rows = []
@@ -294,6 +295,8 @@ start, recovery and timers follow ns-2's `Sack1`, ns-3's `TcpNewReno` and our `l
 equal. Start-up time of the peers is taken off. One concession: in (a) ns-3's slow start is set to end at 4 MB, as
 without it 10 simulated seconds did not end within two minutes.
 
+{reading}
+
 ## Alone
 
 {alone}
@@ -314,9 +317,10 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         measured = bench.run(grid=True, told=lambda text: print(text, file=sys.stderr, flush=True))
         peers = compare(folder.absolute())
+        reading = captures.section(*captures.measure())
     if given.json:
         given.json.write_text(json.dumps({"bench": measured, "peers": peers}, indent=1) + "\n")
-    given.out.write_text(page(measured, peers), encoding="utf-8")
+    given.out.write_text(page(measured, peers, reading), encoding="utf-8")
     print(f"wrote {given.out.name}", file=sys.stderr)
 
 
