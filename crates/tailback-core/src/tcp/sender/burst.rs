@@ -170,12 +170,18 @@ impl Sender {
 
     /// The application writes until the buffer is full, and again when a third of it is free (Linux
     /// `sk_stream_write_space`). It begins a unit if there is any room and fills it. A unit's size is that of its time.
+    #[inline]
     pub(super) fn fill_buffer(&mut self) {
         if self.bursts.left > 0 || self.bursts.written >= self.write_end {
             return;
         }
+        // Payload alone mostly tells that the writer waits: what it is counted with need not be looked at then.
+        let enough = self.send_buffer / 3 * 2;
+        if self.bursts.written.saturating_sub(self.snd_una) > enough {
+            return;
+        }
         let held = self.bursts.held(self.snd_una, self.snd_nxt);
-        if held > self.send_buffer / 3 * 2 {
+        if held > enough {
             return;
         }
         let mss = u64::from(self.control.mss);
