@@ -83,9 +83,7 @@ impl Recorder {
     /// The captures, while recording is on.
     #[inline]
     fn capturing(&mut self, now: Time) -> Option<&mut Captures> {
-        if self.captures.is_none() {
-            return None;
-        }
+        self.captures.as_ref()?;
         let is_on = self.is_on(now);
         self.captures.as_mut().filter(|_| is_on)
     }
