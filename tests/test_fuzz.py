@@ -50,7 +50,7 @@ def test_every_field_and_every_row_of_the_registry_is_tried() -> None:
 
     for seed in range(1500):
         note(Case(seed).scenario())
-    parts = ("Scenario", "Dumbbell", "Link", "Flow", "Wire", "Step", "Randomness", "Instruments")
+    parts = ("Scenario", "Dumbbell", "Link", "Flow", "Wire", "Step", "Randomness", "Instruments", "Expect", "Condition")
     fields = {field["key"] for part in parts for field in schema()["parts"][part]["fields"]}
     # Of `exec`, which the simulator refuses.
     assert fields - seen == {"client", "server", "parse"}

@@ -452,6 +452,12 @@ def test_a_known_difference_comes_out_in_the_right_direction(tmp_path: Path) -> 
     assert [each.verdict for each in judged] == ["failed", "passed"]
 
 
+def test_seeds_go_on_from_zero_after_the_largest(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("seed = 18446744073709551614\n" + PASSES)
+    tested = tb.test(tmp_path).scenarios[0]
+    assert (tested.verdict, tested.seeds, tested.error) == ("passed", 5, "")
+
+
 def test_the_same_folder_gives_the_same_verdicts_on_any_number_of_threads(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(FAILS)
     one, two = (tb.test(tmp_path, workers=workers).scenarios[0].judged for workers in (1, 2))

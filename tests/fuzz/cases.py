@@ -51,6 +51,7 @@ class Case:
         self.maybe(out, 0.1, "nodes", lambda: [*self.nodes, "lonely"])
         self.maybe(out, 0.4, "randomness", self.randomness)
         self.maybe(out, 0.8, "instruments", self.instruments)
+        self.maybe(out, 0.2, "expect", self.expect)
         return out
 
     # -- small things
@@ -271,6 +272,20 @@ class Case:
         self.maybe(out, 0.2, "most_rows", lambda: self.random.choice((1, 1000, 10**6, 2**32 - 2)))
         self.maybe(out, 0.2, "from", self.instant)
         self.maybe(out, 0.2, "until", self.instant)
+        return out
+
+    def expect(self) -> Table:
+        part: Table = {"holds": "jain <= baseline"}
+        self.maybe(part, 0.5, "from", self.instant)
+        self.maybe(part, 0.5, "until", self.instant)
+        out: Table = {"conditions": ["goodput_mbps >= 0", part]}
+        self.maybe(out, 0.5, "baseline", lambda: self.named(self.random.choice(self.known.algorithms), "name"))
+        self.maybe(out, 0.2, "baseline_flows", lambda: self.random.choice(("all", ["nobody"])))
+        self.maybe(out, 0.2, "from", self.instant)
+        self.maybe(out, 0.2, "until", self.instant)
+        self.maybe(out, 0.3, "confidence", self.share)
+        self.maybe(out, 0.3, "least", lambda: self.random.choice((1, 2, 5, 10_000)))
+        self.maybe(out, 0.3, "most", lambda: self.random.choice((1, 2, 50, 10_000)))
         return out
 
 

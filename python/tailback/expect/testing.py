@@ -145,7 +145,8 @@ class _Case:
         first = int(self.resolved["seed"]) + self.issued
         self.issued += more
         ways = (False, True) if self.baseline else (False,)
-        return [(self, seed, way) for seed in range(first, first + more) for way in ways]
+        # A seed has 64 bits.
+        return [(self, seed % 2**64, way) for seed in range(first, first + more) for way in ways]
 
     def described(self, seed: int, is_baseline: bool) -> dict[str, Any]:
         """What the engine is given."""
