@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given, settings
@@ -23,6 +24,7 @@ from tailback import cli, metrics
 from tailback.expect import judge, testing
 from tailback.expect.conditions import ConditionError, parse
 from tailback.experiment.run_metrics import measurable, measured, totals
+from tailback.experiment.sweeps import more_seeds
 from tailback.run import run_outcomes
 
 #: The first interval loads scipy.
@@ -233,10 +235,26 @@ def test_a_number_that_does_not_exist_fails(relation: str, missing: float) -> No
 @given(st.integers(0, 2**32 - 1))
 def test_a_bound_at_the_true_mean_is_rarely_decided(seed: int) -> None:
     """The interval errs in one of twenty cases: of 200 samples at most 22 are decided (its 99.9 % quantile)."""
-    import numpy as np
-
     samples = np.random.default_rng(seed).normal(10.0, 2.0, (200, 8))
     assert sum(verdict("<", list(sample), 10.0) != "undecided" for sample in samples) <= 22
+
+
+def outcomes(distance: float, samples: int = 300) -> dict[str, float]:
+    """Shares of the verdicts on "> 0" by the stopping rule, of means so many standard deviations above zero."""
+    found = {"passed": 0.0, "failed": 0.0, "undecided": 0.0}
+    for sample in np.random.default_rng(1).normal(distance, 1.0, (samples, 50)):
+        have = 5
+        while (found_now := verdict(">", list(sample[:have]), 0.0)) == "undecided" and have < 50:
+            have += more_seeds(have, 50)
+        found[found_now] += 1 / samples
+    return found
+
+
+def test_the_stopping_rule_errs_as_often_as_the_page_says() -> None:
+    on_the_bound = outcomes(0.0)
+    assert on_the_bound["passed"] == pytest.approx(0.1, abs=0.05)
+    assert on_the_bound["failed"] == pytest.approx(0.1, abs=0.05)
+    assert outcomes(0.5)["failed"] < 0.01
 
 
 # --- What is measured

@@ -19,6 +19,7 @@ from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, 
 from tailback.expect.conditions import Condition, ConditionError, Values, parse
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged, judge, together
 from tailback.experiment.run_metrics import measurable, measured
+from tailback.experiment.sweeps import more_seeds
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
@@ -141,7 +142,7 @@ class _Case:
         """The runs to be done next: none once there is a verdict."""
         if self.out.error or self.out.verdict in (PASSED, FAILED):
             return []
-        more = self.least if not self.issued else min(max(2, self.issued // 4), self.most - self.issued)
+        more = self.least if not self.issued else more_seeds(self.issued, self.most)
         first = int(self.resolved["seed"]) + self.issued
         self.issued += more
         ways = (False, True) if self.baseline else (False,)

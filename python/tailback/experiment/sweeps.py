@@ -63,8 +63,13 @@ class Until:
         return found.n >= self.least and found.width <= self._limit(found.estimate)
 
     def more(self, have: int) -> int:
-        """How many seeds to add: a quarter, as each look costs a little and a late end wastes little."""
-        return min(max(2, have // 4), self.most - have)
+        """How many seeds to add."""
+        return more_seeds(have, self.most)
+
+
+def more_seeds(have: int, most: int) -> int:
+    """How many seeds to add to those there are: a quarter, as each look costs a little and a late end wastes little."""
+    return min(max(2, have // 4), most - have)
 
 
 @dataclass(frozen=True)
