@@ -177,14 +177,15 @@ fn ns2s_pipe_repairs_the_overshoot_of_slow_start_as_ns2_does() {
     assert!(lasted < 0.33, "{lasted} s");
 }
 
-/// What an outage of a second costs a window of 200 kB that all survives it: retransmissions and timeouts.
+/// What an outage of a second costs a window of 200 kB that all survives it: retransmissions and timeouts. The receiver
+/// limits it, so that there is new data to send.
 fn after_an_outage(frto: &str) -> (f64, f64, f64) {
     let mut sender = bulk("reno", "linux");
     for name in ["timestamps", "dsack", "tail_loss_probe"] {
         set(&mut sender, name, Value::Flag(false));
     }
     set(&mut sender, "frto", Value::Name(frto.into()));
-    sender.tcp.as_mut().expect("tcp").send_buffer = Some(200_000);
+    sender.tcp.as_mut().expect("tcp").receive_buffer = Some(400_000);
     let mut scenario = dumbbell(10_000_000, 80 * MS, None, 20, vec![sender]);
     scenario.links[0].schedule = vec![
         StepSpec { at_ps: 10 * SECOND, rate_bps: Some(0), delay_ps: None },

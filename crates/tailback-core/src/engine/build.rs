@@ -190,12 +190,20 @@ impl Building<'_> {
         let mss = tcp.mtu - HEADERS - if stacks[0].timestamps { TIMESTAMP_OPTION } else { 0 };
         let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
         let most = needs.window.unwrap_or(u64::MAX);
-        let mut make = |stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
+        let mut make = |mut stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
             let algorithms = self.algorithms(tcp, name, path)?;
             let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
             if let Some(window) = needs.window {
                 // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
                 (send_buffer, receive_buffer) = (window, receive_buffer.max(2 * window));
+            }
+            if tcp.receive_buffer.is_some() || needs.window.is_some() {
+                // A buffer that somebody chose does not grow (SO_RCVBUF).
+                stack.initial_receive_buffer = None;
+            }
+            if needs.window.is_some() {
+                // An application's limit is one of payload.
+                stack.send_bookkeeping = 0;
             }
             Ok(Blueprint {
                 stack: shared(known, stack),

@@ -52,7 +52,7 @@ impl Receiver {
             last_ack_sent: 0,
             echo: Time::NEVER,
             delay: delay::Delay { quick_acks: stack.quick_acks, ..Default::default() },
-            offer: offer::Offer::new(stack, capacity, scale),
+            offer: offer::Offer::new(stack, capacity, scale, mss),
             ecn: Default::default(),
             reassembly: Default::default(),
         }

@@ -1,10 +1,12 @@
 //! A receive buffer that grows with what is read: Linux's dynamic right-sizing.
 //!
 //! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it
-//! was; a sender can therefore at most double what it has in flight each round trip, whatever its own rule.
+//! was; a sender can therefore at most double what it has in flight each round trip, whatever its own rule. A stack
+//! that grows ahead adds sixteen segments, then twice the share by which more was read than the most before: six
+//! times what was read while that doubles, so that the window stays out of slow start's way.
 //!
 //! Source: Fisk and Feng, "Dynamic Right-Sizing in TCP", LACSI 2001; Linux 2.6.17 to 3.10 `tcp_rcv_space_adjust`,
-//! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`.
+//! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1.
 //!
 //! Differs from the source:
 //! - What is received in order counts as read, also beside a slow reader (`read_rate`).
@@ -12,13 +14,24 @@
 
 use crate::time::{Bytes, Duration, Time};
 
+/// Linux' TCP_INIT_CWND, in segments.
+const INITIAL_WINDOW: u64 = 10;
+/// Segments that a window which grows ahead is larger.
+const SLACK: u64 = 16;
+/// What a segment takes of the buffer beside its payload: MAX_TCP_HEADER, `sk_buff` and `skb_shared_info`, and by what it
+/// grows until it leaves a window of a segment.
+const BOOKKEEPING: Bytes = 320 + 256 + 320;
+const GRAIN: Bytes = 128;
+
 /// How far the window has been let grow.
 #[derive(Clone, Debug)]
 pub struct Tuning {
     /// Window of the largest buffer.
     most: Bytes,
-    /// Twice the most that was read in a round trip.
+    /// Twice the most that was read in a round trip; as it is for a stack that grows ahead.
     space: Bytes,
+    /// Its segments, if it grows ahead.
+    ahead: Option<Segments>,
     /// The RTT as the receiver sees it, smoothed by 7/8.
     rtt: Duration,
     /// The measurement under way: when it began, and at which offset.
@@ -26,10 +39,35 @@ pub struct Tuning {
     from: u64,
 }
 
+/// What a buffer that grows ahead has to know of segments.
+#[derive(Clone, Copy, Debug)]
+struct Segments {
+    mss: Bytes,
+    /// Window that the bookkeeping of a segment leaves of the buffer it takes.
+    window: Bytes,
+}
+
+impl Segments {
+    fn new(mss: Bytes, share: u32) -> Self {
+        let window_of = |bytes: Bytes| bytes * u64::from(share) / 100;
+        let mut taken = mss + BOOKKEEPING;
+        while window_of(taken) < mss {
+            taken += GRAIN;
+        }
+        Segments { mss, window: window_of(taken) }
+    }
+}
+
 impl Tuning {
     /// `offered`: the first window; `most`: that of the largest buffer.
     pub fn new(offered: Bytes, most: Bytes) -> Self {
-        Tuning { most, space: offered, rtt: Duration::ZERO, since: Time::NEVER, from: 0 }
+        Tuning { most, space: offered, ahead: None, rtt: Duration::ZERO, since: Time::NEVER, from: 0 }
+    }
+
+    /// It grows ahead; `share`: per cent of the buffer that are window.
+    pub fn ahead(self, mss: u32, share: u32) -> Self {
+        let mss = u64::from(mss);
+        Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(Segments::new(mss, share)), ..self }
     }
 
     /// The window cannot be more than `most`.
@@ -51,13 +89,19 @@ impl Tuning {
             return None;
         }
         let is_first = self.since == Time::NEVER;
-        let space = 2 * (next - self.from);
+        let read = next - self.from;
+        let space = if self.ahead.is_some() { read } else { 2 * read };
         (self.since, self.from) = (now, next);
         if is_first || space <= self.space {
             return None;
         }
-        self.space = space;
-        Some(space.min(self.most))
+        let before = std::mem::replace(&mut self.space, space);
+        let window = self.ahead.map_or(space, |segments| {
+            let wanted = 2 * read + SLACK * segments.mss;
+            let growth = wanted * (read - before) / before.max(1);
+            (wanted + 2 * growth) / segments.mss * segments.window
+        });
+        Some(window.min(self.most))
     }
 }
 
@@ -75,6 +119,19 @@ mod tests {
         assert_eq!(tuning.read(31_000, ms(200), Duration::ZERO), Some(60_000));
         assert_eq!(tuning.read(41_000, ms(300), Duration::ZERO), None, "less than before");
         assert_eq!(tuning.read(741_000, ms(400), Duration::ZERO), Some(1_000_000), "the buffer's limit");
+    }
+
+    #[test]
+    fn a_window_that_grows_ahead_is_six_times_what_a_doubling_round_trip_brought() {
+        let mss = 1_448;
+        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss as u32, 50);
+        let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
+        tuning.sample(ms(0), ms(100));
+        assert_eq!(tuning.read(0, ms(0), Duration::ZERO), None, "measuring begins");
+        assert_eq!(tuning.read(10 * mss, ms(100), Duration::ZERO), None, "no more than at first");
+        // 20 segments after 10: (2 * 20 + 16) * (1 + 2) segments, of 2,984 B each in the buffer.
+        assert_eq!(tuning.read(30 * mss, ms(200), Duration::ZERO), Some(168 * 1_492));
+        assert_eq!(tuning.read(50 * mss, ms(300), Duration::ZERO), None, "as many as before");
     }
 
     #[test]

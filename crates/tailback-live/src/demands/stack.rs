@@ -73,7 +73,7 @@ static OF_HOST: [OfHost; 15] = [
 ];
 
 /// Fields that are settings of a flow's routes, its sockets, or its hosts' devices and buffers.
-const OTHERS: [&str; 9] = [
+const OTHERS: [&str; 10] = [
     "initial_window",
     "rto_minimum",
     "delayed_ack",
@@ -83,6 +83,7 @@ const OTHERS: [&str; 9] = [
     "window_validation",
     "send_buffer",
     "receive_buffer",
+    "initial_receive_buffer",
 ];
 
 /// Why the kernel does not follow a field, and what comes nearest, where there is more to say than that it has no setting.
@@ -269,7 +270,12 @@ fn settings(stack: &Stack, buffers: [Buffer; 2]) -> Vec<(&'static str, &'static 
     // As the kernel has them: least, at first, most.
     let buffer_fields = [
         ("send_buffer", "tcp_wmem", 16_384, stack.send_buffer),
-        ("receive_buffer", "tcp_rmem", 131_072, stack.receive_buffer),
+        (
+            "receive_buffer",
+            "tcp_rmem",
+            stack.initial_receive_buffer.unwrap_or(stack.receive_buffer),
+            stack.receive_buffer,
+        ),
     ];
     for ((field, sysctl, first, most), buffer) in buffer_fields.into_iter().zip(buffers) {
         let (first, most) = match buffer {

@@ -26,10 +26,13 @@ pub(super) struct Offer {
 
 impl Offer {
     /// The largest window, and the shift that tells it.
-    pub fn new(stack: &Stack, most: Bytes, scale: u8) -> Self {
+    pub fn new(stack: &Stack, most: Bytes, scale: u8, mss: u32) -> Self {
         let capacity = stack.initial_window_capacity().map_or(most, |first| first.min(most));
         let offered = stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity));
-        let tuning = (capacity < most).then(|| Box::new(Tuning::new(offered, most)));
+        let tuning = (capacity < most).then(|| {
+            let tuning = Tuning::new(offered, most);
+            Box::new(if stack.buffer_grows_ahead { tuning.ahead(mss, stack.window_share) } else { tuning })
+        });
         Offer { right_edge: offered, capacity, offered, scale, tuning, reader: None }
     }
 }

@@ -21,9 +21,6 @@ use crate::time::{Bytes, Duration, Time};
 
 /// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
 const UNIT: Bytes = 65_215;
-/// What the buffer counts for a piece beside its payload: an allocation of 1,024 B for headers and page list, and an
-/// `sk_buff` of 256 B (`SKB_TRUESIZE` of `MAX_TCP_HEADER`, on 64-bit machines).
-const BOOKKEEPING: Bytes = 1280;
 /// A burst is sent in 1/1024 s at the pacing rate (sk_pacing_shift = 10).
 pub(super) const PER_SECOND: u64 = 1024;
 /// A burst waits only while the last one left less than this ago.
@@ -68,13 +65,13 @@ impl Bursts {
     }
 
     /// What the buffer counts: payload from `una` on, and bookkeeping for each burst that has left and each unit that has not.
-    fn held(&mut self, una: u64, next: u64) -> Bytes {
+    fn held(&mut self, una: u64, next: u64, bookkeeping: Bytes) -> Bytes {
         while self.sent_to.front().is_some_and(|end| *end <= una) {
             self.sent_to.pop_front();
         }
         let unsent = self.written.saturating_sub(next);
         let units = self.sizes.back().map_or(0, |(_, size)| unsent.div_ceil(*size));
-        self.written.saturating_sub(una) + BOOKKEEPING * (self.sent_to.len() as u64 + units)
+        self.written.saturating_sub(una) + bookkeeping * (self.sent_to.len() as u64 + units)
     }
 
     /// Does the unit end at `end`, and did its writer then wait for room? A unit that is begun is filled first.
@@ -180,7 +177,8 @@ impl Sender {
         if self.bursts.written.saturating_sub(self.snd_una) > enough {
             return;
         }
-        let held = self.bursts.held(self.snd_una, self.snd_nxt);
+        let bookkeeping = self.stack.send_bookkeeping;
+        let held = self.bursts.held(self.snd_una, self.snd_nxt, bookkeeping);
         if held > enough {
             return;
         }
@@ -189,17 +187,22 @@ impl Sender {
         if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
             self.bursts.sizes.push_back((self.bursts.written, size));
         }
-        let units = (self.send_buffer - held).div_ceil(size + BOOKKEEPING);
-        let full = self.bursts.written.max(self.snd_una) + units * size;
+        let full = match bookkeeping {
+            0 => self.snd_una + self.send_buffer,
+            _ => {
+                let units = (self.send_buffer - held).div_ceil(size + bookkeeping);
+                self.bursts.written.max(self.snd_una) + units * size
+            }
+        };
         self.bursts.written = self.write_end.min(full);
         if full < self.write_end {
             self.bursts.waited_at.push_back(full);
         }
     }
 
-    /// How far data can be sent: what is written and in the buffer.
+    /// How far data can be sent: what is written and in the buffer. One that counts payload has room at once.
     pub(super) fn buffered_end(&self) -> u64 {
-        match self.stack.burst_segments > 1 {
+        match self.stack.burst_segments > 1 && self.stack.send_bookkeeping > 0 {
             true => self.bursts.written,
             false => self.write_end.min(self.snd_una + self.send_buffer),
         }

@@ -177,6 +177,9 @@ fields! {
     window_grows_over_gaps: bool, Switch;
     /// Receive buffer a connection begins with, grown as data is read; `None`: `receive_buffer` from the start.
     initial_receive_buffer: Option<Bytes>, Or("all", Whole(1, 1_000_000_000_000, "B"));
+    /// A buffer that grows does so ahead of what is read: by sixteen segments, and by twice the share that more was read
+    /// than a round trip before.
+    buffer_grows_ahead: bool, Switch;
     /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
     sack_compression: Option<Duration>, OrOff(SPAN);
     /// Which ECN to speak.
@@ -187,6 +190,9 @@ fields! {
     metrics_cache: MetricsCache, OneOfOrFalse;
     /// Segments the reassembly queue holds at most.
     reassembly_limit: Option<u32>, Or("none", Whole(1, 1_000_000_000, "segments"));
+    /// What each burst that has left, and each unit that has not, takes of the send buffer beside its payload; 0: the
+    /// buffer counts payload.
+    send_bookkeeping: Bytes, Whole(0, 1_000_000, "B");
     /// Send buffer when the scenario names none.
     send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B");
     /// Receive buffer when the scenario names none.

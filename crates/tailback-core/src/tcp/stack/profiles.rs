@@ -108,12 +108,14 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None,
             "taken as if grown at once (tcp_input.c 7.3: recvbuf_auto, from 64 KiB by 16 KiB)";
+        buffer_grows_ahead: false, "tcp_input.c 7.3: by 16 KiB";
         sack_compression: None, "none";
         ecn: EcnMode::Off, "not implemented in 7.x";
         accurate_echo: false, "not implemented in 7.x";
         metrics_cache: MetricsCache::Off,
             "hostcache expires at once, as the VoIP latency study sets it (the default keeps an hour; choose freebsd-7)";
         reassembly_limit: None, "reass.maxqlen is 48 by default; unlimited here, as every study raises it";
+        send_bookkeeping: 0, "sbspace 7.3: sb_cc counts payload";
         send_buffer: 262_144, "sendbuf_max 256 KiB";
         receive_buffer: 262_144, "recvbuf_max 256 KiB";
         window_share: 100, "sbspace: the whole buffer is offered";
@@ -211,12 +213,14 @@ profiles! {
         window_grows_over_gaps: false, "tcp_data_queue 2.6.25 has no tcp_grow_window for out-of-order segments";
         initial_receive_buffer: None,
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)";
+        buffer_grows_ahead: false, "tcp_rcv_space_adjust 2.6.25: twice what was read";
         sack_compression: None, "since 4.18";
         ecn: EcnMode::Off, "tcp_ecn = 0";
         accurate_echo: false, "DCTCP came with 3.18";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as every study sets it (the default is 0; choose linux-2.6)";
         reassembly_limit: None, "bounded by the receive buffer only";
+        send_bookkeeping: 0, "the buffer is taken as of payload";
         send_buffer: 4_194_304, "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once";
         receive_buffer: 4_194_304, "autotuning maximum for 1 GiB of memory: 4 MiB; taken as if grown at once";
         window_share: 75, "tcp_adv_win_scale = 2: three quarters";
@@ -287,12 +291,16 @@ profiles! {
         initial_receive_window: Some(65_535),
             "tcp_select_initial_window: 65535 B; tcp_grow_window then adds 2 segments a segment";
         window_grows_over_gaps: true, "tcp_data_queue_ofo: tcp_grow_window if there is SACK, since 3.13";
+        initial_receive_buffer: Some(131_072), "tcp_rmem[1] = 128 KiB";
+        buffer_grows_ahead: true, "tcp_rcv_space_adjust, since 3.13";
         sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, at most 5 % of the RTT, tcp_comp_sack_nr 44";
         accurate_echo: false, "tcp_dctcp.c: only with DCTCP; set it together with ecn";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as the truth was measured (the default is 0; choose linux)";
+        send_bookkeeping: 1_280,
+            "tcp_stream_alloc_skb: SKB_TRUESIZE of 1,024 B less skb_shared_info, for MAX_TCP_HEADER on 64-bit machines";
         send_buffer: 4_194_304, "tcp_wmem[2] = 4 MiB; taken as if grown at once";
-        receive_buffer: 6_291_456, "tcp_rmem[2] = 6 MiB; taken as if grown at once";
+        receive_buffer: 6_291_456, "tcp_rmem[2] = 6 MiB";
         window_share: 50, "tcp_adv_win_scale = 1: one half";
     }
 
@@ -347,11 +355,13 @@ profiles! {
         initial_receive_window: None, "no flow control at the sink";
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
+        buffer_grows_ahead: false, "it does not grow";
         sack_compression: None, "none";
         ecn: EcnMode::Off, "ns-default.tcl 2.35: ecn_ 0";
         accurate_echo: false, "classic echo only";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "unlimited";
+        send_bookkeeping: 0, "it counts payload";
         send_buffer: 67_108_864, "no send buffer; large here";
         receive_buffer: 67_108_864, "window_ 20 packets by default, which every study raises; large here";
         window_share: 100, "no sharing";
@@ -410,11 +420,13 @@ profiles! {
         initial_receive_window: None, "the whole buffer";
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
+        buffer_grows_ahead: false, "it does not grow";
         sack_compression: None, "none";
         ecn: EcnMode::Off, "since 3.28 (general knowledge)";
         accurate_echo: false, "not in 3.27";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "bounded by the receive buffer only";
+        send_bookkeeping: 0, "it counts payload";
         send_buffer: 131_072, "tcp-socket.cc 3.27: SndBufSize 131072";
         receive_buffer: 131_072, "tcp-socket.cc 3.27: RcvBufSize 131072";
         window_share: 100, "the whole buffer is offered";
@@ -514,11 +526,13 @@ profiles! {
         initial_receive_window: None, "autotuning from 64 KiB; taken as if grown at once";
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
+        buffer_grows_ahead: false, "it does not grow";
         sack_compression: None, "none";
         ecn: EcnMode::Off, "off by default (vendor's documentation)";
         accurate_echo: false, "DCTCP came with Windows Server 2012";
         metrics_cache: MetricsCache::Off, "unknown; off";
         reassembly_limit: None, "unknown; unlimited";
+        send_bookkeeping: 0, "unknown";
         send_buffer: 1_048_576, "the application's; 1 MiB here";
         receive_buffer: 16_777_216, "autotuning maximum 16 MiB; taken as if grown at once";
         window_share: 100, "the whole buffer is offered";
