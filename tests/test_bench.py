@@ -93,7 +93,12 @@ def compare() -> Any:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["compare"] = module
-    spec.loader.exec_module(module)
+    # As a script's own folder is, for the modules beside it.
+    sys.path.insert(0, str(ROOT / "bench" / "peers"))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
     return module
 
 
