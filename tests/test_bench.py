@@ -122,7 +122,8 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
             ("runs", "run_ms", "overhead_ms", "cores", "efficiency", "engine_share", "stored_bytes_per_run"), 1.0
         ),
     }
-    text = program.page(measured, peers)
+    text = program.page(measured, peers, "what reading captures takes")
+    assert "what reading captures takes" in text
     assert "| a | ns-2.35 | 0.4 | 10 × | 926.7 | 0.50 | 1.000 | 50.0 | 50.0 | 90.0 |" in text
     assert "| e | ns-3.44 | no C++ compiler |" in text
     assert "| a | four | 2.50 | 5.0 | 30 | 100 |" in text
