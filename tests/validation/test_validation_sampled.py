@@ -2,6 +2,9 @@
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -74,3 +77,10 @@ def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     sampled.run_cells(cells, ["sim"], tmp_path, told=told.append)
     assert len(told) == 1
     assert first.stat().st_mtime_ns == before
+
+
+def test_the_command_finds_the_package_beside_it_from_anywhere(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [Path(sys.executable).parent / "tailback", "validate", "--engine", "vm", "--kernel", "no-such"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert 'there is no kernel "no-such"' in ended.stderr

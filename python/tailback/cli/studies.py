@@ -204,7 +204,8 @@ def _validate_sampled(kernels: list[str], cells: int, minutes: float, work: Path
     import os
 
     from tailback.vm.kernels import find
-    from tailback_validation import sampled, sampled_page
+
+    sampled, sampled_page = _validation("sampled"), _validation("sampled_page")
 
     for name in kernels:
         find(name)
