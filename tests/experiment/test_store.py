@@ -171,6 +171,25 @@ def test_killed_at_any_moment_nothing_reported_is_lost(tmp_path: Path) -> None:
     assert list((folder / "journal").iterdir()) == []
 
 
+def test_an_interrupt_after_the_last_byte_of_a_row_takes_nothing_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, write = Store(tmp_path / "store"), os.write
+
+    def interrupted(handle: int, data: bytes) -> int:
+        write(handle, data[:reach])
+        raise KeyboardInterrupt
+
+    for reach, kept in ((5, ["a"]), (None, ["a", "b"])):
+        with store.writer() as writer:
+            writer.add(row("a"))
+            with monkeypatch.context() as change:
+                change.setattr(os, "write", interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    writer.add(row("b"))
+        assert store.frame()["key"].sort().to_list() == kept
+
+
 def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
     folder, seeds = tmp_path / "store", 150
     both = [sweeper(folder, seeds) for _ in range(2)]

@@ -263,7 +263,12 @@ class Writer:
             while written < len(line):
                 written += os.write(self._handle, line[written:])
         except BaseException as error:
-            os.ftruncate(self._handle, self._size)
+            # An interrupt after the last byte takes nothing back: the run is finished and its row is whole.
+            if os.fstat(self._handle).st_size == self._size + len(line):
+                self._size += len(line)
+                self._count += 1
+            else:
+                os.ftruncate(self._handle, self._size)
             if isinstance(error, OSError):
                 raise StoreError(
                     f"{self._folder} cannot be written: {error.strerror}. The runs finished before are kept; "
