@@ -171,8 +171,9 @@ def test_killed_at_any_moment_nothing_reported_is_lost(tmp_path: Path) -> None:
     assert list((folder / "journal").iterdir()) == []
 
 
+@pytest.mark.parametrize(("reach", "kept"), [(5, ["a"]), (None, ["a", "b"])])
 def test_an_interrupt_after_the_last_byte_of_a_row_takes_nothing_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: int | None, kept: list[str]
 ) -> None:
     store, write = Store(tmp_path / "store"), os.write
 
@@ -180,14 +181,13 @@ def test_an_interrupt_after_the_last_byte_of_a_row_takes_nothing_back(
         write(handle, data[:reach])
         raise KeyboardInterrupt
 
-    for reach, kept in ((5, ["a"]), (None, ["a", "b"])):
-        with store.writer() as writer:
-            writer.add(row("a"))
-            with monkeypatch.context() as change:
-                change.setattr(os, "write", interrupted)
-                with pytest.raises(KeyboardInterrupt):
-                    writer.add(row("b"))
-        assert store.frame()["key"].sort().to_list() == kept
+    with store.writer() as writer:
+        writer.add(row("a"))
+        with monkeypatch.context() as change:
+            change.setattr(os, "write", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                writer.add(row("b"))
+    assert store.frame()["key"].sort().to_list() == kept
 
 
 def test_two_sweeps_at_once_share_the_work(tmp_path: Path) -> None:
