@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailback import capture, presets, registry, traces
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
+    from tailback.candidate import Candidate, candidate
     from tailback.checksums import KeptWarning, Verified, verify
     from tailback.errors import (
         AlgorithmError,
@@ -83,6 +84,7 @@ __all__ = [
     "Bytes",
     "Cancel",
     "Cancelled",
+    "Candidate",
     "Condition",
     "Congestion",
     "Control",
@@ -120,6 +122,7 @@ __all__ = [
     "__version__",
     "algorithm",
     "bulk",
+    "candidate",
     "capture",
     "dumbbell",
     "export",
@@ -146,7 +149,19 @@ __all__ = [
 ]
 
 #: Where the names are, those that need least first.
-_MODULES = ("errors", "checksums", "units", "algorithms", "scenario", "result", "run", "experiment", "export", "expect")
+_MODULES = (
+    "errors",
+    "checksums",
+    "units",
+    "algorithms",
+    "candidate",
+    "scenario",
+    "result",
+    "run",
+    "experiment",
+    "export",
+    "expect",
+)
 
 
 class _Package(ModuleType):

@@ -1,0 +1,181 @@
+"""A congestion control under examination: what its user wrote, as what a scenario's `cc` takes.
+
+Four ways of writing one, which `candidate` tells apart:
+
+- "cubic" or "cubic,beta=0.5": built in, with parameters;
+- "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and wants `allow_code`;
+- a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
+- in Python, the class itself.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tailback import registry
+from tailback.algorithms import Algorithm, algorithm, is_reference, load, registered, sources
+from tailback.checksums import digest
+from tailback.errors import ScenarioError, TailbackError, nearest
+
+__all__ = ["Candidate", "candidate"]
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A congestion control that can be run."""
+
+    #: What it is called in tables and pictures.
+    label: str
+    #: What a scenario's `cc` takes.
+    cc: str | dict[str, Any]
+    #: "built-in" or "python".
+    kind: str
+    #: Must whoever runs it allow code? Then the caller of `candidate` has.
+    allow_code: bool
+    #: Of its name, its parameters and its source: equal for what behaves alike under one engine.
+    digest: str
+    #: The text that is run; None of a built-in algorithm, and of a class that stands in no file.
+    source: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The name alone, without parameters."""
+        return self.cc if isinstance(self.cc, str) else str(self.cc["name"])
+
+    @property
+    def written(self) -> str:
+        """As the value of `--set flow.NAME.cc=…` on the command line, or of `cc` in a scenario's file."""
+        if isinstance(self.cc, str):
+            return json.dumps(self.cc)
+        rows = (
+            f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {_toml(value)}" for key, value in self.cc.items()
+        )
+        return f"{{ {', '.join(rows)} }}"
+
+
+def candidate(
+    what: str | Mapping[str, Any] | Callable[..., Algorithm] | Candidate, *, allow_code: bool = False
+) -> Candidate:
+    """What `what` names, checked: it can be run with the parameters given.
+
+    A class is registered under its name in small letters, as by `algorithm`. Other code is imported only with
+    `allow_code`. Raises `TailbackError`, which names the nearest built-in algorithm.
+
+    >>> import tailback as tb
+    >>> tb.candidate("cubic,beta=0.5").cc
+    {'name': 'cubic', 'beta': 0.5}
+    >>> tb.candidate("qubic")
+    Traceback (most recent call last):
+    tailback.errors.TailbackError: there is no congestion control "qubic". Did you mean "cubic"? ...
+    """
+    if isinstance(what, Candidate):
+        return what
+    cc = _registered(what) if callable(what) else _table(what) if isinstance(what, str) else dict(what)
+    name = cc.get("name")
+    if not isinstance(name, str) or not name:
+        raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
+    runs_code = is_reference(name)
+    if name not in registry.names("algorithms") and name not in registered() and not runs_code:
+        if ":" not in name:
+            raise TailbackError(_unknown(name))
+        runs_code = True
+    if runs_code and not allow_code:
+        raise TailbackError(
+            f'the candidate "{name.removeprefix("python:")}" is code, which would be run. Read it first; then allow it '
+            "with --allow-code, or allow_code=True in Python."
+        )
+    if runs_code and not is_reference(name):
+        made_by = load(name)
+        if ".py:" in name:
+            name = _registered(made_by)["name"]
+            runs_code = False
+        else:
+            name = f"python:{name}"
+    cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
+    resolved = _checked(cc, allow_code)
+    source = sources(resolved, None).get(name)
+    kind = "built-in" if source is None else "python"
+    given = json.dumps([cc, source.sha256 if source else None], sort_keys=True, default=str)
+    return Candidate(
+        label=_label(cc),
+        cc=cc if len(cc) > 1 else name,
+        kind=kind,
+        allow_code=runs_code,
+        digest=digest(given.encode()),
+        source=source.text if source else None,
+    )
+
+
+def _registered(made_by: Callable[..., Algorithm]) -> dict[str, Any]:
+    name = getattr(made_by, "__name__", type(made_by).__name__).strip("<>").lower()
+    if registered().get(name) is not made_by:
+        algorithm(name, made_by)
+    return {"name": name}
+
+
+def _table(text: str) -> dict[str, Any]:
+    """`name`, `name,key=value,…`, or a table in TOML."""
+    if text.lstrip().startswith("{"):
+        try:
+            return dict(tomllib.loads(f"cc = {text}")["cc"])
+        except tomllib.TOMLDecodeError as error:
+            raise TailbackError(f"the candidate {text} is no table in TOML: {error}") from None
+    name, *rest = text.split(",")
+    table: dict[str, Any] = {"name": name.strip()}
+    for part in rest:
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip():
+            raise TailbackError(f'the candidate "{text}": "{part}" is no parameter. Write for example cubic,beta=0.5')
+        try:
+            table[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            # A word: a name, or a quantity such as 5ms.
+            table[key.strip()] = value.strip()
+    return table
+
+
+def _unknown(name: str) -> str:
+    known = [*registry.names("algorithms"), *sorted(registered())]
+    close = nearest(name, known)
+    hint = f' Did you mean "{close}"?' if close else ""
+    return (
+        f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; and classes of your own, as '
+        "file.py:Class or module:Class"
+    )
+
+
+def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
+    """The resolved description of a scenario with it; refuses what the engine would."""
+    from tailback.scenario import bulk, dumbbell
+
+    try:
+        scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(cc)], duration="1s")
+        return scenario.resolve(allow_code=allow_code)
+    except ScenarioError as error:
+        told = []
+        for problem in error.problems:
+            field = problem.field.rpartition("cc.")[2] if "cc." in problem.field else ""
+            told.append(f"{field + ': ' if field else ''}{problem.problem}. {problem.fix}".rstrip())
+        raise TailbackError(f"the candidate {_label(cc)} cannot be run: {'; '.join(told)}") from None
+
+
+def _label(cc: Mapping[str, Any]) -> str:
+    """Short, and without folders: a table has little room, and a page may be given away."""
+    name = str(cc["name"]).removeprefix("python:")
+    place, colon, attribute = name.rpartition(":")
+    name = attribute if colon and place else name
+    given = [f"{key}={value}" for key, value in cc.items() if key != "name"]
+    return " ".join([name, *given])
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, int | float) else json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,66 @@
+"""What a user calls a candidate, and what a scenario makes of it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from tailback.examples import newreno
+
+FILE = f"{newreno.__file__}:NewReno"
+
+
+def test_a_name_with_parameters_is_what_a_scenario_takes() -> None:
+    plain, changed = tb.candidate("cubic"), tb.candidate("cubic,beta=0.5,fast_convergence=false")
+    assert (plain.cc, plain.label, plain.kind, plain.allow_code) == ("cubic", "cubic", "built-in", False)
+    assert changed.cc == {"name": "cubic", "beta": 0.5, "fast_convergence": False}
+    assert changed.label == "cubic beta=0.5 fast_convergence=False"
+    assert tb.candidate(changed.written).cc == changed.cc == tb.candidate(changed).cc
+    assert len({plain.digest, changed.digest, tb.candidate("cubic,beta=0.6").digest}) == 3
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("qubic", 'no congestion control "qubic". Did you mean "cubic"?'),
+        ("cubic,betta=1", 'betta: cubic has no parameter betta. Did you mean "beta"?'),
+        ("cubic,beta=7", "must be 0.1 to 0.95"),
+        ("cubic,beta", '"beta" is no parameter'),
+        ("{ name = ", "no table in TOML"),
+        ("", "has no name"),
+        ("none.py:Mine", "none.py cannot be imported"),
+        (f"{newreno.__file__}:NewRena", "has no NewRena"),
+    ],
+)
+def test_what_is_wrong_is_said(what: str, says: str) -> None:
+    with pytest.raises(tb.TailbackError, match=re.escape(says)):
+        tb.candidate(what, allow_code=True)
+
+
+@pytest.mark.parametrize("what", [FILE, "spy:Spy", "python:spy:Spy", "spy.py:Spy"])
+def test_code_is_not_touched_unless_allowed(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "spy.py").write_text("raise SystemExit('it ran')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(tb.TailbackError, match=r"is code, which would be run.*--allow-code"):
+        tb.candidate(what)
+
+
+@pytest.mark.parametrize("what", [FILE, "tailback.examples.newreno:NewReno", newreno.NewReno])
+def test_a_class_runs_like_the_built_in_it_copies(what: object) -> None:
+    found = tb.candidate(what, allow_code=True)  # type: ignore[arg-type]
+    assert found.kind == "python"
+    assert found.source == Path(newreno.__file__).read_text()
+    base = tb.dumbbell(rate="10mbit", rtt="40ms", queue="0.3bdp", flows=[tb.bulk("reno")], duration="3s")
+    mine = tb.run(base.with_({"flow.bulk.cc": found.cc}), allow_code=found.allow_code)
+    assert mine.column("flows", "bytes_acked").tolist() == tb.run(base).column("flows", "bytes_acked").tolist()
+
+
+def test_the_digest_follows_the_source(tmp_path: Path) -> None:
+    text = Path(newreno.__file__).read_text()
+    digests = set()
+    for name, more in (("one.py", ""), ("two.py", "\n# another\n")):
+        (tmp_path / name).write_text(text + more)
+        digests.add(tb.candidate(f"{tmp_path / name}:NewReno", allow_code=True).digest)
+    assert len(digests) == 2
