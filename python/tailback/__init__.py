@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from tailback.expect import Tested, test
     from tailback.experiment import (
+        PairedRuns,
         Span,
         Store,
         SweepResult,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
         grid,
         latin_hypercube,
         open_store,
+        run_pairs,
         sobol,
         sweep,
         zipped,
@@ -100,6 +102,7 @@ __all__ = [
     "Link",
     "Medium",
     "Named",
+    "PairedRuns",
     "Problem",
     "Queue",
     "Randomness",
@@ -139,6 +142,7 @@ __all__ = [
     "run",
     "run_each",
     "run_many",
+    "run_pairs",
     "sobol",
     "sweep",
     "test",

@@ -15,6 +15,7 @@ from rich.table import Table
 from tailback.cli._app import app
 from tailback.cli._common import (
     FAILED,
+    INTERRUPTED,
     AsJson,
     BadInput,
     ResultFolder,
@@ -49,6 +50,9 @@ AllowCode = Annotated[
     ),
 ]
 
+
+#: As many as experts compare one line of an algorithm with; see docs/plots.md.
+PAIRS = 60
 
 _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.")]
 
@@ -286,24 +290,63 @@ def _print_comparison(rows: Sequence[Any]) -> None:
 
 @app.command()
 def compare(
-    folders: Annotated[list[Path], typer.Argument(metavar="RESULT...", help="Result folders, two or more.")],
+    what: Annotated[
+        list[Path],
+        typer.Argument(metavar="WHAT...", help="Result folders, two or more; or two scenario files, or one with --cc."),
+    ],
     baseline: Annotated[
-        str | None, typer.Option(help="The result that changes are relative to. Default: the first.")
+        str | None, typer.Option(help="Of results: the one that changes are relative to. Default: the first.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="A report (.html), or only the figure of all over one another (.png, .pdf, .svg)."),
+        typer.Option(
+            help="Of results: a report (.html), or only the figure of all over one another (.png, .pdf, .svg)."
+        ),
     ] = None,
+    cc: Annotated[
+        list[str] | None,
+        typer.Option("--cc", help="Two congestion controls for one scenario: `--cc reno --cc cubic`."),
+    ] = None,
+    flow: Annotated[
+        list[str] | None,
+        typer.Option("--flow", help="A flow that --cc changes. Default: all over TCP. May be repeated."),
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=2, help="Seeds that both scenarios are run with.")] = PAIRS,
+    settings: Set = None,
+    algorithm: Own = None,
+    allow_code: AllowCode = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare results: every metric of each, by how much they differ from the baseline, and all drawn on common axes.
+    """Compare results, or scenarios over many seeds.
+
+    Of results: every metric of each, by how much they differ from the baseline, and all drawn on common axes.
+
+    Of two scenarios: both are run with the same seeds, and each metric's difference, seed by seed, is told with its
+    95 % interval. Exit code 1 if a run failed, 130 after Ctrl-C; the pairs that were finished are told in either case.
 
     For example:
 
     - `tailback compare results/both/sim results/both/live`
 
     - `tailback compare results/reno results/cubic results/htcp --baseline results/reno --out three.html`
+
+    - `tailback compare scenarios/voip-and-bulk.toml --cc reno --cc cubic --set randomness.start_spread=1s`
     """
+    if any(path.is_file() or path.suffix == ".toml" for path in what):
+        for option, given in (("--baseline", baseline), ("--out", out)):
+            if given is not None:
+                raise BadInput(f"{option} is for results, and {what[0]} is a scenario. Leave it out")
+        _compare_scenarios(what, cc or [], flow or [], pairs, settings, algorithm, allow_code, workers, as_json)
+        return
+    scenarios_only = {"--cc": cc, "--flow": flow, "--set": settings, "--algorithm": algorithm, "--workers": workers}
+    for option, chosen in scenarios_only.items():
+        if chosen:
+            raise BadInput(f"{option} is for scenarios, and {what[0]} is a folder of results. Leave it out")
+    _compare_results(what, baseline, out, as_json)
+
+
+def _compare_results(folders: list[Path], baseline: str | None, out: Path | None, as_json: bool) -> None:
     from tailback import compare as comparing
     from tailback.cli.output import labels_of
     from tailback.result import open_result
@@ -325,6 +368,104 @@ def compare(
     _print_comparison(rows)
     if out is not None:
         say(f"written: {escape(str(out))}")
+
+
+def _compare_scenarios(
+    files: list[Path],
+    cc: list[str],
+    flows: list[str],
+    pairs: int,
+    settings: Sequence[str] | None,
+    algorithm: Sequence[str] | None,
+    allow_code: bool,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    from tailback.experiment.pairs import InterruptedPairs, run_pairs, with_algorithm
+
+    if (len(files), len(cc)) not in ((2, 0), (1, 2)):
+        fix = "Give two scenario files, or one and two congestion controls: --cc reno --cc cubic"
+        raise BadInput(f"{len(files)} scenarios and {len(cc)} times --cc are no pair. {fix}")
+    if flows and not cc:
+        raise BadInput("--flow says which flows --cc changes, and there is no --cc. Leave it out")
+    algorithms = own(algorithm)
+    both = [read_scenario(file, settings, None) for file in files]
+    labels = [str(file) for file in files] if len(files) == 2 else cc
+    if cc:
+        both = [with_algorithm(both[0], each, flows, algorithms) for each in cc]
+    if labels[0] == labels[1]:
+        labels = [f"{labels[0]} (a)", f"{labels[1]} (b)"]
+    try:
+        found = run_pairs(
+            both[0],
+            both[1],
+            pairs=pairs,
+            labels=(labels[0], labels[1]),
+            workers=workers,
+            progress=not as_json,
+            algorithms=algorithms,
+            allow_code=allow_code,
+        )
+    except InterruptedPairs as interrupted:
+        _tell_pairs(interrupted.partial, as_json)
+        say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished, and are compared")
+        raise typer.Exit(INTERRUPTED) from None
+    _tell_pairs(found, as_json)
+    if found.errors:
+        raise typer.Exit(FAILED)
+
+
+def _tell_pairs(found: Any, as_json: bool) -> None:
+    for text in found.errors[:5]:
+        say(f"[bold red]failed:[/bold red] {escape(text)}")
+    if len(found.errors) > 5:
+        say(f"  and {len(found.errors) - 5} more")
+    if as_json:
+        emit(found.to_json())
+        return
+    _print_pairs(found)
+    share, chance = f"{100 * found.confidence:g} %", f"one in {1 / (1 - found.confidence):.0f}"
+    say(
+        f"{found.pairs} pairs in {found.wall_s:.1f} s. b - a is taken seed by seed, with its {share} interval; where "
+        f"nothing differs, {chance} metrics still seems to"
+    )
+    if found.seeds_agree:
+        say(
+            "[yellow]warning:[/yellow] all seeds gave the same: nothing in the scenarios is drawn, and intervals over "
+            "seeds say nothing. Add for example --set randomness.start_spread=1s"
+        )
+
+
+def _print_pairs(found: Any) -> None:
+    from tailback.numbers import written
+
+    colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
+    table = Table(box=None, pad_edge=False)
+    table.add_column("metric", overflow="fold")
+    for head in (f"a: {found.labels[0]}", f"b: {found.labels[1]}", "b - a", "95 % interval", "change"):
+        table.add_column(escape(head.replace("95 %", f"{100 * found.confidence:g} %")), justify="right")
+    table.add_column("b is")
+    # What is zero throughout, such as the drops of a link that nobody fills, would bury the rest.
+    nothing = [row for row in found.metrics if row.verdict == "same" and not row.a.estimate]
+    for row in (row for row in found.metrics if row not in nothing):
+        low, high = written(row.difference.low, 3), written(row.difference.high, 3)
+        change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
+        told = [written(each.estimate, missing="-") for each in (row.a, row.b)]
+        sided = f" ({row.one_sided} pairs have it on one side only)" if row.one_sided else ""
+        verdict = {"same": "the same", "not seen": "not seen to differ"}.get(row.verdict, row.verdict)
+        style = colours[row.verdict]
+        interval = f"{low} to {high}"
+        table.add_row(
+            escape(row.metric),
+            *told,
+            written(row.difference.estimate, 3),
+            interval,
+            change,
+            f"[{style}]{verdict}[/]{sided}",
+        )
+    console().print(table)
+    if nothing:
+        console().print(f"0 in every run of both: {escape(', '.join(row.metric for row in nothing))}", soft_wrap=True)
 
 
 def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | None) -> None:

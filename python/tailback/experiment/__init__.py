@@ -32,6 +32,7 @@ from tailback.experiment.claims import (
 )
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, single, sobol, zipped
 from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, TableOut
+from tailback.experiment.pairs import PairedMetric, PairedRuns, run_pairs
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.store import Store, open_store
 from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study
@@ -62,6 +63,8 @@ __all__ = [
     "Measured",
     "Near",
     "NotRun",
+    "PairedMetric",
+    "PairedRuns",
     "Parts",
     "Plot",
     "Rule",
@@ -96,6 +99,7 @@ __all__ = [
     "read_sweep",
     "restated",
     "rounded",
+    "run_pairs",
     "shown",
     "single",
     "sobol",

@@ -1,0 +1,217 @@
+"""Two scenarios compared seed by seed: what both have in common cancels, and the difference has an interval."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tailback.algorithms import factories
+from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
+from tailback.experiment.run_metrics import measurable, measured
+from tailback.experiment.statistics import Interval, interval, paired
+from tailback.progress import Runs
+from tailback.result import Result
+from tailback.run import Algorithms, Cancel, run_outcomes
+from tailback.scenario import Scenario
+
+__all__ = ["PairedMetric", "PairedRuns", "run_pairs", "with_algorithm"]
+
+#: What the comparison does not speak of: what the simulator did, not what the network did.
+_LEFT_OUT = ("events",)
+#: Instruments that no total of a run is measured from.
+_UNUSED = ("segments", "polls", "queue_polls", "queues", "drops", "captures")
+
+
+@dataclass(frozen=True)
+class PairedMetric:
+    """One metric of both scenarios, over the pairs in which both have a value."""
+
+    metric: str
+    a: Interval
+    b: Interval
+    #: Of b - a, seed by seed.
+    difference: Interval
+    #: Pairs in which only one of the two has a value.
+    one_sided: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """Is b "higher" or "lower" than a, is it the "same" in every pair, or is the difference "not seen"?"""
+        low, high = self.difference.low, self.difference.high
+        if low == high == 0.0:
+            return "same"
+        return "higher" if low > 0.0 else "lower" if high < 0.0 else "not seen"
+
+    @property
+    def change(self) -> float:
+        """The difference as a share of a; NaN where a is zero."""
+        return self.difference.estimate / self.a.estimate if self.a.estimate else math.nan
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+
+        def told(found: Interval) -> dict[str, float]:
+            return {"mean": found.estimate, "low": found.low, "high": found.high}
+
+        return {
+            "metric": self.metric, "pairs": self.difference.n, "a": told(self.a), "b": told(self.b),
+            "difference": told(self.difference), "change": self.change, "verdict": self.verdict,
+            "one_sided": self.one_sided,
+        }  # fmt: skip
+
+
+@dataclass
+class PairedRuns:
+    """What became of the pairs: `metrics` compares those of which both runs were finished."""
+
+    labels: tuple[str, str]
+    seeds: tuple[int, ...]
+    confidence: float
+    wall_s: float = 0.0
+    #: What ended a run, with its seed and side.
+    errors: list[str] = field(default_factory=list)
+    _values: tuple[dict[int, dict[str, float]], dict[int, dict[str, float]]] = field(default_factory=lambda: ({}, {}))
+    _known: tuple[str, ...] = ()
+
+    @property
+    def pairs(self) -> int:
+        """How many were finished."""
+        return len(self._values[0].keys() & self._values[1].keys())
+
+    @property
+    def seeds_agree(self) -> bool:
+        """Did all seeds of a side give the very same? Then nothing was drawn, and the intervals say nothing."""
+
+        def agree(values: Mapping[int, Mapping[str, float]]) -> bool:
+            return len({row["events"] for row in values.values()}) == 1
+
+        return self.pairs > 1 and all(agree(values) for values in self._values)
+
+    @property
+    def metrics(self) -> list[PairedMetric]:
+        """Every metric that both scenarios have, with the difference over the pairs."""
+        a, b = self._values
+        seeds = sorted(a.keys() & b.keys())
+        out = []
+        for name in self._known:
+            columns = [{seed: side[seed][name] for seed in seeds} for side in (a, b)]
+            has = [{seed for seed, value in column.items() if math.isfinite(value)} for column in columns]
+            both = sorted(has[0] & has[1])
+            if not both or name in _LEFT_OUT:
+                continue
+            left, right = ({seed: column[seed] for seed in both} for column in columns)
+            means = [interval(list(side.values()), "mean", confidence=self.confidence) for side in (left, right)]
+            difference = paired(left, right, confidence=self.confidence).difference
+            out.append(PairedMetric(name, means[0], means[1], difference, len(has[0] ^ has[1])))
+        return out
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "a": self.labels[0], "b": self.labels[1], "pairs": self.pairs, "asked": len(self.seeds),
+            "first_seed": self.seeds[0], "confidence": self.confidence, "seeds_agree": self.seeds_agree,
+            "wall_s": self.wall_s, "errors": self.errors, "metrics": [row.to_json() for row in self.metrics],
+        }  # fmt: skip
+
+
+def with_algorithm(
+    scenario: Scenario, cc: str, flows: Sequence[str] = (), algorithms: Algorithms | None = None
+) -> Scenario:
+    """The scenario with another congestion control, of the `flows` named or of all over TCP."""
+    resolved = scenario.resolve(algorithms=factories(algorithms))
+    tcp = [row["name"] for row in resolved["flows"] if row.get("tcp")]
+    for name in flows:
+        if name not in tcp:
+            close = nearest(name, tcp)
+            hint = f'Did you mean "{close}"? ' if close else ""
+            fix = f"{hint}There are: {', '.join(tcp) or 'none'}"
+            raise ScenarioError([Problem("flow", name, "there is no flow over TCP of this name", fix)])
+    if not tcp:
+        fix = "Give two scenario files instead"
+        raise ScenarioError([Problem("flow.cc", cc, "no flow is over TCP, so there is nothing to change", fix)])
+    return scenario.with_({f"flow.{name}.cc": cc for name in flows or tcp})
+
+
+def run_pairs(
+    a: Scenario | str | os.PathLike[str],
+    b: Scenario | str | os.PathLike[str],
+    *,
+    pairs: int = 60,
+    confidence: float = 0.95,
+    labels: tuple[str, str] = ("a", "b"),
+    workers: int | None = None,
+    progress: bool | Callable[[int, int], object] = False,
+    cancel: Cancel | None = None,
+    algorithms: Algorithms | None = None,
+    allow_code: bool = False,
+) -> PairedRuns:
+    """Run both scenarios with the same seeds, from that of `a` on, and compare every metric that both have.
+
+    Runs of one seed share their random draws, so the difference is taken seed by seed; its interval is Student's. A run
+    that fails is told in `errors` and its pair left out. Ctrl-C raises `Interrupted`; its `partial` has the pairs that
+    were finished.
+
+    >>> import tailback as tb
+    >>> a = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="5s")
+    >>> a = a.with_({"dumbbell.wire.loss": 0.01})
+    >>> found = tb.run_pairs(a, a.with_({"flow.bulk.cc": "cubic"}), pairs=5)
+    >>> found.pairs, found.metrics[0].metric
+    (5, 'goodput_mbps')
+    """
+    if pairs < 2:
+        raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
+    both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
+    resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
+    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in resolved]
+    known = tuple(name for name in measurable(resolved[0]) if name in names[0] & names[1])
+    known = tuple(name for name in known if name.rpartition(".")[2] != "cwnd_mean_bytes")
+    first = int(resolved[0]["seed"])
+    # A seed has 64 bits.
+    seeds = tuple((first + number) % 2**64 for number in range(pairs))
+    out = PairedRuns(labels, seeds, confidence, _known=known)
+    lean = [_lean(each) for each in resolved]
+    # Both of a seed follow one another, so that an interrupted comparison has whole pairs.
+    work = [(side, seed) for seed in seeds for side in (0, 1)]
+    began = time.perf_counter()
+    try:
+        outcomes = run_outcomes(
+            [lean[side] | {"seed": seed} for side, seed in work],
+            workers=workers,
+            cancel=cancel,
+            algorithms=algorithms,
+            allow_code=allow_code,
+        )
+        with Runs("comparing", shown=progress) as told, contextlib.closing(outcomes):
+            for done, (index, outcome) in enumerate(outcomes, 1):
+                side, seed = work[index]
+                if isinstance(outcome, Result):
+                    value = measured(outcome)
+                    out._values[side][seed] = {name: value(name) for name in known}
+                else:
+                    out.errors.append(f"{labels[side]}, seed {seed}: {outcome}")
+                told.update(done, len(work), spent=done, cost=len(work), failed=len(out.errors))
+    except KeyboardInterrupt:
+        out.wall_s = time.perf_counter() - began
+        raise InterruptedPairs(out) from None
+    out.wall_s = time.perf_counter() - began
+    return out
+
+
+class InterruptedPairs(Interrupted):
+    """Ctrl-C during a comparison; `partial` has the pairs that were finished."""
+
+    def __init__(self, partial: PairedRuns) -> None:
+        done = partial.pairs
+        super().__init__([True] * done + [None] * (len(partial.seeds) - done))
+        self.partial = partial
+
+
+def _lean(resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The same without the instruments that nothing compared is measured from; they change no result."""
+    kept = {key: value for key, value in resolved["instruments"].items() if key not in _UNUSED}
+    return dict(resolved) | {"instruments": kept | {"internals": False}}

@@ -1,0 +1,161 @@
+"""Two scenarios over the same seeds: differences with intervals, what fails, what interrupts."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback import cli
+from tailback.experiment import pairs as module
+from tailback.experiment.pairs import InterruptedPairs, with_algorithm
+
+LOSSY = """
+duration = "5s"
+[dumbbell]
+rate = "10mbit"
+rtt = "40ms"
+wire = { loss = 0.01 }
+[[flow]]
+name = "a"
+cc = "reno"
+[[flow]]
+name = "b"
+cc = "reno"
+"""
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> Path:
+    path = tmp_path / "lossy.toml"
+    path.write_text(LOSSY)
+    return path
+
+
+@pytest.fixture
+def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    def call(*arguments: str | Path) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["tailback", *map(str, arguments)])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return int(caught.value.code or 0), out, err
+
+    return call
+
+
+def metrics(found: tb.PairedRuns) -> dict[str, Any]:
+    return {row.metric: row for row in found.metrics}
+
+
+def test_a_scenario_does_not_differ_from_itself(lossy: Path) -> None:
+    found = tb.run_pairs(lossy, lossy, pairs=4)
+    assert found.pairs == 4
+    assert not found.seeds_agree
+    assert {row.verdict for row in found.metrics} == {"same"}
+
+
+def test_the_difference_is_taken_seed_by_seed(lossy: Path) -> None:
+    scenario = tb.Scenario.from_toml(lossy)
+    other = with_algorithm(scenario, "cubic", ["b"])
+    assert [flow.cc.name for flow in other.flows] == ["reno", "cubic"]
+    row = metrics(tb.run_pairs(scenario, other, pairs=4))["b.goodput_mbps"]
+
+    def goodput(base: tb.Scenario, seed: int) -> float:
+        return float(tb.run(base.with_(seed=seed)).flow_summary()[1]["goodput_mbps"])
+
+    differences = [goodput(other, seed) - goodput(scenario, seed) for seed in (1, 2, 3, 4)]
+    assert row.difference.estimate == pytest.approx(sum(differences) / 4)
+    assert row.difference.low < row.difference.estimate < row.difference.high
+
+
+def test_a_change_that_matters_is_seen(lossy: Path) -> None:
+    scenario = tb.Scenario.from_toml(lossy)
+    found = metrics(tb.run_pairs(scenario, scenario.with_({"dumbbell.rtt": "20ms"}), pairs=6))
+    assert found["goodput_mbps"].verdict == "higher"
+    assert found["a.rtt_min_ms"].verdict == "lower"
+
+
+def test_a_run_that_fails_leaves_the_other_pairs(lossy: Path) -> None:
+    acks = itertools.count()
+
+    class Fails:
+        def on_ack(self, ack: Any, control: Any) -> None:
+            if next(acks) == 3000:
+                raise RuntimeError("not this one")
+
+        def on_congestion(self, congestion: Any, control: Any) -> None:
+            control.ssthresh = control.cwnd
+
+    scenario = tb.Scenario.from_toml(lossy)
+    found = tb.run_pairs(
+        scenario, with_algorithm(scenario, "fails", algorithms={"fails": Fails}), pairs=4, workers=1,
+        algorithms={"fails": Fails}, labels=("reno", "fails"),
+    )  # fmt: skip
+    assert (found.pairs, len(found.errors)) == (3, 1)
+    assert "fails, seed " in found.errors[0]
+    assert "not this one" in found.errors[0]
+
+
+def test_what_was_finished_before_control_c_is_compared(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch, tailback: Any
+) -> None:
+    real = module.run_outcomes
+
+    def interrupted(*given: Any, **more: Any) -> Any:
+        for number, each in enumerate(real(*given, **more)):
+            if number == 6:
+                raise KeyboardInterrupt
+            yield each
+
+    monkeypatch.setattr(module, "run_outcomes", interrupted)
+    with pytest.raises(InterruptedPairs) as caught:
+        tb.run_pairs(lossy, lossy, pairs=10, workers=1)
+    assert caught.value.partial.pairs == 3
+    code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--workers", "1", "--json")
+    assert (code, json.loads(out)["pairs"]) == (130, 3)
+    assert "3 of 60 pairs" in err
+
+
+def test_the_command_tells_each_metric(lossy: Path, tailback: Any) -> None:
+    code, out, err = tailback("compare", lossy, lossy, "--pairs", "3", "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert (told["pairs"], told["first_seed"]) == (3, 1)
+    assert {row["verdict"] for row in told["metrics"]} == {"same"}
+    code, out, err = tailback("compare", lossy, "--cc", "reno", "--cc", "cubic", "--flow", "b", "--pairs", "3")
+    assert code == 0
+    assert "b.goodput_mbps" in out
+    assert "3 pairs" in err
+
+
+def test_seeds_that_change_nothing_are_told(lossy: Path, tailback: Any) -> None:
+    code, _, err = tailback("compare", lossy, lossy, "--pairs", "2", "--set", "dumbbell.wire.loss=0")
+    assert code == 0
+    assert "start_spread" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["{file}"], "no pair"),
+        (["{file}", "{file}", "--cc", "reno"], "no pair"),
+        (["{file}", "--cc", "reno", "--cc", "qubic"], 'Did you mean "cubic"'),
+        (["{file}", "--cc", "reno", "--cc", "cubic", "--flow", "aa"], "no flow over TCP"),
+        (["{file}", "{file}", "--flow", "a"], "there is no --cc"),
+        (["{file}", "{file}", "--baseline", "x"], "--baseline is for results"),
+        (["{folder}", "{folder}", "--cc", "reno"], "--cc is for scenarios"),
+        (["none.toml", "none.toml"], "No such file"),
+    ],
+)
+def test_bad_input_is_told(lossy: Path, tailback: Any, arguments: list[str], says: str) -> None:
+    words = [word.format(file=lossy, folder=lossy.parent) for word in arguments]
+    code, out, err = tailback("compare", *words)
+    assert (code, out) == (2, "")
+    assert says in err
