@@ -10,7 +10,6 @@ mod faults;
 #[cfg(target_os = "linux")]
 mod live;
 mod own;
-mod registry;
 mod run;
 mod scenario;
 mod tables;
@@ -60,13 +59,13 @@ mod _core {
     /// Everything the engine knows by name, as JSON.
     #[pyfunction]
     fn registry() -> String {
-        crate::registry::as_json().to_string()
+        tailback_scenario::registry::as_json().to_string()
     }
 
     /// Every table with its columns, as JSON.
     #[pyfunction]
     fn tables() -> String {
-        crate::registry::tables().to_string()
+        tailback_scenario::registry::tables().to_string()
     }
 
     #[pymodule_init]

@@ -12,6 +12,7 @@ pub mod part;
 pub mod presets;
 pub mod problem;
 pub mod quantity;
+pub mod registry;
 pub mod resolve;
 pub mod schema;
 pub mod text;

@@ -90,6 +90,21 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
     ))
 }
 
+/// What a run will come to, before it is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Full packets of data, at most.
+    pub packets: f64,
+    /// Rows of all tables together.
+    pub rows: f64,
+}
+
+/// See [`Expected`].
+pub fn expected(scenario: &Scenario, parts: &Parts) -> Expected {
+    let rows = estimates(scenario, parts).iter().map(|(_, rows)| rows).sum();
+    Expected { packets: crossing(scenario, parts, scenario.duration_ps as f64, |_| true), rows }
+}
+
 /// Rows expected by field; what is unknown before the run (drops, requests, echoes) counts nothing here.
 fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     let wanted = &scenario.instruments;
@@ -98,27 +113,9 @@ fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
     let flow_rows = if wanted.internals { 1.0 + INTERNALS } else { 1.0 };
     let a_poll = wanted.polls.len() as f64 * flow_rows + wanted.queue_polls.len() as f64;
     let polls = if a_poll > 0.0 { a_poll * span_ps / wanted.poll_interval_ps as f64 } else { 0.0 };
-    let packets = |link: usize| match parts.links[link].nominal() {
-        Some(rate) => rate.as_bps() as f64 / (8.0 * PACKET) * span_ps / 1e12,
-        None => 0.0,
-    };
-    // Flows that share their slowest link share its packets; a flow with a rate of its own sends no more than that.
-    let crossing = |names: &[String]| -> f64 {
-        let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
-        for (spec, flow) in scenario.flows.iter().zip(&parts.flows) {
-            if !names.contains(&spec.name) {
-                continue;
-            }
-            let rated = flow.route.iter().map(|link| (*link as usize, packets(*link as usize)));
-            let slowest = rated.filter(|(_, packets)| *packets > 0.0).min_by(|a, b| a.1.total_cmp(&b.1));
-            let own = flow.app.needs().load_bps[0] / (8.0 * PACKET) * span_ps / 1e12;
-            let Some((link, carried)) = slowest else { continue };
-            let wanted = if own > 0.0 { own.min(carried) } else { carried };
-            let sum = sums.entry(link).or_default();
-            *sum = (*sum + wanted).min(carried);
-        }
-        sums.values().sum()
-    };
+    let packets = |link: usize| packets(parts, link, span_ps);
+    let crossing =
+        |names: &[String]| crossing(scenario, parts, span_ps, |name| names.iter().any(|it| it == name));
     let queues = scenario.links.iter().enumerate().filter(|(_, link)| wanted.queues.contains(&link.name));
     // A side of a link sees its packets, a node those of all its links, and each packet's headers are a row too.
     let seen = |point: &String| -> f64 {
@@ -136,4 +133,31 @@ fn estimates(scenario: &Scenario, parts: &Parts) -> [(&'static str, f64); 5] {
         ("queues", QUEUE_ROWS * queues.map(|(link, _)| packets(link)).sum::<f64>()),
         ("packets", crossing(&wanted.packets)),
     ]
+}
+
+/// Full packets that fit through a link in so long; none, if it has no rate of its own.
+fn packets(parts: &Parts, link: usize, span_ps: f64) -> f64 {
+    match parts.links[link].nominal() {
+        Some(rate) => rate.as_bps() as f64 / (8.0 * PACKET) * span_ps / 1e12,
+        None => 0.0,
+    }
+}
+
+/// Full packets that these flows can send in so long. Flows that share their slowest link share its packets; a flow with a
+/// rate of its own sends no more than that.
+fn crossing(scenario: &Scenario, parts: &Parts, span_ps: f64, is_counted: impl Fn(&str) -> bool) -> f64 {
+    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    for (spec, flow) in scenario.flows.iter().zip(&parts.flows) {
+        if !is_counted(&spec.name) {
+            continue;
+        }
+        let rated = flow.route.iter().map(|link| (*link as usize, packets(parts, *link as usize, span_ps)));
+        let slowest = rated.filter(|(_, packets)| *packets > 0.0).min_by(|a, b| a.1.total_cmp(&b.1));
+        let own = flow.app.needs().load_bps[0] / (8.0 * PACKET) * span_ps / 1e12;
+        let Some((link, carried)) = slowest else { continue };
+        let wanted = if own > 0.0 { own.min(carried) } else { carried };
+        let sum = sums.entry(link).or_default();
+        *sum = (*sum + wanted).min(carried);
+    }
+    sums.values().sum()
 }

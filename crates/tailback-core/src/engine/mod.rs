@@ -13,7 +13,7 @@ mod tunnels;
 
 use std::fmt;
 
-pub use self::bounds::MOST_ROWS;
+pub use self::bounds::{Expected, MOST_ROWS};
 pub use self::build::switches;
 use self::network::{Network, Polling};
 use self::parts::{Parts, refuse};
@@ -67,6 +67,11 @@ impl Simulation {
         Ok(Simulation { inner, most_rows })
     }
 
+    /// What a run of the description will come to.
+    pub fn expected(scenario: &Scenario) -> Result<Expected, ScenarioError> {
+        Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new())?))
+    }
+
     /// Run until about `most` more events, packets and rows are done; between them a caller looks whether to go on,
     /// however little simulated time they take. True when the run is over.
     pub fn run_events(&mut self, most: u64) -> Result<bool, EngineError> {
@@ -97,6 +102,14 @@ impl Simulation {
         match &mut self.inner {
             Inner::Quiet(_) => Vec::new(),
             Inner::Recording(network) => network.probe.take_groups(),
+        }
+    }
+
+    /// What the polls have recorded so far, copied, for who draws while the run goes on.
+    pub fn polled(&self) -> Vec<Table> {
+        match &self.inner {
+            Inner::Quiet(_) => Vec::new(),
+            Inner::Recording(network) => network.probe.polled(),
         }
     }
 

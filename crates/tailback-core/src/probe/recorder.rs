@@ -110,6 +110,11 @@ impl Recorder {
         taken
     }
 
+    /// See [`crate::engine::Simulation::polled`].
+    pub fn polled(&self) -> Vec<Table> {
+        vec![self.polls.clone().into_table(), self.path.queue_polls.clone().into_table()]
+    }
+
     /// Names that the `internals` table's codes stand for, so far.
     pub fn internals_names(&self) -> &[&'static str] {
         &self.internals_names

@@ -1,4 +1,4 @@
-//! The registries' cards as JSON.
+//! Everything the engine knows by name, and every table it fills, as JSON.
 
 use serde_json::{Value, json};
 use tailback_core::medium::registry::Use;

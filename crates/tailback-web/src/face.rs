@@ -1,0 +1,229 @@
+//! What JavaScript calls. Errors are thrown as JSON text: `{"problems": […]}` or `{"fault": "…"}`.
+
+use js_sys::{Array, Float64Array, Object, Reflect, Uint8Array, Uint32Array};
+use serde_json::{Value, json};
+use tailback_core::probe::schema::Labels;
+use tailback_core::probe::{Column, Table};
+use tailback_core::scenario::Scenario;
+use tailback_scenario::{document, registry, text as texts};
+use wasm_bindgen::prelude::*;
+
+use crate::reasons::{self, Asked};
+use crate::run::{Ended, Finished, Run};
+use crate::text::{Said, Text, check, listed};
+use crate::{rows, summary};
+
+#[wasm_bindgen]
+extern "C" {
+    /// The worker keeps the last words of a panic: after one, WebAssembly says only that it stopped.
+    #[wasm_bindgen(js_namespace = globalThis, js_name = tailbackPanicked)]
+    fn panicked(text: &str);
+}
+
+/// Called once before anything else.
+#[wasm_bindgen(start)]
+pub fn start() {
+    std::panic::set_hook(Box::new(|info| panicked(&info.to_string())));
+}
+
+fn refused(said: &[Said]) -> JsValue {
+    json!({ "problems": listed(said) }).to_string().into()
+}
+
+/// All that is wrong with TOML text, as JSON.
+#[wasm_bindgen(js_name = check)]
+pub fn check_text(toml: &str) -> String {
+    listed(&check(toml)).to_string()
+}
+
+/// TOML text in normal form: JSON text of `{json, toml}`.
+#[wasm_bindgen]
+pub fn normal(toml: &str) -> Result<String, JsValue> {
+    let text = Text::read(toml).map_err(|said| refused(&said))?;
+    let (json, toml) = text.written();
+    Ok(json!({ "json": json, "toml": toml }).to_string())
+}
+
+/// JSON text of a scenario as TOML text.
+#[wasm_bindgen(js_name = fromJson)]
+pub fn from_json(json: &str) -> Result<String, JsValue> {
+    Text::from_json(json).map(|text| text.written().1).map_err(|said| refused(&said))
+}
+
+/// What a run will come to: `[packets, rows]`.
+#[wasm_bindgen]
+pub fn expected(toml: &str, pictures: bool) -> Result<Vec<f64>, JsValue> {
+    let expected = Text::read(toml)
+        .and_then(|mut text| {
+            if pictures {
+                text.record_for_pictures();
+            }
+            text.expected()
+        })
+        .map_err(|said| refused(&said))?;
+    Ok(vec![expected.packets, expected.rows])
+}
+
+/// Every part with its fields, every preset, and the JSON Schema, as JSON text.
+#[wasm_bindgen]
+pub fn schema() -> String {
+    texts::to_json(&document::everything())
+}
+
+/// Everything the engine knows by name, as JSON text.
+#[wasm_bindgen]
+pub fn catalogue() -> String {
+    registry::as_json().to_string()
+}
+
+/// A run that JavaScript moves on.
+#[wasm_bindgen(js_name = Run)]
+pub struct JsRun(Run);
+
+#[wasm_bindgen(js_class = Run)]
+impl JsRun {
+    /// Begin.
+    #[wasm_bindgen(constructor)]
+    pub fn new(toml: &str, seed: Option<f64>, pictures: bool) -> Result<JsRun, JsValue> {
+        let seed = seed.map(|seed| seed as u64);
+        Run::start(toml, seed, pictures).map(JsRun).map_err(|said| refused(&said))
+    }
+
+    /// Run about so many more events; true when the run is over.
+    pub fn advance(&mut self, events: f64) -> Result<bool, JsValue> {
+        self.0.advance(events as u64).map_err(|ended| match ended {
+            Ended::Refused(said) => refused(&said),
+            Ended::Fault(fault) => json!({ "fault": fault }).to_string().into(),
+        })
+    }
+
+    /// Simulated seconds so far.
+    #[wasm_bindgen(getter, js_name = nowS)]
+    pub fn now_s(&self) -> f64 {
+        self.0.now_s()
+    }
+
+    /// Simulated seconds in all.
+    #[wasm_bindgen(getter, js_name = untilS)]
+    pub fn until_s(&self) -> f64 {
+        self.0.until_s()
+    }
+
+    /// The polls so far, as tables.
+    pub fn polled(&self) -> Object {
+        let names = Names { scenario: self.0.scenario(), internals: &[] };
+        tables(self.0.polled(), &names)
+    }
+
+    /// What the run leaves; it is over then.
+    pub fn finish(self) -> Object {
+        let internals: Vec<String> = self.0.internals_names().iter().map(ToString::to_string).collect();
+        let Finished { tables: found, events, scenario, json, toml } = self.0.finish();
+        let told = json!({
+            "hash": rows::hash(&found),
+            "events": events,
+            "flows": summary::flows(&scenario, &found),
+            "links": summary::links(&scenario, &found),
+            "scenario": json,
+            "toml": toml,
+            "warnings": found.warnings,
+            "engine": serde_json::to_value(&scenario).expect("a description is JSON"),
+        });
+        let names = Names { scenario: &scenario, internals: &internals };
+        let out = Object::new();
+        put(&out, "told", &told.to_string().into());
+        put(&out, "tables", &tables(found.tables, &names));
+        out
+    }
+}
+
+/// Why a row is as it is: JSON text of `{engine, table, row, poll}` in, of the answer out.
+#[wasm_bindgen]
+pub fn why(asked: &str) -> Result<String, JsValue> {
+    let fault = |text: String| -> JsValue { json!({ "fault": text }).to_string().into() };
+    let asked: Value = serde_json::from_str(asked).map_err(|error| fault(error.to_string()))?;
+    let scenario: Scenario =
+        serde_json::from_value(asked["engine"].clone()).map_err(|error| fault(error.to_string()))?;
+    let table = asked["table"].as_str().unwrap_or("");
+    let poll = Some(&asked["poll"]).filter(|poll| poll.is_object());
+    let answer = reasons::why(&scenario, &Asked { table, row: &asked["row"], poll });
+    answer
+        .map(|answer| answer.to_string())
+        .ok_or_else(|| fault(format!("nothing is known of this row of {table}")))
+}
+
+/// What numbers of flows, links and quantities stand for.
+struct Names<'a> {
+    scenario: &'a Scenario,
+    internals: &'a [String],
+}
+
+impl Names<'_> {
+    fn of(&self, list: &str) -> Vec<&str> {
+        match list {
+            "flows" => self.scenario.flows.iter().map(|flow| flow.name.as_str()).collect(),
+            "links" => self.scenario.links.iter().map(|link| link.name.as_str()).collect(),
+            "captures" => self.scenario.instruments.captures.iter().map(String::as_str).collect(),
+            "internals" => self.internals.iter().map(String::as_str).collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn put(object: &Object, key: &str, value: &JsValue) {
+    Reflect::set(object, &key.into(), value).expect("a plain object takes any key");
+}
+
+fn tables(all: Vec<Table>, names: &Names<'_>) -> Object {
+    let out = Object::new();
+    for table in all {
+        put(&out, table.name, &table_object(table, names));
+    }
+    out
+}
+
+/// A table as `{columns, units, labels, rows}`; its memory is freed column by column.
+fn table_object(table: Table, names: &Names<'_>) -> Object {
+    let (columns, units, labels) = (Object::new(), Object::new(), Object::new());
+    let count = rows::rows(&table);
+    for (name, column) in table.columns {
+        let stated = rows::column_schema(table.name, name);
+        if !stated.unit.is_empty() {
+            put(&units, name, &stated.unit.into());
+        }
+        let words: Vec<&str> = match stated.labels {
+            Labels::None => Vec::new(),
+            Labels::Words(words) => words.iter().map(|it| it.word).collect(),
+            Labels::Names(list) => names.of(list),
+        };
+        if stated.labels != Labels::None {
+            put(&labels, name, &words.into_iter().map(JsValue::from).collect::<Array>());
+        }
+        put(&columns, name, &array(column, stated.none));
+    }
+    let out = Object::new();
+    put(&out, "columns", &columns);
+    put(&out, "units", &units);
+    put(&out, "labels", &labels);
+    put(&out, "rows", &(count as f64).into());
+    out
+}
+
+/// A column as a typed array. Numbers of 64 bits become doubles: all of them are counts and offsets below 2⁵³.
+fn array(column: Column, none: Option<u64>) -> JsValue {
+    match column {
+        Column::F64(values) => Float64Array::from(values.as_slice()).into(),
+        Column::U64(values) => {
+            let double = |value: &u64| if Some(*value) == none { f64::NAN } else { *value as f64 };
+            Float64Array::from(values.iter().map(double).collect::<Vec<f64>>().as_slice()).into()
+        }
+        Column::U32(values) => Uint32Array::from(values.as_slice()).into(),
+        Column::U16(values) => {
+            Uint32Array::from(values.into_iter().map(u32::from).collect::<Vec<u32>>().as_slice()).into()
+        }
+        Column::U8(values) => Uint8Array::from(values.as_slice()).into(),
+        Column::Bool(values) => {
+            Uint8Array::from(values.into_iter().map(u8::from).collect::<Vec<u8>>().as_slice()).into()
+        }
+    }
+}
