@@ -36,7 +36,13 @@ class _Keep(StrEnum):
 @app.command()
 def sweep(
     file: Annotated[Path, typer.Argument(metavar="GRID", help="A sweep in TOML; see docs/sweeps.md.")],
-    store: _StoreFolder = _STORE,
+    store: Annotated[
+        Path | None,
+        typer.Option("--store", help="The folder of runs. [default: results/store, or results/store-3-of-8]"),
+    ] = None,
+    shard: Annotated[
+        str | None, typer.Option(metavar="N/M", help="Only each M-th run, from the N-th on, into a store of its own.")
+    ] = None,
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
@@ -56,12 +62,20 @@ def sweep(
     - `tailback sweep scenarios/grids/queue-length.toml`
 
     - `tailback sweep scenarios/grids/queue-length.toml --on dask://cluster:8786 --store results/shared`
+
+    - `tailback sweep scenarios/grids/queue-length.toml --shard 3/8`, and 1/8 to 8/8 on other machines; then
+    `tailback results merge results/store results/store-*-of-8`
     """
     from dataclasses import replace
 
-    from tailback.experiment import read_sweep, sweep
+    from tailback.experiment import Shard, read_sweep, sweep
 
     wanted = read_sweep(file)
+    if shard is not None:
+        wanted = replace(wanted, shard=Shard.of_text(shard))
+    if store is None:
+        part = wanted.shard
+        store = _STORE if part is None else _STORE.with_name(f"{_STORE.name}-{part.number}-of-{part.of}")
     if keep is not None:
         wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
     done = sweep(wanted, store=store, on=on, workers=workers, progress=not as_json, allow_code=allow_code)
@@ -197,6 +211,34 @@ def results_verify(
         say(f"{found.files} files with their checksums, {found.bytes / 1e6:.1f} MB; {len(found.damaged)} damaged")
     if not found.ok:
         raise typer.Exit(FAILED)
+
+
+@results.command("merge")
+def results_merge(
+    into: Annotated[Path, typer.Argument(metavar="INTO", help="The store that takes them in; it may be new.")],
+    stores: Annotated[list[Path], typer.Argument(metavar="FROM...", help="Stores, which stay as they are.")],
+    as_json: AsJson = False,
+) -> None:
+    """Put stores together: each run once, its tables compared with their checksums.
+
+    A run that has other numbers in one store than in another ends the merge before anything is written. One that was
+    interrupted goes on where it stopped.
+
+    For example `tailback results merge results/store results/store-*-of-8`
+    """
+    from dataclasses import asdict
+
+    from tailback.experiment.store import Store, open_store
+
+    others = [open_store(folder) for folder in stores]
+    done = Store(into).merge(*others)
+    if as_json:
+        emit({"store": into} | asdict(done))
+    else:
+        say(
+            f"{escape(str(into))}: {done.rows} runs taken in, {done.known} there already; "
+            f"{done.tables} sets of tables, {done.bytes / 1e6:.1f} MB"
+        )
 
 
 @results.command("gc")

@@ -38,7 +38,7 @@ from tailback.experiment.store import Store, open_store
 from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study
 from tailback.experiment.summary import QUANTILES, Summary, pooled, quantile, quantiles, rounded
 from tailback.experiment.sweepfile import read_sweep
-from tailback.experiment.sweeps import Sweep, SweepResult, Until, sweep
+from tailback.experiment.sweeps import Shard, Sweep, SweepResult, Until, sweep
 from tailback.experiment.tables import Column, fitted_table, shown, table
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "Plot",
     "Rule",
     "RunMetrics",
+    "Shard",
     "Span",
     "Standing",
     "Store",

@@ -19,7 +19,7 @@ from tailback.experiment.store.index import COLUMNS
 from tailback.result import Result
 from tailback.scenario import Scenario
 
-__all__ = ["Sweep", "SweepResult", "Until", "sweep"]
+__all__ = ["Shard", "Sweep", "SweepResult", "Until", "sweep"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,39 @@ def more_seeds(have: int, most: int) -> int:
 
 
 @dataclass(frozen=True)
+class Shard:
+    """A part of a sweep: of all its runs, in the order of the design, each `of`-th from `number` on.
+
+    >>> str(Shard.of_text("3/8"))
+    '3/8'
+    """
+
+    number: int
+    of: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.of:
+            raise refuse("shard", str(self), "is no part of a sweep", "Write 1/8, 2/8, … 8/8")
+
+    @classmethod
+    def of_text(cls, text: str) -> Shard:
+        """From a text such as "3/8"."""
+        number, _, of = text.partition("/")
+        try:
+            return cls(int(number), int(of))
+        except ValueError:
+            raise refuse("shard", text, "is no part of a sweep", "Write 1/8, 2/8, … 8/8") from None
+
+    def seeds(self, point: int, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        """Those of a point's seeds that are in this part."""
+        first = (self.number - 1 - point * len(seeds)) % self.of
+        return seeds[first :: self.of]
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What is to be run: a base scenario, a design, seeds, and what to keep."""
 
@@ -84,10 +117,17 @@ class Sweep:
     keep_tables: bool = False
     name: str = ""
     allow_code: bool = False
+    #: None for all of it.
+    shard: Shard | None = None
+
+    def __post_init__(self) -> None:
+        if self.shard is not None and self.until is not None:
+            problem = "a stopping rule looks at all seeds of a point, and a part has only some of them"
+            raise refuse("shard", str(self.shard), problem, "Give seeds = 20 instead of [until]")
 
     def __len__(self) -> int:
         """How many runs; with a stopping rule the most there can be."""
-        return len(self.design) * (self.until.most if self.until else len(self.seeds))
+        return sum(self.until.most if self.until else len(self.seeds_of(number)) for number in range(len(self.design)))
 
     # What the runner asks.
 
@@ -96,8 +136,8 @@ class Sweep:
         return self.base.with_(values, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
-        """The seeds of each point."""
-        return self.seeds
+        """The seeds of a point."""
+        return self.seeds if self.shard is None else self.shard.seeds(number, self.seeds)
 
     def keeps_tables(self, number: int, seed: int) -> bool:
         """All runs' tables are kept, or none."""
@@ -163,6 +203,7 @@ class SweepResult(Finished):
         """Plain numbers for `--json`."""
         return {
             "name": self.sweep.name,
+            "shard": None if self.sweep.shard is None else str(self.sweep.shard),
             "store": str(self.store.folder),
             "points": len(self.sweep.design),
             "runs": self.run,
@@ -202,6 +243,7 @@ def sweep(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
     allow_code: bool = False,
+    shard: Shard | str | None = None,
 ) -> SweepResult:
     """Run `base` at every point of `design` with every seed, unless the store has it already.
 
@@ -209,6 +251,7 @@ def sweep(
     seeds to each point until an interval is narrow enough. `metrics` names what to keep of each run besides the
     usual totals: functions of a `Result`, or tables naming an entry of `tailback.metrics`. `keep="tables"` keeps
     everything. `on` is a `distributed.Client` or "dask://host:port"; else threads work here, on all cores.
+    `shard="3/8"` does every eighth run, from the third on; `Store.merge` puts the shards' stores together.
 
     Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
     cluster's workers are sent. `allow_code` allows classes that the scenario names by reference; read them first.
@@ -223,8 +266,9 @@ def sweep(
     ...     done.run, done.failed, done.frame["seed"].to_list()
     (4, 0, [1, 2, 1, 2])
     """
+    part = Shard.of_text(shard) if isinstance(shard, str) else shard
     if isinstance(base, Sweep):
-        wanted = replace(base, allow_code=base.allow_code or allow_code)
+        wanted = replace(base, allow_code=base.allow_code or allow_code, shard=part or base.shard)
     else:
         wanted = Sweep(
             base=base if isinstance(base, Scenario) else Scenario.from_toml(base),
@@ -235,6 +279,7 @@ def sweep(
             keep_tables=keeps_tables(keep),
             name=name,
             allow_code=allow_code,
+            shard=part,
         )
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)

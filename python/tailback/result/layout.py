@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -391,6 +392,15 @@ def verify(path: Path, expected: str | None = None) -> Verified:
             out.damaged.append(f"{file} cannot be read: {error.strerror or error}.")
     out.files += 1
     return out
+
+
+def copy(path: Path, target: Path) -> None:
+    """Copy a result's files into an empty folder; `ResultError` if there is no result."""
+    read(path)
+    for file in _files(path):
+        place = target / file.relative_to(path)
+        place.parent.mkdir(exist_ok=True, parents=True)
+        shutil.copyfile(file, place)
 
 
 def seal_of(path: Path) -> str:

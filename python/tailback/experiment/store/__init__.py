@@ -28,6 +28,7 @@ from tailback.errors import ResultError
 from tailback.experiment.store import index
 from tailback.experiment.store.index import Follower, Writer
 from tailback.experiment.store.locks import StoreError, locked
+from tailback.experiment.store.merging import MergeConflict, Merged, merged
 from tailback.experiment.store.query import QueryError, answer
 from tailback.files import replaced
 from tailback.result import Result, layout, open_result
@@ -35,6 +36,8 @@ from tailback.result import Result, layout, open_result
 __all__ = [
     "Collected",
     "Follower",
+    "MergeConflict",
+    "Merged",
     "QueryError",
     "Store",
     "StoreError",
@@ -128,9 +131,8 @@ class Store:
     @contextlib.contextmanager
     def writer(self) -> Generator[Writer, None, None]:
         """A `Writer`, whose rows are folded into Parquet at the end of the block."""
-        busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
         try:
-            with locked(self.folder / "lock", busy, shared=True):
+            with self.open():
                 writer = Writer(self.folder)
                 try:
                     yield writer
@@ -152,11 +154,18 @@ class Store:
 
     def frame(self) -> pl.DataFrame:
         """One row a run: the newest that succeeded, or how it failed."""
+        with self.open():
+            return index.latest(self.everything())
+
+    @contextlib.contextmanager
+    def open(self) -> Generator[None, None, None]:
+        """Nothing is tidied up meanwhile."""
         busy = f"{self.folder} is being tidied up (tailback results gc). Try again when that is done."
         with locked(self.folder / "lock", busy, shared=True):
-            return index.latest(self._everything())
+            yield
 
-    def _everything(self) -> pl.DataFrame:
+    def everything(self) -> pl.DataFrame:
+        """All rows, several of a key among them. To be called while it is `open`."""
         # Journals first: one that is folded meanwhile is then seen twice, not missed.
         frames = []
         for path in self._journals():
@@ -264,6 +273,15 @@ class Store:
                 out.damaged.append(str(error))
         return out
 
+    # -- putting stores together
+
+    def merge(self, *others: Store | str | os.PathLike[str]) -> Merged:
+        """Take in the runs of other stores, which stay as they are; see `tailback.experiment.store.merging`.
+
+        `MergeConflict` before anything is written if a run has other numbers in one store than in another.
+        """
+        return merged(self, [other if isinstance(other, Store) else Store(other, create=False) for other in others])
+
     # -- tidying up
 
     def gc(self, *, other_engines: bool = False, failed: bool = False, dry_run: bool = False) -> Collected:
@@ -274,7 +292,7 @@ class Store:
         """
         busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
         with locked(self.folder / "lock", busy, shared=False):
-            everything = self._everything()
+            everything = self.everything()
             kept = index.latest(everything)
             if other_engines:
                 kept = kept.filter(pl.col("engine") == engine_fingerprint())
@@ -287,7 +305,7 @@ class Store:
             if not dry_run:
                 old = [*self.parts(), *self._journals()]
                 try:
-                    written = index.write_part(self.folder, index._stem(), kept) if len(kept) else None
+                    written = index.write_part(self.folder, index.new_stem(), kept) if len(kept) else None
                     # Only now: killed in between, rows are there twice, which readers settle.
                     for path in old:
                         if path != written:

@@ -34,7 +34,7 @@ from tailback.checksums import KeptWarning, digest
 from tailback.experiment.store.locks import StoreError, try_lock
 from tailback.files import replaced
 
-__all__ = ["Follower", "Writer", "as_frame", "latest", "read_journal"]
+__all__ = ["Follower", "Writer", "as_frame", "conflicts", "latest", "new_stem", "read_journal"]
 
 Row = dict[str, Any]
 
@@ -165,15 +165,27 @@ def together(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def latest(frame: pl.DataFrame) -> pl.DataFrame:
-    """One row a key: a run that succeeded before one that failed, then the newest."""
-    order = frame.sort(pl.col("status") == "ok", "finished", descending=[True, True], nulls_last=True)
+    """One row a key: a run that succeeded before one that failed, then one with its tables, then the newest."""
+    order = frame.sort(pl.col("status") == "ok", "tables", "finished", descending=True, nulls_last=True)
     return order.unique("key", keep="first", maintain_order=True).sort("finished", "key", nulls_last=True)
+
+
+def conflicts(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows of those keys whose runs succeeded with different numbers, which one engine never does."""
+    several = frame.filter(pl.col("status") == "ok").filter(pl.col("key").is_duplicated())
+    measured = [name for name, kind in frame.schema.items() if name not in COLUMNS and kind.is_numeric()]
+    if several.is_empty() or not measured:
+        return frame.clear()
+    differ = pl.any_horizontal(pl.col(measured).drop_nulls().n_unique() > 1)
+    keys = several.group_by("key").agg(differ.alias("differ")).filter("differ")["key"]
+    return several.filter(pl.col("key").is_in(keys.implode())).sort("key", "finished", nulls_last=True)
 
 
 # --- Writing --------------------------------------------------------------------------------------------------
 
 
-def _stem() -> str:
+def new_stem() -> str:
+    """What a new journal or part is called: sorted by time, and like no other."""
     return f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{secrets.token_hex(4)}"
 
 
@@ -247,7 +259,7 @@ class Writer:
 
     def _open(self) -> None:
         while True:
-            self.journal = self._folder / "journal" / f"{_stem()}{_SUMMED}"
+            self.journal = self._folder / "journal" / f"{new_stem()}{_SUMMED}"
             self._handle = os.open(self.journal, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o644)
             # Between creation and lock another writer may have taken it for abandoned and removed it.
             if try_lock(self._handle) and os.fstat(self._handle).st_nlink:

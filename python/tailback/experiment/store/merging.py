@@ -1,0 +1,173 @@
+"""Stores put together: what shards of a sweep have kept, or what several people have, becomes one store.
+
+A row is taken if the store has none of its key, or one that counts less (`index.latest`). Tables are compared with
+their checksums on the way. Rows follow their tables, in parts that appear whole or not at all: a merge that was
+interrupted goes on where it stopped when it is started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pyarrow as pa
+
+from tailback.experiment.store import index
+from tailback.experiment.store.locks import StoreError
+from tailback.files import whole_folder
+from tailback.result import layout
+
+if TYPE_CHECKING:
+    from tailback.experiment.store import Store
+
+__all__ = ["MergeConflict", "Merged", "merged"]
+
+#: The column, while merging, that says where a row comes from.
+_FROM = "\0store"
+#: So many values that differ are told of a run.
+_MOST_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What a merge took in."""
+
+    #: Runs that were not there, or counted less.
+    rows: int
+    #: Runs that were there already.
+    known: int
+    #: Sets of tables copied, and their size.
+    tables: int
+    bytes: int
+
+
+class MergeConflict(StoreError):
+    """Runs of one key, so of one scenario and engine, that have different numbers in two stores."""
+
+    def __init__(self, rows: Sequence[dict[str, Any]]) -> None:
+        #: Both rows of the first such run, with all their columns.
+        self.rows = [{name: value for name, value in row.items() if name != _FROM} for row in rows]
+        one, other = rows[:2]
+        names = [name for name in one if name not in index.COLUMNS and name != _FROM and one[name] != other[name]]
+        told = [
+            ", ".join(f"{name} {row[name]}" for name in names[:_MOST_TOLD])
+            + (f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else "")
+            for row in (one, other)
+        ]
+        super().__init__(
+            f"the run {one['key']} has other numbers in one store than in the other. Nothing was changed.\n"
+            f"  {one[_FROM]}: {told[0]} (sweep {one['sweep']}, point {one['point']}, seed {one['seed']})\n"
+            f"  {other[_FROM]}: {told[1]} (sweep {other['sweep']}, point {other['point']}, seed {other['seed']})\n"
+            f"The engine {one['engine']} gives one answer to one scenario: run it again (tailback results show "
+            f"{one['key']} --scenario) and leave out the store that is wrong"
+        )
+
+
+def merged(into: Store, others: Sequence[Store]) -> Merged:
+    """Take the runs of `others` into a store; `MergeConflict` before anything is written."""
+    if any(other.folder.resolve() == into.folder.resolve() for other in others):
+        raise StoreError(f"{into.folder} cannot be merged into itself. Name other stores after it.")
+    with contextlib.ExitStack() as stack:
+        for store in (into, *others):
+            stack.enter_context(store.open())
+        frames = [store.everything() for store in (into, *others)]
+        _demand_one_answer([into, *others], frames)
+        have = _Present(index.latest(frames[0]))
+        counts = [_take(into, other, frame, have) for other, frame in zip(others, frames[1:], strict=True)]
+    return Merged(*(sum(each) for each in zip(*counts, strict=True))) if counts else Merged(0, 0, 0, 0)
+
+
+def _demand_one_answer(stores: Sequence[Store], frames: Sequence[pl.DataFrame]) -> None:
+    sources = [
+        frame.with_columns(pl.lit(str(store.folder)).alias(_FROM)) for store, frame in zip(stores, frames, strict=True)
+    ]
+    found = index.conflicts(index.together(sources))
+    if len(found):
+        raise MergeConflict(_two_that_differ(found.filter(pl.col("key") == found["key"][0]).to_dicts()))
+
+
+def _two_that_differ(rows: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    def differs(row: dict[str, Any]) -> bool:
+        return any(
+            isinstance(value, float) and isinstance(rows[0][name], float) and value != rows[0][name]
+            for name, value in row.items()
+            if name not in index.COLUMNS
+        )
+
+    return [rows[0], next(row for row in rows if differs(row))]
+
+
+class _Present:
+    """What a store has: how much its row of each key counts, and the checksums of the tables of each run."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._ranks: dict[str, tuple[bool, bool, float]] = {}
+        self.seals: dict[str, str] = {}
+        self.add(frame)
+
+    def add(self, frame: pl.DataFrame) -> None:
+        for row in frame.select("key", "run", "status", "tables", "tables_sha256", "finished").iter_rows(named=True):
+            self._ranks[row["key"]] = _rank(row)
+            if row["tables"] and row["tables_sha256"] is not None:
+                self.seals[row["run"]] = row["tables_sha256"]
+
+    def lacks(self, row: dict[str, Any]) -> bool:
+        have = self._ranks.get(row["key"])
+        # The same numbers with their tables are there: a newer row would only say who was later.
+        return have is None or (have[:2] != (True, True) and _rank(row) > have)
+
+
+def _rank(row: dict[str, Any]) -> tuple[bool, bool, float]:
+    return row["status"] == "ok", bool(row["tables"]), row["finished"] or 0.0
+
+
+def _take(into: Store, other: Store, everything: pl.DataFrame, have: _Present) -> tuple[int, int, int, int]:
+    frame = index.latest(everything)
+    wanted = frame.filter(pl.Series([have.lacks(row) for row in frame.iter_rows(named=True)], dtype=pl.Boolean))
+    tables = size = 0
+    # In parts, so that what an interrupt costs is small.
+    for part in wanted.iter_slices(index.FOLD_AFTER):
+        seals = part["tables_sha256"].to_list()
+        for at, (run, kept) in enumerate(part.select("run", "tables").iter_rows()):
+            if kept:
+                there = have.seals.get(run)
+                # A run's tables are there once, however much is measured of them.
+                if there is not None and into.has_tables(run, there):
+                    seals[at] = there
+                else:
+                    size += _copy_tables(into, other, run, seals[at])
+                    tables += 1
+                    if seals[at] is not None:
+                        have.seals[run] = seals[at]
+        part = part.with_columns(pl.Series("tables_sha256", seals, dtype=pl.String))
+        try:
+            index.write_part(into.folder, index.new_stem(), _without_empty(part))
+        except (OSError, pa.ArrowException) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise StoreError(
+                f"{into.folder} cannot be written: {reason}. Make room and start the same merge again."
+            ) from None
+        have.add(part)
+    return len(wanted), len(frame) - len(wanted), tables, size
+
+
+def _without_empty(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.select(
+        name for name in frame.columns if name in index.COLUMNS or frame[name].null_count() < len(frame)
+    )
+
+
+def _copy_tables(into: Store, other: Store, run: str, expected: str | None) -> int:
+    source = other.tables_folder(run)
+    with whole_folder(into.tables_folder(run)) as partial:
+        layout.copy(source, partial)
+        # The copy is what is compared: what was damaged before or on the way does not stay.
+        found = layout.verify(partial, expected)
+        if not found.ok:
+            raise StoreError(
+                f"{source} is damaged. Start its sweep again on {other.folder}, which runs it again, then the merge."
+            )
+    return found.bytes
