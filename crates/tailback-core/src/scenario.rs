@@ -159,6 +159,8 @@ impl Default for QueueSpec {
 pub struct WireSpec {
     /// Probability that a packet is lost.
     pub loss: f64,
+    /// One packet in so many is lost, always as far apart; zero: none.
+    pub loss_every: u32,
     /// Probability that a packet is delivered twice.
     pub duplicate: f64,
     /// Probability that a packet is held back and so overtaken.

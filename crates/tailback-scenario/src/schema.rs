@@ -133,6 +133,8 @@ part! {
     Wire
     /// Probability that a packet is lost.
     loss: Probability = Probability(0.0);
+    /// One packet in so many is lost, always as far apart; which is the first, the seed says.
+    loss_every: Whole<0, { u32::MAX as u64 }> = Whole(0);
     /// Probability that a packet is delivered twice.
     duplicate: Probability = Probability(0.0);
     /// Probability that a packet is held back by `reorder_delay` and so overtaken.

@@ -90,6 +90,7 @@ fn link(link: &Node) -> Node {
         "queue" => link.get("queue").filter(|_| is_finite).map(queue),
         "wire" => lean(table! {
             "loss" => set_row(wire, "loss"),
+            "loss_every" => set_row(wire, "loss_every"),
             "duplicate" => set_row(wire, "duplicate"),
             "reorder" => set_row(wire, "reorder"),
             "reorder_delay" => set_span(wire, "reorder_delay_ps"),

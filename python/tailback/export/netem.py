@@ -210,6 +210,9 @@ class _Writer:
                 )
         elif wire["loss"]:
             words.append(f"loss {wire['loss']:.7%}")
+        if wire.get("loss_every"):
+            why = "netem loses packets at random only"
+            self.source.leave(f"{place}.loss_every", wire["loss_every"], why, "Write a loss in its place")
         if wire["duplicate"]:
             words.append(f"duplicate {wire['duplicate']:.7%}")
         if wire["reorder"]:

@@ -275,6 +275,7 @@ class Wire(Part):
         self,
         *,
         loss: float = ...,
+        loss_every: int = ...,
         duplicate: float = ...,
         reorder: float = ...,
         reorder_delay: str | Duration = ...,
@@ -290,6 +291,10 @@ class Wire(Part):
     @property
     def loss(self) -> float:
         """Probability that a packet is lost."""
+
+    @property
+    def loss_every(self) -> int:
+        """One packet in so many is lost, always as far apart; which is the first, the seed says."""
 
     @property
     def duplicate(self) -> float:

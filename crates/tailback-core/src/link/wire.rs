@@ -4,10 +4,10 @@
 //! choices alone. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when
 //! the packet arrives.
 //!
-//! Losses come independently (`loss`), by wrong bits (`bit_error`: a packet of L bytes survives with (1 − e)^8L),
-//! or in bursts: a chain of two states moves once a packet, good to bad with probability p, bad to good with r, and
-//! loses the packet with the probability of the state it has come to. A share p/(p + r) of packets meets the bad
-//! state, in bursts of mean length 1/r.
+//! Losses come independently (`loss`), one every so many packets (`loss_every`), by wrong bits (`bit_error`: a packet
+//! of L bytes survives with (1 − e)^8L), or in bursts: a chain of two states moves once a packet, good to bad with
+//! probability p, bad to good with r, and loses the packet with the probability of the state it has come to. A share
+//! p/(p + r) of packets meets the bad state, in bursts of mean length 1/r.
 //!
 //! Source: the independent-probability models of Linux netem (tc-netem(8): loss random, duplicate, reorder,
 //! delay jitter, and loss gemodel, whose p, r, 1-h, 1-k are burst_start, burst_end, burst_loss, gap_loss); Gilbert,
@@ -61,6 +61,9 @@ impl Burst {
 #[derive(Clone, Debug)]
 pub struct Wire {
     loss: f64,
+    /// One packet in so many is lost, and how many go before the next.
+    loss_every: u32,
+    before_loss: u32,
     duplicate: f64,
     reorder: f64,
     reorder_delay: Duration,
@@ -175,6 +178,12 @@ impl Wire {
         let stream = |what: &str| Stream::named(seed, &format!("link/{name}/wire/{what}"));
         Ok(Some(Wire {
             loss: spec.loss,
+            loss_every: spec.loss_every,
+            // Any packet may be the first, or every seed would see the same losses.
+            before_loss: match spec.loss_every {
+                0 => 0,
+                every => stream("loss-every").below(u64::from(every)) as u32,
+            },
             duplicate: spec.duplicate,
             reorder: spec.reorder,
             reorder_delay: Duration::from_ps(spec.reorder_delay_ps),
@@ -219,6 +228,10 @@ impl Wire {
     pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
         // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
         let mut is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
+        if self.loss_every > 0 {
+            is_lost |= self.before_loss == 0;
+            self.before_loss = self.before_loss.checked_sub(1).unwrap_or(self.loss_every - 1);
+        }
         if self.bit_error > 0.0 {
             is_lost |= self.bit_stream.chance(corrupted(self.bit_error, bytes));
         }
@@ -292,6 +305,22 @@ mod tests {
         let lost = (0..n).filter(|_| wire.pass(Time::ZERO, 1500) == Passage::Lost).count();
         // Standard deviation √(n p q) = 95; four of them.
         assert!(lost.abs_diff(10_000) < 380, "{lost}");
+    }
+
+    #[test]
+    fn one_packet_in_so_many_is_lost_and_the_seed_says_which_is_the_first() {
+        let spec = WireSpec { loss_every: 100, ..WireSpec::default() };
+        let firsts: Vec<usize> = (1..=3)
+            .map(|seed| {
+                let mut wire = Wire::build(&spec, "w", "down", seed).unwrap().expect("it impairs");
+                let lost: Vec<usize> =
+                    (0..1000).filter(|_| wire.pass(Time::ZERO, 1500) == Passage::Lost).collect();
+                assert_eq!(lost.len(), 10);
+                assert!(lost[0] < 100 && lost.windows(2).all(|pair| pair[1] - pair[0] == 100));
+                lost[0]
+            })
+            .collect();
+        assert!(firsts[0] != firsts[1] || firsts[1] != firsts[2], "{firsts:?}");
     }
 
     #[test]

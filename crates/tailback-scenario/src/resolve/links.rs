@@ -18,8 +18,8 @@ pub const MTU: u64 = 1500;
 /// A telephone packet, unless an application over UDP says otherwise.
 const DATAGRAM: u64 = 200;
 /// Keys of a wire that stand in the engine's form only if they are not zero.
-const LOSSES: [&str; 6] =
-    ["bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss", "reorder_packets"];
+const LOSSES: [&str; 7] =
+    ["loss_every", "bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss", "reorder_packets"];
 
 /// What a queue's description may refer to.
 struct Site {
