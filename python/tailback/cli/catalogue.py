@@ -31,6 +31,7 @@ class _Shown(StrEnum):
     QUEUES = "queues"
     APPS = "apps"
     METRICS = "metrics"
+    SUITES = "suites"
 
 
 @app.command()
@@ -84,6 +85,8 @@ def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
         print_cards(rows, extra=("unit", "definition"))
     elif what is _Shown.PRESETS:
         print_cards(rows, parameters="options", extra=("reported",))
+    elif what is _Shown.SUITES:
+        print_cards(rows, extra=("judges", "replaces", "scenarios", "controls", "time"))
     else:
         print_cards(rows)
 
@@ -102,6 +105,22 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
             {key: getattr(card, key) for key in ("name", "title", "source", "reported")}
             | {"options": [vars(option) for option in card.options]}
             for card in presets.CARDS
+        ]
+    if what is _Shown.SUITES:
+        from tailback import suites
+
+        return [
+            {
+                "name": each.name,
+                "title": each.title,
+                "judges": each.judges,
+                "replaces": each.replaces,
+                "scenarios": len(each.scenarios),
+                "controls": len(each.controls),
+                "time": None if each.seconds is None else f"{each.seconds:g} s on two cores",
+                "source": "; ".join(each.source),
+            }
+            for each in map(suites.find, suites.names())
         ]
     from tailback import _core
 

@@ -15,14 +15,22 @@ from tailback.cli._app import app
 from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, AsJson, console, emit, say
 from tailback.cli.runs import AllowCode, Own, Set, own, setting
 
-UNDECIDED = 3
+UNDECIDED, BROKEN = 3, 4
 
 
 @app.command()
 def test(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Scenario files with \\[expect], or folders of them.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Scenario files with \\[expect], folders of them, or suites by name."),
     ],
+    candidate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Judge this algorithm (or queue discipline) in the place of each scenario's subject.",
+        ),
+    ] = None,
     settings: Set = None,
     algorithm: Own = None,
     allow_code: AllowCode = False,
@@ -33,8 +41,8 @@ def test(
     """Run scenarios and judge what they expect. Each runs with as many seeds as a verdict needs.
 
     The exit code is 0 if every condition passed, 1 if one failed or a run did, 2 if a file could not be read (the
-    others are run), 3 if a condition is undecided with the most seeds allowed, 130 after Ctrl-C. Of several the first
-    of 130, 2, 1, 3 counts.
+    others are run), 3 if a condition is undecided with the most seeds allowed, 4 if a control of a suite did not fail,
+    so that the suite judges nothing, 130 after Ctrl-C. Of several the first of 130, 2, 4, 1, 3 counts.
 
     On GitHub Actions, conditions that did not pass are shown at their lines, and the table in the job's summary.
 
@@ -42,12 +50,15 @@ def test(
 
     - `tailback test scenarios/expect`
 
+    - `tailback test cubic --candidate bbr`
+
     - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
     """
     from tailback.expect import Testing
 
     testing = Testing(
         paths,
+        candidate=None if candidate is None else setting(f"candidate={candidate}")[1],
         changes=dict(setting(text) for text in settings or ()),
         algorithms=own(algorithm),
         allow_code=allow_code,
@@ -63,6 +74,8 @@ def test(
     _tell(tested, junit, as_json)
     if tested.unreadable:
         raise typer.Exit(BAD_INPUT)
+    if tested.broken:
+        raise typer.Exit(BROKEN)
     if tested.verdict != "passed":
         raise typer.Exit(FAILED if tested.verdict == "failed" else UNDECIDED)
 
@@ -74,6 +87,8 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
         emit(tested.to_json())
     else:
         _print(output.rows(tested))
+    for each, why in output.broken(tested):
+        say(f"[bold red]{escape(each.file)}:[/bold red] {escape(why)}")
     for bad in tested.unreadable:
         say(f"[bold red]unreadable:[/bold red] {escape(str(bad.error))}")
     if not as_json:

@@ -13,7 +13,7 @@ from tailback.experiment.statistics import Interval
 from tailback.files import write_text
 from tailback.numbers import written
 
-__all__ = ["Row", "github_annotations", "junit", "markdown", "rows", "summary", "write_junit"]
+__all__ = ["Row", "broken", "github_annotations", "junit", "markdown", "rows", "summary", "write_junit"]
 
 #: What XML cannot hold.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -46,10 +46,21 @@ def _bounds(judged: Judged) -> str:
     return " .. ".join(_interval(bound) for bound in judged.bounds)
 
 
+def broken(tested: Tested) -> list[tuple[TestedScenario, str]]:
+    """The controls that came out wrong, with what that means."""
+    return [
+        (each, f"the suite is broken: {each.control}; it {'ended in: ' + each.error if each.error else each.verdict}")
+        for each in tested.broken
+    ]
+
+
 def summary(tested: Tested) -> str:
     """How many came to what, in a line."""
     told = [f"{count} {verdict}" for verdict, count in tested.counted().items()]
     told += [f"{len(tested.unreadable)} unreadable"] if tested.unreadable else []
+    if tested.controls:
+        failed = len(tested.controls) - len(tested.broken)
+        told.append(f"{failed} of {len(tested.controls)} controls failed as they must")
     return f"scenarios: {', '.join(told)}, in {tested.wall_s:.1f} s"
 
 
@@ -65,6 +76,7 @@ def markdown(tested: Tested) -> str:
         told = f"**{verdict}**" if verdict != PASSED else verdict
         cells = [f"`{file}`", f"`{text}`", found, bound, seeds]
         lines.append(f"| {' | '.join(map(cell, cells))} | {told}{': ' if why else ''}{cell(why)} |")
+    lines += [f"| `{cell(each.file)}` | {cell(told)} | | | | **broken** |" for each, told in broken(tested)]
     lines += [f"| `{cell(bad.file)}` | | | | | **unreadable**: {cell(str(bad.error))} |" for bad in tested.unreadable]
     return "\n".join(lines) + "\n"
 
@@ -75,6 +87,8 @@ def github_annotations(tested: Tested) -> Iterator[str]:
         if verdict != PASSED:
             told = why or f"measured {found}, bound {bound}, {seeds} seeds"
             yield _annotation("error" if verdict == FAILED else "warning", file, line, f"{verdict}: {text}", told)
+    for each, why in broken(tested):
+        yield _annotation("error", each.file, None, "broken", why)
     for bad in tested.unreadable:
         problems = getattr(bad.error, "problems", ())
         line = problems[0].line if problems else None
@@ -97,6 +111,12 @@ def junit(tested: Tested) -> str:
     root = ElementTree.Element("testsuites", name="tailback test", time=f"{tested.wall_s:.3f}")
     for each in tested.scenarios:
         _suite(root, each, rows(Tested([each])))
+    for control, why in broken(tested):
+        suite = ElementTree.SubElement(
+            root, "testsuite", name=_text(control.file), tests="1", failures="1", errors="0", skipped="0", time="0"
+        )
+        case = ElementTree.SubElement(suite, "testcase", classname=_text(control.file), name="control fails", time="0")
+        ElementTree.SubElement(case, "failure", message=_text(why), type="broken")
     for bad in tested.unreadable:
         suite = ElementTree.SubElement(
             root, "testsuite", name=_text(bad.file), tests="1", failures="0", errors="1", skipped="0", time="0"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core
+from tailback import _core, suites
 from tailback.algorithms import factories
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
@@ -56,6 +56,8 @@ class TestedScenario:
     error: str = ""
     #: Seconds from the first run's start to the verdict, beside the others.
     wall_s: float = 0.0
+    #: Why it must fail, if it is the control of a suite.
+    control: str = ""
 
     @property
     def verdict(self) -> str:
@@ -95,6 +97,8 @@ class Tested:
     #: Files that could not be read as tests; the others were run.
     unreadable: list[Unreadable] = field(default_factory=list)
     wall_s: float = 0.0
+    #: Of suites: scenarios with a candidate that must fail.
+    controls: list[TestedScenario] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -102,9 +106,14 @@ class Tested:
         return together([each.verdict for each in self.scenarios])
 
     @property
+    def broken(self) -> list[TestedScenario]:
+        """Controls that did not fail: what their suites say counts for nothing."""
+        return [each for each in self.controls if each.verdict in (PASSED, UNDECIDED) or each.error]
+
+    @property
     def passed(self) -> bool:
-        """Did everything pass, and could every file be read?"""
-        return self.verdict == PASSED and not self.unreadable
+        """Did everything pass, could every file be read, and did every control fail?"""
+        return self.verdict == PASSED and not self.unreadable and not self.broken
 
     def counted(self) -> dict[str, int]:
         """How many scenarios came to which verdict; none that no scenario came to."""
@@ -117,6 +126,8 @@ class Tested:
         return {
             "verdict": self.verdict, "passed": self.passed, "counts": self.counted(), "wall_s": self.wall_s,
             "scenarios": [each.to_json() for each in self.scenarios], "unreadable": bad,
+            "controls": [each.to_json() | {"must_fail": each.control} for each in self.controls],
+            "broken": [each.name for each in self.broken],
         }  # fmt: skip
 
 
@@ -192,6 +203,7 @@ class Testing:
         self,
         paths: Iterable[str | os.PathLike[str]],
         *,
+        candidate: suites.Candidate | None = None,
         changes: Mapping[str, Any] | None = None,
         algorithms: Algorithms | None = None,
         allow_code: bool = False,
@@ -203,14 +215,15 @@ class Testing:
         self._cases: list[_Case] = []
         self._bad: list[Unreadable] = []
         self._wall_s = 0.0
-        paths = list(paths)
+        self._changes = dict(changes or {})
+        paths = [suites.located(path) for path in paths]
         for file, is_named in _files(paths):
-            try:
-                case = self._case(file, is_named, dict(changes or {}))
-            except TailbackError as error:
-                self._bad.append(Unreadable(str(file), error))
-            else:
-                self._cases += [case] if case else []
+            self._add(file, is_named, candidate)
+        for folder in dict.fromkeys(path for path in paths if path.is_dir()):
+            for suite in self._suites(folder):
+                for control in suite.controls:
+                    why = f"with {_named(control.candidate)} it must fail: {control.why}"
+                    self._add(suite.folder / f"{control.scenario}.toml", True, control.candidate, why)
         if not self._cases and not self._bad:
             told = ", ".join(os.fspath(path) for path in paths)
             problem = Problem(
@@ -221,13 +234,39 @@ class Testing:
     @property
     def tested(self) -> Tested:
         """What there is so far."""
-        return Tested([case.out for case in self._cases], list(self._bad), self._wall_s)
+        scenarios = [case.out for case in self._cases if not case.out.control]
+        controls = [case.out for case in self._cases if case.out.control]
+        return Tested(scenarios, list(self._bad), self._wall_s, controls)
 
-    def _case(self, file: Path, is_named: bool, changes: dict[str, Any]) -> _Case | None:
+    def _suites(self, folder: Path) -> list[suites.Suite]:
+        """The suites in a folder, itself among them."""
+        out = []
+        for manifest in sorted(folder.rglob(suites.MANIFEST)):
+            try:
+                found = suites.opened(manifest.parent)
+            except TailbackError as error:
+                self._bad.append(Unreadable(str(manifest), error))
+            else:
+                out += [found] if found else []
+        return out
+
+    def _add(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> None:
+        try:
+            case = self._case(file, is_named, candidate, control)
+        except TailbackError as error:
+            self._bad.append(Unreadable(str(file), error))
+        else:
+            self._cases += [case] if case else []
+
+    def _case(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> _Case | None:
         if not is_named and not _expects(file):
             return None
         scenario = Scenario.from_toml(file)
-        scenario = scenario.with_(changes) if changes else scenario
+        if candidate is not None:
+            suite = suites.opened(file.parent)
+            if suite is None or suites.has_subject(scenario, suite.replaces):
+                scenario = suites.with_candidate(scenario, candidate, suite.replaces if suite else "cc")
+        scenario = scenario.with_(self._changes) if self._changes and not control else scenario
         resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
         demand_allowed(resolved, self._allow_code, scenario)
         expect = scenario.expect
@@ -246,7 +285,11 @@ class Testing:
             expect.least,
             expect.most,
             TestedScenario(
-                str(file), scenario.name or file.stem, texts, tuple(place[0] if place else None for place in places)
+                str(file),
+                scenario.name or file.stem,
+                texts,
+                tuple(place[0] if place else None for place in places),
+                control=control,
             ),
         )
 
@@ -290,6 +333,7 @@ class Testing:
 def test(
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
+    candidate: suites.Candidate | None = None,
     changes: Mapping[str, Any] | None = None,
     algorithms: Algorithms | None = None,
     allow_code: bool = False,
@@ -297,12 +341,13 @@ def test(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
 ) -> Tested:
-    """Run the scenarios in `paths` (files, or folders of them) that have `[expect]`, and judge their conditions.
+    """Run the scenarios in `paths` that have `[expect]`, and judge their conditions.
 
-    Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition passed, one failed, or
-    there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms` and `allow_code` are as
-    for `run`. A file that cannot be read, and a run that fails, are told in what is returned. Ctrl-C raises
-    `Interrupted`, whose `results` are the scenarios that were judged.
+    A path is a file, a folder, or the name of a suite (`tailback.suites`). `candidate` takes the place of the subject
+    of each scenario. Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition
+    passed, one failed, or there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms`
+    and `allow_code` are as for `run`. A file that cannot be read, and a run that fails, are told in what is returned.
+    Ctrl-C raises `Interrupted`, whose `results` are the scenarios that were judged.
 
     >>> import tailback as tb, pathlib, tempfile
     >>> scenario = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("cubic")], duration="5s")
@@ -314,6 +359,7 @@ def test(
     """
     testing = Testing(
         [paths] if isinstance(paths, str | os.PathLike) else paths,
+        candidate=candidate,
         changes=changes,
         algorithms=algorithms,
         allow_code=allow_code,
@@ -388,6 +434,12 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
         _, _, problem, fix = map(str, error.args)
         raise ScenarioError([Problem("expect.baseline", expect.baseline.name, problem, fix)]) from None
     return out
+
+
+def _named(candidate: suites.Candidate) -> str:
+    if isinstance(candidate, str):
+        return candidate
+    return ", ".join(f"{key} = {value}" for key, value in candidate.items())
 
 
 def _files(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:

@@ -92,8 +92,8 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
 def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str, str]:
     """The names that `measured` knows of a resolved scenario; with each what [instruments] lacks for it, or nothing.
 
-    They are those of `totals`, of every flow and link however many, with the loss of each link and the mean window of
-    each flow. In a `window` of time there are those that rows with instants tell.
+    They are those of `totals`, of every flow and link however many, with the loss of each link and the mean and largest
+    window of each flow. In a `window` of time there are those that rows with instants tell.
     """
     flows = resolved["flows"]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
@@ -115,6 +115,7 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             need(f"{flow}.{key}", flow, "packets")
         if flow in tcp:
             need(f"{flow}.cwnd_mean_bytes", flow, "polls")
+            need(f"{flow}.cwnd_max_bytes", flow, "polls")
         if window:
             need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
             need(f"{flow}.loss", flow, "packets")
@@ -193,10 +194,10 @@ def _backlog(result: Result, link: str, start_s: float | None, end_s: float | No
     return float(np.sum(backlog[:-1] * np.diff(times)) / (times[-1] - times[0])), float(backlog.max())
 
 
-def _cwnd_mean_bytes(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+def _windows(result: Result, flow: str, start_s: float | None, end_s: float | None) -> Any:
     polls = result.where_flow("polls", flow)
     cwnd = polls["cwnd"][_within(polls["t_s"], start_s, end_s)]
-    return float(np.mean(cwnd)) if len(cwnd) else math.nan
+    return cwnd if len(cwnd) else np.array([math.nan])
 
 
 def _mean_opinion(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
@@ -216,7 +217,8 @@ _MEASURES: dict[str, _Measure] = {
     "dropped": _dropped,
     "backlog_mean_bytes": lambda *given: _backlog(*given)[0],
     "backlog_max_bytes": lambda *given: _backlog(*given)[1],
-    "cwnd_mean_bytes": _cwnd_mean_bytes,
+    "cwnd_mean_bytes": lambda *given: float(np.mean(_windows(*given))),
+    "cwnd_max_bytes": lambda *given: float(np.max(_windows(*given))),
     "experience_mos": _mean_opinion,
 }
 

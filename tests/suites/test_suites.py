@@ -1,0 +1,145 @@
+"""Suites: a candidate takes the subject's place, controls must fail, and the kept scenarios are those the script writes."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback import cli, suites
+from tailback.errors import ScenarioError
+from tailback.expect import Testing
+
+ROOT = Path(__file__).parents[2]
+MANIFEST = """
+title = "Reno's rate"
+judges = "that a flow gets more than nothing"
+source = "definition"
+[[control]]
+scenario = "one"
+candidate = "{control}"
+why = "it is another"
+"""
+SCENARIO = """
+duration = "3s"
+[dumbbell]
+rate = "10mbit"
+rtt = "40ms"
+[[flow]]
+name = "subject"
+cc = "reno"
+[[flow]]
+name = "other"
+cc = "reno"
+[expect]
+conditions = ["subject.goodput_mbps {condition}"]
+least = 2
+"""
+
+
+@pytest.fixture
+def tailback(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command, run in process: exit code and what it printed."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        monkeypatch.setattr("sys.argv", ["tailback", *words])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        seen = capsys.readouterr()
+        return int(ended.value.code or 0), seen.out, seen.err
+
+    return call
+
+
+def suite(folder: Path, condition: str, control: str = "bbr") -> Path:
+    folder.mkdir()
+    (folder / "suite.toml").write_text(MANIFEST.replace("{control}", control))
+    (folder / "one.toml").write_text(SCENARIO.replace("{condition}", condition))
+    (folder / "known.toml").write_text(SCENARIO.replace("{condition}", "> 1").replace("subject", "known"))
+    return folder
+
+
+def test_suites_go_by_name_wherever_a_path_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cubic = suites.find("cubic")
+    assert suites.located("cubic") == cubic.folder
+    assert suites.located("cubic/fast-convergence") == cubic.folder / "fast-convergence.toml"
+    assert suites.located("cubix") == Path("cubix")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cubic").mkdir()
+    # What is there comes first.
+    assert suites.located("cubic") == Path("cubic")
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(name: str) -> None:
+    found = suites.find(name)
+    assert found.controls, "a suite without control proves nothing"
+    for file in found.scenarios:
+        scenario = tb.Scenario.from_toml(file)
+        assert scenario.expect is not None, file
+        assert scenario.name == file.stem, file
+    testing = Testing([found.folder], candidate=None if found.replaces == "queue" else "reno")
+    assert testing.tested.unreadable == []
+    assert len(testing.tested.scenarios) == len(found.scenarios)
+    assert len(testing.tested.controls) == len(found.controls)
+    for control in found.controls:
+        scenario = tb.Scenario.from_toml(found.folder / f"{control.scenario}.toml")
+        assert suites.has_subject(scenario, found.replaces), control
+
+
+def test_grids_are_as_the_script_writes_them() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/suites"))
+    for name, write in made["SUITES"].items():
+        for file, text in write().items():
+            kept = (suites.find(name).folder / f"{file}.toml").read_text()
+            assert kept == text, f"{name}/{file} is old: run scripts/suites"
+
+
+def test_a_candidate_takes_over_subjects_and_nothing_else(tmp_path: Path) -> None:
+    folder = suite(tmp_path / "mine", "> 1")
+    scenario = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), {"name": "htcp", "rtt_scaling": True})
+    assert [flow.cc.name for flow in scenario.flows] == ["htcp", "reno"]
+    assert scenario.flows[0].cc.params == {"rtt_scaling": True}
+    with pytest.raises(ScenarioError, match="There are: known, other"):
+        suites.with_candidate(tb.Scenario.from_toml(folder / "known.toml"), "htcp")
+    queue = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), "codel", "queue")
+    assert (queue.dumbbell.queue.discipline, queue.dumbbell.queue.limit) == ("codel", "1bdp")
+
+
+def test_a_control_that_passes_breaks_its_suite_and_one_that_fails_does_not(tmp_path: Path) -> None:
+    broken = tb.test(suite(tmp_path / "broken", "> 0"))
+    assert (broken.verdict, broken.passed, len(broken.broken)) == ("passed", False, 1)
+    # Between two Renos and no more, while BBR v1 takes nearly all.
+    sound = tb.test(suite(tmp_path / "sound", "in 2..7"))
+    assert (sound.passed, [each.verdict for each in sound.controls]) == (True, ["failed"])
+
+
+def test_the_command_says_broken_and_ends_with_four(tmp_path: Path, tailback: Any) -> None:
+    code, out, err = tailback("test", str(suite(tmp_path / "broken", "> 0")), "--junit", str(tmp_path / "j.xml"))
+    assert code == 4
+    assert "the suite is broken: with bbr it must fail: it is another; it passed" in " ".join(err.split())
+    assert 'type="broken"' in (tmp_path / "j.xml").read_text()
+    code, out, err = tailback("test", str(tmp_path / "broken"), "--candidate", "htcp", "--json")
+    told: dict[str, Any] = json.loads(out)
+    assert (code, told["broken"], len(told["scenarios"])) == (4, ["one"], 2)
+
+
+def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: Path) -> None:
+    folder = suite(tmp_path / "mine", "> 0")
+    (folder / "suite.toml").write_text('title = "x"\njudged = "y"\nsource = "z"\n[[control]]\nscenario = "two"\n')
+    tested = tb.test(folder)
+    assert [each.verdict for each in tested.scenarios] == ["passed", "passed"]
+    told = str(tested.unreadable[0].error)
+    for text in (
+        "judged: there is no such field",
+        "judges: is required",
+        'control[0].scenario = "two"',
+        "no such file",
+    ):
+        assert text in told
+    assert not tested.passed
