@@ -1,4 +1,4 @@
-"""Suites: a candidate takes the subject's place, controls must fail, and the kept scenarios are those the script writes."""
+"""Suites: a candidate takes the subject's place, controls must fail, and grids are as their script writes them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import tailback as tb
 from tailback import cli, suites
 from tailback.errors import ScenarioError
-from tailback.expect import Testing
+from tailback.expect import testing
 
 ROOT = Path(__file__).parents[2]
 MANIFEST = """
@@ -83,10 +83,10 @@ def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(na
         scenario = tb.Scenario.from_toml(file)
         assert scenario.expect is not None, file
         assert scenario.name == file.stem, file
-    testing = Testing([found.folder], candidate=None if found.replaces == "queue" else "reno")
-    assert testing.tested.unreadable == []
-    assert len(testing.tested.scenarios) == len(found.scenarios)
-    assert len(testing.tested.controls) == len(found.controls)
+    judged = testing.Testing([found.folder], candidate=None if found.replaces == "queue" else "reno")
+    assert judged.tested.unreadable == []
+    assert len(judged.tested.scenarios) == len(found.scenarios)
+    assert len(judged.tested.controls) == len(found.controls)
     for control in found.controls:
         scenario = tb.Scenario.from_toml(found.folder / f"{control.scenario}.toml")
         assert suites.has_subject(scenario, found.replaces), control
@@ -108,14 +108,14 @@ def test_a_candidate_takes_over_subjects_and_nothing_else(tmp_path: Path) -> Non
     with pytest.raises(ScenarioError, match="There are: known, other"):
         suites.with_candidate(tb.Scenario.from_toml(folder / "known.toml"), "htcp")
     queue = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), "codel", "queue")
-    assert (queue.dumbbell.queue.discipline, queue.dumbbell.queue.limit) == ("codel", "1bdp")
+    assert (queue.dumbbell.queue.discipline, str(queue.dumbbell.queue.limit)) == ("codel", "1bdp")
 
 
 def test_a_control_that_passes_breaks_its_suite_and_one_that_fails_does_not(tmp_path: Path) -> None:
     broken = tb.test(suite(tmp_path / "broken", "> 0"))
     assert (broken.verdict, broken.passed, len(broken.broken)) == ("passed", False, 1)
-    # Between two Renos and no more, while BBR v1 takes nearly all.
-    sound = tb.test(suite(tmp_path / "sound", "in 2..7"))
+    # Vegas gives way to Reno.
+    sound = tb.test(suite(tmp_path / "sound", "> 4", control="vegas"))
     assert (sound.passed, [each.verdict for each in sound.controls]) == (True, ["failed"])
 
 
