@@ -1,7 +1,8 @@
 // The worker: the WebAssembly module, and the loop that runs it in slices.
 
-import type { FlowSummary, LinkSummary, Problem, Table } from './index';
+import type { Problem, Table } from './index';
 import type { Answer, Ask, Told } from './messages';
+import { withNaN } from './opened';
 import init, * as wasm from './wasm/tailback_web.js';
 
 /** A slice takes about so long: a cancel is heard, and a text checked, as soon. */
@@ -151,15 +152,8 @@ function isCancelled(id: number): boolean {
 
 function finished({ told, tables }: { told: string; tables: Record<string, Table> }, began: number): Told {
   const rest = JSON.parse(told) as Omit<Told, 'tables' | 'wall_ms'>;
-  const may: (keyof FlowSummary | keyof LinkSummary)[] = ['cc', 'mos', 'page_load_ms', 'completion_ms', 'jain'];
-  for (const row of [...rest.flows, ...rest.links] as unknown as Record<string, unknown>[]) {
-    for (const [key, value] of Object.entries(row)) {
-      if (value !== null) continue;
-      if ((may as string[]).includes(key)) delete row[key];
-      else row[key] = NaN;
-    }
-  }
-  return { ...rest, tables, wall_ms: performance.now() - began };
+  const [flows, links] = [rest.flows.map(withNaN), rest.links.map(withNaN)];
+  return { ...rest, flows, links, tables, wall_ms: performance.now() - began };
 }
 
 /** The memory of all columns, to be handed over and not copied. */

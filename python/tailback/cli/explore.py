@@ -1,0 +1,49 @@
+"""`tailback explore`: the simulator in a web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from tailback.cli._app import app
+from tailback.cli._common import BadInput, say
+
+
+@app.command()
+def explore(
+    what: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SCENARIO|RESULT]", help="A scenario file, or a result folder.", show_default=False),
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on the loopback address; 0 takes a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Say the address, and open no browser.")] = False,
+) -> None:
+    """Explore a scenario, or the rows of a stored result, in a web page.
+
+    The simulator runs in the page. This machine alone can open it. Ctrl-C ends it.
+
+    - `tailback explore`
+
+    - `tailback explore scenarios/voip-and-bulk.toml`
+
+    - `tailback explore results/seven --no-browser --port 8000`
+    """
+    from tailback.explorer import Server, opened
+
+    shown = None if what is None else opened(what)
+    try:
+        server = Server(shown, port=port)
+    except OSError as error:
+        raise BadInput(f"--port {port}: {error.strerror}. Give another, or 0 for a free one") from None
+    try:
+        say(f"explore at [bold]{escape(server.url)}[/bold]   end with Ctrl-C")
+        if not no_browser:
+            import webbrowser
+
+            webbrowser.open(server.url)
+        server.serve()
+    except KeyboardInterrupt:
+        say("ended")
