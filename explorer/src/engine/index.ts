@@ -3,7 +3,7 @@
 // A worker answers one thing at a time, but a run goes in slices, between which it checks texts and hears that the run is
 // to be cancelled. A worker that panicked, ran out of memory or does not answer is ended, and the next call starts another.
 
-import type { Answer, Ask, Told } from './messages';
+import type { Answer, Ask } from './messages';
 
 export type Column = Float64Array | Int32Array | Uint32Array | Uint8Array | BigInt64Array | string[];
 
@@ -35,6 +35,8 @@ export interface Outcome {
   /** What was run, in normal form, with what was recorded. */
   scenario: object;
   toml: string;
+  /** The same in the engine's own form, with nothing left open: routes, rates, limits in bytes. */
+  engine: object;
   /** What is allowed but probably not meant. */
   warnings: string[];
 }
@@ -121,7 +123,7 @@ export class Engine {
   #worker?: Worker;
   #pending = new Map<number, Pending>();
   #next = 1;
-  #last?: { outcome: Outcome; engine: object };
+  #last?: Outcome;
   #restarts = 0;
 
   /** How often a worker had to be started again. */
@@ -165,16 +167,15 @@ export class Engine {
     const { signal, onProgress, seed, pictures = true } = options;
     signal?.throwIfAborted();
     const id = this.#next;
-    const ran = this.#ask<Told>({ do: 'run', toml, seed, pictures, polls: onProgress !== undefined }, onProgress);
+    const ran = this.#ask<Outcome>({ do: 'run', toml, seed, pictures, polls: onProgress !== undefined }, onProgress);
     const cancel = () => {
       this.#worker?.postMessage({ id, do: 'cancel' } satisfies Ask);
       setTimeout(() => this.#pending.has(id) && this.#end('The run did not stop, so its worker was ended.'), PATIENCE_MS);
     };
     signal?.addEventListener('abort', cancel, { once: true });
     try {
-      const { engine, ...outcome } = await ran;
-      this.#last = { outcome, engine };
-      return outcome;
+      this.#last = await ran;
+      return this.#last;
     } catch (error) {
       // A run that was called off is called off, however its worker ended.
       signal?.throwIfAborted();
@@ -184,13 +185,18 @@ export class Engine {
     }
   }
 
+  /** Take an opened result for the last run: `why` then explains its rows. */
+  adopt(outcome: Outcome): void {
+    this.#last = outcome;
+  }
+
   /** Why a row of the last run is as it is. */
   async why(_run: undefined, where: { table: 'queue' | 'congestion'; row: number }): Promise<Why> {
     if (this.#last === undefined) throw new Error('Nothing has been run yet.');
-    const { outcome, engine } = this.#last;
-    const row = rowOf(outcome.tables[where.table], where.row);
+    const { tables, engine } = this.#last;
+    const row = rowOf(tables[where.table], where.row);
     if (row === undefined) throw new Error(`Table ${where.table} has no row ${where.row}.`);
-    const poll = pollBefore(outcome.tables.polls, row);
+    const poll = pollBefore(tables.polls, row);
     return this.#ask({ do: 'why', asked: JSON.stringify({ engine, table: where.table, row, poll }) });
   }
 

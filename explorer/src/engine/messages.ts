@@ -1,6 +1,6 @@
 // What the page and the engine's worker say to each other.
 
-import type { Outcome, Problem, Table } from './index';
+import type { Problem, Table } from './index';
 
 export type Ask = { id: number } & (
   | { do: 'ready' }
@@ -11,9 +11,6 @@ export type Ask = { id: number } & (
   | { do: 'cancel' }
   | { do: 'why'; asked: string }
 );
-
-/** An outcome, with the description that the engine ran. */
-export type Told = Outcome & { engine: object };
 
 export type Answer = { id: number } & (
   | { value: unknown }

@@ -14,7 +14,7 @@ export interface OpenedResult {
   name: string;
   toml: string;
   /** What made it: "simulated …", "live …", "captured …". */
-  engine: string;
+  made: string;
   /** In the form of a run in the page; of its tables those that `load` brought. */
   outcome: Outcome;
   /** Rows of every table there is. */
@@ -28,11 +28,10 @@ const FIRST = ['flows', 'links', 'congestion', 'polls', 'queue_polls', 'queue', 
 /** A longer one is brought only when it is asked for. */
 const MANY_ROWS = 400_000;
 
-interface Described extends Omit<Outcome, 'tables' | 'scenario' | 'wall_ms'> {
+interface Described extends Omit<Outcome, 'tables' | 'wall_ms'> {
   kind: 'scenario' | 'result';
   name: string;
-  engine: string;
-  resolved: object;
+  made: string;
   tables: Record<string, number>;
 }
 
@@ -42,18 +41,16 @@ export async function opened(): Promise<OpenedScenario | OpenedResult | undefine
   if (!place) return undefined;
   const told = await fetched<Described>(place);
   if (told.kind === 'scenario') return { kind: 'scenario', name: told.name, toml: told.toml };
-  const { tables: rows, flows, links, events, hash, toml, warnings, resolved, engine, name } = told;
-  const [flowRows, linkRows] = [flows.map(withNaN<FlowSummary>), links.map(withNaN<LinkSummary>)];
+  const { kind, name, made, tables: rows, ...rest } = told;
+  const [flows, links] = [told.flows.map(withNaN<FlowSummary>), told.links.map(withNaN<LinkSummary>)];
   const tables: Record<string, Table> = {};
-  const outcome: Outcome = {
-    tables, flows: flowRows, links: linkRows, events, wall_ms: NaN, hash, scenario: resolved, toml, warnings,
-  };
+  const outcome: Outcome = { ...rest, flows, links, tables, wall_ms: NaN };
   const load = async (names: string[]) => {
     const wanted = names.filter((it) => it in rows && !(it in tables));
     await Promise.all(wanted.map(async (it) => (tables[it] = typed(await fetched<Plain>(`opened/${it}.json`)))));
   };
   await load(FIRST.filter((it) => (rows[it] ?? 0) <= MANY_ROWS));
-  return { kind: 'result', name, toml, engine, outcome, rows, load };
+  return { kind, name, toml: told.toml, made, outcome, rows, load };
 }
 
 async function fetched<T>(place: string): Promise<T> {

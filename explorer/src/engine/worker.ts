@@ -1,7 +1,7 @@
 // The worker: the WebAssembly module, and the loop that runs it in slices.
 
-import type { Problem, Table } from './index';
-import type { Answer, Ask, Told } from './messages';
+import type { Outcome, Problem, Table } from './index';
+import type { Answer, Ask } from './messages';
 import { withNaN } from './opened';
 import init, * as wasm from './wasm/tailback_web.js';
 
@@ -110,7 +110,7 @@ const breathe = () =>
     turn.port2.postMessage(0);
   });
 
-async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Told | undefined> {
+async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefined> {
   const began = performance.now();
   if (isCancelled(ask.id)) return undefined;
   const run = new wasm.Run(ask.toml, ask.seed, ask.pictures);
@@ -150,8 +150,8 @@ function isCancelled(id: number): boolean {
   return true;
 }
 
-function finished({ told, tables }: { told: string; tables: Record<string, Table> }, began: number): Told {
-  const rest = JSON.parse(told) as Omit<Told, 'tables' | 'wall_ms'>;
+function finished({ told, tables }: { told: string; tables: Record<string, Table> }, began: number): Outcome {
+  const rest = JSON.parse(told) as Omit<Outcome, 'tables' | 'wall_ms'>;
   const [flows, links] = [rest.flows.map(withNaN), rest.links.map(withNaN)];
   return { ...rest, flows, links, tables, wall_ms: performance.now() - began };
 }

@@ -83,10 +83,10 @@ def table_hash(result: Result) -> str:
 
 
 def _described(result: Result) -> dict[str, Any]:
-    engine = str(result.meta.get("engine", ""))
     return {
-        "engine": engine,
-        "resolved": result.resolved,
+        "made": str(result.meta.get("engine", "")),
+        "engine": result.resolved,
+        "scenario": result.scenario.to_dict(),
         "hash": table_hash(result),
         "warnings": result.meta["warnings"],
         "flows": _flows(result),
