@@ -1,0 +1,313 @@
+// From the tables of a run to lines and points, in the units that people read.
+
+import type { Outcome, Table } from "./engine";
+
+export interface Line {
+  /** What it is of, the same in every run: for colours and for comparing. */
+  key: string;
+  label: string;
+  x: ArrayLike<number>;
+  y: ArrayLike<number>;
+  /** A level rather than something measured. */
+  level?: boolean;
+  /** Values that belong to instants, not to stretches between them. */
+  points?: boolean;
+}
+
+/** Something that happened, which can be asked about. */
+export interface Mark {
+  t: number;
+  y: number;
+  table: "queue" | "congestion";
+  row: number;
+  what: string;
+  key: string;
+}
+
+export interface Panel {
+  id: "queue" | "window" | "rate" | "felt" | "rtt";
+  title: string;
+  unit: string;
+  lines: Line[];
+  marks: Mark[];
+}
+
+/** What the page reads of the resolved scenario. */
+export interface Resolved {
+  duration_ps: number;
+  links: { name: string; rate_bps: number | null; delay_ps: number; queue: { discipline: string; params: Record<string, unknown> } }[];
+  flows: {
+    name: string; from: string; to: string; route: string[]; back_route: string[]; start_ps: number; stop_ps: number | null;
+    app: { kind: string };
+    tcp: { cc: string; stack: string; mtu: number } | null;
+  }[];
+}
+
+export const resolved = (outcome: Outcome): Resolved => outcome.engine as Resolved;
+export const durationOf = (outcome: Outcome): number => resolved(outcome).duration_ps / 1e12;
+
+export function numbers(table: Table, name: string): ArrayLike<number> {
+  const column = table.columns[name];
+  if (column === undefined || Array.isArray(column)) return [];
+  return column instanceof BigInt64Array ? Float64Array.from(column, Number) : column;
+}
+
+/** The rows of a table by the value of one column, in their order. */
+export function groups(table: Table | undefined, by: string): Map<number, Uint32Array> {
+  const out = new Map<number, Uint32Array>();
+  if (!table) return out;
+  const values = numbers(table, by);
+  const counts = new Map<number, number>();
+  for (let row = 0; row < table.rows; row++) counts.set(values[row]!, (counts.get(values[row]!) ?? 0) + 1);
+  const filled = new Map<number, number>();
+  for (const [value, count] of counts) out.set(value, new Uint32Array(count));
+  for (let row = 0; row < table.rows; row++) {
+    const value = values[row]!;
+    const at = filled.get(value) ?? 0;
+    out.get(value)![at] = row;
+    filled.set(value, at + 1);
+  }
+  return out;
+}
+
+export function pick(values: ArrayLike<number>, rows: ArrayLike<number>, scale = 1): Float64Array {
+  const out = new Float64Array(rows.length);
+  for (let at = 0; at < rows.length; at++) out[at] = values[rows[at]!]! * scale;
+  return out;
+}
+
+const REDUCTIONS: Record<string, string> = {
+  "recovery-entered": "loss noticed: the window is cut",
+  timeout: "timeout: the window starts again from the bottom",
+  "cwr-entered": "mark noticed: the window is cut",
+};
+
+/** The word that a code stands for. */
+export const word = (table: Table, column: string, row: number): string =>
+  table.labels[column]?.[Number(table.columns[column]?.[row])] ?? "";
+
+/** Queueing delay of each link whose queue ever held something worth showing. */
+function queues(outcome: Outcome, scenario: Resolved): Panel {
+  const polls = outcome.tables["queue_polls"];
+  const panel: Panel = { id: "queue", title: "Waiting in the queue", unit: "ms", lines: [], marks: [] };
+  if (!polls) return panel;
+  const t = numbers(polls, "t_s");
+  const backlog = numbers(polls, "backlog_bytes");
+  const found: { line: Line; most: number; scale: number; link: number; held: boolean }[] = [];
+  for (const [link, rows] of groups(polls, "link")) {
+    const spec = scenario.links[link];
+    if (!spec) continue;
+    const carried = spec.rate_bps ?? carriedBy(outcome, link, scenario);
+    const scale = carried > 0 ? 8e3 / carried : 0;
+    const y = pick(backlog, rows, scale);
+    let most = 0;
+    for (const value of y) most = Math.max(most, value);
+    const label = spec.rate_bps === null ? `${spec.name} (at the rate it carried)` : spec.name;
+    found.push({ line: { key: `link:${spec.name}`, label, x: pick(t, rows), y }, most, scale, link, held: most > 0 });
+  }
+  found.sort((a, b) => b.most - a.most);
+  const drops = outcome.tables["queue"];
+  const dropped = groups(drops, "link");
+  const shown = found.filter((each, at) => at === 0 || (at < 4 && (each.most > 0.05 * found[0]!.most || dropped.has(each.link))));
+  for (const each of shown) {
+    panel.lines.push(each.line);
+    const limit = scenario.links[each.link]!.queue.params["limit_bytes"];
+    if (typeof limit === "number" && each.scale > 0 && limit * each.scale < 3 * each.most) {
+      const end = durationOf(outcome);
+      panel.lines.push({
+        key: `${each.line.key}:full`, label: `${scenario.links[each.link]!.name} is full`, x: [0, end],
+        y: [limit * each.scale, limit * each.scale], level: true,
+      });
+    }
+    if (!drops) continue;
+    const when = numbers(drops, "t_s");
+    const held = numbers(drops, "backlog_bytes");
+    for (const row of dropped.get(each.link) ?? []) {
+      const event = word(drops, "event", row);
+      if (event !== "drop" && event !== "mark") continue;
+      panel.marks.push({
+        t: when[row]!, y: held[row]! * each.scale, table: "queue", row, what: event, key: each.line.key,
+      });
+    }
+  }
+  return panel;
+}
+
+function carriedBy(outcome: Outcome, link: number, scenario: Resolved): number {
+  const links = outcome.tables["links"];
+  if (!links) return 0;
+  return (8 * (numbers(links, "delivered_bytes")[link] ?? 0)) / (scenario.duration_ps / 1e12);
+}
+
+function windows(outcome: Outcome, scenario: Resolved): Panel[] {
+  const polls = outcome.tables["polls"];
+  const window: Panel = { id: "window", title: "Congestion window", unit: "packets", lines: [], marks: [] };
+  const rtt: Panel = { id: "rtt", title: "Round trip, smoothed", unit: "ms", lines: [], marks: [] };
+  if (!polls) return [window, rtt];
+  const t = numbers(polls, "t_s");
+  const cwnd = numbers(polls, "cwnd");
+  const srtt = numbers(polls, "srtt_s");
+  const happened = groups(outcome.tables["congestion"], "flow");
+  for (const [flow, rows] of groups(polls, "flow")) {
+    const spec = scenario.flows[flow];
+    // A flow that only asks has a window that never matters: its answers come from the other end.
+    if (!spec?.tcp || ["web", "web-probe", "request-response"].includes(spec.app.kind)) continue;
+    const key = `flow:${spec.name}`;
+    const segment = 1 / (spec.tcp.mtu - 52);
+    window.lines.push({ key, label: spec.name, x: pick(t, rows), y: capped(pick(cwnd, rows, segment)) });
+    const y = pick(srtt, rows, 1e3);
+    for (let at = 0; at < y.length; at++) if (y[at] === 0) y[at] = NaN;
+    rtt.lines.push({ key, label: spec.name, x: pick(t, rows), y });
+    const congestion = outcome.tables["congestion"];
+    if (!congestion) continue;
+    const when = numbers(congestion, "t_s");
+    const before = numbers(congestion, "cwnd_before");
+    for (const row of happened.get(flow) ?? []) {
+      const kind = word(congestion, "kind", row);
+      if (REDUCTIONS[kind]) {
+        window.marks.push({ t: when[row]!, y: before[row]! * segment, table: "congestion", row, what: kind, key });
+      }
+    }
+  }
+  return [window, rtt];
+}
+
+/** A window before its first limit is "infinite" for some stacks: no line says so. */
+function capped(values: Float64Array): Float64Array {
+  for (let at = 0; at < values.length; at++) if (values[at]! > 1e7) values[at] = NaN;
+  return values;
+}
+
+/** Received bytes in equal bins, as Mbit/s. */
+function binned(x: ArrayLike<number>, total: ArrayLike<number>, end: number, bins: number): { x: Float64Array; y: Float64Array } {
+  const width = end / bins;
+  const at = new Float64Array(bins + 1).fill(NaN);
+  let row = 0;
+  for (let bin = 0; bin <= bins; bin++) {
+    while (row < x.length && x[row]! <= bin * width + 1e-9) row++;
+    at[bin] = row > 0 ? total[row - 1]! : NaN;
+  }
+  const first = x.length ? x[0]! : Infinity;
+  const last = x.length ? x[x.length - 1]! : -Infinity;
+  const out = { x: new Float64Array(bins), y: new Float64Array(bins) };
+  for (let bin = 0; bin < bins; bin++) {
+    out.x[bin] = (bin + 0.5) * width;
+    const known = (bin + 1) * width > first && bin * width <= last;
+    const before = Number.isNaN(at[bin]!) ? 0 : at[bin]!;
+    out.y[bin] = known && !Number.isNaN(at[bin + 1]!) ? (8e-6 * (at[bin + 1]! - before)) / width : NaN;
+  }
+  return out;
+}
+
+const BINS = 150;
+
+function rates(outcome: Outcome, scenario: Resolved): Panel {
+  const panel: Panel = { id: "rate", title: "Throughput", unit: "Mbit/s", lines: [], marks: [] };
+  const end = durationOf(outcome);
+  const polls = outcome.tables["polls"];
+  const lines = new Map<number, Line>();
+  if (polls) {
+    const t = numbers(polls, "t_s");
+    const received = numbers(polls, "bytes_received");
+    for (const [flow, rows] of groups(polls, "flow")) {
+      const spec = scenario.flows[flow];
+      if (!spec || ["web", "web-probe", "request-response"].includes(spec.app.kind)) continue;
+      const { x, y } = binned(pick(t, rows), pick(received, rows), end, BINS);
+      lines.set(flow, { key: `flow:${spec.name}`, label: spec.name, x, y });
+    }
+  }
+  const packets = outcome.tables["packets"];
+  if (packets) {
+    const when = numbers(packets, "received_s");
+    const size = numbers(packets, "bytes");
+    for (const [flow, rows] of groups(packets, "flow")) {
+      const spec = scenario.flows[flow];
+      if (!spec || spec.tcp) continue;
+      const came = Array.from(rows).filter((row) => when[row]! >= 0).sort((a, b) => when[a]! - when[b]!);
+      let sum = 0;
+      const total = came.map((row) => (sum += size[row]!));
+      const { x, y } = binned(pick(when, came), total, end, BINS);
+      lines.set(flow, { key: `flow:${spec.name}`, label: spec.name, x, y });
+    }
+  }
+  panel.lines = [...lines].sort(([a], [b]) => a - b).map(([, line]) => line);
+  return panel;
+}
+
+/** Delay of calls, round trips of pings, waiting for what was asked for. */
+function felt(outcome: Outcome, scenario: Resolved): Panel {
+  const panel: Panel = { id: "felt", title: "Delay that people meet", unit: "ms", lines: [], marks: [] };
+  const packets = outcome.tables["packets"];
+  if (packets) {
+    const sent = numbers(packets, "sent_s");
+    const received = numbers(packets, "received_s");
+    for (const [flow, rows] of groups(packets, "flow")) {
+      const spec = scenario.flows[flow];
+      if (!spec || spec.tcp) continue;
+      const y = new Float64Array(rows.length);
+      for (let at = 0; at < rows.length; at++) {
+        const row = rows[at]!;
+        y[at] = received[row]! > 0 ? 1e3 * (received[row]! - sent[row]!) : NaN;
+      }
+      panel.lines.push({ key: `flow:${spec.name}`, label: `${spec.name}: one way`, x: pick(sent, rows), y });
+    }
+  }
+  for (const [name, column, what] of [["echoes", "rtt_s", "there and back"], ["requests", "response_time_s", "answer"]] as const) {
+    const table = outcome.tables[name];
+    if (!table) continue;
+    const t = numbers(table, "t_s");
+    const took = numbers(table, column);
+    for (const [flow, rows] of groups(table, "flow")) {
+      const spec = scenario.flows[flow];
+      if (!spec) continue;
+      panel.lines.push({ key: `flow:${spec.name}`, label: `${spec.name}: ${what}`, x: pick(t, rows), y: pick(took, rows, 1e3), points: true });
+    }
+  }
+  return panel;
+}
+
+export function panels(outcome: Outcome): Panel[] {
+  const scenario = resolved(outcome);
+  const [window, rtt] = windows(outcome, scenario);
+  return [queues(outcome, scenario), window!, rates(outcome, scenario), felt(outcome, scenario), rtt!].filter(
+    (panel) => panel.lines.length > 0,
+  );
+}
+
+/** One flow's segments, as its sender sees them. */
+export interface Segments {
+  sent: { t: Float64Array; from: Float64Array; until: Float64Array; again: boolean[] };
+  acked: { t: Float64Array; ack: Float64Array };
+}
+
+export function segments(outcome: Outcome, flow: string): Segments {
+  const table = outcome.tables["segments"];
+  const scenario = resolved(outcome);
+  const number = scenario.flows.findIndex((each) => each.name === flow);
+  const sent: { t: number; from: number; until: number; again: boolean }[] = [];
+  const acked: { t: number; ack: number }[] = [];
+  if (table) {
+    const [t, seq, length, ack] = ["t_s", "seq", "length", "ack"].map((name) => numbers(table, name)) as [
+      ArrayLike<number>, ArrayLike<number>, ArrayLike<number>, ArrayLike<number>,
+    ];
+    const [whose, outgoing, receiver] = ["flow", "outgoing", "at_receiver"].map((name) => numbers(table, name)) as [
+      ArrayLike<number>, ArrayLike<number>, ArrayLike<number>,
+    ];
+    let highest = -1;
+    for (let row = 0; row < table.rows; row++) {
+      if (whose[row] !== number || receiver[row]) continue;
+      if (outgoing[row] && length[row]! > 0) {
+        const until = seq[row]! + length[row]!;
+        sent.push({ t: t[row]!, from: seq[row]!, until, again: until <= highest });
+        highest = Math.max(highest, until);
+      } else if (!outgoing[row]) acked.push({ t: t[row]!, ack: ack[row]! });
+    }
+  }
+  return {
+    sent: {
+      t: Float64Array.from(sent, (each) => each.t), from: Float64Array.from(sent, (each) => each.from),
+      until: Float64Array.from(sent, (each) => each.until), again: sent.map((each) => each.again),
+    },
+    acked: { t: Float64Array.from(acked, (each) => each.t), ack: Float64Array.from(acked, (each) => each.ack) },
+  };
+}

@@ -1,0 +1,276 @@
+// What the page knows. A scenario's text is the state: whatever draws or edits it reads and writes that text.
+
+import { batch, computed, effect, signal } from "@preact/signals";
+import { forPictures, read, write, edit as edited, durationOf, type Document } from "./document";
+import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from "./engine";
+import { opened } from "./engine/opened";
+import { decode, encode } from "./fragment";
+import start from "./start.toml?raw";
+
+export const engine = new Engine();
+
+export const toml = signal(start);
+/** What the page last understood, while the text in the editor is not a scenario. */
+export const scenario = signal<Document>(read(start));
+export const problems = signal<Problem[]>([]);
+export const outcome = signal<Outcome | undefined>(undefined);
+
+/** A result of another run, read from a folder: it is shown and cannot be changed. */
+export const stored = signal<string | undefined>(undefined);
+
+export interface Pinned {
+  name: string;
+  outcome: Outcome;
+  toml: string;
+}
+export const pins = signal<Pinned[]>([]);
+
+export type Status =
+  | { is: "loading" }
+  | { is: "ready" }
+  | { is: "running"; share: number; partial?: Record<string, Table> }
+  | { is: "large"; packets: number; rows: number; seconds: number; shorter: string }
+  | { is: "failed"; why: string };
+export const status = signal<Status>({ is: "loading" });
+
+/** What the page has to say once: a broken link, a file that could not be read. */
+export const notice = signal<string | undefined>(undefined);
+export const zoom = signal<[number, number] | undefined>(undefined);
+export const cursor = signal<number | undefined>(undefined);
+export const catalogue = signal<Catalogue | undefined>(undefined);
+/** `{parts, presets, json_schema}` as the schema states them. */
+export interface Everything {
+  presets: { name: string; title: string; source: string; reported: string; options: { name: string; default: string | number; doc: string }[] }[];
+  json_schema: object;
+}
+export const everything = signal<Everything | undefined>(undefined);
+export const tour = signal<{ id: string; step: number } | undefined>(undefined);
+export const chosen = signal<{ table: "queue" | "congestion"; row: number } | undefined>(undefined);
+
+export const duration = computed(() =>
+  outcome.value ? (outcome.value.engine as { duration_ps: number }).duration_ps / 1e12 : durationOf(scenario.value),
+);
+
+// --- History: nothing that was typed or drawn is lost
+
+const past: string[] = [];
+const future: string[] = [];
+const MOST_KEPT = 200;
+let lastChange = "";
+let lastAt = 0;
+
+/** Replace the text. Changes of one kind that follow each other at once, as a slider's do, are one step back. */
+export function change(text: string, kind = "text"): void {
+  if (text === toml.peek()) return;
+  const now = performance.now();
+  if (kind !== lastChange || now - lastAt > 800 || past.length === 0) {
+    past.push(toml.peek());
+    if (past.length > MOST_KEPT) past.shift();
+  }
+  [lastChange, lastAt] = [kind, now];
+  future.length = 0;
+  stored.value = undefined;
+  toml.value = text;
+}
+
+export function edit(kind: string, how: (document: Document) => void): void {
+  try {
+    change(edited(toml.peek(), how), kind);
+  } catch {
+    notice.value = "The text in the editor is not a scenario at the moment. Mend it first, or take the last step back.";
+  }
+}
+
+export function back(): void {
+  const text = past.pop();
+  if (text === undefined) return;
+  future.push(toml.peek());
+  lastChange = "";
+  toml.value = text;
+}
+
+export function forth(): void {
+  const text = future.pop();
+  if (text === undefined) return;
+  past.push(toml.peek());
+  lastChange = "";
+  toml.value = text;
+}
+
+/** Another scenario: what was zoomed into or asked about belongs to the one before. */
+export function open(text: string, kind = "open"): void {
+  batch(() => {
+    change(text, `${kind} ${Math.random()}`);
+    zoom.value = undefined;
+    chosen.value = undefined;
+  });
+}
+
+// --- Running: the latest wins
+
+/** A run that is nearly over is let finish, so that something is drawn while a slider moves. */
+const LET_FINISH_MS = 250;
+/** Longer than this is asked about first. */
+const LONG_S = 20;
+const MANY_ROWS = 6_000_000;
+
+let current: { abort: AbortController; began: number } | undefined;
+let wanted = 0;
+let allowed = "";
+
+/** Run what is too large all the same. */
+export function runAnyway(): void {
+  allowed = toml.peek();
+  void go();
+}
+
+export function stop(): void {
+  wanted++;
+  current?.abort.abort();
+}
+
+async function go(): Promise<void> {
+  const mine = ++wanted;
+  if (current) {
+    const left = LET_FINISH_MS - (performance.now() - current.began);
+    const abort = current.abort;
+    if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
+    if (mine !== wanted) return;
+    abort.abort();
+    while (current) await new Promise((resolve) => setTimeout(resolve, 4));
+    if (mine !== wanted) return;
+  }
+  const text = toml.peek();
+  let document: Document;
+  try {
+    document = read(text);
+  } catch {
+    // Not TOML: the engine says where, better than this parser.
+    problems.value = await engine.check(text).catch(failed);
+    if (status.peek().is === "running") status.value = { is: "ready" };
+    return;
+  }
+  const began = performance.now();
+  const abort = new AbortController();
+  current = { abort, began };
+  try {
+    const found = await engine.check(text);
+    if (mine !== wanted) return;
+    problems.value = found;
+    if (found.length) {
+      if (status.peek().is === "running") status.value = { is: "ready" };
+      return;
+    }
+    scenario.value = document;
+    const asked = write(forPictures(document));
+    const expected = await engine.estimate(asked);
+    if (mine !== wanted) return;
+    if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
+      status.value = { is: "large", ...expected, shorter: shorter(document, expected) };
+      return;
+    }
+    status.value = { is: "running", share: 0 };
+    const result = await engine.run(asked, {
+      signal: abort.signal,
+      onProgress: (now, until, partial) => {
+        if (mine === wanted) status.value = { is: "running", share: now / until, partial };
+      },
+    });
+    batch(() => {
+      outcome.value = result;
+      // A row belongs to its run: after another it would be another event.
+      chosen.value = undefined;
+      if (mine === wanted) status.value = { is: "ready" };
+    });
+  } catch (error) {
+    if (abort.signal.aborted) {
+      if (mine === wanted) status.value = { is: "ready" };
+    } else if (error instanceof Refused) problems.value = error.problems;
+    else failed(error);
+  } finally {
+    current = undefined;
+  }
+}
+
+function failed(error: unknown): Problem[] {
+  status.value = { is: "failed", why: error instanceof Error ? error.message : String(error) };
+  return [];
+}
+
+/** So much simulated time takes about five seconds. */
+function shorter(document: Document, expected: { rows: number; seconds: number }): string {
+  const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows, 0.5);
+  const seconds = durationOf(document) * share;
+  return seconds >= 1 ? `${Math.floor(seconds)}s` : `${Math.max(1, Math.floor(seconds * 1000))}ms`;
+}
+
+export function again(): void {
+  void go();
+}
+
+// --- The address
+
+let addressAt = 0;
+
+export async function address(): Promise<string> {
+  const fragment = await encode({
+    toml: toml.peek(),
+    ...(zoom.peek() ? { zoom: zoom.peek()! } : {}),
+    ...(tour.peek() ? { tour: tour.peek()!.id, step: tour.peek()!.step } : {}),
+  });
+  return `${location.href.replace(/#.*$/, "")}#${fragment}`;
+}
+
+/** What the address says; false if it says nothing. */
+export async function fromAddress(): Promise<boolean> {
+  try {
+    const shared = await decode(location.hash);
+    if (!shared) return false;
+    batch(() => {
+      open(shared.toml);
+      zoom.value = shared.zoom;
+      tour.value = shared.tour === undefined ? undefined : { id: shared.tour, step: shared.step ?? 0 };
+    });
+    return true;
+  } catch (error) {
+    notice.value = `${(error as Error).message} What you had is still here.`;
+    return false;
+  }
+}
+
+/** What `tailback explore FILE` was given, if its server sent this page. */
+async function fromServer(): Promise<void> {
+  const found = await opened();
+  if (!found) return;
+  open(found.toml);
+  if (found.kind === "scenario") return;
+  batch(() => {
+    engine.adopt(found.outcome);
+    outcome.value = found.outcome;
+    stored.value = `${found.name}: ${found.made}`;
+    status.value = { is: "ready" };
+  });
+}
+
+export async function begin(): Promise<void> {
+  const isShared = await fromAddress();
+  window.addEventListener("hashchange", () => void fromAddress());
+  if (!isShared) await fromServer().catch((error: Error) => (notice.value = error.message));
+  effect(() => {
+    void toml.value;
+    // A stored result is shown as it is; it is run again when something is changed.
+    if (stored.peek() === undefined) void go();
+  });
+  effect(() => {
+    void [toml.value, zoom.value, tour.value];
+    clearTimeout(addressAt);
+    addressAt = window.setTimeout(() => {
+      void address().then((to) => history.replaceState(null, "", to)).catch(() => undefined);
+    }, 600);
+  });
+  try {
+    [catalogue.value, everything.value] = await Promise.all([engine.catalogue(), engine.schema() as Promise<Everything>]);
+  } catch (error) {
+    failed(error);
+  }
+}

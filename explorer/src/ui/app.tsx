@@ -1,0 +1,94 @@
+import { useEffect, useState } from "preact/hooks";
+import { lazy, Suspense } from "preact/compat";
+import { problems, back, chosen, forth, notice, outcome, stored, tour } from "../state";
+import { FlowsPanel } from "./flows";
+import { Header, Pins, openFile } from "./header";
+import { PathPanel } from "./path";
+import { Results } from "./results";
+import { TourPanel } from "./tour";
+import { WhyPanel } from "./why";
+
+const Editor = lazy(() => import("./editor"));
+const Packets = lazy(() => import("./packets"));
+
+export function App() {
+  const [isEditing, setEditing] = useState(false);
+  const [isClose, setClose] = useState(false);
+  useEffect(() => {
+    const drop = (event: DragEvent): void => {
+      event.preventDefault();
+      const file = event.dataTransfer?.files[0];
+      if (event.type === "drop" && file) void openFile(file);
+    };
+    const keys = (event: KeyboardEvent): void => {
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
+      // Where text is typed the field has a history of its own.
+      if ((event.target as Element).closest("input[type=text], .editor")) return;
+      event.preventDefault();
+      if (event.shiftKey) forth();
+      else back();
+    };
+    window.addEventListener("dragover", drop);
+    window.addEventListener("drop", drop);
+    window.addEventListener("keydown", keys);
+    return () => {
+      window.removeEventListener("dragover", drop);
+      window.removeEventListener("drop", drop);
+      window.removeEventListener("keydown", keys);
+    };
+  }, []);
+  const hasSide = tour.value !== undefined || chosen.value !== undefined;
+  return (
+    <>
+      <a class="skip" href="#results">Skip to the results</a>
+      <Header isEditing={isEditing} toggleEditor={() => setEditing(!isEditing)} />
+      {notice.value !== undefined && (
+        <div class="notice" role="status"><p>{notice.value}</p><button type="button" onClick={() => (notice.value = undefined)} aria-label="Close">×</button></div>
+      )}
+      <main class={hasSide ? "with-side" : ""}>
+        <div class="controls">
+          {stored.value !== undefined && <p class="stored">Stored result <b>{stored.value}</b>. Change anything and it is simulated here.</p>}
+          {problems.value.length > 0 && <Problems show={() => setEditing(true)} />}
+          {isEditing && (
+            <section class="panel" aria-labelledby="text-title">
+              <h2 id="text-title">Text</h2>
+              <Suspense fallback={<p class="note">Loading the editor …</p>}><Editor /></Suspense>
+            </section>
+          )}
+          <PathPanel />
+          <FlowsPanel />
+        </div>
+        <div class="results" id="results" tabIndex={-1}>
+          <Pins />
+          <Results />
+          {outcome.value && (isClose
+            ? <Suspense fallback={<p class="note">Loading …</p>}><Packets /></Suspense>
+            : <button type="button" class="wide" onClick={() => setClose(true)} data-do="packets">Look at single packets</button>)}
+        </div>
+        {hasSide && (
+          <aside class="side">
+            <TourPanel />
+            <WhyPanel />
+          </aside>
+        )}
+      </main>
+    </>
+  );
+}
+
+function Problems({ show }: { show: () => void }) {
+  return (
+    <section class="problems" role="alert" aria-label="What is wrong with the scenario">
+      <ul>
+        {problems.value.slice(0, 6).map((problem, index) => (
+          <li key={index}>
+            {problem.line !== undefined && <b>line {problem.line}: </b>}{problem.path && <code>{problem.path}</code>} {problem.message}
+            {problem.fix && <><br />{problem.fix}</>}
+          </li>
+        ))}
+      </ul>
+      <p class="note">What is drawn is the run before.</p>
+      <button type="button" onClick={show}>Open the text</button>
+    </section>
+  );
+}
