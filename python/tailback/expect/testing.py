@@ -216,16 +216,16 @@ class Testing:
         self._bad: list[Unreadable] = []
         self._wall_s = 0.0
         self._changes = dict(changes or {})
-        paths = [suites.located(path) for path in paths]
-        for file, is_named in _files(paths):
+        places = [suites.located(path) for path in paths]
+        for file, is_named in _files(places):
             self._add(file, is_named, candidate)
-        for folder in dict.fromkeys(path for path in paths if path.is_dir()):
+        for folder in dict.fromkeys(path for path in places if path.is_dir()):
             for suite in self._suites(folder):
                 for control in suite.controls:
                     why = f"with {_named(control.candidate)} it must fail: {control.why}"
                     self._add(suite.folder / f"{control.scenario}.toml", True, control.candidate, why)
         if not self._cases and not self._bad:
-            told = ", ".join(os.fspath(path) for path in paths)
+            told = ", ".join(os.fspath(path) for path in places)
             problem = Problem(
                 "expect", None, "no scenario there expects anything", "Add [expect]; see docs/ci.md", told
             )

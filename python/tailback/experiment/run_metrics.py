@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import json
 import math
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,11 @@ _LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", 
 _DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
 #: What the people on the link experience (`tailback.experience`), where it was recorded.
 _EXPERIENCE = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+#: Of an algorithm's own quantities: a statistic, the share of polls at a value, or how often it is entered.
+_OWN = re.compile(r"own_(?P<name>\w+)_(?:(?P<of>mean|min|max|last)|(?P<how>is|enters)_(?P<at>\d+))")
+_OWN_STATISTICS: dict[str, Callable[[Any], Any]] = {
+    "mean": np.mean, "min": np.min, "max": np.max, "last": lambda values: values[-1],
+}  # fmt: skip
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
@@ -92,8 +98,9 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
 def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str, str]:
     """The names that `measured` knows of a resolved scenario; with each what [instruments] lacks for it, or nothing.
 
-    They are those of `totals`, of every flow and link however many, with the loss of each link and the mean and largest
-    window of each flow. In a `window` of time there are those that rows with instants tell.
+    They are those of `totals`, of every flow and link however many, with the loss of each link, the mean, smallest and
+    largest window of each flow, and what its algorithm tells of itself. In a `window` of time there are those that
+    rows with instants tell.
     """
     flows = resolved["flows"]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
@@ -116,6 +123,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
         if flow in tcp:
             need(f"{flow}.cwnd_mean_bytes", flow, "polls")
             need(f"{flow}.cwnd_max_bytes", flow, "polls")
+            need(f"{flow}.cwnd_min_bytes", flow, "polls")
+            need(f"{flow}.in_flight_max_bytes", flow, "polls")
         if window:
             need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
             need(f"{flow}.loss", flow, "packets")
@@ -130,7 +139,7 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             need(f"{link}.loss", link, "queues")
         else:
             out[f"{link}.loss"] = ""
-    return out
+    return _Known(out, resolved)
 
 
 def measured(result: Result, *, start_s: float | None = None, end_s: float | None = None) -> Callable[[str], float]:
@@ -148,6 +157,8 @@ def measured(result: Result, *, start_s: float | None = None, end_s: float | Non
         try:
             if key in _DELAY:
                 return _delays(result, of, start_s, end_s)[key]
+            if key.startswith("own_"):
+                return _own(result, of, key, start_s, end_s)
             return _MEASURES[key](result, of, start_s, end_s)
         except MissingRows:
             # It was recorded, and nothing happened: no packet was sent.
@@ -194,10 +205,55 @@ def _backlog(result: Result, link: str, start_s: float | None, end_s: float | No
     return float(np.sum(backlog[:-1] * np.diff(times)) / (times[-1] - times[0])), float(backlog.max())
 
 
-def _windows(result: Result, flow: str, start_s: float | None, end_s: float | None) -> Any:
-    polls = result.where_flow("polls", flow)
-    cwnd = polls["cwnd"][_within(polls["t_s"], start_s, end_s)]
-    return cwnd if len(cwnd) else np.array([math.nan])
+def _polled(column: str, of: Callable[[Any], Any]) -> Callable[[Result, str, float | None, float | None], float]:
+    """The mean, the largest or the like of what was polled."""
+
+    def measure(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+        polls = result.where_flow("polls", flow)
+        values = polls[column][_within(polls["t_s"], start_s, end_s)]
+        return float(of(values)) if len(values) else math.nan
+
+    return measure
+
+
+class _Known(dict[str, str]):
+    """The names of `measurable`, and an algorithm's own quantities, which only its runs tell."""
+
+    def __init__(self, names: Mapping[str, str], resolved: Mapping[str, Any]) -> None:
+        super().__init__(names)
+        has = resolved["instruments"].get("internals")
+        polled = resolved["instruments"].get("polls", ())
+        self._own = {
+            row["name"]: "" if has and row["name"] in polled else f'polls = ["{row["name"]}"] and internals = true'
+            for row in resolved["flows"]
+            if row.get("tcp")
+        }
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What [instruments] lacks for a name."""
+        of, _, key = name.rpartition(".")
+        if name not in self and _OWN.fullmatch(key):
+            return self._own.get(of, default)
+        return super().get(name, default)
+
+
+def _own(result: Result, flow: str, key: str, start_s: float | None, end_s: float | None) -> float:
+    """One of the algorithm's own quantities at the polls; NaN if it has none of this name."""
+    found = _OWN.fullmatch(key)
+    assert found is not None, key
+    if found["name"] not in result.internals_names:
+        return math.nan
+    rows = result.where_flow("internals", flow)
+    mine = rows["name"] == result.internals_names.index(found["name"])
+    values = rows["value"][mine & _within(rows["t_s"], start_s, end_s)]
+    if not len(values):
+        return math.nan
+    if found["at"] is None:
+        return float(_OWN_STATISTICS[found["of"]](values))
+    is_there = values == float(found["at"])
+    if found["how"] == "is":
+        return float(np.mean(is_there))
+    return float(np.sum(is_there[1:] & ~is_there[:-1]))
 
 
 def _mean_opinion(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
@@ -217,8 +273,10 @@ _MEASURES: dict[str, _Measure] = {
     "dropped": _dropped,
     "backlog_mean_bytes": lambda *given: _backlog(*given)[0],
     "backlog_max_bytes": lambda *given: _backlog(*given)[1],
-    "cwnd_mean_bytes": lambda *given: float(np.mean(_windows(*given))),
-    "cwnd_max_bytes": lambda *given: float(np.max(_windows(*given))),
+    "cwnd_mean_bytes": _polled("cwnd", np.mean),
+    "cwnd_max_bytes": _polled("cwnd", np.max),
+    "cwnd_min_bytes": _polled("cwnd", np.min),
+    "in_flight_max_bytes": _polled("in_flight", np.max),
     "experience_mos": _mean_opinion,
 }
 
