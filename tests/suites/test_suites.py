@@ -143,3 +143,16 @@ def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: 
     ):
         assert text in told
     assert not tested.passed
+
+
+def test_conditions_on_what_an_algorithm_tells_of_itself(tmp_path: Path) -> None:
+    """Startup lasts a third of a second on this path; Reno tells nothing, which fails and is no error."""
+    bbr, no_internals = suites.find("bbr").folder / "01-startup-plateau.toml", tmp_path / "no.toml"
+    measure = testing.measured(tb.run(tb.Scenario.from_toml(bbr)))
+    assert measure("subject.own_mode_enters_1") == 1
+    assert 0.05 < measure("subject.own_mode_is_0") < 0.3
+    assert measure("subject.own_bandwidth_bps_last") <= measure("subject.own_bandwidth_bps_max")
+    tested = tb.test(bbr, candidate="reno")
+    assert (tested.verdict, tested.scenarios[0].judged[0].why[:25]) == ("failed", "there is no such number w")
+    no_internals.write_text(bbr.read_text().replace("internals = true", ""))
+    assert "Add to [instruments] polls" in str(tb.test(no_internals).unreadable[0].error)
