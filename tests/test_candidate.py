@@ -38,7 +38,7 @@ def test_what_is_wrong_is_said(what: str, says: str) -> None:
         tb.candidate(what, allow_code=True)
 
 
-@pytest.mark.parametrize("what", [FILE, "spy:Spy", "python:spy:Spy", "spy.py:Spy"])
+@pytest.mark.parametrize("what", [FILE, "spy:Spy", "python:spy:Spy", "spy.py:Spy", "spy.bpf.c", "bpf:spy.bpf.c"])
 def test_code_is_not_touched_unless_allowed(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "spy.py").write_text("raise SystemExit('it ran')\n")
     monkeypatch.chdir(tmp_path)

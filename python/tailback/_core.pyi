@@ -290,13 +290,27 @@ def capture_pair(
 
 # The rest is there on Linux only; `tailback.live` asks first.
 
+def bpf_library(name: str, text: str, defines: dict[str, str]) -> bytes:
+    """A BPF source compiled natively, as a shared library; `ValueError` says what is wrong with it."""
+
+def bpf_guard() -> None:
+    """From now on this process says on standard error how it ends if a native algorithm is at fault."""
+
+@final
+class NativeAlgorithm:
+    """A compiled BPF source as one of `run`'s algorithms: its libraries with the parameters (JSON) of each."""
+
+    def __new__(cls, libraries: list[tuple[str, str]]) -> NativeAlgorithm: ...
+    def __call__(self, params: dict[str, Any], seed: int) -> Any: ...
+
 class LiveError(RuntimeError):
     """A live run that failed while it was under way; everything it made is gone."""
 
-def live_check(json: str, here: str = ".", twins: bool = False) -> None:
+def live_check(json: str, here: str = ".", twins: bool = False, candidates: dict[str, str] | None = None) -> None:
     """Raise `ScenarioError` unless this machine can run the scenario live; its programs find other files `here`.
 
-    `twins`: take BPF twins of congestion controls that the kernel has itself, too.
+    `twins`: take BPF twins of congestion controls that the kernel has itself, too. `candidates`: texts of BPF sources,
+    by the name that the scenario uses.
     """
 
 def live_run(
@@ -305,6 +319,7 @@ def live_run(
     progress: Callable[[float], object] | None = None,
     here: str = ".",
     twins: bool = False,
+    candidates: dict[str, str] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`.
 

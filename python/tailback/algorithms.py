@@ -1,7 +1,7 @@
 """Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
 A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
-allows code (`tailback.consent`).
+allows code (`tailback.consent`). What "bpf:mine.bpf.c" names is a source in C: `tailback.bpf`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
-from tailback import registry
+from tailback import bpf, registry
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
@@ -64,7 +64,7 @@ class Algorithm(Protocol):
 class Source:
     """What an algorithm of your own was when it ran."""
 
-    #: The class.
+    #: The class; empty of a BPF source.
     attribute: str
     #: The file that defines it, whole; None where there is none, as of a class typed into a notebook.
     text: str | None
@@ -90,12 +90,19 @@ class Source:
         return made_by
 
 
+def kept_as(name: str, source: Source) -> Factory:
+    """The factory of what a result keeps the source of, by that source alone."""
+    return bpf.Declared(name, source.text or "") if bpf.is_source(name) else factory(source.load(name))
+
+
 @functools.cache
 def made_from(name: str, source: Source) -> Factory:
     """The factory of an algorithm of which this process may have nothing but the source, as on a cluster's worker.
 
     Its own class is taken where it has the same source, as a class may need the package that it stands in.
     """
+    if bpf.is_source(name):
+        return bpf.Declared(name, source.text or "")
     made_by = _registered.get(name)
     if made_by is None and is_reference(name):
         with contextlib.suppress(TailbackError):
@@ -190,12 +197,16 @@ def factories(given: Mapping[str, Callable[..., Algorithm]] | None = None) -> di
     return {name: factory(made_by) for name, made_by in named.items()}
 
 
-def sources(resolved: Mapping[str, Any], given: Mapping[str, Callable[..., Algorithm]] | None) -> dict[str, Source]:
-    """The source of each algorithm of your own that a description names."""
+def sources(
+    resolved: Mapping[str, Any], given: Mapping[str, Callable[..., Algorithm]] | None, folder: Path | None = None
+) -> dict[str, Source]:
+    """The source of each algorithm of your own that a description names; `folder` is the scenario's."""
     made = _registered | dict(given or {})
     found = {}
     for name in sorted(named(resolved)):
-        if name in made or is_reference(name):
+        if bpf.is_source(name):
+            found[name] = Source("", bpf.read(name, folder))
+        elif name in made or is_reference(name):
             found[name] = _source_of(made[name] if name in made else load(name.removeprefix(_PREFIX)))
     return found
 
@@ -222,12 +233,14 @@ def _text_of(made_by: Any) -> str | None:
 
 
 def is_reference(name: str) -> bool:
-    """Is this "python:module:Class"?"""
-    return name.startswith(_PREFIX)
+    """Is this "python:module:Class", or "bpf:mine.bpf.c"?"""
+    return name.startswith(_PREFIX) or bpf.is_source(name)
 
 
-def referenced(name: str) -> Factory:
-    """The factory of "python:module:Class"."""
+def referenced(name: str, folder: Path | None = None) -> Factory:
+    """The factory of "python:module:Class", or of "bpf:mine.bpf.c" in the scenario's `folder` or here."""
+    if bpf.is_source(name):
+        return bpf.Declared(name, bpf.read(name, folder))
     return factory(load(name.removeprefix(_PREFIX)))
 
 

@@ -1,9 +1,10 @@
 """A congestion control under examination: what its user wrote, as what a scenario's `cc` takes.
 
-Four ways of writing one, which `candidate` tells apart:
+What `candidate` tells apart:
 
 - "cubic" or "cubic,beta=0.5": built in, with parameters;
 - "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and wants `allow_code`;
+- "mine.bpf.c" or "bpf:mine.bpf.c": a source as people write them for the kernel, likewise;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -17,13 +18,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import registry
-from tailback.algorithms import Algorithm, algorithm, is_reference, load, registered, sources
+from tailback import bpf, registry
+from tailback.algorithms import Algorithm, algorithm, is_reference, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 
 __all__ = ["Candidate", "candidate"]
 
+#: Of the files of BPF sources.
+_ENDING = ".bpf.c"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -35,7 +38,7 @@ class Candidate:
     label: str
     #: What a scenario's `cc` takes.
     cc: str | dict[str, Any]
-    #: "built-in" or "python".
+    #: "built-in", "python" or "bpf".
     kind: str
     #: Must whoever runs it allow code? Then the caller of `candidate` has.
     allow_code: bool
@@ -83,25 +86,20 @@ def candidate(
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     runs_code = is_reference(name)
     if name not in registry.names("algorithms") and name not in registered() and not runs_code:
-        if ":" not in name:
+        if ":" not in name and not name.endswith(_ENDING):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
         raise TailbackError(
-            f'the candidate "{name.removeprefix("python:")}" is code, which would be run. Read it first; then allow it '
+            f'the candidate "{_place(name)}" is code, which would be run. Read it first; then allow it '
             "with --allow-code, or allow_code=True in Python."
         )
-    if runs_code and not is_reference(name):
-        made_by = load(name)
-        if ".py:" in name:
-            name = _registered(made_by)["name"]
-            runs_code = False
-        else:
-            name = f"python:{name}"
+    if not is_reference(name) and runs_code:
+        name = f"bpf:{name}" if name.endswith(_ENDING) else f"python:{name}"
     cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
     resolved = _checked(cc, allow_code)
     source = sources(resolved, None).get(name)
-    kind = "built-in" if source is None else "python"
+    kind = "built-in" if source is None else "bpf" if bpf.is_source(name) else "python"
     given = json.dumps([cc, source.sha256 if source else None], sort_keys=True, default=str)
     return Candidate(
         label=_label(cc),
@@ -146,8 +144,8 @@ def _unknown(name: str) -> str:
     close = nearest(name, known)
     hint = f' Did you mean "{close}"?' if close else ""
     return (
-        f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; and classes of your own, as '
-        "file.py:Class or module:Class"
+        f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
+        "file.py:Class or module:Class; and BPF sources, as mine.bpf.c"
     )
 
 
@@ -168,11 +166,13 @@ def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
 
 def _label(cc: Mapping[str, Any]) -> str:
     """Short, and without folders: a table has little room, and a page may be given away."""
-    name = str(cc["name"]).removeprefix("python:")
-    place, colon, attribute = name.rpartition(":")
-    name = attribute if colon and place else name
+    name = _place(str(cc["name"])).rpartition(":")[2].rpartition("/")[2].removesuffix(_ENDING)
     given = [f"{key}={value}" for key, value in cc.items() if key != "name"]
     return " ".join([name, *given])
+
+
+def _place(name: str) -> str:
+    return name.removeprefix("python:").removeprefix("bpf:")
 
 
 def _toml(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a scenario asks to run besides the simulator: Python classes by reference, and programs.
+"""What a scenario asks to run besides the simulator: Python classes by reference, BPF sources, and programs.
 
 A file may come from a stranger. Reading, checking, showing and comparing run nothing of what it names; a run does so
 only where its caller allows it: `allow_code=True`, on the command line `--allow-code`. See docs/security.md.
@@ -31,8 +31,9 @@ def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
         for field, row in rows:
             name = str(row.get("cc", ""))
             if is_reference(name):
-                what = name.partition(":")[2]
-                out.append(Problem(field, name, f"the scenario asks to import and run {what}", _FIX))
+                kind, _, what = name.partition(":")
+                verb = "import" if kind == "python" else "compile"
+                out.append(Problem(field, name, f"the scenario asks to {verb} and run {what}", _FIX))
         if registry.application(flow).runs_programs:
             for role in ("server", "client"):
                 line = (flow["app"].get("params") or {}).get(role)

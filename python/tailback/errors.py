@@ -112,7 +112,7 @@ class EngineError(TailbackError):
 
 
 class AlgorithmError(TailbackError):
-    """An algorithm written in Python raised during a run. Its cause is what was raised, with the traceback."""
+    """An algorithm of the user's own failed during a run. Its cause is what was raised, with the traceback."""
 
     def __init__(self, scenario: str, algorithm: str, hook: str, at_s: float, what: str) -> None:
         super().__init__(f"{scenario}: {algorithm} failed in {hook} at {at_s:.9g} s of simulated time: {what}")

@@ -10,11 +10,12 @@ import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from tailback import _core
+from tailback import _core, isolated
 from tailback._core import Cancel
-from tailback.algorithms import Algorithm, Factory, Source, factories, factory, is_reference, named, referenced, sources
+from tailback.algorithms import Algorithm, Factory, Source, factories, is_reference, kept_as, named, referenced, sources
 from tailback.consent import demand_allowed
 from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.progress import Bar
@@ -63,13 +64,16 @@ def _prepare(what: Runnable, algorithms: Algorithms | None, allow_code: bool) ->
     scenario = what if isinstance(what, Scenario) else Scenario.from_toml(what)
     resolved = scenario.resolve(algorithms=own, allow_code=allow_code)
     demand_allowed(resolved, allow_code, scenario)
-    used = _with_references(own, resolved)
-    return _Prepared(resolved, scenario.to_toml(), scenario.written, used, sources(resolved, algorithms))
+    used = _with_references(own, resolved, scenario.folder)
+    kept = sources(resolved, algorithms, scenario.folder)
+    return _Prepared(resolved, scenario.to_toml(), scenario.written, used, kept)
 
 
-def _with_references(own: dict[str, Factory], resolved: Mapping[str, Any]) -> dict[str, Factory]:
-    """Also those that the description names by module and class."""
-    return own | {name: referenced(name) for name in named(resolved) if is_reference(name)}
+def _with_references(
+    own: dict[str, Factory], resolved: Mapping[str, Any], folder: Path | None = None
+) -> dict[str, Factory]:
+    """Also those that the description names by module and class, or by file."""
+    return own | {name: referenced(name, folder) for name in named(resolved) if is_reference(name)}
 
 
 def _simulate(prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
@@ -90,7 +94,8 @@ def _tables(
     prepared: _Prepared, cancel: Cancel | None, progress: Callable[[float], object] | None, sink: Sink | None
 ) -> dict[str, dict[str, Any]]:
     try:
-        return _core.run(json.dumps(prepared.resolved), cancel, progress, prepared.factories, sink)
+        text = json.dumps(prepared.resolved)
+        return isolated.run(text, cancel, progress, prepared.factories, prepared.sources, sink)
     except _core.ScenarioError as error:
         # Only the limit on rows can be met after the check.
         raise ScenarioError([Problem(*error.args)]) from None
@@ -162,7 +167,7 @@ def repeat(
     if kept and not allow_code:
         fix = "Read the sources in the result's folder algorithms/; then allow it with --allow-code, or allow_code=True"
         raise ScenarioError([Problem("cc", ", ".join(kept), "the result asks to run the code it keeps", fix)])
-    made = {name: factory(source.load(name)) for name, source in kept.items()}
+    made = {name: kept_as(name, source) for name, source in kept.items()}
     return _run(_Prepared(result.resolved, result.toml, result.written, made, kept), progress, cancel, out, command)
 
 

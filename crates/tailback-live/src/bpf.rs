@@ -20,6 +20,8 @@ use crate::error::LiveError;
 const BPF_F_LINK: u32 = 1 << 13;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_STRUCT_OPS: u32 = 44;
+/// BPF_MAP_TYPE_STRUCT_OPS.
+const STRUCT_OPS_MAP: u32 = 26;
 
 type Object = c_void;
 type Map = c_void;
@@ -39,6 +41,8 @@ struct Library {
     load: unsafe extern "C" fn(*mut Object) -> c_int,
     close: unsafe extern "C" fn(*mut Object),
     find_map: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Map,
+    next_map: unsafe extern "C" fn(*const Object, *const Map) -> *mut Map,
+    map_type: unsafe extern "C" fn(*const Map) -> u32,
     find_program: unsafe extern "C" fn(*const Object, *const c_char) -> *mut Program,
     map_fd: unsafe extern "C" fn(*const Map) -> c_int,
     set_autoload: unsafe extern "C" fn(*mut Program, bool) -> c_int,
@@ -84,6 +88,8 @@ fn open_library() -> Result<Library, String> {
             load: function!(c"bpf_object__load"),
             close: function!(c"bpf_object__close"),
             find_map: function!(c"bpf_object__find_map_by_name"),
+            next_map: function!(c"bpf_object__next_map"),
+            map_type: function!(c"bpf_map__type"),
             find_program: function!(c"bpf_object__find_program_by_name"),
             map_fd: function!(c"bpf_map__fd"),
             set_autoload: function!(c"bpf_program__set_autoload"),
@@ -151,7 +157,7 @@ pub struct Loaded {
 unsafe impl Send for Loaded {}
 
 impl Loaded {
-    /// Load a compiled program. A map called `twin` is prepared to be held by a link.
+    /// Load a compiled program. A congestion control in it is prepared to be held by a link.
     pub fn load(name: &str, object: &[u8]) -> Result<Self, LiveError> {
         Self::load_held(name, object, Held::ByProcess)
     }
@@ -191,7 +197,7 @@ impl Loaded {
                 return Err(fail("opening"));
             }
             let loaded = Loaded { name: name.into(), object: opened, library, links: Vec::new() };
-            let twin = (library.find_map)(opened, c"twin".as_ptr());
+            let twin = loaded.congestion_control();
             let by_link = !twin.is_null() && held == Held::ByProcess;
             if by_link && (library.set_map_flags)(twin, BPF_F_LINK) != 0 {
                 return Err(fail("preparing"));
@@ -215,13 +221,26 @@ impl Loaded {
         }
     }
 
-    /// Register the congestion control in map `twin` of an object loaded to be held by the kernel.
+    /// The congestion control of the object; null if it has none.
+    fn congestion_control(&self) -> *mut Map {
+        // SAFETY: maps of our object, asked one after another until there is none.
+        unsafe {
+            let next = |map: *mut Map| (self.library.next_map)(self.object, map);
+            let mut map = next(ptr::null_mut());
+            while !map.is_null() && (self.library.map_type)(map) != STRUCT_OPS_MAP {
+                map = next(map);
+            }
+            map
+        }
+    }
+
+    /// Register the congestion control of an object loaded to be held by the kernel.
     pub fn register_for_good(&mut self) -> Result<(), LiveError> {
         let library = self.library;
         heard();
         // SAFETY: the map belongs to our object; the link is let go without being undone.
         unsafe {
-            let link = (library.attach_struct_ops)((library.find_map)(self.object, c"twin".as_ptr()));
+            let link = (library.attach_struct_ops)(self.congestion_control());
             if link.is_null() {
                 return Err(self.failed("registering"));
             }
@@ -231,13 +250,13 @@ impl Loaded {
         Ok(())
     }
 
-    /// Register the congestion control in map `twin`. It is there for as long as the descriptor is open.
+    /// Register the congestion control. It is there for as long as the descriptor is open.
     pub fn register(&mut self) -> Result<OwnedFd, LiveError> {
         let library = self.library;
         heard();
         // SAFETY: the map belongs to our object; the attribute block outlives the call and has the size given.
         unsafe {
-            let twin = (library.find_map)(self.object, c"twin".as_ptr());
+            let twin = self.congestion_control();
             let values = (library.attach_struct_ops)(twin);
             if values.is_null() {
                 return Err(self.failed("filling in"));

@@ -3,6 +3,7 @@
 mod programs;
 mod stack;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tailback_core::engine::switches;
@@ -92,6 +93,14 @@ pub struct Manner<'a> {
     pub twins: bool,
     /// Where the run will be.
     pub place: Place<'a>,
+    /// Texts of the user's own congestion controls in BPF, by the name that scenarios use.
+    pub candidates: Option<&'a BTreeMap<String, String>>,
+}
+
+impl Manner<'_> {
+    fn candidate(&self, cc: &str) -> Option<&String> {
+        self.candidates?.get(cc)
+    }
 }
 
 /// Where a run will be.
@@ -117,13 +126,13 @@ pub struct Kernel {
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Manner { here: Path::new("."), twins: false, place: Place::Here }
+        Manner { here: Path::new("."), twins: false, place: Place::Here, candidates: None }
     }
 }
 
 /// Plan the run, or say why it cannot be.
 pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError> {
-    tailback_core::engine::Simulation::build(&exec::stand_in(scenario)?)?;
+    tailback_core::engine::Simulation::build(&without_candidates(exec::stand_in(scenario)?, manner))?;
     if scenario.flows.len() > MOST_FLOWS {
         return Err(LiveError::refuse(
             "flows",
@@ -158,6 +167,20 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
         machine(&plan)?;
     }
     Ok(plan)
+}
+
+/// The same with Reno wherever it names a candidate: for checks of everything else.
+fn without_candidates(mut scenario: Scenario, manner: &Manner<'_>) -> Scenario {
+    for tcp in scenario.flows.iter_mut().filter_map(|flow| flow.tcp.as_mut()) {
+        let turns = tcp.cc_turns.iter_mut().map(|turn| (&mut turn.cc, &mut turn.cc_params));
+        for (cc, params) in std::iter::once((&mut tcp.cc, &mut tcp.cc_params)).chain(turns) {
+            if manner.candidate(cc).is_some() {
+                *cc = "reno".into();
+                params.clear();
+            }
+        }
+    }
+    scenario
 }
 
 /// Plan one flow; returns its largest packet.
@@ -301,8 +324,11 @@ fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Re
         Place::Here | Place::Alone => twins::in_kernel(),
     };
     for (cc, params, place) in std::iter::once(first).chain(others) {
-        let wanted =
-            Control { cc: cc.clone(), source: twins::choose(cc, params, &place, manner.twins, &known)? };
+        let source = match manner.candidate(cc) {
+            Some(text) => twins::candidate(cc, text, params, &place)?,
+            None => twins::choose(cc, params, &place, manner.twins, &known)?,
+        };
+        let wanted = Control { cc: cc.clone(), source };
         let known = plan.controls.iter().position(|known| *known == wanted);
         numbers.push(known.unwrap_or_else(|| {
             plan.controls.push(wanted);

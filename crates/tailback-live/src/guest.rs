@@ -71,7 +71,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     }
     settle()?;
     recipe::take_from(folder.join("bpf"));
-    let manner = Manner { here: &folder, twins: job.twins, place: Place::Alone };
+    let manner = Manner { here: &folder, twins: job.twins, place: Place::Alone, ..Manner::default() };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
         letter.tell(State::Running, (fraction * 1e6) as u64);

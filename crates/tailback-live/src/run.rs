@@ -121,6 +121,8 @@ pub fn recipes(scenario: &Scenario, twins: bool, kernel: &Kernel) -> Result<Vec<
             Some(twins::recipe(&control.cc, macros, &name, kernel.hz, shows))
         }
         Source::Kernel => internals::recipe_of_kernel(&control.cc, hosts).filter(|_| shows),
+        // No machine but this one is planned with candidates.
+        Source::Candidate(_) => None,
     };
     let controls = plan.controls.iter().enumerate().filter_map(of_control);
     Ok(controls.chain(tcp_log::recipes(hosts)).chain([stamps::recipe(hosts)]).collect())
@@ -136,6 +138,12 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
             Source::Twin(macros) => {
                 let name = twins::kernel_name(lease.mark(), number, &control.cc);
                 let registered = twins::register(&control.cc, macros, &name, shows, plan.is_alone)?;
+                names.push(registered.name.clone());
+                twins.push(registered);
+            }
+            Source::Candidate(source) => {
+                let name = twins::kernel_name(lease.mark(), number, "own");
+                let registered = twins::register_candidate(source, &name)?;
                 names.push(registered.name.clone());
                 twins.push(registered);
             }

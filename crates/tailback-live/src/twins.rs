@@ -105,6 +105,8 @@ pub enum Source {
     Kernel,
     /// Ours, with these macros.
     Twin(Vec<(&'static str, String)>),
+    /// The user's own, in BPF.
+    Candidate(Box<tailback_bpf::Source>),
 }
 
 /// Where `cc` comes from on a kernel with the controls `known`, or why it cannot be had. A twin of what the kernel has is
@@ -209,6 +211,36 @@ fn held_by_kernel(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), 
     let mut loaded = Loaded::load_held(cc, object, Held::ByKernel)?;
     loaded.register_for_good()?;
     Ok((loaded, None))
+}
+
+/// A candidate's parameters are macros, whole numbers.
+pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<Source, LiveError> {
+    let mut defines = Vec::new();
+    for (name, value) in params {
+        match value {
+            Value::Number(number) if number.fract() == 0.0 => {
+                defines.push((name.clone(), format!("{number}")))
+            }
+            Value::Flag(on) => defines.push((name.clone(), u8::from(*on).to_string())),
+            _ => {
+                return Err(LiveError::refuse(
+                    format!("{field}.cc_params.{name}"),
+                    format!("{value:?}"),
+                    "the parameters of a BPF source are whole numbers",
+                    "Write for example 8.",
+                ));
+            }
+        }
+    }
+    let name = cc.trim_start_matches("bpf:").into();
+    Ok(Source::Candidate(Box::new(tailback_bpf::Source { name, text: text.into(), defines })))
+}
+
+/// Compile, load and register a candidate under this name.
+pub fn register_candidate(source: &tailback_bpf::Source, name: &str) -> Result<Registered, LiveError> {
+    let object = source.object(name).map_err(LiveError::Failed)?;
+    let (loaded, link) = held_by_process(&source.name, &object)?;
+    Ok(Registered { name: name.into(), shows: None, _link: link, _loaded: loaded })
 }
 
 /// Compile, load and register a twin, and read its own quantities if that is wanted and it has some. `ends_with_us`: the

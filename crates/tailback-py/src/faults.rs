@@ -94,6 +94,14 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
     // Whatever `work` was changing is dropped by the caller, never used again.
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     IS_GUARDED.set(false);
+    let outcome = outcome.map_err(|payload| {
+        #[cfg(target_os = "linux")]
+        let payload = match payload.downcast::<tailback_bpf::Fault>() {
+            Ok(fault) => Box::new(Fault::from(*fault)) as Box<dyn Any + Send>,
+            Err(payload) => payload,
+        };
+        payload
+    });
     outcome.map_err(|payload| match payload.downcast::<Fault>() {
         Ok(fault) => Unwound::Fault(*fault),
         Err(payload) => {

@@ -9,6 +9,8 @@ mod captures_in;
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
+#[cfg(target_os = "linux")]
+mod native;
 mod own;
 mod run;
 mod scenario;
@@ -30,6 +32,9 @@ mod _core {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use crate::native::{NativeAlgorithm, bpf_guard, bpf_library};
     #[pymodule_export]
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
     #[pymodule_export]

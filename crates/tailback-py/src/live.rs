@@ -1,5 +1,6 @@
 //! Running a scenario on the machine's own kernel, where that is Linux.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,22 +49,29 @@ impl From<Ended> for PyErr {
 }
 
 /// Raise `ScenarioError` unless the scenario (JSON) can be run live on this machine; its programs find other files in
-/// the folder `here`; `twins` are taken of what the kernel has itself, too.
+/// the folder `here`; `twins` are taken of what the kernel has itself, too. `candidates` are texts of congestion
+/// controls in BPF by the name that the scenario uses.
 #[pyfunction]
-#[pyo3(signature = (json, here=".".into(), twins=false))]
-pub fn live_check(py: Python<'_>, json: &str, here: PathBuf, twins: bool) -> PyResult<()> {
+#[pyo3(signature = (json, here=".".into(), twins=false, candidates=None))]
+pub fn live_check(
+    py: Python<'_>,
+    json: &str,
+    here: PathBuf,
+    twins: bool,
+    candidates: Option<BTreeMap<String, String>>,
+) -> PyResult<()> {
     py.detach(|| {
         let scenario = parse(json)?;
-        demands::plan(&scenario, &Manner { here: &here, twins, ..Manner::default() })
-            .map(drop)
-            .map_err(|error| Ended::from(error).into())
+        let manner = Manner { here: &here, twins, candidates: candidates.as_ref(), ..Manner::default() };
+        demands::plan(&scenario, &manner).map(drop).map_err(|error| Ended::from(error).into())
     })
 }
 
 /// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
-/// wrote is under `_files`, bytes by name. `here` and `twins` as for `live_check`.
+/// wrote is under `_files`, bytes by name. The rest is as for `live_check`.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false))]
+#[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false, candidates=None))]
+#[allow(clippy::too_many_arguments, reason = "keywords in Python")]
 pub fn live_run<'py>(
     py: Python<'py>,
     json: &str,
@@ -71,6 +79,7 @@ pub fn live_run<'py>(
     progress: Option<Py<PyAny>>,
     here: PathBuf,
     twins: bool,
+    candidates: Option<BTreeMap<String, String>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let is_cancelled: Arc<AtomicBool> = cancel.map(|token| token.get().flag()).unwrap_or_default();
     let visit = |fraction: f64| {
@@ -88,7 +97,8 @@ pub fn live_run<'py>(
     };
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
-        match caught(|| run::run_as(&scenario, &Manner { here: &here, twins, ..Manner::default() }, visit)) {
+        let manner = Manner { here: &here, twins, candidates: candidates.as_ref(), ..Manner::default() };
+        match caught(|| run::run_as(&scenario, &manner, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }

@@ -30,6 +30,14 @@ pub struct Fault {
     pub error: PyErr,
 }
 
+#[cfg(target_os = "linux")]
+impl From<tailback_bpf::Fault> for Fault {
+    fn from(fault: tailback_bpf::Fault) -> Self {
+        let error = PyValueError::new_err(fault.what);
+        Fault { algorithm: fault.algorithm, hook: fault.hook, error }
+    }
+}
+
 impl Fault {
     /// `KeyboardInterrupt` and its like as they are, else an `AlgorithmError` with the cause.
     pub fn into_exception(self, at_s: f64) -> PyErr {
@@ -555,6 +563,11 @@ fn kept(name: String) -> &'static str {
 pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Makers> {
     let each = algorithms.into_iter().flatten().map(|(name, factory)| {
         let name: String = name.extract()?;
+        #[cfg(target_os = "linux")]
+        if let Ok(native) = factory.cast::<crate::native::NativeAlgorithm>() {
+            let maker = native.get().maker(&name);
+            return Ok((name, Arc::new(maker) as Arc<dyn Maker>));
+        }
         let maker = PyMaker { name: name.as_str().into(), factory: factory.unbind() };
         Ok((name, Arc::new(maker) as Arc<dyn Maker>))
     });

@@ -429,6 +429,30 @@ impl Name {
 
 kind!(Name, shape("name"), read: Name::of, write: |it| it.0.as_str().into());
 
+/// The name of an algorithm or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c".
+#[derive(Clone, Debug, PartialEq)]
+pub struct CodeName(pub String);
+
+impl Deref for CodeName {
+    type Target = str;
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl CodeName {
+    fn of(node: &Node) -> Result<Self, Fault> {
+        let text = node.as_text().unwrap_or_default();
+        let place = text.strip_prefix("python:").or_else(|| text.strip_prefix("bpf:"));
+        match place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control)) {
+            true => Ok(CodeName(text.into())),
+            false => Name::of(node).map(|name| CodeName(name.0)),
+        }
+    }
+}
+
+kind!(CodeName, shape("name"), read: CodeName::of, write: |it| it.0.as_str().into());
+
 /// One line of text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Text(pub String);

@@ -5,8 +5,8 @@ use tailback_core::queue;
 use crate::node::{Node, Value};
 use crate::part;
 use crate::part::{
-    Bytes, Declared, Form, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate, Reader, Shape,
-    Span, Text, Trace, Whole,
+    Bytes, CodeName, Declared, Form, Kind, Mtu, Name, Names, Params, Part, Positive, Probability, Rate,
+    Reader, Shape, Span, Text, Trace, Whole,
 };
 use crate::problem::{Fault, fault, hint};
 use crate::quantity::{Counts, Size};
@@ -123,7 +123,7 @@ part! {
         }
     }
     /// Registry name.
-    name: Name, eg "\"first\"";
+    name: CodeName, eg "\"first\"";
     /// Parameters given; in a file they stand beside `name`.
     params: Params;
 }

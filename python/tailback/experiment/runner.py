@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailback._core import Cancel
@@ -330,7 +331,13 @@ class _Run:
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
             resolved = scenario.resolve(allow_code=self.wanted.allow_code)
             demand_allowed(resolved, self.wanted.allow_code, scenario)
-            self._resolved = state, scenario, json.loads(as_text(resolved)), around, _known_sources(resolved)
+            self._resolved = (
+                state,
+                scenario,
+                json.loads(as_text(resolved)),
+                around,
+                _known_sources(resolved, scenario.folder),
+            )
         _, scenario, resolved, around, own = self._resolved
         return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around), own
 
@@ -397,9 +404,9 @@ class _Run:
         self._extra.extend((state, seed) for seed in seeds)
 
 
-def _known_sources(resolved: Mapping[str, Any]) -> dict[str, Source]:
+def _known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str, Source]:
     """The user's own algorithms. A class in no file is refused: nothing would tell when it changes."""
-    found = sources(resolved, None)
+    found = sources(resolved, None, folder)
     for name, source in found.items():
         if source.text is None:
             problem = "its source stands in no file, so that a kept run could not tell when it changes"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from tailback import _core
+from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
 from tailback.errors import AlgorithmError, EngineError, TailbackError
@@ -78,7 +78,7 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         factories = {name: made_from(name, source) for name, source in task.sources.items()}
         resolved = json.loads(task.scenario_json)
         try:
-            tables = _core.run(task.scenario_json, cancel, None, factories)
+            tables = isolated.run(task.scenario_json, cancel, None, factories, task.sources)
         except _core.AlgorithmError as error:
             raise AlgorithmError(str(resolved.get("name")), *error.args) from error.__cause__
         result = Result(resolved=resolved, toml=task.toml, tables=tables, algorithms=dict(task.sources))

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core
+from tailback import _core, bpf
 from tailback._core import Cancel
+from tailback.algorithms import named
 from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
 from tailback.live import programs
@@ -48,6 +49,11 @@ def _here(scenario: Scenario) -> str:
     return str(Path(scenario._file).absolute().parent) if scenario._file else str(Path.cwd())
 
 
+def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of BPF sources, by name."""
+    return {name: bpf.read(name, scenario.folder) for name in named(resolved) if bpf.is_source(name)}
+
+
 def _refused(scenario: Scenario, error: Exception) -> ScenarioError:
     return scenario.complaint(*map(str, error.args))
 
@@ -58,7 +64,7 @@ def check(scenario: Runnable, *, twins: bool = False) -> None:
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
     try:
-        _core.live_check(json.dumps(resolved), _here(what), twins)
+        _core.live_check(json.dumps(resolved), _here(what), twins, _candidates(what, resolved))
     except _core.ScenarioError as error:
         raise _refused(what, error) from None
 
@@ -114,7 +120,9 @@ def _run(
     twins: bool,
 ) -> dict[str, Any]:
     try:
-        return _core.live_run(json.dumps(resolved), cancel, progress, _here(scenario), twins)
+        return _core.live_run(
+            json.dumps(resolved), cancel, progress, _here(scenario), twins, _candidates(scenario, resolved)
+        )
     except _core.ScenarioError as error:
         raise _refused(scenario, error) from None
     except _core.Cancelled:

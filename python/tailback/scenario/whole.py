@@ -216,6 +216,11 @@ class Scenario(ScenarioFields):
         """The links' names in the order of the engine's tables."""
         return _core.scenario_names(self)[1]
 
+    @property
+    def folder(self) -> Path | None:
+        """Where the scenario's file lies; None without a file."""
+        return Path(self._file).parent if self._file else None
+
     # -- towards the engine
 
     def resolve(
@@ -327,7 +332,7 @@ class _Outside:
             # Described, not imported: the file may be a stranger's.
             return True
         try:
-            self.factories[name] = registered[name] if name in registered else referenced(name)
+            self.factories[name] = registered[name] if name in registered else referenced(name, self.scenario.folder)
         except TailbackError as error:
             raise UnitError(str(error).rstrip("."), "Mend it, or name another") from None
         return True

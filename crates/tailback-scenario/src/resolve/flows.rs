@@ -114,7 +114,7 @@ fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
         }
         return Value::Null.into();
     }
-    let named = |name: &str| Named { name: crate::part::Name(name.into()), params: Params::default() };
+    let named = |name: &str| Named { name: crate::part::CodeName(name.into()), params: Params::default() };
     let cc = flow.cc.clone().unwrap_or_else(|| named("cubic"));
     let stack = flow.stack.clone().unwrap_or_else(|| named("linux"));
     let cc_params = algorithm(resolver, &cc, &format!("{place}.cc"));

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The names of libbpf's header of this name that a congestion control needs; written for tailback. In the kernel the
+ * helpers are called by number, natively the harness has them (../../native.c).
+ */
+#ifndef __BPF_HELPERS__
+#define __BPF_HELPERS__
+
+#define SEC(name) __attribute__((section(name), used))
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+#ifndef __noinline
+#define __noinline __attribute__((noinline))
+#endif
+#ifndef __weak
+#define __weak __attribute__((weak))
+#endif
+#define __hidden __attribute__((visibility("hidden")))
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+#ifndef likely
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
+#endif
+
+/* A map's declaration says its numbers and types as types of pointers. */
+#define __uint(name, number) int (*name)[number]
+#define __type(name, type) typeof(type) *name
+
+#ifdef __bpf__
+
+#define __ksym __attribute__((section(".ksyms")))
+#define __kconfig __attribute__((section(".kconfig")))
+#define TAILBACK_HELPER(result, name, number, ...) \
+	static result (*const name)(__VA_ARGS__) __attribute__((unused)) = (void *)number
+
+TAILBACK_HELPER(__u64, bpf_ktime_get_ns, 5, void);
+TAILBACK_HELPER(__u32, bpf_get_prandom_u32, 7, void);
+TAILBACK_HELPER(void *, bpf_sk_storage_get, 107, void *map, void *sk, void *value, __u64 flags);
+TAILBACK_HELPER(long, bpf_sk_storage_delete, 108, void *map, void *sk);
+TAILBACK_HELPER(__u64, bpf_jiffies64, 118, void);
+TAILBACK_HELPER(long, bpf_trace_printk, 6, const char *format, __u32 size, ...);
+#define bpf_printk(format, args...)                                             \
+	({                                                                      \
+		char text[] = format;                                           \
+		bpf_trace_printk(text, sizeof(text), ##args);                   \
+	})
+
+#else
+
+#define __ksym
+#define __kconfig
+
+__u64 bpf_ktime_get_ns(void);
+__u32 bpf_get_prandom_u32(void);
+__u64 bpf_jiffies64(void);
+void *tailback_storage(void *map, __u64 size, void *sk, void *value, __u64 flags);
+long bpf_sk_storage_delete(void *map, void *sk);
+#define bpf_sk_storage_get(map, sk, initial, flags) \
+	tailback_storage(map, sizeof(*(map)->value), sk, initial, flags)
+#define bpf_printk(format, args...) ((void)0)
+
+#endif
+#endif

@@ -1,0 +1,107 @@
+//! Says how a process ended in whose candidate something went wrong: a crash, or a hook that does not return.
+#![allow(unsafe_code, reason = "signals are the C library's; a handler only writes and ends the process")]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// What a process ends with whose candidate went wrong; the last line on its standard error says how:
+/// `tailback-fault`, the hook, the simulated nanosecond, and what, with tabs between.
+pub const STATUS: c_int = 86;
+/// Between two looks at whether a hook has returned, in processor time.
+const LOOK_US: libc::suseconds_t = 250_000;
+/// A hook that runs for so many looks does not return: two seconds for what takes a microsecond.
+const MOST_LOOKS: u64 = 8;
+const STACK: usize = 1 << 16;
+
+static HOOK: AtomicPtr<libc::c_char> = AtomicPtr::new(ptr::null_mut());
+static AT_NS: AtomicU64 = AtomicU64::new(0);
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// The number of the call at the last look, and for how many looks it has been that.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+static LOOKS: AtomicU64 = AtomicU64::new(0);
+
+/// A hook of a candidate begins.
+#[inline]
+pub fn begin(hook: &'static CStr, at_ns: u64) {
+    AT_NS.store(at_ns, Ordering::Relaxed);
+    CALLS.store(CALLS.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    HOOK.store(hook.as_ptr().cast_mut(), Ordering::Release);
+}
+
+/// It returned.
+#[inline]
+pub fn end() {
+    HOOK.store(ptr::null_mut(), Ordering::Release);
+}
+
+/// From now on this process says how it ends if a candidate's hook is at fault. For a process that does nothing else.
+pub fn install() {
+    // SAFETY: the stack is leaked, so it outlives the thread; the handlers have the type the flags ask for, and call
+    // nothing that is not async-signal-safe.
+    unsafe {
+        let stack = Box::leak(vec![0u8; STACK].into_boxed_slice());
+        let stack = libc::stack_t { ss_sp: stack.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK };
+        libc::sigaltstack(&raw const stack, ptr::null_mut());
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_RESTART;
+        action.sa_sigaction = on_crash as extern "C" fn(c_int) as usize;
+        for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGABRT, libc::SIGTRAP]
+        {
+            libc::sigaction(signal, &raw const action, ptr::null_mut());
+        }
+        action.sa_sigaction = on_look as extern "C" fn(c_int) as usize;
+        libc::sigaction(libc::SIGPROF, &raw const action, ptr::null_mut());
+        let every = libc::timeval { tv_sec: 0, tv_usec: LOOK_US };
+        let timer = libc::itimerval { it_interval: every, it_value: every };
+        libc::setitimer(libc::ITIMER_PROF, &raw const timer, ptr::null_mut());
+    }
+}
+
+extern "C" fn on_crash(signal: c_int) {
+    let what: &[u8] = match signal {
+        libc::SIGSEGV | libc::SIGBUS => b"crashed: it used memory that is not its own",
+        libc::SIGFPE => b"crashed: it divided by zero, which in the kernel gives zero",
+        _ => b"crashed: it ran into an impossible instruction",
+    };
+    if !HOOK.load(Ordering::Acquire).is_null() {
+        end_process(what);
+    }
+    // Not the candidate's: as without us.
+    // SAFETY: both calls are async-signal-safe.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+extern "C" fn on_look(_: c_int) {
+    let calls = CALLS.load(Ordering::Relaxed);
+    if HOOK.load(Ordering::Acquire).is_null() || SEEN.swap(calls, Ordering::Relaxed) != calls {
+        LOOKS.store(0, Ordering::Relaxed);
+    } else if LOOKS.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_LOOKS {
+        end_process(b"does not return: it has used two seconds of processor time");
+    }
+}
+
+fn end_process(what: &[u8]) -> ! {
+    let mut digits = [0u8; 20];
+    let mut first = digits.len();
+    let mut left = AT_NS.load(Ordering::Relaxed);
+    loop {
+        first -= 1;
+        digits[first] = b'0' + (left % 10) as u8;
+        left /= 10;
+        if left == 0 {
+            break;
+        }
+    }
+    // SAFETY: the hook's name is static and ends with a zero; `write` and `_exit` are async-signal-safe.
+    unsafe {
+        let hook = CStr::from_ptr(HOOK.load(Ordering::Acquire)).to_bytes();
+        for part in [b"tailback-fault\t", hook, b"\t", &digits[first..], b"\t", what, b"\n"] {
+            libc::write(2, part.as_ptr().cast::<c_void>(), part.len());
+        }
+        libc::_exit(STATUS)
+    }
+}

@@ -1,0 +1,13 @@
+//! A congestion control in one BPF source file, as people write them for the kernel, for both worlds: [`source`]
+//! compiles it for the kernel or natively, [`native`] makes a compiled one an algorithm of the simulator.
+//!
+//! Running what was compiled natively is running a stranger's code without bounds. It belongs into a process of its
+//! own, which [`guard`] makes say how it ended.
+
+pub mod elf;
+pub mod guard;
+pub mod native;
+pub mod source;
+
+pub use native::{Fault, Library, NativeMaker};
+pub use source::Source;

@@ -1,0 +1,188 @@
+"""Runs in a process of their own: a natively compiled candidate may crash or never return, and others' runs go on."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from tailback import _core, bpf
+from tailback._core import Cancel
+from tailback.algorithms import Factory, Source, made_from
+from tailback.errors import TailbackError
+
+__all__ = ["run"]
+
+_FAULT = "tailback-fault"
+_idle: list[_Worker] = []
+_lock = threading.Lock()
+
+
+def run(
+    text: str,
+    cancel: Cancel | None,
+    progress: Callable[[float], object] | None,
+    factories: Mapping[str, Factory],
+    sources: Mapping[str, Source],
+    sink: Callable[..., object] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """As `_core.run`; in a process of its own if the scenario names a BPF source."""
+    declared = {name: made for name, made in factories.items() if name in sources and isinstance(made, bpf.Declared)}
+    if not declared:
+        return _core.run(text, cancel, progress, dict(factories), sink)
+    others = {name: source for name, source in sources.items() if name not in declared}
+    for name, source in others.items():
+        if source.text is None:
+            raise TailbackError(f"{name} stands in no file, so that no other process can run it beside {min(declared)}")
+    natives = bpf.libraries(json.loads(text), declared)
+    job = {"text": text, "natives": natives, "sources": others, "wants": (progress is not None, sink is not None)}
+    worker = _taken()
+    try:
+        tables = worker.work(job, min(declared), cancel, progress, sink)
+    except _Failed as failed:
+        # Said by the engine: the process is sound.
+        _give_back(worker)
+        raise failed.error from None
+    except BaseException:
+        worker.end()
+        raise
+    _give_back(worker)
+    return tables
+
+
+def _taken() -> _Worker:
+    with _lock:
+        while _idle:
+            worker = _idle.pop()
+            if worker.process.poll() is None:
+                return worker
+            worker.end()
+    return _Worker()
+
+
+def _give_back(worker: _Worker) -> None:
+    with _lock:
+        _idle.append(worker)
+
+
+@atexit.register
+def _end_all() -> None:
+    while _idle:
+        _idle.pop().end()
+
+
+class _Failed(Exception):
+    """What the engine raised in the worker."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class _Worker:
+    """A process that does one run after another."""
+
+    def __init__(self) -> None:
+        (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        root = str(Path(__file__).parents[1])
+        code = f"import sys; sys.path.insert(0, {root!r}); from tailback import isolated; "
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"{code}isolated.serve({theirs_in}, {theirs_out})"],
+            pass_fds=(theirs_in, theirs_out),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._said,
+        )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._in, self._out = Connection(ours_in, writable=False), Connection(ours_out, readable=False)
+
+    def work(
+        self,
+        job: Mapping[str, Any],
+        name: str,
+        cancel: Cancel | None,
+        progress: Callable[[float], object] | None,
+        sink: Callable[..., object] | None,
+    ) -> dict[str, dict[str, Any]]:
+        """Do a run."""
+        try:
+            self._out.send(job)
+            while True:
+                while not self._in.poll(0.1):
+                    if cancel is not None and cancel.is_set():
+                        raise _core.Cancelled("the run was cancelled")
+                kind, *what = self._in.recv()
+                if cancel is not None and cancel.is_set():
+                    raise _core.Cancelled("the run was cancelled")
+                if kind == "progress" and progress is not None:
+                    progress(*what)
+                elif kind == "rows" and sink is not None:
+                    sink(*what)
+                elif kind == "done":
+                    tables: dict[str, dict[str, Any]] = what[0]
+                    return tables
+                elif kind == "error":
+                    error, arguments = what
+                    raise _Failed(getattr(_core, error, TailbackError)(*arguments))
+        except (EOFError, ConnectionError):
+            raise self._fault(name) from None
+
+    def _fault(self, name: str) -> Exception:
+        """What ended the process."""
+        status = self.process.wait()
+        self._said.seek(0)
+        lines = self._said.read().decode(errors="replace").splitlines()
+        if lines and lines[-1].startswith(_FAULT):
+            _, hook, at_ns, what = lines[-1].split("\t")
+            return _core.AlgorithmError(name, hook, int(at_ns) / 1e9, what)
+        how = signal.Signals(-status).name if status < 0 else f"status {status}"
+        return _core.AlgorithmError(name, "its process", 0.0, f"the process ended with {how}: {' '.join(lines[-3:])}")
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        for each in (self._in, self._out, self._said):
+            each.close()
+
+
+def serve(incoming: int, outgoing: int) -> None:
+    """Do runs until nobody wants more: the other side of `_Worker`."""
+    # Ctrl-C is for who asked; the end of the pipe ends this.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _core.bpf_guard()
+    jobs, answers = Connection(incoming, writable=False), Connection(outgoing, readable=False)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            answers.send(_answer(jobs.recv(), answers))
+
+
+def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
+    algorithms: dict[str, Any] = {name: made_from(name, source) for name, source in job["sources"].items()}
+    algorithms |= {name: _core.NativeAlgorithm(pairs) for name, pairs in job["natives"].items()}
+    wants_progress, wants_rows = job["wants"]
+
+    def progress(fraction: float) -> None:
+        answers.send(("progress", fraction))
+
+    def sink(*rows: Any) -> None:
+        answers.send(("rows", *rows))
+
+    try:
+        given = (progress if wants_progress else None, algorithms, sink if wants_rows else None)
+        return "done", _core.run(job["text"], None, *given)
+    except (BrokenPipeError, EOFError):
+        raise
+    except Exception as error:
+        return "error", type(error).__name__, error.args

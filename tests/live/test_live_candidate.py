@@ -1,0 +1,60 @@
+"""One BPF source file in both worlds: natively in the simulator, and on this machine's kernel."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from tailback import live
+
+EXAMPLES = Path(__file__).parents[2] / "bpf" / "examples"
+FOUND = live.doctor(0.0)
+WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
+pytestmark = [
+    pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}"),
+    pytest.mark.skipif(not FOUND["bpf_twins"], reason="no BPF here"),
+    pytest.mark.skipif(shutil.which("clang") is None, reason="not installed: clang"),
+]
+
+
+def summary(result: tb.Result) -> dict[str, float]:
+    row = result.flow_summary()[0]
+    return {"goodput_mbps": row["goodput_mbps"], "loss": row["loss"], "srtt_ms": row["srtt_ms"]}
+
+
+@pytest.mark.parametrize("name", ["gentle", "steady"])
+def test_the_same_file_does_the_same_in_the_simulator_and_on_the_kernel(name: str) -> None:
+    before = live.doctor(0.0)["congestion_controls"]
+    candidate = tb.candidate(str(EXAMPLES / f"{name}.bpf.c"), allow_code=True)
+    scenario = tb.dumbbell(
+        rate="8mbit", rtt="50ms", queue="1bdp", flows=[tb.bulk(candidate.cc, name="bulk")], duration="6s"
+    )
+    simulated, real = tb.run(scenario, allow_code=True), live.run(scenario, allow_code=True)
+    one, other = summary(simulated), summary(real)
+    assert other["goodput_mbps"] == pytest.approx(one["goodput_mbps"], rel=0.08)
+    if name == "gentle":
+        # Steady takes the highest of its rate samples, and a busy machine's samples are scattered: its queue is not
+        # the simulator's.
+        assert other["srtt_ms"] == pytest.approx(one["srtt_ms"], rel=0.15)
+        assert other["loss"] == pytest.approx(one["loss"], rel=0.25)
+    assert live.doctor(0.0)["congestion_controls"] == before
+
+
+def test_what_the_kernel_refuses_is_said_with_the_verifiers_reason(tmp_path: Path) -> None:
+    text = (EXAMPLES / "gentle.bpf.c").read_text()
+    # A field that no BPF program may write; natively nobody minds.
+    text = text.replace("gentle->rtt_us = 0;", "gentle->rtt_us = 0; tcp_sk(sk)->srtt_us = 8;")
+    (tmp_path / "bad.bpf.c").write_text(text)
+    bad = tb.candidate(str(tmp_path / "bad.bpf.c"), allow_code=True)
+    scenario = tb.dumbbell(rate="8mbit", rtt="50ms", flows=[tb.bulk(bad.cc)], duration="1s")
+    with pytest.raises(live.LiveError, match=r"bad\.bpf\.c"):
+        live.run(scenario, allow_code=True)
+
+
+def test_code_is_not_compiled_unless_allowed() -> None:
+    scenario = tb.dumbbell(rate="8mbit", rtt="50ms", flows=[tb.bulk("bpf:mine.bpf.c")], duration="1s")
+    with pytest.raises(tb.ScenarioError, match=r"asks to compile and run mine\.bpf\.c"):
+        live.run(scenario)
