@@ -174,8 +174,10 @@ export class Engine {
     };
     signal?.addEventListener('abort', cancel, { once: true });
     try {
-      this.#last = await ran;
-      return this.#last;
+      const outcome = await ran;
+      signal?.throwIfAborted();
+      this.#last = outcome;
+      return outcome;
     } catch (error) {
       // A run that was called off is called off, however its worker ended.
       signal?.throwIfAborted();

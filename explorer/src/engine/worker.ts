@@ -21,13 +21,15 @@ const load = () => (loaded ??= init());
 let speed = 250_000;
 let eventsASlice = 40_000;
 const cancelled = new Set<number>();
+/** A cancel of an earlier one comes too late. */
+let finishedLast = 0;
 /** Runs wait for one another. */
 let running: Promise<void> = Promise.resolve();
 
 const say = (answer: Answer, transfer: Transferable[] = []) => self.postMessage(answer, { transfer });
 
 self.onmessage = ({ data }: MessageEvent<Ask>) => {
-  if (data.do === 'cancel') cancelled.add(data.id);
+  if (data.do === 'cancel') data.id > finishedLast && cancelled.add(data.id);
   else if (data.do === 'run') running = running.then(() => answer(data, () => run(data)));
   else void answer(data, () => quick(data));
 };
@@ -48,19 +50,21 @@ function failure(id: number, error: unknown): Answer {
     const said = JSON.parse(error) as { problems?: Problem[]; fault?: string };
     return said.problems ? { id, problems: said.problems } : { id, fault: said.fault ?? error, isBroken: false };
   }
-  const text = panic || (error instanceof Error ? error.message : String(error));
-  panic = '';
-  if (/memory|alloc|out of bounds|capacity overflow/i.test(text)) {
-    const fault = 'The run needs more memory than the browser gives a tab. Make it shorter, or record less.';
-    return { id, fault, isBroken: true };
+  const words = error instanceof Error ? error.message : String(error);
+  if (!isTrap(error)) {
+    loaded = undefined;
+    return { id, fault: `The engine could not be loaded: ${words}.`, isBroken: false };
   }
-  const isTrap = error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
-  const fault = isTrap
-    ? `The engine stopped in a fault of its own: ${text}. Please report it with the scenario and its seed.`
-    : `The engine could not be loaded: ${text}.`;
-  if (!isTrap) loaded = undefined;
-  return { id, fault, isBroken: isTrap };
+  // A fault of its own leaves a text; the end of memory has no memory to say so.
+  const fault =
+    panic || error instanceof RangeError
+      ? `The engine stopped in a fault of its own: ${panic || words}. Please report it with the scenario and its seed.`
+      : 'The run needs more memory than the browser gives a tab. Make it shorter, or record less.';
+  panic = '';
+  return { id, fault, isBroken: true };
 }
+
+const isTrap = (error: unknown) => error instanceof WebAssembly.RuntimeError || error instanceof RangeError;
 
 function quick(ask: Ask): unknown {
   switch (ask.do) {
@@ -111,10 +115,12 @@ const breathe = () =>
   });
 
 async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefined> {
-  const began = performance.now();
+  // Who is dragged along by a slider asks for many runs and wants the last.
+  await breathe();
   if (isCancelled(ask.id)) return undefined;
+  const began = performance.now();
   const run = new wasm.Run(ask.toml, ask.seed, ask.pictures);
-  let isFinished = false;
+  let isOurs = true;
   try {
     let told = performance.now();
     for (;;) {
@@ -133,14 +139,19 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       await breathe();
       if (isCancelled(ask.id)) return undefined;
     }
-    isFinished = true;
+    isOurs = false;
     const outcome = finished(run.finish() as { told: string; tables: Record<string, Table> }, began);
     const packets = outcome.tables.engine?.columns.packets?.[0];
     // About two packets in three carry data.
     if (Number(packets) > 20_000) speed = (Number(packets) * 0.6 * 1e3) / outcome.wall_ms;
     return outcome;
+  } catch (error) {
+    // What stopped in the middle cannot be taken apart.
+    isOurs &&= !isTrap(error);
+    throw error;
   } finally {
-    if (!isFinished && !panic) run.free();
+    finishedLast = ask.id;
+    if (isOurs) run.free();
   }
 }
 
