@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -90,6 +90,12 @@ docs: pages ## Build the documentation into site/; a dead link is an error
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
 	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'
 
+explorer: ## Build the explorer, the simulator in a web page: needs npm and rustup; what is missing is named
+	@scripts/explorer
+
+explorer-test: explorer $(VENV)/.built ## Its tests, in Chromium too: the same bytes as outside, refusals, the page
+	@cd explorer && npm run --silent test && PYTHON=../$(BIN)/python npm run --silent e2e
+
 lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	cargo fmt --all --check
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
@@ -137,7 +143,7 @@ version: ## Set the version everywhere: make version V=0.2.0
 	cargo update --workspace --offline --quiet
 
 clean: ## Remove everything the targets have built; results stay
-	rm -rf $(VENV) target site dist .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest
+	rm -rf $(VENV) target site dist explorer/node_modules explorer/src/engine/wasm python/tailback/explorer/site .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest
 	find python papers validation tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: requirements.lock

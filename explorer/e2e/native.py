@@ -1,8 +1,8 @@
 """The native engine and the explorer's server, for the tests in a browser.
 
-    python native.py runs                 the cases, each with what the native engine makes of it, as JSON
-    python native.py speed SECONDS        packets and milliseconds of four flows at 1 Gbit/s
-    python native.py serve SITE [FILE]    the address of a server of the page, until standard input ends
+- `native.py runs`: the cases, each with what the native engine makes of it, as JSON
+- `native.py speed SECONDS`: packets and milliseconds of four flows at 1 Gbit/s
+- `native.py serve SITE [FILE]`: the address of a server of the page, until standard input ends
 """
 
 from __future__ import annotations
