@@ -208,7 +208,8 @@ function rates(outcome: Outcome, scenario: Resolved): Panel {
   const lines = new Map<number, Line>();
   if (polls) {
     const t = numbers(polls, "t_s");
-    const received = numbers(polls, "bytes_received");
+    // In order or not: what a loss held back would come as a burst.
+    const received = numbers(polls, "bytes_arrived");
     for (const [flow, rows] of groups(polls, "flow")) {
       const spec = scenario.flows[flow];
       if (!spec || ["web", "web-probe", "request-response"].includes(spec.app.kind)) continue;

@@ -207,6 +207,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], order: readonly string[]
   ctx.rect(bbox.left - 6 * scale, bbox.top - 6 * scale, bbox.width + 12 * scale, bbox.height + 12 * scale);
   ctx.clip();
   ctx.lineWidth = 1.4 * scale;
+  ctx.setLineDash([]);
   const selected = chosen.peek();
   // Events that fall on the same few pixels are one sign.
   const taken = new Set<number>();

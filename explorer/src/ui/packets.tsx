@@ -109,6 +109,7 @@ function Sequence({ segments, from, until, theme }: { segments: Segments; from: 
             ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
             ctx.clip();
             ctx.lineWidth = 1.3 * scale;
+            ctx.setLineDash([]);
             ctx.strokeStyle = colour.soft;
             ctx.beginPath();
             let last = NaN;
