@@ -33,6 +33,7 @@ _LINK = ("utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", 
 _DELAY = ("delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms")
 #: What the people on the link experience (`tailback.experience`), where it was recorded.
 _EXPERIENCE = ("median_ms", "p95_ms", "lost", "jitter_ms", "mos")
+_Measure = Callable[[Result, str, float | None, float | None], float]
 #: Of an algorithm's own quantities: a statistic, the share of polls at a value, or how often it is entered.
 _OWN = re.compile(r"own_(?P<name>\w+)_(?:(?P<of>mean|min|max|last)|(?P<how>is|enters)_(?P<at>\d+))")
 _OWN_STATISTICS: dict[str, Callable[[Any], Any]] = {
@@ -125,6 +126,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             need(f"{flow}.cwnd_max_bytes", flow, "polls")
             need(f"{flow}.cwnd_min_bytes", flow, "polls")
             need(f"{flow}.in_flight_max_bytes", flow, "polls")
+            for key in () if window else _START:
+                need(f"{flow}.{key}", flow, "polls")
         if window:
             need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
             need(f"{flow}.loss", flow, "packets")
@@ -216,6 +219,40 @@ def _polled(column: str, of: Callable[[Any], Any]) -> Callable[[Result, str, flo
     return measure
 
 
+def _slow_start_cwnd_bytes(result: Result, flow: str, *_: float | None) -> float:
+    """The window at the last poll of slow start; NaN if ssthresh was never set."""
+    polls = result.where_flow("polls", flow)
+    ended = np.flatnonzero(np.isfinite(polls["ssthresh"].astype(float)))
+    return float(polls["cwnd"][ended[0] - 1]) if len(ended) and ended[0] else math.nan
+
+
+def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
+    """From the flow's start until its receiver first gets nine tenths of the bottleneck's rate over a base RTT."""
+    polls = result.where_flow("polls", flow)
+    rate = result.link_spec(result.bottleneck).get("rate_bps")
+    rtt = polls["rtt_min_s"][np.isfinite(polls["rtt_min_s"])]
+    if not rate or not len(rtt):
+        return math.nan
+    time, got, base = polls["t_s"], polls["bytes_received"].astype(float), float(rtt.min())
+    # In IP bytes, as the link counts them: of a full segment.
+    row = next(row for row in result.resolved["flows"] if row["name"] == flow)
+    mtu = float(row["tcp"]["mtu"])
+    gained = (got - np.interp(time - base, time, got)) * mtu / (mtu - 52.0)
+    there = np.flatnonzero((gained >= 0.9 * rate / 8.0 * base) & (time >= time[0] + base))
+    return 1e3 * (float(time[there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
+
+
+def _received_ms(size: float) -> _Measure:
+    def measure(result: Result, flow: str, *_: float | None) -> float:
+        """From the flow's start until so many bytes have arrived in order."""
+        polls = result.where_flow("polls", flow)
+        there = np.flatnonzero(polls["bytes_received"] >= size)
+        row = next(row for row in result.resolved["flows"] if row["name"] == flow)
+        return 1e3 * (float(polls["t_s"][there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
+
+    return measure
+
+
 class _Known(dict[str, str]):
     """The names of `measurable`, and an algorithm's own quantities, which only its runs tell."""
 
@@ -264,9 +301,16 @@ def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
     return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
 
 
-_Measure = Callable[[Result, str, float | None, float | None], float]
+#: How a flow began, by metric.
+_START: dict[str, _Measure] = {
+    "slow_start_cwnd_bytes": _slow_start_cwnd_bytes,
+    "ramp_ms": _ramp_ms,
+    "received_100kB_ms": _received_ms(1e5),
+    "received_1MB_ms": _received_ms(1e6),
+    "received_10MB_ms": _received_ms(1e7),
+}
 #: What is not among the totals, or not in a window, by the last part of its name.
-_MEASURES: dict[str, _Measure] = {
+_MEASURES: dict[str, _Measure] = _START | {
     "goodput_mbps": _goodput_mbps,
     "jain": _jain,
     "loss": _loss,
