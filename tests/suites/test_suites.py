@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,22 @@ def test_conditions_on_what_an_algorithm_tells_of_itself(tmp_path: Path) -> None
     assert (tested.verdict, tested.scenarios[0].judged[0].why[:25]) == ("failed", "there is no such number w")
     no_internals.write_text(bbr.read_text().replace("internals = true", ""))
     assert "Add to [instruments] polls" in str(tb.test(no_internals).unreadable[0].error)
+
+
+def test_metrics_of_how_a_flow_began() -> None:
+    """Ten segments, doubled each RTT from the handshake on: 100 kB are 70 segments; 417 are the BDP."""
+    path = {"rate": "50mbit", "rtt": "100ms", "queue": "4bdp", "duration": "3s"}
+    polls = {"polls": ["subject"], "poll_interval": "1ms"}
+    reno = tb.run(tb.dumbbell(flows=[tb.bulk("reno", name="subject")], **path).with_(instruments=polls))
+    measure = testing.measured(reno)
+    # Handshake, windows of 10, 20 and 40 segments half an RTT after they left.
+    assert 350 <= measure("subject.received_100kB_ms") < 365
+    # It is 640 segments after six doublings: the path is full half an RTT after that round began.
+    assert 750 <= measure("subject.ramp_ms") <= 850
+    # A loss ends it, above five BDP of path and queue.
+    assert measure("subject.slow_start_cwnd_bytes") > 5 * 417 * 1448
+    assert math.isnan(
+        testing.measured(tb.run(tb.dumbbell(flows=[tb.bulk("bbr3", name="subject")], **path).with_(instruments=polls)))(
+            "subject.slow_start_cwnd_bytes"
+        )
+    )
