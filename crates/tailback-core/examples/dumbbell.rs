@@ -68,6 +68,7 @@ fn main() {
     let half_ps = (rtt_ms * 0.5e9) as u64;
     let limit = mbps * rtt_ms * 1e3 / 8.0 * bdp;
     let tcp = TcpSpec {
+        transport: None,
         stack,
         receiver_stack: None,
         cc,

@@ -41,6 +41,7 @@ fn web(name: &str, from: &str, to: &str, rate: f64, hosts: f64) -> FlowSpec {
             ]),
         },
         tcp: Some(TcpSpec {
+            transport: None,
             stack: "linux".into(),
             receiver_stack: None,
             cc: "reno".into(),

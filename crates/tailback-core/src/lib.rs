@@ -7,6 +7,7 @@
 pub mod capacity;
 pub mod cc;
 pub mod engine;
+pub mod foreign;
 pub mod link;
 pub mod math;
 pub mod medium;

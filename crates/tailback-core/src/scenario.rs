@@ -235,10 +235,13 @@ pub struct AppSpec {
     pub params: Params,
 }
 
-/// A TCP connection's settings.
+/// A connection's settings: of a TCP connection, or of another stack's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSpec {
+    /// Not TCP but this transport ([`crate::foreign::Stacks`]); then `cc` is one of its own, and it has no stack profile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transport: Option<String>,
     /// Stack profile of the sender, and of the receiver unless `receiver_stack` says otherwise.
     pub stack: String,
     /// Stack profile of the receiver.

@@ -15,6 +15,22 @@ pub struct Arena {
     is_numbered: bool,
     free: Vec<u32>,
     ever: u64,
+    payloads: Payloads,
+}
+
+/// No payload.
+const NONE: u32 = u32::MAX;
+
+/// What foreign stacks' datagrams carry, byte by byte. A wire's copy shares it.
+#[derive(Debug, Default)]
+struct Payloads {
+    /// By slot; shorter if no slot so high carries any.
+    of: Vec<u32>,
+    /// Each with how many slots share it.
+    held: Vec<(Vec<u8>, u32)>,
+    free: Vec<u32>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
 }
 
 impl Arena {
@@ -86,6 +102,51 @@ impl Arena {
     #[inline]
     pub fn release(&mut self, slot: u32) {
         self.free.push(slot);
+    }
+    /// An empty buffer.
+    pub fn spare_payload(&mut self) -> Vec<u8> {
+        self.payloads.spare.pop().unwrap_or_default()
+    }
+    /// The buffer is not needed any more.
+    pub fn recycle(&mut self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        self.payloads.spare.push(buffer);
+    }
+    /// The segment in a slot carries these bytes.
+    pub fn carry(&mut self, slot: u32, bytes: Vec<u8>) {
+        let Payloads { of, held, free, .. } = &mut self.payloads;
+        if of.len() <= slot as usize {
+            of.resize(slot as usize + 1, NONE);
+        }
+        of[slot as usize] = free.pop().unwrap_or_else(|| {
+            held.push((Vec::new(), 0));
+            (held.len() - 1) as u32
+        });
+        held[of[slot as usize] as usize] = (bytes, 1);
+    }
+    /// What the segment in one slot carries, if anything, the one in the other carries too.
+    pub fn share_payload(&mut self, from: u32, to: u32) {
+        let Payloads { of, held, .. } = &mut self.payloads;
+        let Some(&payload) = of.get(from as usize).filter(|payload| **payload != NONE) else { return };
+        if of.len() <= to as usize {
+            of.resize(to as usize + 1, NONE);
+        }
+        of[to as usize] = payload;
+        held[payload as usize].1 += 1;
+    }
+    /// Take from a slot what its segment carries, which is something.
+    pub fn take_payload(&mut self, slot: u32) -> Vec<u8> {
+        let Payloads { of, held, free, spare } = &mut self.payloads;
+        let payload = std::mem::replace(&mut of[slot as usize], NONE);
+        let (bytes, holders) = &mut held[payload as usize];
+        *holders -= 1;
+        if *holders > 0 {
+            let mut copy = spare.pop().unwrap_or_default();
+            copy.extend_from_slice(bytes);
+            return copy;
+        }
+        free.push(payload);
+        std::mem::take(bytes)
     }
     /// Packets ever kept.
     pub fn ever(&self) -> u64 {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::network::flow::Flow;
+use super::network::foreign::NOT_FOREIGN;
 use super::parts::{Parts, refuse};
 use crate::link::Link;
 use crate::scenario::{FlowSpec, LinkSpec, Scenario, ScenarioError};
@@ -29,7 +30,7 @@ pub fn refuse_timeless(
     links: &[Link],
     named: usize,
 ) -> Result<(), ScenarioError> {
-    if flow.plan.is_none() {
+    if flow.plan.is_none() && flow.foreign == NOT_FOREIGN {
         return Ok(());
     }
     let takes_time = |link: &u32| links[*link as usize].takes_time();

@@ -4,12 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::connections::{Blueprint, Recipe};
+use super::foreign::Foreign;
 use super::network::flow::Flow;
+use super::network::foreign::NOT_FOREIGN;
 use super::parts::{Parts, refuse};
 use super::tunnels;
 use super::{bounds, loads};
 use crate::cc::external::Makers;
 use crate::cc::registry::{cards, scalable_responses};
+use crate::foreign::Stacks;
 use crate::link::Link;
 use crate::link::channel;
 use crate::params::unknown_name;
@@ -65,7 +68,7 @@ fn lookup(
     })
 }
 
-pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioError> {
+pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Parts, ScenarioError> {
     check_run(scenario, makers)?;
     let end = Time::from_ps(scenario.duration_ps);
     let nodes = index("nodes", scenario.nodes.iter().map(String::as_str))?;
@@ -79,8 +82,9 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
-    let building = Building { scenario, makers, nodes: &nodes, graph: Graph { ends: &ends, named: &named } };
-    let mut made = Made { links, loads: vec![0.0; named_links], stacks: Vec::new() };
+    let building =
+        Building { scenario, makers, stacks, nodes: &nodes, graph: Graph { ends: &ends, named: &named } };
+    let mut made = Made { links, loads: vec![0.0; named_links], stacks: Vec::new(), foreign: Vec::new() };
     let mut flows = Vec::new();
     for (number, spec) in scenario.flows.iter().enumerate() {
         let flow = building.flow(number, spec, &mut made)?;
@@ -88,15 +92,16 @@ pub fn build(scenario: &Scenario, makers: &Makers) -> Result<Parts, ScenarioErro
         flows.push(flow);
     }
     tunnels::join(scenario, &mut flows)?;
-    let Made { links, loads, .. } = made;
+    let Made { links, loads, foreign, .. } = made;
     let warnings = loads::warnings(scenario, &links, &flows, loads);
-    Ok(Parts { links, channels, named_links, flows, end, warnings })
+    Ok(Parts { links, channels, named_links, flows, foreign, end, warnings })
 }
 
 /// What every flow is built from.
 struct Building<'a> {
     scenario: &'a Scenario,
     makers: &'a Makers,
+    stacks: &'a Stacks,
     nodes: &'a BTreeMap<&'a str, usize>,
     graph: Graph<'a>,
 }
@@ -109,6 +114,7 @@ struct Made {
     loads: Vec<f64>,
     /// Stacks that connections share.
     stacks: Vec<Arc<Stack>>,
+    foreign: Vec<Foreign>,
 }
 
 impl Building<'_> {
@@ -136,6 +142,13 @@ impl Building<'_> {
             }
         }
         let tcp = settings(app.transport(), spec, &path)?;
+        let (foreign, tcp) = match tcp.and_then(|tcp| tcp.transport.as_deref().map(|name| (tcp, name))) {
+            None => (NOT_FOREIGN, tcp),
+            Some((tcp, name)) => {
+                made.foreign.push(self.foreign(number, spec, tcp, name, &needs)?);
+                (made.foreign.len() as u32 - 1, None)
+            }
+        };
         let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, &path, &mut made.stacks));
         let plan = plan.transpose()?.map(Box::new);
         let paths = own_paths(spec, &needs, scenario.seed, &mut made.links)?;
@@ -153,6 +166,7 @@ impl Building<'_> {
             }
         }
         let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
+        flow.foreign = foreign;
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
         Ok(flow)
@@ -217,6 +231,97 @@ impl Building<'_> {
         };
         let [client, server] = stacks;
         Ok([make(client, &tcp.stack, "client")?, make(server, receiver_stack(tcp), "server")?])
+    }
+
+    /// A flow whose connections are a foreign stack's, after everything about them was checked.
+    fn foreign(
+        &self,
+        number: usize,
+        spec: &FlowSpec,
+        tcp: &TcpSpec,
+        name: &str,
+        needs: &Needs,
+    ) -> Result<Foreign, ScenarioError> {
+        let path = format!("flows[{number}].tcp");
+        let Some(stack) = self.stacks.get(name) else {
+            let known: Vec<&str> = self.stacks.keys().map(String::as_str).collect();
+            return Err(match known.is_empty() {
+                false => unknown_name("transport", name, &format!("{path}.transport"), &known),
+                true => refuse(
+                    format!("{path}.transport"),
+                    format!("{name:?}"),
+                    "this build of tailback has no stack but its own TCP",
+                    "Leave transport away, or build with the feature quic.",
+                ),
+            });
+        };
+        check_sizes(tcp, &path[..path.len() - 4])?;
+        if tcp.mtu < stack.least_mtu() {
+            let problem = format!("{name} needs an MTU of {} B or more", stack.least_mtu());
+            return Err(refuse(format!("{path}.mtu"), tcp.mtu, problem, "Raise mtu."));
+        }
+        if let Some(field) = tcp.stack_params.keys().next() {
+            return Err(refuse(
+                format!("{path}.stack_params.{field}"),
+                "a value",
+                format!("{name} has no fields of a TCP stack"),
+                "Remove it.",
+            ));
+        }
+        if tcp.receiver_stack.is_some() {
+            return Err(refuse(
+                format!("{path}.receiver_stack"),
+                "a name",
+                format!("both ends of a connection are {name}'s"),
+                "Remove receiver_stack.",
+            ));
+        }
+        // What an application asks of TCP's buffers, segments or access paths, a foreign stack cannot be asked.
+        let plain = Needs { load_bps: needs.load_bps, crowd: needs.crowd, ..Needs::default() };
+        if *needs != plain || apps::traits(&spec.app.kind).carries_packets {
+            return Err(refuse(
+                format!("flows[{number}].app.kind"),
+                format!("{:?}", spec.app.kind),
+                format!("with these parameters it asks more of its transport than {name} can be asked"),
+                "Use bulk or transfers, without read_rate, window or paths of their own; or leave transport away.",
+            ));
+        }
+        let mut algorithms = Vec::new();
+        let first = (&tcp.cc, &tcp.cc_params, path.clone());
+        let turns = tcp.cc_turns.iter().enumerate();
+        let turns = turns.map(|(turn, it)| (&it.cc, &it.cc_params, format!("{path}.cc_turns[{turn}]")));
+        for (cc, params, place) in std::iter::once(first).chain(turns) {
+            if !stack.algorithms().contains(&cc.as_str()) {
+                let kind = format!("congestion control of {name}");
+                return Err(unknown_name(&kind, cc, &format!("{place}.cc"), stack.algorithms()));
+            }
+            stack.check(cc, params).map_err(|problem| {
+                refuse(
+                    format!("{place}.cc_params"),
+                    format!("{:?}", params.keys().collect::<Vec<_>>()),
+                    problem,
+                    "Remove it.",
+                )
+            })?;
+            algorithms.push((cc.clone(), params.clone()));
+        }
+        Ok(Foreign {
+            flow: number as u32,
+            flow_name: spec.name.clone(),
+            name: name.into(),
+            stack: stack.clone(),
+            algorithms,
+            mtu: tcp.mtu,
+            send_buffer: tcp.send_buffer,
+            receive_buffer: tcp.receive_buffer,
+            seeds: Stream::named(self.scenario.seed, &format!("flow/{}/client", spec.name)),
+            scenario: (self.scenario.name.clone(), self.scenario.seed),
+            live: Vec::new(),
+            opened: 0,
+            under_way: 0,
+            busy_at: Time::ZERO,
+            busy: 0,
+        })
     }
 
     /// The algorithms that the connections of an end take in turn.

@@ -4,6 +4,7 @@ mod arena;
 mod bounds;
 mod build;
 mod connections;
+mod foreign;
 mod loads;
 mod network;
 mod parts;
@@ -11,13 +12,12 @@ pub mod schedule;
 mod tables;
 mod tunnels;
 
-use std::fmt;
-
 pub use self::bounds::{Expected, MOST_ROWS};
 pub use self::build::switches;
 use self::network::{Network, Polling};
 use self::parts::{Parts, refuse};
 use crate::cc::external::Makers;
+use crate::foreign::{StackFault, Stacks};
 use crate::params::unknown_name;
 use crate::probe::captures::{Captures, Points};
 use crate::probe::path::{PathRecorder, QueueEvents, Window};
@@ -26,18 +26,6 @@ use crate::probe::recorder::{Recorder, Wanted};
 use crate::probe::{NoProbe, Probe, Table, Tables};
 use crate::scenario::{Instruments, Scenario, ScenarioError};
 use crate::time::{Duration, Time};
-
-/// The engine found that it is wrong itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EngineError(pub String);
-
-impl fmt::Display for EngineError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for EngineError {}
 
 enum Inner {
     Quiet(Box<Network<NoProbe>>),
@@ -58,7 +46,16 @@ impl Simulation {
 
     /// As [`Simulation::build`], with algorithms of the caller's own that the scenario may name.
     pub fn build_with(scenario: &Scenario, makers: &Makers) -> Result<Simulation, ScenarioError> {
-        let parts = build::build(scenario, makers)?;
+        Simulation::build_hosting(scenario, makers, &Stacks::new())
+    }
+
+    /// As [`Simulation::build_with`], with other people's stacks that flows may use instead of TCP.
+    pub fn build_hosting(
+        scenario: &Scenario,
+        makers: &Makers,
+        stacks: &Stacks,
+    ) -> Result<Simulation, ScenarioError> {
+        let parts = build::build(scenario, makers, stacks)?;
         let most_rows = bounds::most_rows(scenario, &parts)?;
         let inner = match instruments(scenario, &parts)? {
             None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
@@ -69,16 +66,18 @@ impl Simulation {
 
     /// What a run of the description will come to.
     pub fn expected(scenario: &Scenario) -> Result<Expected, ScenarioError> {
-        Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new())?))
+        Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new(), &Stacks::new())?))
     }
 
     /// Run until about `most` more events, packets and rows are done; between them a caller looks whether to go on,
     /// however little simulated time they take. True when the run is over.
-    pub fn run_events(&mut self, most: u64) -> Result<bool, EngineError> {
-        Ok(match &mut self.inner {
-            Inner::Quiet(network) => network.run(most),
-            Inner::Recording(network) => network.run(most),
-        })
+    /// A foreign stack's fault ends it too.
+    pub fn run_events(&mut self, most: u64) -> Result<bool, Box<StackFault>> {
+        let (is_over, fault) = match &mut self.inner {
+            Inner::Quiet(network) => (network.run(most), network.fault.take()),
+            Inner::Recording(network) => (network.run(most), network.fault.take()),
+        };
+        fault.map_or(Ok(is_over), Err)
     }
 
     /// An error once more rows are recorded than the scenario allows: estimates may be wrong.

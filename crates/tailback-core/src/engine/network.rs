@@ -1,6 +1,7 @@
 //! The network as arrays, and the run loop.
 //!
-//! Elements: links, applications, the poll, and the ends of connections, which come and go and so stand last. Each
+//! Elements: links, applications, the poll, flows of foreign stacks, and the ends of connections, which come and go and so
+//! stand last. Each
 //! has one armed wake. A link wakes when a packet arrives at its far end; an end when a timer is due (its wake may
 //! be early, never late) or its application asked to; an application at its starts, its stops or when it asked to.
 //!
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 mod applications;
 mod ends;
 pub mod flow;
+pub mod foreign;
 mod host_metrics;
 mod link_host;
 mod links;
@@ -26,8 +28,10 @@ use link_host::{AfterEvent, Inbox};
 
 use super::arena::Arena;
 use super::connections::Connections;
+use super::foreign::Foreign;
 use super::parts::Parts;
 use super::schedule::Schedule;
+use crate::foreign::StackFault;
 use crate::link::Link;
 use crate::link::channel::Channel;
 use crate::probe::Probe;
@@ -58,6 +62,10 @@ pub struct Network<P> {
     /// One each of `flows`.
     pub per_packet: Vec<PerPacket>,
     pub connections: Connections,
+    /// Flows of foreign stacks.
+    pub foreign: Vec<Foreign>,
+    /// What one of their stacks did wrong; the run has ended then.
+    pub fault: Option<Box<StackFault>>,
     /// What finished connections have left for the next between the same hosts.
     host_metrics: BTreeMap<host_metrics::Pair, Metrics>,
     /// Addresses of ends that are done, to close after the event.
@@ -80,16 +88,19 @@ pub struct Network<P> {
 impl<P: Probe> Network<P> {
     pub fn new(parts: Parts, probe: P, polling: Polling) -> Self {
         let (links, flows) = (parts.links.len(), parts.flows.len());
+        let elements = links + flows + 1 + parts.foreign.len();
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
-            schedule: Schedule::new(links, links + flows + 1),
+            schedule: Schedule::new(links, elements),
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
             per_packet: parts.flows.iter().map(PerPacket::of).collect(),
             flows: parts.flows,
             connections: Connections::default(),
+            foreign: parts.foreign,
+            fault: None,
             host_metrics: BTreeMap::new(),
             leaving: Vec::new(),
             after_event: AfterEvent::default(),
@@ -122,7 +133,7 @@ impl<P: Probe> Network<P> {
     }
     #[inline]
     fn end_element(&self, index: usize) -> u32 {
-        (self.links.len() + self.flows.len() + 1 + index) as u32
+        (self.links.len() + self.flows.len() + 1 + self.foreign.len() + index) as u32
     }
 
     /// What the run has done: events, packets and rows. One event may send a window of packets, or poll many flows.
@@ -135,7 +146,7 @@ impl<P: Probe> Network<P> {
     pub fn run(&mut self, most: u64) -> bool {
         let stop = self.work().saturating_add(most);
         let links = self.links.len() as u32;
-        let first_end = self.end_element(0);
+        let (first_end, poll) = (self.end_element(0), self.poll_element());
         while self.work() < stop {
             let Some((time, element)) = self.schedule.peek().filter(|(time, _)| *time < self.end) else {
                 self.now = self.end;
@@ -148,10 +159,12 @@ impl<P: Probe> Network<P> {
                 self.wake_link(element);
             } else if element >= first_end {
                 self.wake_end((element - first_end) as usize);
-            } else if element < first_end - 1 {
+            } else if element < poll {
                 self.wake_flow((element - links) as usize);
-            } else {
+            } else if element == poll {
                 self.poll();
+            } else {
+                self.wake_foreign((element - poll - 1) as usize);
             }
             if self.after_event.are_due {
                 self.finish_event();

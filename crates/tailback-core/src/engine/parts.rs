@@ -1,5 +1,6 @@
 //! What a network is built of, and how a bad description is refused.
 
+use super::foreign::Foreign;
 use super::network::flow::Flow;
 use crate::link::Link;
 use crate::link::channel::Channel;
@@ -14,6 +15,8 @@ pub struct Parts {
     /// How many of `links` the scenario names; the rest hold packets for processing jitter.
     pub named_links: usize,
     pub flows: Vec<Flow>,
+    /// Those of foreign stacks.
+    pub foreign: Vec<Foreign>,
     pub end: Time,
     /// What is allowed but probably not meant.
     pub warnings: Vec<String>,

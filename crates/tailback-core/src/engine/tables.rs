@@ -2,6 +2,7 @@
 
 use super::connections::Tally;
 use super::network::Network;
+use super::network::foreign::NOT_FOREIGN;
 use crate::packet::FlowId;
 use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
 use crate::probe::schema::Threshold;
@@ -39,8 +40,8 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
     let row = |flow: usize| {
         let it = &network.flows[flow];
         let count = &network.per_packet[flow].count;
-        let is_tcp = it.plan.is_some();
-        let tally = if is_tcp { network.tally(flow) } else { Tally::default() };
+        let has_connections = it.plan.is_some() || it.foreign != NOT_FOREIGN;
+        let tally = if has_connections { network.tally(flow) } else { Tally::default() };
         FlowRow {
             flow: FlowId(flow as u32),
             packets_sent: count.packets_sent,
@@ -48,7 +49,11 @@ fn flows<P: Probe>(network: &Network<P>) -> Table {
             packets_dropped: count.packets_dropped,
             bytes_sent: count.bytes_sent,
             bytes_acked: tally.bytes_acked,
-            bytes_received: if is_tcp { tally.bytes_received } else { count.datagram_bytes_received },
+            bytes_received: if has_connections {
+                tally.bytes_received
+            } else {
+                count.datagram_bytes_received
+            },
             segments_sent: tally.sent.segments_sent,
             segments_retransmitted: tally.sent.segments_retransmitted,
             recoveries: tally.sent.recoveries,

@@ -9,6 +9,7 @@ pub mod recorder;
 pub mod rows;
 pub mod schema;
 
+use crate::foreign::State;
 use crate::link::Watch;
 use crate::packet::{FlowId, Packet};
 use crate::queue::{Backlog, DropReason};
@@ -72,6 +73,11 @@ pub trait Probe {
     }
     /// Polling time for a flow.
     fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _progress: Progress) {}
+    /// Polling time for a flow of a foreign stack.
+    fn poll_stack(&mut self, _now: Time, _flow: FlowId, _state: &State, _progress: Progress) {}
+    /// What a foreign stack says of itself at an end of a flow's connection, after something happened there.
+    fn stack_state(&mut self, _now: Time, _flow: FlowId, _connection: u32, _at_server: bool, _state: &State) {
+    }
     /// Polling time for a link.
     fn poll_link(&mut self, _now: Time, _link: u32, _backlog: Backlog) {}
     /// A packet of a flow enters the network; returns its row in the packets table, if it has one.

@@ -6,11 +6,12 @@ use super::captures::Captures;
 use super::path::{PathRecorder, Window};
 use super::rows::{
     EchoRow, Echoes, ExchangeFate, InternalRow, Internals, PollRow, Polls, RequestRow, Requests, SegmentRow,
-    Segments,
+    Segments, StackStateRow, StackStates,
 };
 use super::schema::{Cell, QuantityId, Threshold};
 use super::{Probe, Progress, QueueEvent, QueueRow, Table, Tables};
-use crate::cc::CongestionControl;
+use crate::cc::{CongestionControl, Phase};
+use crate::foreign::State;
 use crate::packet::{FlowId, Packet};
 use crate::queue::Backlog;
 use crate::tcp::endpoint::Endpoint;
@@ -40,6 +41,9 @@ pub struct Recorder {
     path: PathRecorder,
     wants_internals: bool,
     segments: Segments,
+    stack_states: StackStates,
+    /// The last row of each end of a connection: flow, connection, is it the server's.
+    shown: BTreeMap<(u32, u32, bool), State>,
     polls: Polls,
     internals: Internals,
     internals_names: Vec<&'static str>,
@@ -62,6 +66,8 @@ impl Recorder {
             path,
             wants_internals,
             segments: Segments::default(),
+            stack_states: StackStates::default(),
+            shown: BTreeMap::new(),
             polls: Polls::default(),
             internals: Internals::default(),
             internals_names: Vec::new(),
@@ -103,7 +109,14 @@ impl Recorder {
                 }
             )+};
         }
-        take!(self.segments, self.polls, self.internals, self.path.queue, self.path.queue_polls);
+        take!(
+            self.segments,
+            self.stack_states,
+            self.polls,
+            self.internals,
+            self.path.queue,
+            self.path.queue_polls
+        );
         for _ in 0..self.path.settle() / ROWS_A_GROUP {
             taken.push(self.path.take_packets(ROWS_A_GROUP).into_table());
         }
@@ -234,6 +247,60 @@ impl Probe for Recorder {
             }
             self.scratch = scratch;
         }
+    }
+
+    fn poll_stack(&mut self, now: Time, flow: FlowId, state: &State, progress: Progress) {
+        if !self.is_on(now) {
+            return;
+        }
+        self.rows += 1;
+        self.polls.push(PollRow {
+            t_s: now.as_secs_f64(),
+            flow,
+            cwnd: state.cwnd,
+            ssthresh: Threshold(state.ssthresh),
+            srtt_s: seconds_or_nan(state.srtt, state.srtt.is_zero()),
+            rtt_s: seconds_or_nan(state.rtt, state.rtt.is_zero()),
+            rtt_min_s: seconds_or_nan(state.rtt_min, state.rtt_min.is_zero()),
+            rto_s: f64::NAN,
+            in_flight: state.in_flight,
+            phase: Phase::Open,
+            bytes_acked: progress.acked,
+            bytes_received: progress.received,
+            bytes_arrived: progress.arrived,
+            segments_retransmitted: state.packets_lost,
+            dup_acks_in: 0,
+            snd_wnd: 0,
+        });
+    }
+
+    fn stack_state(&mut self, now: Time, flow: FlowId, connection: u32, at_server: bool, state: &State) {
+        if !self.flows[flow.0 as usize].segments || !self.is_on(now) {
+            return;
+        }
+        let shown = self.shown.entry((flow.0, connection, at_server)).or_default();
+        let told = |it: &State| (it.cwnd, it.ssthresh, it.srtt, it.packets_lost, it.congestion_events);
+        if told(shown) == told(state) {
+            return;
+        }
+        *shown = *state;
+        self.rows += 1;
+        self.stack_states.push(StackStateRow {
+            t_s: now.as_secs_f64(),
+            flow,
+            connection,
+            at_receiver: at_server,
+            cwnd: state.cwnd,
+            ssthresh: Threshold(state.ssthresh),
+            in_flight: state.in_flight,
+            srtt_s: seconds_or_nan(state.srtt, state.srtt.is_zero()),
+            rtt_s: seconds_or_nan(state.rtt, state.rtt.is_zero()),
+            rtt_min_s: seconds_or_nan(state.rtt_min, state.rtt_min.is_zero()),
+            pacing_bps: state.pacing_rate.map_or(f64::NAN, |rate| rate.as_bps() as f64),
+            packets_sent: state.packets_sent,
+            packets_lost: state.packets_lost,
+            congestion_events: state.congestion_events,
+        });
     }
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
@@ -381,6 +448,7 @@ impl Probe for Recorder {
     fn finish(self, tables: &mut Tables) {
         tables.tables.extend([
             self.segments.into_table(),
+            self.stack_states.into_table(),
             self.polls.into_table(),
             self.internals.into_table(),
             self.path.queue.into_table(),

@@ -274,6 +274,39 @@ tables! {
         phase: Phase,
     }
 
+    /// What another stack than tailback's TCP says of itself, at each end of each connection, whenever its window, its
+    /// threshold, its RTT or its count of losses changes.
+    StackStates of StackStateRow as "stack_states" by "segments" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// Number of the connection in the flow, from 0.
+        connection: u32,
+        /// This end is the flow's receiver.
+        at_receiver: bool,
+        /// Congestion window.
+        cwnd: u64 ["B"],
+        /// Slow-start threshold; missing before the first congestion, or if the stack does not say.
+        ssthresh: Threshold ["B"],
+        /// Bytes in flight, as the stack counts them.
+        in_flight: u64 ["B"],
+        /// Smoothed RTT.
+        srtt_s: f64 ["s"],
+        /// Latest RTT sample, if the stack says.
+        rtt_s: f64 ["s"],
+        /// Smallest RTT sample.
+        rtt_min_s: f64 ["s"],
+        /// Rate at which it paces, if the stack says.
+        pacing_bps: f64 ["bit/s"],
+        /// Packets sent so far.
+        packets_sent: u64,
+        /// Packets taken for lost so far.
+        packets_lost: u64,
+        /// Losses and marks taken for congestion so far.
+        congestion_events: u64,
+    }
+
     /// State of each flow's sender at equal intervals, as Web100 polls it: of the connection opened last, while it lasts.
     Polls of PollRow as "polls" by "polls" {
         /// When.

@@ -14,6 +14,7 @@ pub const MS: u64 = 1_000_000_000;
 
 pub fn tcp(cc: &str, stack: &str) -> TcpSpec {
     TcpSpec {
+        transport: None,
         stack: stack.into(),
         receiver_stack: None,
         cc: cc.into(),

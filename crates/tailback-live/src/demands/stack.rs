@@ -128,6 +128,14 @@ pub enum Buffer {
 
 /// The flow's stack, if the kernel can follow it.
 pub fn wanted(spec: &TcpSpec, path: &str) -> Result<Stack, LiveError> {
+    if let Some(transport) = &spec.transport {
+        return Err(LiveError::refuse(
+            format!("{path}.tcp.transport"),
+            format!("{transport:?}"),
+            "live runs on this machine's own kernel, whose transport is TCP",
+            "Leave transport away, or run it with --engine sim.",
+        ));
+    }
     let stacks = [("stack", Some(&spec.stack)), ("receiver_stack", spec.receiver_stack.as_ref())];
     for (field, stack) in stacks {
         if let Some(stack) = stack.filter(|stack| *stack != STACK) {

@@ -2,6 +2,7 @@
 
 use super::Network;
 use super::flow::NOBODY;
+use super::foreign::NOT_FOREIGN;
 use crate::engine::connections::index_of;
 use crate::packet::{Ecn, FlowId};
 use crate::probe::Probe;
@@ -38,6 +39,11 @@ impl<P: Probe> Network<P> {
     pub(super) fn cue(&mut self, number: usize, side: Side, cue: Cue) {
         let mut actions = std::mem::take(&mut self.actions);
         self.flows[number].app.step(side, cue, self.now, &mut actions);
+        if self.flows[number].foreign != NOT_FOREIGN {
+            self.act_foreign(number, side, &mut actions.list);
+            self.actions = actions;
+            return;
+        }
         // What was asked of one connection takes effect together, before the next one is looked at.
         let mut touched = None;
         for action in actions.list.drain(..) {

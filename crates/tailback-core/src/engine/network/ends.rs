@@ -298,6 +298,9 @@ impl<P: Probe> Network<P> {
     pub fn tally(&self, number: usize) -> Tally {
         let flow = &self.flows[number];
         let mut tally = flow.past;
+        if let Some(foreign) = self.foreign.get(flow.foreign as usize) {
+            foreign.live.iter().for_each(|live| tally.add_foreign(live));
+        }
         for &address in flow.connections.iter().filter(|address| **address != NOBODY) {
             let index = index_of(address);
             if let (Some(client), Some(server)) =

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::foreign::NOT_FOREIGN;
 use crate::engine::connections::{Blueprint, Tally};
 use crate::time::{Bytes, Time};
 use crate::traffic::registry::App;
@@ -43,6 +44,8 @@ pub struct Flow {
     pub hosts: [u32; 2],
     /// How its connections are made, client's end and server's; `None`: datagrams.
     pub plan: Option<Box<[Blueprint; 2]>>,
+    /// Its number among the flows of foreign stacks, or [`NOT_FOREIGN`].
+    pub foreign: u32,
     pub start: Time,
     /// Starts and stops to come, in turn.
     pub switches: VecDeque<Time>,
@@ -73,6 +76,7 @@ impl Flow {
             app,
             hosts: [0; 2],
             plan: None,
+            foreign: NOT_FOREIGN,
             start: switches[0],
             switches,
             wants_datagrams: false,

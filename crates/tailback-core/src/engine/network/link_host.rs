@@ -117,6 +117,7 @@ impl<P: Probe> Host for LinkHost<'_, P> {
     fn duplicate(&mut self, packet: &Packet) -> Packet {
         let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
         let slot = self.arena.keep(&copy);
+        self.arena.share_payload(packet.slot, slot);
         if P::WANTS {
             self.probe.doubled(packet.slot, slot, self.arena.number(slot));
         }

@@ -1,6 +1,7 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
+use super::foreign::NOT_FOREIGN;
 use super::link_host::lend;
 use super::shared::Step;
 use crate::engine::connections::index_of;
@@ -101,6 +102,9 @@ impl<P: Probe> Network<P> {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
             self.note_drop(&packet, reason);
+            if self.flows[packet.flow.0 as usize].foreign != NOT_FOREIGN {
+                self.drop_foreign(&packet);
+            }
             self.arena.release(packet.slot);
         }
         self.fate.clear();
@@ -126,6 +130,9 @@ impl<P: Probe> Network<P> {
             self.probe.received(self.now, segment.row);
         }
         if per_packet.is_datagrams {
+            if self.flows[number].foreign != NOT_FOREIGN {
+                return self.deliver_foreign(packet);
+            }
             per_packet.count.datagram_bytes_received += u64::from(packet.bytes);
             let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
             self.arena.release(packet.slot);

@@ -1,6 +1,7 @@
 //! What is read at intervals: windows and queues.
 
 use super::Network;
+use super::foreign::NOT_FOREIGN;
 use crate::engine::connections::index_of;
 use crate::packet::FlowId;
 use crate::probe::{Probe, Progress};
@@ -10,6 +11,10 @@ impl<P: Probe> Network<P> {
         for index in 0..self.polling.flows.len() {
             let number = self.polling.flows[index];
             let flow = &self.flows[number as usize];
+            if flow.foreign != NOT_FOREIGN {
+                self.poll_foreign(number);
+                continue;
+            }
             // The connection opened last, while it lasts.
             let index = index_of(flow.latest);
             let (Some(client), Some(server)) = (self.connections.get(index), self.connections.get(index + 1))

@@ -1,0 +1,464 @@
+//! Flows of foreign stacks: datagrams go in and out, timers are kept, and the application is told.
+//!
+//! A stack is not trusted. Whatever it does wrong ends the run with its name, and nothing but the run.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::Network;
+use crate::engine::foreign::{Half, MOST_AT_AN_INSTANT, MOST_BEYOND_WINDOW};
+use crate::foreign::{Progress, StackFault, UDP_HEADERS};
+use crate::packet::{FlowId, Packet};
+use crate::probe::{self, Probe};
+use crate::tcp::segment::{NO_ROW, Segment};
+use crate::tcp::sender::{CongestionEvent, CongestionEventKind};
+use crate::time::{Bytes, Time};
+use crate::traffic::{Action, Connection, Cue, Report, Side};
+
+/// Which end: the flow's number among those of foreign stacks, the connection's, and the side.
+type Which = (usize, u32, Side);
+
+/// The number of a flow of tailback's own.
+pub const NOT_FOREIGN: u32 = u32::MAX;
+
+fn other(side: Side) -> Side {
+    if side == Side::Client { Side::Server } else { Side::Client }
+}
+
+/// Segments name an end by its connection and its side.
+fn address((_, serial, side): Which) -> u32 {
+    serial << 1 | u32::from(side == Side::Server)
+}
+
+fn text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&'static str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+}
+
+impl<P: Probe> Network<P> {
+    pub(super) fn foreign_element(&self, foreign: usize) -> u32 {
+        self.poll_element() + 1 + foreign as u32
+    }
+
+    /// The run is over: a stack did what no stack may.
+    #[cold]
+    fn accuse(&mut self, foreign: usize, what: String, is_panic: bool) {
+        let it = &self.foreign[foreign];
+        let (scenario, seed) = it.scenario.clone();
+        self.fault = Some(Box::new(StackFault {
+            stack: it.name.clone(),
+            version: it.stack.version().into(),
+            scenario,
+            seed,
+            flow: it.flow_name.clone(),
+            at: self.now,
+            what,
+            is_panic,
+        }));
+        self.end = self.now;
+    }
+
+    /// Let the stack do something at one end; nothing once it did wrong, or if the end is gone.
+    fn ask<R>(&mut self, which: Which, ask: impl FnOnce(&mut Half, Time) -> R) -> Option<R> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let (foreign, serial, side) = which;
+        let now = self.now;
+        let half = self.foreign[foreign].half(serial, side)?;
+        match catch_unwind(AssertUnwindSafe(|| ask(half, now))) {
+            Ok(answer) => Some(answer),
+            Err(payload) => {
+                self.accuse(foreign, format!("it panicked: {}", text(payload.as_ref())), true);
+                None
+            }
+        }
+    }
+
+    /// A timer of a foreign flow is due.
+    pub(super) fn wake_foreign(&mut self, foreign: usize) {
+        let serials: Vec<u32> = self.foreign[foreign].live.iter().map(|live| live.serial).collect();
+        for serial in serials {
+            for side in [Side::Client, Side::Server] {
+                let which = (foreign, serial, side);
+                let now = self.now;
+                let Some(half) = self.foreign[foreign].half(serial, side) else { continue };
+                let (is_called, is_due) = (half.call_at <= now, half.timeout <= now);
+                if is_called {
+                    half.call_at = Time::NEVER;
+                    self.cue_connection(which, Cue::Due);
+                }
+                if is_due {
+                    self.ask(which, |half, now| half.endpoint.on_timeout(now));
+                    if !self.foreign[foreign].is_advancing(now) {
+                        return self.accuse_of_haste(foreign);
+                    }
+                }
+                if is_called || is_due {
+                    self.serve_foreign(which);
+                }
+            }
+        }
+        self.arm_foreign(foreign);
+    }
+
+    #[cold]
+    fn accuse_of_haste(&mut self, foreign: usize) {
+        let what = format!("it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass");
+        self.accuse(foreign, what, false);
+    }
+
+    fn arm_foreign(&mut self, foreign: usize) {
+        if self.fault.is_some() {
+            return;
+        }
+        let it = &self.foreign[foreign];
+        if it.is_stuck() {
+            let what = "it waits for the other end, nothing of it is under way, and it asks for no timer";
+            return self.accuse(foreign, what.into(), false);
+        }
+        let (element, next) = (self.foreign_element(foreign), it.next_wake());
+        self.schedule.arm(element, if next == Time::NEVER { next } else { next.max(self.now) });
+    }
+
+    /// A datagram of a foreign flow is at its host.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deliver_foreign(&mut self, packet: Packet) {
+        let foreign = self.flows[packet.flow.0 as usize].foreign as usize;
+        let to = self.arena.at(packet.slot).to;
+        let datagram = self.arena.take_payload(packet.slot);
+        self.arena.release(packet.slot);
+        let it = &mut self.foreign[foreign];
+        // A wire's copy was not counted when it left.
+        it.under_way = it.under_way.saturating_sub(1);
+        let which = (foreign, to >> 1, if to & 1 == 1 { Side::Server } else { Side::Client });
+        if it.half(which.1, which.2).is_some() {
+            self.ask(which, |half, now| half.endpoint.on_datagram(now, &datagram, packet.ecn));
+            self.serve_foreign(which);
+        }
+        self.arena.recycle(datagram);
+        self.arm_foreign(foreign);
+    }
+
+    /// A datagram of a foreign flow was dropped.
+    #[cold]
+    pub(super) fn drop_foreign(&mut self, packet: &Packet) {
+        let foreign = self.flows[packet.flow.0 as usize].foreign as usize;
+        let datagram = self.arena.take_payload(packet.slot);
+        self.arena.recycle(datagram);
+        let it = &mut self.foreign[foreign];
+        it.under_way = it.under_way.saturating_sub(1);
+        if it.is_stuck() {
+            // Its turn comes when whoever is at work has finished: it may be it itself.
+            let (element, now) = (self.foreign_element(foreign), self.now);
+            self.schedule.arm(element, now);
+        }
+    }
+
+    /// Something happened at an end: move bytes, send datagrams, tell the application, until nothing more comes of it.
+    fn serve_foreign(&mut self, which: Which) {
+        loop {
+            self.ask(which, |half, now| {
+                half.read += half.endpoint.read(now);
+                while half.to_write > 0 {
+                    let taken = half.endpoint.write(half.to_write);
+                    if half.to_write != Bytes::MAX {
+                        half.to_write -= taken;
+                    }
+                    if taken == 0 {
+                        break;
+                    }
+                }
+                if half.is_finishing && half.to_write == 0 && !half.has_finished {
+                    half.has_finished = true;
+                    half.endpoint.finish();
+                }
+            });
+            self.flush_foreign(which);
+            if !self.tell_foreign(which) {
+                break;
+            }
+        }
+        let Some(before) =
+            self.ask(which, |half, _| std::mem::replace(&mut half.state, half.endpoint.state()))
+        else {
+            return;
+        };
+        self.ask(which, |half, _| half.timeout = half.endpoint.next_timeout());
+        let (foreign, serial, side) = which;
+        let flow = self.foreign[foreign].flow;
+        let Some(half) = self.foreign[foreign].half(serial, side) else { return };
+        let state = half.state;
+        if state.congestion_events > before.congestion_events && side == Side::Client {
+            let event = CongestionEvent {
+                now: self.now,
+                kind: CongestionEventKind::RecoveryEntered,
+                cwnd_before: before.cwnd,
+                cwnd_after: state.cwnd,
+                ssthresh: state.ssthresh,
+                in_flight: state.in_flight,
+            };
+            if !self.flows[flow as usize].is_crowd {
+                self.congestion.push((flow, event));
+            }
+        }
+        if P::WANTS {
+            self.probe.stack_state(self.now, FlowId(flow), serial, side == Side::Server, &state);
+        }
+    }
+
+    /// Send what the stack has to send now.
+    fn flush_foreign(&mut self, which: Which) {
+        let (foreign, _, side) = which;
+        loop {
+            let mut datagram = self.arena.spare_payload();
+            let sent = self.ask(which, |half, now| {
+                let before = half.endpoint.flight();
+                let ecn = half.endpoint.poll_transmit(now, &mut datagram)?;
+                let after = half.endpoint.flight();
+                let is_beyond = after.in_flight > before.in_flight && before.in_flight >= before.cwnd;
+                half.beyond = if is_beyond { half.beyond + 1 } else { 0 };
+                Some((ecn, half.beyond, after))
+            });
+            let Some((ecn, beyond, flight)) = sent.flatten() else {
+                return self.arena.recycle(datagram);
+            };
+            let it = &self.foreign[foreign];
+            let bytes = datagram.len() as u32 + UDP_HEADERS;
+            if datagram.is_empty() || bytes > it.mtu {
+                let what =
+                    format!("it sends a datagram of {} bytes over an MTU of {}", datagram.len(), it.mtu);
+                return self.accuse(foreign, what, false);
+            }
+            if beyond > MOST_BEYOND_WINDOW {
+                let what = format!(
+                    "it sends beyond its window: {beyond} datagrams in a row, {} bytes in flight, cwnd {}",
+                    flight.in_flight, flight.cwnd
+                );
+                return self.accuse(foreign, what, false);
+            }
+            let now = self.now;
+            let it = &mut self.foreign[foreign];
+            if !it.is_advancing(now) {
+                return self.accuse_of_haste(foreign);
+            }
+            it.under_way += 1;
+            let number = it.flow as usize;
+            let is_reverse = side == Side::Server;
+            let flow = &mut self.flows[number];
+            let segment = Segment {
+                seq: flow.datagrams,
+                ts_val: now,
+                len: datagram.len() as u32,
+                to: address((foreign, which.1, other(side))),
+                ..Segment::blank()
+            };
+            flow.datagrams += 1;
+            let first = if is_reverse { flow.back[0] } else { flow.route[0] };
+            let slot = self.arena.keep(&segment);
+            self.arena.carry(slot, datagram);
+            self.transmit(number as u32, is_reverse, which.1 as u8, first, 0, slot, bytes, ecn);
+        }
+    }
+
+    fn cue_connection(&mut self, (foreign, serial, side): Which, cue: impl FnOnce(Connection) -> Cue) {
+        let it = &self.foreign[foreign];
+        let flow = it.flow as usize;
+        let Some(live) = it.live.iter().find(|live| live.serial == serial) else { return };
+        let connection = live.connection;
+        self.cue(flow, side, cue(connection));
+    }
+
+    /// Tell the application what it has not been told; true if there was anything.
+    fn tell_foreign(&mut self, which: Which) -> bool {
+        let (foreign, serial, side) = which;
+        let now = self.now;
+        let Some((progress, told)) = self.ask(which, |half, now| {
+            let progress = half.endpoint.progress();
+            if progress.is_established && !half.told.is_established {
+                half.established_at = now;
+            }
+            (progress, std::mem::replace(&mut half.told, progress))
+        }) else {
+            return false;
+        };
+        if progress.has_failed {
+            self.close_foreign(which, true);
+            return false;
+        }
+        let mut is_news = false;
+        if progress.is_established && !told.is_established {
+            is_news = true;
+            self.cue_connection(which, Cue::Established);
+        }
+        let received = self.foreign[foreign].half(serial, side).and_then(|half| {
+            let is_due = half.read >= half.receive_mark;
+            is_due.then(|| std::mem::replace(&mut half.receive_mark, Bytes::MAX)).map(|_| half.read)
+        });
+        if let Some(received) = received {
+            is_news = true;
+            self.cue_connection(which, |connection| Cue::Received(connection, received));
+        }
+        if progress.peer_finished && !told.peer_finished {
+            is_news = true;
+            self.cue_connection(which, Cue::PeerFinished);
+        }
+        let Progress { peer_finished, is_acknowledged, is_closed, .. } = progress;
+        let Some(half) = self.foreign[foreign].half(serial, side) else { return false };
+        if !half.is_done && (is_closed || peer_finished && is_acknowledged) {
+            half.is_done = true;
+            is_news = true;
+            if side == Side::Client {
+                self.flows[self.foreign[foreign].flow as usize].finished = now;
+                // Whoever opened the connection closes it, once all is said.
+                self.ask(which, |half, now| half.endpoint.close(now));
+            }
+            self.cue_connection(which, Cue::Closed);
+        }
+        let Some(live) = self.foreign[foreign].live.iter().find(|live| live.serial == serial) else {
+            return false;
+        };
+        if live.halves.iter().all(|half| half.told.is_closed) {
+            self.close_foreign(which, false);
+            return false;
+        }
+        is_news
+    }
+
+    /// The connection is over at both ends, or has failed at one.
+    fn close_foreign(&mut self, (foreign, serial, _): Which, has_failed: bool) {
+        let it = &mut self.foreign[foreign];
+        let Some(at) = it.live.iter().position(|live| live.serial == serial) else { return };
+        let mut live = it.live.remove(at);
+        let number = it.flow as usize;
+        for half in &mut live.halves {
+            if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
+                half.state = state;
+            }
+        }
+        let flow = &mut self.flows[number];
+        flow.past.add_foreign(&live);
+        flow.alive -= 1;
+        self.per_packet[number].count.connections_failed += u64::from(has_failed);
+        if P::WANTS {
+            self.probe.abandoned(live.row);
+        }
+        if has_failed {
+            self.cue(number, Side::Client, Cue::Failed(live.connection));
+        }
+        self.cue(number, Side::Client, Cue::Released(live.connection));
+    }
+
+    /// Do what the application of a foreign flow wants.
+    pub(super) fn act_foreign(&mut self, number: usize, side: Side, actions: &mut Vec<Action>) {
+        let foreign = self.flows[number].foreign as usize;
+        let mut touched: Vec<u32> = Vec::new();
+        for action in actions.drain(..) {
+            if let Some(serial) = self.perform_foreign(number, side, action) {
+                if !touched.contains(&serial) {
+                    touched.push(serial);
+                }
+            }
+        }
+        for serial in touched {
+            self.serve_foreign((foreign, serial, side));
+        }
+        self.arm_foreign(foreign);
+    }
+
+    /// Do it; the connection, if it may now have something to send.
+    fn perform_foreign(&mut self, number: usize, side: Side, action: Action) -> Option<u32> {
+        let foreign = self.flows[number].foreign as usize;
+        let now = self.now;
+        let connection = match action {
+            Action::Connect(opening) => {
+                if self.fault.is_some() {
+                    return None;
+                }
+                let it = &mut self.foreign[foreign];
+                let opened =
+                    catch_unwind(AssertUnwindSafe(|| it.open(opening.connection, opening.turn, now)));
+                let serial = match opened {
+                    Ok(serial) => serial,
+                    Err(payload) => {
+                        let what = format!("it panicked: {}", text(payload.as_ref()));
+                        self.accuse(foreign, what, true);
+                        return None;
+                    }
+                };
+                let flow = &mut self.flows[number];
+                flow.alive += 1;
+                flow.finished = Time::NEVER;
+                self.per_packet[number].count.connections += 1;
+                return Some(serial);
+            }
+            Action::Report(report) => {
+                if P::WANTS {
+                    self.report_foreign(number, foreign, report);
+                }
+                return None;
+            }
+            Action::Write(connection, _)
+            | Action::WriteForever(connection)
+            | Action::Close { connection, .. }
+            | Action::TellReceived(connection, _)
+            | Action::CallAt(connection, _) => connection,
+            Action::TellDrained(_) | Action::Carry(_) => {
+                panic!("flow {number}: {action:?} was to be refused before time zero")
+            }
+            Action::TurnAway | Action::Datagram { .. } | Action::Reply { .. } | Action::WakeAt(_) => {
+                self.perform(number, side, action);
+                return None;
+            }
+        };
+        let serial = self.foreign[foreign].of(connection)?.serial;
+        let half = self.foreign[foreign].half(serial, side)?;
+        match action {
+            Action::Write(_, bytes) => half.to_write = half.to_write.saturating_add(bytes),
+            Action::WriteForever(_) => half.to_write = Bytes::MAX,
+            Action::TellReceived(_, bytes) => half.receive_mark = bytes,
+            Action::CallAt(_, time) => half.call_at = time,
+            // The stack has no way to take back what it holds: the connection ends.
+            Action::Close { discard: true, .. } => {
+                half.to_write = 0;
+                self.ask((foreign, serial, side), |half, now| half.endpoint.close(now));
+            }
+            _ => half.is_finishing = true,
+        }
+        Some(serial)
+    }
+
+    fn report_foreign(&mut self, number: usize, foreign: usize, report: Report) {
+        let flow = FlowId(number as u32);
+        match report {
+            Report::Asked { connection, kind, bytes, turn } => {
+                let it = &mut self.foreign[foreign];
+                let turn = turn % it.algorithms.len() as u32;
+                let Some(live) = it.of(connection) else { return };
+                let serial = u64::from(live.serial);
+                live.row = self.probe.asked(self.now, flow, serial, kind, bytes, turn as u16);
+            }
+            Report::Answered(connection) => {
+                let Some(live) = self.foreign[foreign].of(connection) else { return };
+                let row = std::mem::replace(&mut live.row, NO_ROW);
+                self.probe.answered(self.now, row);
+            }
+            Report::Pinged(_) | Report::Ponged(_) => self.report(number, report),
+        }
+    }
+
+    /// Polling time for a foreign flow: its connection opened last.
+    pub(super) fn poll_foreign(&mut self, number: u32) {
+        let flow = &self.flows[number as usize];
+        let Some(live) = self.foreign[flow.foreign as usize].live.last() else { return };
+        let state = live.halves[0].state;
+        let tally = self.tally(number as usize);
+        let progress = probe::Progress {
+            acked: tally.bytes_acked,
+            received: tally.bytes_received,
+            arrived: tally.bytes_arrived,
+        };
+        self.probe.poll_stack(self.now, FlowId(number), &state, progress);
+    }
+}

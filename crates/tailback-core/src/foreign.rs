@@ -1,0 +1,186 @@
+//! Connections of other people's stacks as flows: the seam.
+//!
+//! A run is given [`Stacks`] by name ([`crate::engine::Simulation::build_hosting`]); a flow whose transport has such a
+//! name sends what the stack's ends send. An end is driven without a clock and without sockets: it gets datagrams and the
+//! time, and gives datagrams and the instant at which time itself matters. The same end can be driven over a real socket.
+//!
+//! A connection carries one stream each way, of bytes that mean nothing.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use crate::packet::Ecn;
+use crate::scenario::Params;
+use crate::time::{Bytes, Duration, Rate, Time};
+
+/// Stacks by the name that scenarios use.
+pub type Stacks = BTreeMap<String, Arc<dyn Stack>>;
+
+/// The IPv4 and UDP headers in front of each datagram.
+pub const UDP_HEADERS: u32 = 28;
+
+/// A stack as published: makes connections.
+pub trait Stack: Debug + Send + Sync {
+    /// The version of its code.
+    fn version(&self) -> &str;
+    /// Its congestion controls, by the words that scenarios use.
+    fn algorithms(&self) -> &[&'static str];
+    /// The smallest MTU it works with.
+    fn least_mtu(&self) -> u32;
+    /// Can this congestion control have these parameters? If not, why, for people. Asked before time zero.
+    fn check(&self, _cc: &str, params: &Params) -> Result<(), String> {
+        match params.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(format!("{name} is not a parameter of it: it runs as its authors set it")),
+        }
+    }
+    /// The two ends of a new connection, the client's and the server's.
+    fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2];
+}
+
+/// What a connection is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Setup<'a> {
+    /// When.
+    pub now: Time,
+    /// Congestion control, one of the stack's.
+    pub cc: &'a str,
+    /// Its parameters, which were checked.
+    pub cc_params: &'a Params,
+    /// Largest IP packet.
+    pub mtu: u32,
+    /// What the stream to send may hold unacknowledged; `None`: the stack's.
+    pub send_buffer: Option<Bytes>,
+    /// What the peer may send beyond what was read; `None`: the stack's.
+    pub receive_buffer: Option<Bytes>,
+    /// All randomness of the connection comes from here.
+    pub seed: u64,
+}
+
+/// One end of a connection.
+pub trait Endpoint: Debug + Send {
+    /// A datagram arrived.
+    fn on_datagram(&mut self, now: Time, datagram: &[u8], ecn: Ecn);
+    /// Put the next datagram to send into the empty buffer; `None`: there is none now.
+    fn poll_transmit(&mut self, now: Time, datagram: &mut Vec<u8>) -> Option<Ecn>;
+    /// When it wants to be woken; [`Time::NEVER`]: only by a datagram or its application.
+    fn next_timeout(&mut self) -> Time;
+    /// That time has come.
+    fn on_timeout(&mut self, now: Time);
+
+    /// Take at most so many bytes to send; returns how many.
+    fn write(&mut self, most: Bytes) -> Bytes;
+    /// Nothing will be written any more.
+    fn finish(&mut self);
+    /// Read what has arrived in order; returns how many bytes.
+    fn read(&mut self, now: Time) -> Bytes;
+    /// End the connection at once, whatever is under way.
+    fn close(&mut self, now: Time);
+    /// How far the connection has come.
+    fn progress(&mut self) -> Progress;
+    /// How much it has in flight, and may have. Asked around every datagram.
+    fn flight(&self) -> Flight;
+    /// What the stack says of its sender. Asked once something happened.
+    fn state(&self) -> State;
+}
+
+/// How far a connection has come, seen from one end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Progress {
+    /// Data may flow.
+    pub is_established: bool,
+    /// The peer has finished its stream, and all of it was read.
+    pub peer_finished: bool,
+    /// All this end wrote, with its end, is acknowledged.
+    pub is_acknowledged: bool,
+    /// The connection is over: it says nothing any more, or no more than that it is over.
+    pub is_closed: bool,
+    /// It ended though nobody closed it.
+    pub has_failed: bool,
+}
+
+/// How full a sender's window is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flight {
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// Bytes in flight.
+    pub in_flight: Bytes,
+}
+
+/// What a stack says of its sender.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct State {
+    /// Congestion window.
+    pub cwnd: Bytes,
+    /// Slow-start threshold; [`Bytes::MAX`] before there is one, or if the stack does not say.
+    pub ssthresh: Bytes,
+    /// Bytes in flight, as it counts them.
+    pub in_flight: Bytes,
+    /// Smoothed RTT; zero: no sample yet.
+    pub srtt: Duration,
+    /// Latest RTT sample; zero if it does not say.
+    pub rtt: Duration,
+    /// Smallest RTT sample; zero: no sample yet.
+    pub rtt_min: Duration,
+    /// Rate at which it paces, if it says.
+    pub pacing_rate: Option<Rate>,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets it takes for lost.
+    pub packets_lost: u64,
+    /// Times it took a loss or a mark for congestion.
+    pub congestion_events: u64,
+    /// Payload acknowledged, as far as it says.
+    pub bytes_acked: Bytes,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State {
+            cwnd: 0,
+            ssthresh: Bytes::MAX,
+            in_flight: 0,
+            srtt: Duration::ZERO,
+            rtt: Duration::ZERO,
+            rtt_min: Duration::ZERO,
+            pacing_rate: None,
+            packets_sent: 0,
+            packets_lost: 0,
+            congestion_events: 0,
+            bytes_acked: 0,
+        }
+    }
+}
+
+/// A stack did what no stack may, and the run is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StackFault {
+    /// The stack, by the name in the scenario.
+    pub stack: String,
+    /// Its version.
+    pub version: String,
+    /// The scenario.
+    pub scenario: String,
+    /// Its seed.
+    pub seed: u64,
+    /// The flow.
+    pub flow: String,
+    /// When.
+    pub at: Time,
+    /// What it did.
+    pub what: String,
+    /// It panicked; who caught the panic may know where.
+    pub is_panic: bool,
+}
+
+impl fmt::Display for StackFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StackFault { stack, version, scenario, seed, flow, at, what, .. } = self;
+        let at = at.as_secs_f64();
+        write!(f, "{stack} {version}, flow {flow} of {scenario} (seed {seed}), at {at} s: {what}")
+    }
+}
+
+impl std::error::Error for StackFault {}
