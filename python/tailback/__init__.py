@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Problem,
         ResultError,
         ScenarioError,
+        StackError,
         TailbackError,
         UnitError,
     )
@@ -113,6 +114,7 @@ __all__ = [
     "ScenarioError",
     "Size",
     "Span",
+    "StackError",
     "Step",
     "Store",
     "SweepResult",

@@ -21,6 +21,12 @@ class AlgorithmError(Exception):
     args: tuple[str, str, float, str]
     """Algorithm, hook, simulated seconds, what."""
 
+class StackError(Exception):
+    """A stack other than tailback's TCP did what none may."""
+
+    args: tuple[str, str, str, float, str, int]
+    """Stack, version, flow, simulated seconds, what, seed."""
+
 class Cancelled(Exception):
     """The run was cancelled through its `Cancel`."""
 

@@ -17,7 +17,16 @@ from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Algorithm, Factory, Source, factories, is_reference, kept_as, named, referenced, sources
 from tailback.consent import demand_allowed
-from tailback.errors import AlgorithmError, Cancelled, EngineError, Interrupted, Problem, ScenarioError, TailbackError
+from tailback.errors import (
+    AlgorithmError,
+    Cancelled,
+    EngineError,
+    Interrupted,
+    Problem,
+    ScenarioError,
+    StackError,
+    TailbackError,
+)
 from tailback.progress import Bar
 from tailback.result import Result, write_while
 from tailback.result.layout import Sink
@@ -103,6 +112,8 @@ def _tables(
         raise Cancelled(f"{prepared.name} was cancelled") from None
     except _core.AlgorithmError as error:
         raise AlgorithmError(prepared.name, *error.args) from error.__cause__
+    except _core.StackError as error:
+        raise StackError(prepared.name, *error.args) from None
     except _core.EngineError as error:
         raise EngineError(f"{prepared.name}: {error}") from None
 

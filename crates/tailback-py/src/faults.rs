@@ -11,6 +11,7 @@ use std::panic::{self, AssertUnwindSafe};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
+use tailback_core::foreign::StackFault;
 
 use crate::own::Fault;
 
@@ -31,6 +32,12 @@ create_exception!(
     AlgorithmError,
     PyException,
     "An algorithm written in Python raised: `args` is (algorithm, hook, simulated seconds, what); its cause is what."
+);
+create_exception!(
+    tailback._core,
+    StackError,
+    PyException,
+    "A stack other than tailback's TCP did what none may: `args` is (stack, version, flow, simulated seconds, what, seed)."
 );
 create_exception!(tailback._core, Cancelled, PyException, "The run was cancelled through its `Cancel`.");
 
@@ -73,9 +80,17 @@ pub enum Unwound {
     Panic(String),
     /// In an algorithm written in Python.
     Fault(Fault),
+    /// By a stack that did what none may, and where it panicked if it did.
+    Stack(Box<StackFault>, Option<String>),
 }
 
 impl Unwound {
+    /// A stack's fault, beside the place of the panic that the core caught.
+    pub fn of_stack(fault: Box<StackFault>) -> Self {
+        let place = PLACE.take().filter(|_| fault.is_panic);
+        Unwound::Stack(fault, place)
+    }
+
     /// As an exception; `at_s` is the simulated time, if there is one.
     pub fn into_exception(self, at_s: Option<f64>, seed: u64) -> PyErr {
         match self {
@@ -83,6 +98,11 @@ impl Unwound {
                 Some(at_s) => engine_error(format!("after {at_s} s: {text}"), seed),
                 None => engine_error(text, seed),
             },
+            Unwound::Stack(fault, place) => {
+                let StackFault { stack, version, flow, at, what, .. } = *fault;
+                let what = place.map_or(what.clone(), |place| format!("{what} at {place}"));
+                StackError::new_err((stack, version, flow, at.as_secs_f64(), what, seed))
+            }
             Unwound::Fault(fault) => fault.into_exception(at_s.unwrap_or_default()),
         }
     }

@@ -28,7 +28,7 @@ mod _core {
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]
-    use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
+    use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError, StackError};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};
@@ -61,10 +61,14 @@ mod _core {
     #[pymodule_export]
     const ROWS_A_GROUP: usize = tailback_core::engine::ROWS_A_GROUP;
 
-    /// Everything the engine knows by name, as JSON.
+    /// Everything the engine knows by name, and the transports of this build, as JSON.
     #[pyfunction]
     fn registry() -> String {
-        tailback_scenario::registry::as_json().to_string()
+        let mut all = tailback_scenario::registry::as_json();
+        let stacks = crate::run::stacks();
+        let row = |(name, stack): (&String, &std::sync::Arc<dyn tailback_core::foreign::Stack>)| serde_json::json!({ "name": name, "version": stack.version(), "algorithms": stack.algorithms() });
+        all["transports"] = stacks.iter().map(row).collect();
+        all.to_string()
     }
 
     /// Every table with its columns, as JSON.

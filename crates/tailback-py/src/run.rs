@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use tailback_core::cc::external::Makers;
 use tailback_core::engine::Simulation;
+use tailback_core::foreign::Stacks;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{self, Scenario};
 use tailback_core::traffic::exec;
@@ -134,8 +135,16 @@ pub fn parse(json: &str) -> PyResult<Scenario> {
     })
 }
 
+/// The stacks that this build has beside tailback's TCP.
+pub fn stacks() -> Stacks {
+    #[cfg(feature = "quic")]
+    return tailback_quic::stacks();
+    #[cfg(not(feature = "quic"))]
+    Stacks::new()
+}
+
 fn build(scenario: &Scenario, makers: &Makers) -> PyResult<Simulation> {
-    match caught(|| Simulation::build_with(scenario, makers)) {
+    match caught(|| Simulation::build_hosting(scenario, makers, &stacks())) {
         Ok(built) => built.map_err(scenario_error),
         Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
     }
@@ -153,7 +162,7 @@ fn simulate(scenario: &Scenario, makers: &Makers, options: &RunOptions) -> PyRes
         let share = EVENTS_A_LOOK.min(left);
         left -= share;
         let outcome = match caught(|| simulation.run_events(share)) {
-            Ok(outcome) => outcome.map_err(|error| Unwound::Panic(error.to_string())),
+            Ok(outcome) => outcome.map_err(Unwound::of_stack),
             Err(unwound) => Err(unwound),
         };
         match outcome {

@@ -374,6 +374,8 @@ part! {
     stop: Option<Span>, or "the end of the run";
     /// Further times during which it is on, in order: `[{ start = "10s", stop = "20s" }]`.
     again: Vec<Period>;
+    /// Instead of TCP: somebody else's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own.
+    transport: Option<Name>, or "TCP";
     /// Over TCP: congestion control (`tailback algorithms`).
     cc: Option<Named>, or "`\"cubic\"`";
     /// Over TCP: further algorithms; the flow's connections use `cc` and these in turn.

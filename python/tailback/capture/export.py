@@ -100,6 +100,7 @@ def _flow(result: Result, index: int) -> tuple[str, tuple[int, int], int]:
     nodes = list(result.resolved.get("nodes", []))
     ends = tuple(nodes.index(spec[key]) + 1 if spec[key] in nodes else 0 for key in ("from", "to"))
     app: dict[str, Any] = spec["app"]
-    kind = "tcp" if spec.get("tcp") else _DATAGRAMS[registry.application(spec).datagrams]
+    is_tcp = spec.get("tcp") and not spec["tcp"].get("transport")
+    kind = "tcp" if is_tcp else _DATAGRAMS[registry.application(spec).datagrams]
     interval_ms = float(app.get("params", {}).get("interval", _DEFAULT_INTERVAL_MS))
     return kind, (ends[0], ends[1]), round(interval_ms * _RTP_CLOCK_HZ / 1000)

@@ -32,6 +32,7 @@ class _Shown(StrEnum):
     APPS = "apps"
     METRICS = "metrics"
     SUITES = "suites"
+    TRANSPORTS = "transports"
 
 
 @app.command()
@@ -81,6 +82,8 @@ def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
         for row in rows:
             console().print(f"\n[bold]{escape(row['name'])}[/bold]")
             print_rows(row["fields"])
+    elif what is _Shown.TRANSPORTS:
+        print_rows([row | {"algorithms": ", ".join(row["algorithms"])} for row in rows])
     elif what is _Shown.METRICS:
         print_cards(rows, extra=("unit", "definition"))
     elif what is _Shown.PRESETS:

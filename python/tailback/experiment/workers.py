@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
-from tailback.errors import AlgorithmError, EngineError, TailbackError
+from tailback.errors import AlgorithmError, EngineError, StackError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.result import Result, layout
 
@@ -81,6 +81,8 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
             tables = isolated.run(task.scenario_json, cancel, None, factories, task.sources)
         except _core.AlgorithmError as error:
             raise AlgorithmError(str(resolved.get("name")), *error.args) from error.__cause__
+        except _core.StackError as error:
+            raise StackError(str(resolved.get("name")), *error.args) from None
         result = Result(resolved=resolved, toml=task.toml, tables=tables, algorithms=dict(task.sources))
         return _kept(task, keep, result, began)
     except _core.Cancelled:

@@ -128,6 +128,10 @@ class Source:
                 known = ", ".join(SENDERS + DATAGRAMS + ECHOES)
                 self.leave(f"flow[{index}].app", kind, f"{target} gets no such application", f"Exported are: {known}")
                 continue
+            if (spec["tcp"] or {}).get("transport"):
+                theirs = spec["tcp"]["transport"]
+                self.leave(f"flow[{index}].transport", theirs, f"{target} has no such stack", "The flow is left out")
+                continue
             out.append(Flow(index, spec, self.resolved["duration_ps"]))
             flow = out[-1]
             if spec["again"]:

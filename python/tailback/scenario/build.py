@@ -32,12 +32,13 @@ def flow(app: str, *, cc: _Named = None, stack: _Named = None, **fields: Unpack[
 
 
 def bulk(cc: _Named = "cubic", stack: _Named = "linux", **fields: Unpack[FlowFields]) -> Flow:
-    """A bulk transfer over TCP; `fields` are those of `flow`, such as `bytes`, `start` or `stop`.
+    """A bulk transfer over TCP, or over a `transport`; `fields` are those of `flow`, such as `bytes` or `start`.
 
     >>> bulk("htcp", bytes="20MB", name="upload").bytes
     Bytes('20MB')
     """
-    return flow("bulk", cc=cc, stack=stack, **fields)
+    own = None if fields.get("transport") and stack == "linux" else stack
+    return flow("bulk", cc=cc, stack=own, **fields)
 
 
 def voip(**fields: Unpack[FlowFields]) -> Flow:

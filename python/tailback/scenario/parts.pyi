@@ -423,6 +423,7 @@ class Flow(Part):
         start: str | Duration = ...,
         stop: str | Duration | None = ...,
         again: Iterable[Period | Mapping[str, Any]] = ...,
+        transport: str | None = ...,
         cc: str | Named | Mapping[str, Any] | None = ...,
         cc_turns: Iterable[str | Named | Mapping[str, Any]] = ...,
         stack: str | Named | Mapping[str, Any] | None = ...,
@@ -486,6 +487,10 @@ class Flow(Part):
     @property
     def again(self) -> tuple[Period, ...]:
         """Further times during which it is on, in order: `[{ start = "10s", stop = "20s" }]`."""
+
+    @property
+    def transport(self) -> str | None:
+        """Instead of TCP: somebody else's stack, `tailback list transports`, [QUIC stacks](quic.md); `cc` is then one of its own."""
 
     @property
     def cc(self) -> Named | None:
@@ -555,6 +560,7 @@ class FlowFields(TypedDict, total=False):
     start: str | Duration
     stop: str | Duration | None
     again: Iterable[Period | Mapping[str, Any]]
+    transport: str | None
     cc_turns: Iterable[str | Named | Mapping[str, Any]]
     receiver_stack: str | None
     send_buffer: str | Bytes | None

@@ -100,6 +100,7 @@ fn application(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Params 
 fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
     if sends_datagrams(&flow.app) {
         let given = [
+            ("transport", flow.transport.is_some()),
             ("cc", flow.cc.is_some()),
             ("cc_turns", !flow.cc_turns.is_empty()),
             ("stack", flow.stack.is_some()),
@@ -116,6 +117,9 @@ fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
     }
     let named = |name: &str| Named { name: crate::part::CodeName(name.into()), params: Params::default() };
     let cc = flow.cc.clone().unwrap_or_else(|| named("cubic"));
+    if let Some(transport) = &flow.transport {
+        return foreign(resolver, flow, transport, &cc, place);
+    }
     let stack = flow.stack.clone().unwrap_or_else(|| named("linux"));
     let cc_params = algorithm(resolver, &cc, &format!("{place}.cc"));
     let turn = |(number, turn): (usize, &Named)| {
@@ -134,6 +138,31 @@ fn tcp(resolver: &mut Resolver<'_>, flow: &Flow, place: &str) -> Node {
         "cc_params" => cc_params.0,
         "cc_turns" => turns,
         "stack_params" => stack_params.0,
+        "send_buffer" => flow.send_buffer.map(|bytes| bytes.0.0),
+        "receive_buffer" => flow.receive_buffer.map(|bytes| bytes.0.0),
+        "mtu" => flow.mtu.map_or(MTU, |mtu| mtu.0.into()),
+    }
+}
+
+/// A connection of another stack: who runs the engine knows which there are, and what they can do.
+fn foreign(resolver: &mut Resolver<'_>, flow: &Flow, transport: &str, cc: &Named, place: &str) -> Node {
+    for (key, is_given) in
+        [("stack", flow.stack.is_some()), ("receiver_stack", flow.receiver_stack.is_some())]
+    {
+        if is_given {
+            let problem = format!("a flow over {transport} has no TCP stack");
+            resolver.problem(&format!("{place}.{key}"), fault(problem, "Remove it"));
+        }
+    }
+    let turn = |turn: &Named| table! { "cc" => &*turn.name, "cc_params" => turn.params.0.clone() };
+    table! {
+        "transport" => transport,
+        "stack" => transport,
+        "receiver_stack" => Value::Null,
+        "cc" => &*cc.name,
+        "cc_params" => cc.params.0.clone(),
+        "cc_turns" => flow.cc_turns.iter().map(turn).collect::<Vec<Node>>(),
+        "stack_params" => table! {},
         "send_buffer" => flow.send_buffer.map(|bytes| bytes.0.0),
         "receive_buffer" => flow.receive_buffer.map(|bytes| bytes.0.0),
         "mtu" => flow.mtu.map_or(MTU, |mtu| mtu.0.into()),

@@ -1,0 +1,20 @@
+//! Other people's QUIC stacks as flows of a scenario: as published, with their own handshake, acknowledgements, loss
+//! recovery, pacing and congestion control. A stack is one file, its row is in [`stacks`].
+//!
+//! Two things are not theirs. Keys are null (`null.rs`): packets keep their sizes, and nothing is encrypted. Time is the
+//! scenario's: an instant is the run's clock added to one that was read once.
+#![forbid(unsafe_code)]
+
+use std::sync::Arc;
+
+use tailback_core::foreign::{Stack, Stacks};
+
+mod clock;
+mod null;
+mod quinn;
+
+/// The stacks, by the name that scenarios use.
+pub fn stacks() -> Stacks {
+    let all: [(&str, Arc<dyn Stack>); 1] = [("quinn", Arc::new(quinn::Quinn))];
+    all.into_iter().map(|(name, stack)| (name.to_string(), stack)).collect()
+}

@@ -1,0 +1,89 @@
+"""Flows of other people's stacks, from a scenario to its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback import _core
+
+LOCK = Path(__file__).parents[1] / "Cargo.lock"
+
+
+def beside_tcp(cc: str = "cubic", seed: int = 1, **fields: Any) -> tb.Scenario:
+    """quinn's flow and Linux's CUBIC over 20 Mbit/s."""
+    theirs = tb.bulk(cc, transport="quinn", name="theirs", **fields)
+    instruments = tb.Instruments(polls="all", poll_interval="100ms", segments=["theirs"], packets="all")
+    return tb.dumbbell(
+        rate="20mbit", rtt="40ms", queue="1bdp", flows=[theirs, tb.bulk(name="ours")], duration="4s", seed=seed,
+        name="beside", instruments=instruments, randomness={"start_spread": "10ms"},
+    )  # fmt: skip
+
+
+def test_both_share_the_link_and_tell_of_themselves() -> None:
+    result = tb.run(beside_tcp())
+    received = result.numpy("flows")["bytes_received"]
+    assert received.sum() * 8 / 4 / 20e6 > 0.8
+    assert received.min() > 5e5
+    states = result.numpy("stack_states")
+    assert len(states["cwnd"]) > 100
+    assert set(states["flow"]) == {0}
+    polls = result.numpy("polls")
+    assert (polls["cwnd"][polls["flow"] == 0] > 0).any()
+
+
+def test_it_is_kept_written_and_read_like_any_flow(tmp_path: Path) -> None:
+    scenario = beside_tcp("new_reno", mtu="1400B", receive_buffer="4MB")
+    written = tmp_path / "beside.toml"
+    written.write_text(scenario.to_toml())
+    again = tb.Scenario.from_toml(written)
+    assert again.resolve() == scenario.resolve()
+    back = tb.Scenario.from_resolved(scenario.resolve())
+    assert back.resolve() == scenario.resolve()
+    result = tb.run(scenario, out=tmp_path / "kept")
+    kept = tb.open_result(tmp_path / "kept")
+    assert kept.numpy("stack_states")["cwnd"].tolist() == result.numpy("stack_states")["cwnd"].tolist()
+    assert result.numpy("packets")["bytes"].max() <= 1500
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"cc": "htcp"}, r"flow\[0\].cc.*no congestion control of quinn"),
+        ({"mtu": "1000B"}, r"flow\[0\].mtu.*quinn needs an MTU of 1228 B"),
+        ({"stack": "freebsd-9"}, r"flow\[0\].stack.*has no TCP stack"),
+        ({"transport": "quin"}, r"flow\[0\].transport.*quinn"),
+    ],
+)
+def test_what_it_cannot_be_is_refused_where_it_stands(fields: dict[str, Any], problem: str) -> None:
+    flow = {"transport": "quinn", "cc": "cubic"} | fields
+    with pytest.raises(tb.ScenarioError, match=problem):
+        tb.run(tb.dumbbell(rate="20mbit", rtt="40ms", flows=[tb.flow("bulk", **flow)], duration="1s"))
+
+
+def test_a_stacks_fault_fails_its_run_and_a_sweep_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    genuine = _core.run
+
+    def run(text: str, *rest: Any) -> Any:
+        if json.loads(text)["seed"] == 2:
+            raise _core.StackError("quinn", "0.11.19", "theirs", 1.5, "it panicked: overflow at bbr.rs:7", 2)
+        return genuine(text, *rest)
+
+    monkeypatch.setattr(_core, "run", run)
+    told = r"flow theirs over quinn 0.11.19 failed at 1.5 s of simulated time \(seed 2\): it panicked: overflow"
+    with pytest.raises(tb.StackError, match=told):
+        tb.run(beside_tcp(seed=2))
+    swept = tb.sweep(beside_tcp(), seeds=[1, 2, 3], store=tmp_path / "store")
+    assert (swept.run, swept.failed) == (2, 1)
+    (error,) = swept.errors
+    assert "StackError: " in error
+    assert "quinn 0.11.19" in error
+
+
+def test_results_name_the_version_that_is_compiled_in() -> None:
+    for row in json.loads(_core.registry())["transports"]:
+        assert f'name = "{row["name"]}-proto"\nversion = "{row["version"]}"' in LOCK.read_text()
