@@ -10,8 +10,16 @@ import start from "./start.toml?raw";
 export const engine = new Engine();
 
 export const toml = signal(start);
-/** What the page last understood, while the text in the editor is not a scenario. */
-export const scenario = signal<Document>(read(start));
+let understood: Document = read(start);
+/** The text's tables; what was last understood, while the text in the editor is not TOML. */
+export const scenario = computed((): Document => {
+  try {
+    understood = read(toml.value);
+  } catch {
+    // The engine says where and why.
+  }
+  return understood;
+});
 export const problems = signal<Problem[]>([]);
 export const outcome = signal<Outcome | undefined>(undefined);
 
@@ -108,14 +116,19 @@ export function open(text: string, kind = "open"): void {
 
 // --- Running: the latest wins
 
-/** A run that is nearly over is let finish, so that something is drawn while a slider moves. */
+/** A run that is nearly over is let finish, so that something is drawn while a slider moves, */
 const LET_FINISH_MS = 250;
+/** and on a slow machine every other one. */
+const LET_FINISH_NEXT_MS = 2500;
 /** Longer than this is asked about first. */
 const LONG_S = 20;
 const MANY_ROWS = 6_000_000;
 
 let current: { abort: AbortController; began: number } | undefined;
-let wanted = 0;
+/** The text has changed since the run under way began. */
+let isStale = false;
+let isRunning = false;
+let wasCutShort = false;
 let allowed = "";
 
 /** Run what is too large all the same. */
@@ -125,76 +138,78 @@ export function runAnyway(): void {
 }
 
 export function stop(): void {
-  wanted++;
+  isStale = false;
   current?.abort.abort();
 }
 
+/** Run the latest text: at once, or after the run under way, which is cut short if it takes long. */
 async function go(): Promise<void> {
-  const mine = ++wanted;
-  if (current) {
-    const left = LET_FINISH_MS - (performance.now() - current.began);
-    const abort = current.abort;
-    if (left > 0) await new Promise((resolve) => setTimeout(resolve, left));
-    if (mine !== wanted) return;
-    abort.abort();
-    while (current) await new Promise((resolve) => setTimeout(resolve, 4));
-    if (mine !== wanted) return;
+  isStale = true;
+  cutShort();
+  if (isRunning) return;
+  isRunning = true;
+  while (isStale) {
+    isStale = false;
+    await once(toml.peek());
   }
-  const text = toml.peek();
-  let document: Document;
-  try {
-    document = read(text);
-  } catch {
-    // Not TOML: the engine says where, better than this parser.
-    problems.value = await engine.check(text).catch(failed);
-    if (status.peek().is === "running") status.value = { is: "ready" };
-    return;
-  }
-  const began = performance.now();
+  isRunning = false;
+}
+
+function cutShort(): void {
+  if (!current || !isStale || current.abort.signal.aborted) return;
+  if (performance.now() - current.began < (wasCutShort ? LET_FINISH_NEXT_MS : LET_FINISH_MS)) return;
+  wasCutShort = true;
+  current.abort.abort();
+}
+
+async function once(text: string): Promise<void> {
   const abort = new AbortController();
-  current = { abort, began };
   try {
     const found = await engine.check(text);
-    if (mine !== wanted) return;
     problems.value = found;
     if (found.length) {
-      if (status.peek().is === "running") status.value = { is: "ready" };
+      status.value = { is: "ready" };
       return;
     }
-    scenario.value = document;
+    const document = read(text);
     const asked = write(forPictures(document));
     const expected = await engine.estimate(asked);
-    if (mine !== wanted) return;
     if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
       status.value = { is: "large", ...expected, shorter: shorter(document, expected) };
       return;
     }
+    const began = performance.now();
+    current = { abort, began };
     status.value = { is: "running", share: 0 };
     const result = await engine.run(asked, {
       signal: abort.signal,
       onProgress: (now, until, partial) => {
-        if (mine === wanted) status.value = { is: "running", share: now / until, partial };
+        cutShort();
+        // What takes no longer than a glance is drawn when it is whole.
+        const isLong = performance.now() - began > LET_FINISH_MS;
+        if (!abort.signal.aborted) status.value = { is: "running", share: now / until, ...(isLong && partial ? { partial } : {}) };
       },
     });
+    wasCutShort = false;
     batch(() => {
       outcome.value = result;
       // A row belongs to its run: after another it would be another event.
       chosen.value = undefined;
-      if (mine === wanted) status.value = { is: "ready" };
+      status.value = { is: "ready" };
     });
   } catch (error) {
-    if (abort.signal.aborted) {
-      if (mine === wanted) status.value = { is: "ready" };
-    } else if (error instanceof Refused) problems.value = error.problems;
-    else failed(error);
+    if (abort.signal.aborted) status.value = { is: "ready" };
+    else if (error instanceof Refused) {
+      problems.value = error.problems;
+      status.value = { is: "ready" };
+    } else failed(error);
   } finally {
     current = undefined;
   }
 }
 
-function failed(error: unknown): Problem[] {
+function failed(error: unknown): void {
   status.value = { is: "failed", why: error instanceof Error ? error.message : String(error) };
-  return [];
 }
 
 /** So much simulated time takes about five seconds. */

@@ -2,9 +2,10 @@ import { useEffect, useState } from "preact/hooks";
 import { lazy, Suspense } from "preact/compat";
 import { problems, back, chosen, forth, notice, outcome, stored, tour } from "../state";
 import { FlowsPanel } from "./flows";
+import { toResults } from "./jump";
 import { Header, Pins, openFile } from "./header";
 import { PathPanel } from "./path";
-import { Results } from "./results";
+import { Results, Strip } from "./results";
 import { TourPanel } from "./tour";
 import { WhyPanel } from "./why";
 
@@ -40,7 +41,7 @@ export function App() {
   const hasSide = tour.value !== undefined || chosen.value !== undefined;
   return (
     <>
-      <a class="skip" href="#results">Skip to the results</a>
+      <a class="skip" href="#results" onClick={toResults}>Skip to the results</a>
       <Header isEditing={isEditing} toggleEditor={() => setEditing(!isEditing)} />
       {notice.value !== undefined && (
         <div class="notice" role="status"><p>{notice.value}</p><button type="button" onClick={() => (notice.value = undefined)} aria-label="Close">×</button></div>
@@ -48,7 +49,7 @@ export function App() {
       <main class={hasSide ? "with-side" : ""}>
         <div class="controls">
           {stored.value !== undefined && <p class="stored">Stored result <b>{stored.value}</b>. Change anything and it is simulated here.</p>}
-          {problems.value.length > 0 && <Problems show={() => setEditing(true)} />}
+          {problems.value.length > 0 && <Problems show={isEditing ? undefined : () => setEditing(true)} />}
           {isEditing && (
             <section class="panel" aria-labelledby="text-title">
               <h2 id="text-title">Text</h2>
@@ -72,23 +73,24 @@ export function App() {
           </aside>
         )}
       </main>
+      {!hasSide && <Strip />}
     </>
   );
 }
 
-function Problems({ show }: { show: () => void }) {
+function Problems({ show }: { show: (() => void) | undefined }) {
   return (
     <section class="problems" role="alert" aria-label="What is wrong with the scenario">
       <ul>
         {problems.value.slice(0, 6).map((problem, index) => (
           <li key={index}>
-            {problem.line !== undefined && <b>line {problem.line}: </b>}{problem.path && <code>{problem.path}</code>} {problem.message}
+            {problem.line !== undefined && <b>line {problem.line}: </b>}{problem.path ? <code>{problem.path}</code> : "the text"} {problem.message}
             {problem.fix && <><br />{problem.fix}</>}
           </li>
         ))}
       </ul>
       <p class="note">What is drawn is the run before.</p>
-      <button type="button" onClick={show}>Open the text</button>
+      {show && <button type="button" onClick={show}>Open the text</button>}
     </section>
   );
 }

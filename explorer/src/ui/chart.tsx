@@ -8,13 +8,16 @@ import { linkStroke, stroke, type Stroke } from "../colours";
 import { digits } from "../quantity";
 import type { Line, Mark, Panel } from "../series";
 import { chosen, duration, zoom } from "../state";
+import { inTurn } from "./frame";
 
 export interface Drawn extends Panel {
   /** The same panel of pinned runs. */
   pinned: { name: string; lines: Line[] }[];
 }
 
-const HEIGHT = 190;
+/** Heights and letters grow with the page's letters, as the style sheet sets them for wide screens. */
+export const rem = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
+const height = (): number => Math.round(12 * rem());
 /** How near a click has to be to an event. */
 const REACH_PX = 14;
 
@@ -84,13 +87,13 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
     });
     const axis: uPlot.Axis = {
       stroke: colour.soft, grid: { stroke: colour.grid, width: 1 }, ticks: { stroke: colour.grid, width: 1, size: 4 },
-      font: "12px system-ui, sans-serif",
+      font: `${0.75 * rem()}px system-ui, sans-serif`,
     };
     const made = new uPlot(
       {
-        width: Math.max(element.clientWidth, 200), height: HEIGHT,
+        width: Math.max(element.clientWidth, 200), height: height(),
         scales: { x: { time: false, range: (_, low, high) => zoom.peek() ?? [Math.min(0, low ?? 0), Math.max(duration.peek(), high ?? 0)] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`), space: 64, size: 30 }, { ...axis, size: 52 }],
+        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`), space: 4 * rem(), size: 1.9 * rem() }, { ...axis, space: 2 * rem(), size: 3.3 * rem() }],
         series: [{ label: "at", value: (_, value: number | null) => (value === null || value === undefined ? "–" : `${value.toFixed(3)} s`) }, ...series],
         cursor: {
           sync: { key: "tailback", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 },
@@ -118,7 +121,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
       made.over.style.cursor = nearestMark(made, latest.current.marks, event.offsetX, event.offsetY) ? "pointer" : "crosshair";
     });
     made.over.addEventListener("dblclick", () => (zoom.value = undefined));
-    const observer = new ResizeObserver(() => made.setSize({ width: Math.max(element.clientWidth, 200), height: HEIGHT }));
+    const observer = new ResizeObserver(() => made.setSize({ width: Math.max(element.clientWidth, 200), height: height() }));
     observer.observe(element);
     return () => {
       observer.disconnect();
@@ -127,7 +130,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
     };
   }, [shape]);
 
-  useEffect(() => plot.current?.setData(aligned(lines)), [panel]);
+  useEffect(() => inTurn(holder, () => plot.current?.setData(aligned(lines))), [panel]);
 
   useSignalEffect(() => {
     const [low, high] = zoom.value ?? [0, duration.value];

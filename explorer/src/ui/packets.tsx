@@ -8,7 +8,7 @@ import { digits } from "../quantity";
 import { resolved, segments, type Segments } from "../series";
 import { chosen, duration, outcome, toml, zoom } from "../state";
 import { theme } from "../theme";
-import { colours } from "./chart";
+import { colours, rem } from "./chart";
 
 /** More than this cannot be told apart on a screen. */
 const MOST_SEGMENTS = 20_000;
@@ -88,12 +88,12 @@ function Sequence({ segments, from, until, theme }: { segments: Segments; from: 
     for (const value of sent.from) low = Math.min(low, value);
     for (const value of sent.until) high = Math.max(high, value);
     if (!(high > low)) return;
-    const axis: uPlot.Axis = { stroke: colour.soft, grid: { stroke: colour.grid, width: 1 }, ticks: { stroke: colour.grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    const axis: uPlot.Axis = { stroke: colour.soft, grid: { stroke: colour.grid, width: 1 }, ticks: { stroke: colour.grid, width: 1 }, font: `${0.75 * rem()}px system-ui, sans-serif` };
     const plot = new uPlot(
       {
-        width: Math.max(200, element.clientWidth), height: 360, legend: { show: false },
+        width: Math.max(200, element.clientWidth), height: 22 * rem(), legend: { show: false },
         scales: { x: { time: false, range: () => [from, until] }, y: { range: () => [low, high] } },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`) }, { ...axis, size: 74, values: (_, ticks) => ticks.map((tick) => `${digits(tick / 1000, 5)} kB`) }],
+        axes: [{ ...axis, size: 1.9 * rem(), values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`) }, { ...axis, size: 4.8 * rem(), values: (_, ticks) => ticks.map((tick) => `${digits(tick / 1000, 5)} kB`) }],
         series: [{}, { paths: () => null, points: { show: false } }],
         cursor: { sync: { key: "tailback" }, drag: { x: true, y: false, setScale: false } },
         hooks: {
@@ -141,7 +141,7 @@ function Sequence({ segments, from, until, theme }: { segments: Segments; from: 
       [[from, until], [low, high]], element,
     );
     plot.over.addEventListener("dblclick", () => (zoom.value = undefined));
-    const observer = new ResizeObserver(() => plot.setSize({ width: Math.max(200, element.clientWidth), height: 360 }));
+    const observer = new ResizeObserver(() => plot.setSize({ width: Math.max(200, element.clientWidth), height: 22 * rem() }));
     observer.observe(element);
     return () => {
       observer.disconnect();

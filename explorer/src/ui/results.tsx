@@ -11,6 +11,7 @@ import { theme } from "../theme";
 import { fairness, felt, waiting } from "../words";
 import { APPS } from "../words";
 import { Chart, type Drawn } from "./chart";
+import { toResults } from "./jump";
 
 /** A run under way, as far as its polls tell. */
 function sketched(document: Document, tables: Record<string, Table>): Outcome | undefined {
@@ -31,13 +32,13 @@ function sketched(document: Document, tables: Record<string, Table>): Outcome | 
   return { tables, flows: [], links: [], events: 0, wall_ms: 0, hash: "", scenario: {}, toml: "", engine, warnings: [] };
 }
 
+/** Made anew when the rows change, not when a run begins or ends. */
+const finished = computed(() => (outcome.value ? panels(outcome.value) : []));
+const polled = computed(() => (status.value.is === "running" ? status.value.partial : undefined));
+
 const shown = computed((): { panels: Panel[]; isPartial: boolean } => {
-  const now = status.value;
-  if (now.is === "running" && now.partial) {
-    const partial = sketched(scenario.peek(), now.partial);
-    if (partial) return { panels: panels(partial), isPartial: true };
-  }
-  return { panels: outcome.value ? panels(outcome.value) : [], isPartial: false };
+  const partial = polled.value && sketched(scenario.peek(), polled.value);
+  return partial ? { panels: panels(partial), isPartial: true } : { panels: finished.value, isPartial: false };
 });
 
 const pinned = computed(() => pins.value.map((pin) => ({ name: pin.name, panels: panels(pin.outcome) })));
@@ -71,13 +72,24 @@ export function Results() {
   );
 }
 
+/** On a narrow screen the figures stay in sight while the path is changed above them. */
+export function Strip() {
+  const result = outcome.value;
+  if (!result) return null;
+  return (
+    <a class="strip" href="#results" aria-label="To the results" onClick={toResults}>
+      {result.flows.slice(0, 4).map((flow, index) => <span key={flow.name} style={{ "--flow": stroke(index).colour }}><small>{flow.name}</small> {felt(flow).figure}</span>)}
+    </a>
+  );
+}
+
 function Told() {
   const now = status.value;
-  if (now.is === "running") {
+  if (now.is === "running" && now.partial) {
     return (
       <div class="told">
         <progress max={1} value={now.share} aria-label="Progress of the run" />
-        {now.share > 0 && <button type="button" onClick={stop}>Stop</button>}
+        <button type="button" onClick={stop}>Stop</button>
       </div>
     );
   }
