@@ -86,6 +86,7 @@ pages: $(VENV)/.built ## Write the pages made from the sources: columns, the sce
 	$(BIN)/python scripts/algorithms_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error
+	@scripts/explorer || echo 'the documentation is built without the explorer in it'
 	$(BIN)/mkdocs build --strict --quiet
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --no-deps --quiet
 	@echo 'site/index.html (guide), target/doc/tailback_core/index.html (Rust)'

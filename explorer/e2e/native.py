@@ -2,6 +2,7 @@
 
 - `native.py runs`: the cases, each with what the native engine makes of it, as JSON
 - `native.py speed SECONDS`: packets and milliseconds of four flows at 1 Gbit/s
+- `native.py stored FOLDER`: a stored result, of this machine's kernel if it can, and what it says of itself
 - `native.py serve SITE [FILE]`: the address of a server of the page, until standard input ends
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 import tailback as tb
 from tailback import examples, registry
-from tailback.explorer import Server, opened
+from tailback.explorer import Server, opened, table_hash
 from tailback.explorer.opened import Opened, as_json
 
 # Scenarios that come with tailback, name no file, and take a second or less.
@@ -78,6 +79,19 @@ def fast(seconds: str) -> str:
     return f'duration = "{seconds}s"\n[dumbbell]\nrate = "1gbit"\nrtt = "20ms"\nqueue = "1bdp"\n{flows}'
 
 
+def stored(folder: str) -> dict[str, Any]:
+    """A call beside a download, kept: on the real kernel where namespaces can be made, else simulated."""
+    from tailback import live
+
+    scenario = tb.Scenario.parse_toml(examples.read("voip-and-bulk")).with_(duration="2s")
+    try:
+        result = live.run(scenario)
+    except (tb.errors.TailbackError, OSError):
+        result = tb.run(scenario)
+    result.save(folder)
+    return {"engine": result.meta["engine"], "hash": table_hash(result), "flows": result.flow_names}
+
+
 def main(command: str, *words: str) -> None:
     """See the module's text."""
     if command == "runs":
@@ -89,6 +103,8 @@ def main(command: str, *words: str) -> None:
         packets = int(tb.run(scenario).numpy("engine")["packets"][0])
         milliseconds = 1e3 * (time.perf_counter() - began)
         print(json.dumps({"toml": text, "packets": packets, "wall_ms": milliseconds}))
+    elif command == "stored":
+        print(json.dumps(stored(words[0])))
     elif command == "serve":
         what = opened(Path(words[1])) if len(words) > 1 else None
         with Server(what, site=Path(words[0])) as server:
