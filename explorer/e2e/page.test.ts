@@ -78,7 +78,7 @@ test('the path is drawn with the mouse and with the keys', async () => {
   let dragged = NaN;
   for (let now = await value(); now !== dragged; now = await value()) {
     dragged = now;
-    await page.waitForTimeout(1500);
+    await page.waitForTimeout(700);
   }
   await handle.focus();
   await page.keyboard.press('ArrowRight');
@@ -137,6 +137,23 @@ test('a wrong text is told with its line, and what was drawn stays', async () =>
   await told.waitFor();
   expect(await told.innerText()).toMatch(/line \d+: flow\[\d\]\.cc/);
   expect(await events(page)).toBe(before);
+  expect(errors).toEqual([]);
+  await page.close();
+});
+
+test('a tour goes through its five steps, with numbers of the run beside it', async () => {
+  const { page, errors } = await begun();
+  await page.click('[data-do=tours]');
+  const tours = await page.locator('[data-tour]').evaluateAll((all) => all.map((it) => (it as HTMLElement).dataset.tour!));
+  expect(tours.length).toBeGreaterThanOrEqual(8);
+  await page.click(`[data-tour=${tours[0]}]`);
+  for (let step = 1; step <= 5; step += 1) {
+    await page.waitForFunction((number) => document.querySelector('.tour .note')?.textContent === `${number} of 5`, step);
+    await page.locator('.tour .number').first().waitFor();
+    expect(await page.locator('.tour .text').innerText()).toMatch(/[.?]$/m);
+    if (step < 5) await page.click('[data-do=next]');
+  }
+  expect(await page.locator('.tour .question').innerText()).toContain('To try:');
   expect(errors).toEqual([]);
   await page.close();
 });

@@ -203,7 +203,7 @@ function Drawing({ rate, rtt, loss, discipline, multiple, setQueue }: Shown) {
     };
     return (
       <circle
-        class="handle" data-handle={name} cx={at.x} cy={at.y} r={8} tabIndex={0} role="slider" aria-label={label} aria-valuetext={words}
+        class="handle" data-handle={name} cx={at.x} cy={at.y} r={8} tabindex={0} role="slider" aria-label={label} aria-valuetext={words}
         aria-valuemin={0} aria-valuemax={400} aria-valuenow={Math.round(toPlace(scale, value))}
         onPointerDown={(event) => {
           event.preventDefault();
