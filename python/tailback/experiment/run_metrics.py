@@ -87,8 +87,9 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
         for flow in result.flow_names:
             if flow in result.resolved["instruments"]["packets"]:
                 out |= {f"{flow}.{key}": value for key, value in _delays(result, flow).items()}
-        experienced = {row["flow"]: row for row in result.experience_summary()}
-        for flow in recorded(result.resolved):
+        people = recorded(result.resolved)
+        experienced = {row["flow"]: row for row in result.experience_summary()} if people else {}
+        for flow in people:
             out |= {f"{flow}.experience_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
     if len(links) <= most:
         for row in links:

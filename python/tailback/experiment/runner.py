@@ -25,6 +25,7 @@ from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
+from tailback.experiment.store.index import chosen
 from tailback.experiment.workers import Crew, Keep, Outcome, Task, Threads
 from tailback.progress import Runs
 from tailback.scenario import Scenario
@@ -40,6 +41,8 @@ __all__ = ["Experiment", "Finished", "perform_all"]
 LOOK_EVERY_S = 2.0
 #: How long a thread may keep the interpreter while others want it, while runs are handed out.
 TURN_S = 0.0005
+#: Stands for the seed in a point's text.
+_SEED = "\0"
 
 
 class Experiment(Protocol):
@@ -206,12 +209,14 @@ class _Run:
         self._extra: collections.deque[tuple[_PointState, int]] = collections.deque()
         self._known: dict[str, dict[str, Any]] = {}
         metric = [until.metric] if until else []
-        self._follower = self.store.follow(["key", "run", "status", "tables_sha256", *metric])
+        self._columns = ["key", "run", "status", "tables_sha256", *metric]
+        # What this sweep does itself it knows without reading it again.
+        self._follower = self.store.follow(self._columns, own=writer)
         self._looked = -math.inf
         self._number = 0
         self._digest = wanted.kept.digest
         # The point begun last, described with some seed; the file it would be is cut where the seed stands.
-        self._resolved: tuple[_PointState, Scenario, dict[str, Any], list[str], dict[str, Source]] | None = None
+        self._resolved: tuple[_PointState, Scenario, list[str], list[str], dict[str, Source]] | None = None
 
     def go(self, progress: bool | Callable[[int, int], object]) -> None:
         began = time.perf_counter()
@@ -331,15 +336,11 @@ class _Run:
             around = scenario.to_toml().split(f"seed = {seed}\n", 1)
             resolved = scenario.resolve(allow_code=self.wanted.allow_code)
             demand_allowed(resolved, self.wanted.allow_code, scenario)
-            self._resolved = (
-                state,
-                scenario,
-                json.loads(as_text(resolved)),
-                around,
-                _known_sources(resolved, scenario.folder),
-            )
-        _, scenario, resolved, around, own = self._resolved
-        return scenario, as_text(resolved | {"seed": seed}), f"seed = {seed}\n".join(around), own
+            cut = as_text(json.loads(as_text(resolved)) | {"seed": _SEED}).split(json.dumps(_SEED))
+            assert len(cut) == 2, "no name has a control character"
+            self._resolved = state, scenario, cut, around, _known_sources(resolved, scenario.folder)
+        _, scenario, cut, around, own = self._resolved
+        return scenario, str(seed).join(cut), f"seed = {seed}\n".join(around), own
 
     # -- taking in
 
@@ -374,7 +375,9 @@ class _Run:
             **(values or {}),
         }
         self.writer.add(row)
-        if error is not None:
+        if error is None:
+            self._known[job.key] = chosen(row, self._columns)
+        else:
             self.out.failed += 1
             if error in self.out.errors or len(self.out.errors) < 20:
                 self.out.errors[error] = self.out.errors.get(error, 0) + 1

@@ -17,7 +17,7 @@ from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
 from tailback.errors import AlgorithmError, EngineError, StackError, TailbackError
 from tailback.experiment.store import engine_fingerprint
-from tailback.result import Result, layout
+from tailback.result import Result, frozen, layout
 
 __all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform"]
 
@@ -78,7 +78,7 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         factories = {name: made_from(name, source) for name, source in task.sources.items()}
         resolved = json.loads(task.scenario_json)
         try:
-            tables = isolated.run(task.scenario_json, cancel, None, factories, task.sources)
+            tables = frozen(isolated.run(task.scenario_json, cancel, None, factories, task.sources))
         except _core.AlgorithmError as error:
             raise AlgorithmError(str(resolved.get("name")), *error.args) from error.__cause__
         except _core.StackError as error:

@@ -8,6 +8,7 @@ earlier one only when complete.
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import sys
@@ -99,7 +100,7 @@ class Result(Described):
         for name, columns in tables.items():
             # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
             if name != "_names" and (_length(columns) or self._recorded(name)):
-                self._tables[name] = _Columns(name, columns)
+                self._tables[name] = columns if isinstance(columns, _Columns) else _Columns(name, columns)
         self._folder: Path | None = None
         self._files = dict(files or {})
         self._algorithms = dict(algorithms or {})
@@ -426,8 +427,13 @@ def _meta(resolved: Mapping[str, Any]) -> dict[str, Any]:
         "seed": resolved["seed"],
         "command": "tailback.run",
         "python": ".".join(map(str, sys.version_info[:2])),
-        "platform": f"{platform.system()} {platform.machine()}".lower(),
+        "platform": _platform(),
     }
+
+
+@functools.cache
+def _platform() -> str:
+    return f"{platform.system()} {platform.machine()}".lower()
 
 
 class MissingColumn(UnknownName):
@@ -441,6 +447,15 @@ class _Columns(dict[str, Array]):
         super().__init__((key, _read_only(column)) for key, column in columns.items())
         self._table = table
 
+    @classmethod
+    def frozen(cls, table: str, columns: Columns) -> _Columns:
+        """The very arrays, made read-only."""
+        out = cls(table, {})
+        for key, column in columns.items():
+            column.flags.writeable = False
+            dict.__setitem__(out, key, column)
+        return out
+
     def __missing__(self, column: str) -> Array:
         raise MissingColumn(f"table {self._table} has no column {column}. {choices(column, list(self))}")
 
@@ -449,6 +464,11 @@ def _read_only(column: Array) -> Array:
     view = np.asarray(column).view()
     view.flags.writeable = False
     return view
+
+
+def frozen(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The engine's tables, of whose columns nobody else holds any: made read-only themselves, not by a view of each."""
+    return {name: columns if name == "_names" else _Columns.frozen(name, columns) for name, columns in tables.items()}
 
 
 def _length(columns: Columns) -> int:

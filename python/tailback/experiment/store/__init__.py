@@ -146,9 +146,9 @@ class Store:
         """Is someone else writing to this store now?"""
         return index.is_shared(self.folder, writer.journal)
 
-    def follow(self, columns: list[str] | None = None) -> Follower:
-        """What is there, and what comes, whoever writes it."""
-        return Follower(self.folder, columns)
+    def follow(self, columns: list[str] | None = None, own: Writer | None = None) -> Follower:
+        """What is there, and what comes, by anybody but `own`."""
+        return Follower(self.folder, columns, own)
 
     # -- reading
 

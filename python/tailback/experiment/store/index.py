@@ -108,7 +108,9 @@ def _row(line: bytes, summed: bool) -> Row | None:
         row = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
-    return {_now(name): value for name, value in row.items()} if isinstance(row, dict) and "key" in row else None
+    if not isinstance(row, dict) or "key" not in row:
+        return None
+    return {_now(name): value for name, value in row.items()} if b".felt_" in line else row
 
 
 @functools.lru_cache(maxsize=4096)
@@ -125,13 +127,15 @@ def complaint(path: Path, read: Journal) -> str | None:
     return f"{path}: {read.damaged} of its lines cannot be read. The same sweep runs what they were about again"
 
 
-def _line(row: Row) -> bytes:
-    def plain(value: Any) -> Any:
-        # JSON has no NaN.
-        return None if isinstance(value, float) and not math.isfinite(value) else value
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
-    plain_row = {key: plain(value) for key, value in row.items()}
-    text = json.dumps(plain_row, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()[:-1]
+
+def _line(row: Row) -> bytes:
+    # JSON has no NaN.
+    plain = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+    }
+    text = _encode(plain).encode()[:-1]
     return text + f',"sha256":"{digest(text)[:16]}"}}\n'.encode()
 
 
@@ -253,6 +257,8 @@ class Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._size = self._count = 0
+        #: Those of all its journals and so of the parts they became.
+        self.stems: set[str] = set()
         self._synced = time.monotonic()
         fold_abandoned(folder)
         self._open()
@@ -264,6 +270,7 @@ class Writer:
             # Between creation and lock another writer may have taken it for abandoned and removed it.
             if try_lock(self._handle) and os.fstat(self._handle).st_nlink:
                 self._size = self._count = 0
+                self.stems.add(stem_of(self.journal))
                 return
             os.close(self._handle)
 
@@ -322,31 +329,40 @@ class Writer:
 
 
 class Follower:
-    """Rows that have come since the last look, whoever wrote them."""
+    """Rows that have come since the last look, by anybody but `own`."""
 
-    def __init__(self, folder: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(self, folder: Path, columns: Sequence[str] | None = None, own: Writer | None = None) -> None:
         self._folder = folder
         self._columns = columns
+        self._own = own
         self._offsets: dict[str, int] = {}
         self._parts: set[str] = set()
 
     def look(self) -> list[Row]:
         """New rows, in no particular order; some may have been seen before."""
         out: list[Row] = []
+        own = self._own.stems if self._own else ()
         for path in sorted((self._folder / "journal").glob("*.ndjson")):
+            if stem_of(path) in own:
+                continue
             with contextlib.suppress(FileNotFoundError):
                 read = read_journal(path, self._offsets.get(path.name, 0))
                 self._offsets[path.name] = read.end
-                out += read.rows
+                out += read.rows if self._columns is None else [chosen(row, self._columns) for row in read.rows]
                 if read.damaged:
                     warnings.warn(str(complaint(path, read)), KeptWarning, stacklevel=2)
         for path in sorted((self._folder / "index").glob("*.parquet")):
-            if path.name not in self._parts:
+            if path.name not in self._parts and stem_of(path) not in own:
                 self._parts.add(path.name)
                 frame = read_part(path)
                 wanted = [name for name in self._columns or frame.columns if name in frame.columns]
                 out += frame.select(wanted).to_dicts()
         return out
+
+
+def chosen(row: Row, columns: Sequence[str]) -> Row:
+    """Those of these columns that a row has."""
+    return {name: row[name] for name in columns if name in row}
 
 
 def read_part(path: Path) -> pl.DataFrame:
