@@ -25,6 +25,12 @@ _STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
 
 
+_TablesAt = Annotated[
+    str | None,
+    typer.Option(
+        "--tables-at", metavar="URL", help="Of a new store: keep tables in a bucket, such as s3://BUCKET/PREFIX."
+    ),
+]
 _KeyStart = Annotated[str, typer.Argument(metavar="KEY", help="A run's key, or its beginning.")]
 
 
@@ -46,6 +52,7 @@ def sweep(
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
     ] = None,
+    tables_at: _TablesAt = None,
     keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
     allow_code: Annotated[
@@ -68,7 +75,7 @@ def sweep(
     """
     from dataclasses import replace
 
-    from tailback.experiment import Shard, read_sweep, sweep
+    from tailback.experiment import Shard, Store, read_sweep, sweep
 
     wanted = read_sweep(file)
     if shard is not None:
@@ -78,7 +85,16 @@ def sweep(
         store = _STORE if part is None else _STORE.with_name(f"{_STORE.name}-{part.number}-of-{part.of}")
     if keep is not None:
         wanted = replace(wanted, keep_tables=keep is _Keep.TABLES)
-    done = sweep(wanted, store=store, on=on, workers=workers, progress=not as_json, allow_code=allow_code)
+    elif tables_at is not None:
+        wanted = replace(wanted, keep_tables=True)
+    done = sweep(
+        wanted,
+        store=Store(store, tables_at=tables_at),
+        on=on,
+        workers=workers,
+        progress=not as_json,
+        allow_code=allow_code,
+    )
     if as_json:
         emit(done.to_json())
     else:
@@ -217,6 +233,7 @@ def results_verify(
 def results_merge(
     into: Annotated[Path, typer.Argument(metavar="INTO", help="The store that takes them in; it may be new.")],
     stores: Annotated[list[Path], typer.Argument(metavar="FROM...", help="Stores, which stay as they are.")],
+    tables_at: _TablesAt = None,
     as_json: AsJson = False,
 ) -> None:
     """Put stores together: each run once, its tables compared with their checksums.
@@ -231,7 +248,7 @@ def results_merge(
     from tailback.experiment.store import Store, open_store
 
     others = [open_store(folder) for folder in stores]
-    done = Store(into).merge(*others)
+    done = Store(into, tables_at=tables_at).merge(*others)
     if as_json:
         emit({"store": into} | asdict(done))
     else:

@@ -220,6 +220,8 @@ class _Run:
 
     def go(self, progress: bool | Callable[[int, int], object]) -> None:
         began = time.perf_counter()
+        if self.store.bucket is not None:
+            self.store.bucket.demand()
         self._look()
         self._check_metric()
         order = self._order()
@@ -322,8 +324,9 @@ class _Run:
         job.toml = toml
         self._number += 1
         self._jobs[self._number] = job
-        tables = str(self.store.tables_folder(run).absolute()) if job.tables else None
-        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables, own))
+        place = self.store.bucket.url if self.store.bucket else str(self.store.tables_folder(run).absolute())
+        tables = place if job.tables else None
+        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables, run, own))
         return True
 
     def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source]]:

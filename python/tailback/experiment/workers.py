@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import queue
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,9 +18,10 @@ from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
 from tailback.errors import AlgorithmError, EngineError, StackError, TailbackError
 from tailback.experiment.store import engine_fingerprint
+from tailback.experiment.store.objects import bucket
 from tailback.result import Result, frozen, layout
 
-__all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform"]
+__all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform", "perform_several"]
 
 
 class EngineMismatch(TailbackError):
@@ -48,8 +50,10 @@ class Task:
     scenario_json: str
     toml: str
     engine: str
-    #: Where to keep the tables, or `None`.
+    #: The folder or the bucket to keep the tables in, or `None`.
     tables: str | None
+    #: As what they are kept in a bucket.
+    run: str = ""
     #: The algorithms of the user's own that the scenario names.
     sources: Mapping[str, Source] = field(default_factory=dict)
 
@@ -97,9 +101,22 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         return Outcome(task.number, None, f"{type(error).__name__}: {error}", time.perf_counter() - began)
 
 
+def perform_several(tasks: Sequence[Task], keep: Keep) -> list[Outcome]:
+    """Do several tasks, one after the other."""
+    return [perform(task, keep) for task in tasks]
+
+
 def _kept(task: Task, keep: Keep, result: Result, began: float) -> Outcome:
-    kept = None if task.tables is None else layout.seal_of(result.save(Path(task.tables)))
+    kept = None if task.tables is None else _tables_kept(task.tables, task.run, result)
     return Outcome(task.number, keep(result), None, time.perf_counter() - began, kept)
+
+
+def _tables_kept(place: str, run: str, result: Result) -> str:
+    """Keep the tables of a run; the digest of them all."""
+    if "://" not in place:
+        return layout.seal_of(result.save(Path(place)))
+    with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
+        return bucket(place).put(result.save(Path(folder) / "result"), run)
 
 
 class Crew(Protocol):

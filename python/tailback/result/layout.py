@@ -35,7 +35,8 @@ _UNCHECKED = 1
 _READ = (_UNCHECKED, 2, FORMAT)
 #: In layouts 1 and 2, an ssthresh from here on was none.
 _UNLIMITED = 2**61
-_META = "meta.json"
+#: Of a result that is written file by file it comes last.
+META = "meta.json"
 #: Rows written at once: what the engine hands over of a table at a time.
 ROWS_A_GROUP = _core.ROWS_A_GROUP
 #: The folder in it for what programs wrote.
@@ -154,7 +155,7 @@ def write(result: Result, folder: Path, written: Container[str] = ()) -> None:
     }
     # As it will be read: the digest is of that.
     meta = json.loads(json.dumps(result.meta | more))
-    (folder / _META).write_text(json.dumps(meta | {"sha256": seal(meta)}, indent=1) + "\n", encoding="utf-8")
+    (folder / META).write_text(json.dumps(meta | {"sha256": seal(meta)}, indent=1) + "\n", encoding="utf-8")
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -184,8 +185,8 @@ def read(path: Path) -> Kept:
     """What `write` wrote; `ResultError` if it is missing, no result, damaged, or of another version."""
     if not path.is_dir():
         raise ResultError(f"there is no result folder {path}. Make one with: tailback run SCENARIO --out {path}")
-    if not (path / _META).is_file():
-        raise ResultError(f"{path} is not a result: it has no {_META}. Give a folder that `tailback run --out` wrote.")
+    if not (path / META).is_file():
+        raise ResultError(f"{path} is not a result: it has no {META}. Give a folder that `tailback run --out` wrote.")
     try:
         meta = _meta(path)
         files = None if meta["format"] == _UNCHECKED else _digests(meta)
@@ -233,14 +234,14 @@ def warn_if_unchecked(path: Path, kept: Kept) -> None:
 
 def _meta(path: Path) -> dict[str, Any]:
     """`meta.json`, compared with its own digest."""
-    meta = json.loads((path / _META).read_text(encoding="utf-8"))
+    meta = json.loads((path / META).read_text(encoding="utf-8"))
     if meta["format"] not in _READ:
         raise ResultError(
             f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
             f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
         )
     if meta["format"] != _UNCHECKED and meta.pop("sha256", None) != seal(meta):
-        raise ResultError(f"{path / _META} is damaged: it differs from its checksum. Run its scenario again.")
+        raise ResultError(f"{path / META} is damaged: it differs from its checksum. Run its scenario again.")
     return dict(meta)
 
 
@@ -368,9 +369,9 @@ def verify(path: Path, expected: str | None = None) -> Verified:
         kept = read(path)
         meta = _meta(path)
         if expected is not None and seal(meta) != expected:
-            out.damaged.append(f"{path / _META} is of another run than the store says.")
+            out.damaged.append(f"{path / META} is of another run than the store says.")
     except ResultError as error:
-        if not (path / _META).is_file():
+        if not (path / META).is_file():
             raise
         out.damaged.append(str(error))
         return out
@@ -395,6 +396,14 @@ def verify(path: Path, expected: str | None = None) -> Verified:
             out.damaged.append(f"{file} cannot be read: {error.strerror or error}.")
     out.files += 1
     return out
+
+
+def digests_of(path: Path) -> dict[str, str]:
+    """The other files of a result, of which `meta.json` may be there alone, with the digest of each."""
+    try:
+        return _digests(_meta(path))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise damaged(path, error) from None
 
 
 def copy(path: Path, target: Path) -> None:

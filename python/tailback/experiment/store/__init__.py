@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 import warnings
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -29,8 +30,9 @@ from tailback.experiment.store import index
 from tailback.experiment.store.index import Follower, Writer
 from tailback.experiment.store.locks import StoreError, locked
 from tailback.experiment.store.merging import MergeConflict, Merged, merged
+from tailback.experiment.store.objects import bucket
 from tailback.experiment.store.query import QueryError, answer
-from tailback.files import replaced
+from tailback.files import replaced, whole_folder
 from tailback.result import Result, layout, open_result
 
 __all__ = [
@@ -91,13 +93,14 @@ class Store:
     9.5
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, create: bool = True, tables_at: str | None = None) -> None:
         self.folder = Path(folder)
         mark = self.folder / _MARK
         if create and not mark.exists():
-            self._create()
+            self._create(tables_at)
         try:
-            found = json.loads(mark.read_text(encoding="utf-8"))["format"]
+            stamp = json.loads(mark.read_text(encoding="utf-8"))
+            found, kept_at = stamp["format"], stamp.get("tables")
         except FileNotFoundError:
             raise StoreError(
                 f"there is no store {self.folder}. Make one with: tailback sweep GRID --store {self.folder}"
@@ -106,13 +109,20 @@ class Store:
             raise StoreError(f"{mark} cannot be read: {error.strerror or error}.") from None
         except (ValueError, KeyError, TypeError):
             raise StoreError(f"{mark} is damaged. A store of this version says: {_stamp()}") from None
+        #: Where tables are, if not in the folder.
+        self.bucket = None if kept_at is None else bucket(str(kept_at))
+        if tables_at is not None and tables_at != kept_at:
+            where = f"at {kept_at}" if kept_at else "in its own folder"
+            raise StoreError(f"{self.folder} keeps its tables {where}, not at {tables_at}. Give another folder.")
         if found != FORMAT:
             raise StoreError(
                 f"{self.folder} has layout {found}; this tailback reads and writes layout {FORMAT}. It is left as it "
                 f"is: give another folder, or use the tailback that made it."
             )
 
-    def _create(self) -> None:
+    def _create(self, tables_at: str | None) -> None:
+        if tables_at is not None:
+            bucket(tables_at).demand()
         try:
             # Another process may be making the same store at this moment.
             if self.folder.exists() and not (self.folder.is_dir() and _holds_only_ours(self.folder)):
@@ -122,7 +132,7 @@ class Store:
             (self.folder / "lock").touch()
             # Last, as it makes the folder a store.
             with replaced(self.folder / _MARK) as partial:
-                partial.write_text(_stamp(), encoding="utf-8")
+                partial.write_text(_stamp(tables_at), encoding="utf-8")
         except OSError as error:
             raise StoreError(f"{self.folder} cannot be made: {error.strerror or error}.") from None
 
@@ -211,7 +221,7 @@ class Store:
         return {name: value for name, value in found.to_dicts()[0].items() if value is not None}
 
     def tables_folder(self, run: str) -> Path:
-        """Where the tables of a run are, if they were kept."""
+        """Where the tables of a run are, if they were kept; where they come to, from a bucket."""
         if not _RUN.fullmatch(run):
             raise StoreError(
                 f"{self.folder} has a run called {run!r}, which is no name of a folder. Its index was edited."
@@ -221,20 +231,26 @@ class Store:
     def result(self, start: str) -> Result:
         """A kept result by the beginning of its key; `StoreError` if its tables were not kept."""
         row = self.find(start)
-        folder = self.tables_folder(str(row["run"]))
-        if not folder.exists():
+        run, expected = str(row["run"]), row.get("tables_sha256")
+        folder = self.tables_folder(run)
+        if self.bucket is not None and row.get("tables"):
+            if not folder.exists() or layout.seal_of(folder) != expected:
+                with whole_folder(folder) as partial:
+                    self.bucket.fetch(run, str(expected), partial)
+        elif not folder.exists():
             raise StoreError(
                 f"the tables of {row['key']} were not kept. Sweep with --keep tables, or run its scenario again: "
                 f"tailback results show {row['key']} --scenario"
             )
         opened = open_result(folder)
-        expected = row.get("tables_sha256")
         if expected is not None and layout.seal_of(folder) != expected:
             raise StoreError(f"{folder} is not what {row['key']} left there. Remove it and start its sweep again.")
         return opened
 
     def has_tables(self, run: str, expected: str | None) -> bool:
-        """Are all tables of a run there and undamaged? `expected` is `tables_sha256` of its row."""
+        """Are all tables of a run there? `expected` is `tables_sha256` of its row. In the folder they are compared."""
+        if self.bucket is not None:
+            return expected is not None and self.bucket.has(run, expected)
         try:
             return layout.verify(self.tables_folder(run), expected).ok
         except ResultError:
@@ -268,7 +284,10 @@ class Store:
         ]
         for run, expected in rows.items():
             try:
-                out.add(layout.verify(self.tables_folder(run), expected))
+                if self.bucket is not None:
+                    out.add(self.bucket.verify(run, str(expected)))
+                else:
+                    out.add(layout.verify(self.tables_folder(run), expected))
             except ResultError as error:
                 out.damaged.append(str(error))
         return out
@@ -282,13 +301,46 @@ class Store:
         """
         return merged(self, [other if isinstance(other, Store) else Store(other, create=False) for other in others])
 
+    def take_tables(self, other: Store, run: str, expected: str | None) -> int:
+        """Copy the tables of a run from another store, comparing them; how many bytes."""
+        if self.bucket is None:
+            with whole_folder(self.tables_folder(run)) as partial:
+                return other._give_tables(run, expected, partial)
+        if self.bucket is other.bucket and self.has_tables(run, expected):
+            return 0
+        with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
+            size = other._give_tables(run, expected, Path(folder))
+            self._put(Path(folder), run)
+        return size
+
+    def _put(self, folder: Path, run: str) -> None:
+        assert self.bucket is not None
+        try:
+            self.bucket.put(folder, run)
+        except OSError as error:
+            raise StoreError(f"{self.bucket.url} cannot be written: {error}") from None
+
+    def _give_tables(self, run: str, expected: str | None, folder: Path) -> int:
+        if self.bucket is not None:
+            return self.bucket.fetch(run, str(expected), folder).bytes
+        source = self.tables_folder(run)
+        layout.copy(source, folder)
+        # The copy is what is compared: what was damaged before or on the way does not stay.
+        found = layout.verify(folder, expected)
+        if not found.ok:
+            raise StoreError(
+                f"{source} is damaged. Start its sweep again on {self.folder}, which runs it again, then the merge."
+            )
+        return found.bytes
+
     # -- tidying up
 
     def gc(self, *, other_engines: bool = False, failed: bool = False, dry_run: bool = False) -> Collected:
         """Fold journals into one Parquet file and remove what nothing needs.
 
         Goes: rows that a newer one of the same key replaced, tables without a row, leftovers of killed writers;
-        on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing.
+        on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing. Of a store with a
+        bucket the copies that were fetched go too; the bucket is left as it is, as other stores may use it.
         """
         busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
         with locked(self.folder / "lock", busy, shared=False):
@@ -298,7 +350,7 @@ class Store:
                 kept = kept.filter(pl.col("engine") == engine_fingerprint())
             if failed:
                 kept = kept.filter(pl.col("status") == "ok")
-            needed = set(kept.filter(pl.col("tables"))["run"])
+            needed = set(kept.filter(pl.col("tables"))["run"]) if self.bucket is None else set()
             tables = [path for path in self._result_folders() if path.name not in needed]
             leftovers = list(self._leftovers())
             freed = sum(_bytes_of(path) for path in [*tables, *leftovers])
@@ -343,8 +395,9 @@ def _holds_only_ours(folder: Path) -> bool:
     return all(path.name in ours or path.name.startswith(f".{_MARK}.") for path in folder.iterdir())
 
 
-def _stamp() -> str:
-    return json.dumps({"format": FORMAT, "what": "a store of tailback", "version": _core.version()}) + "\n"
+def _stamp(tables_at: str | None = None) -> str:
+    stamp = {"format": FORMAT, "what": "a store of tailback", "version": _core.version()}
+    return json.dumps(stamp if tables_at is None else stamp | {"tables": tables_at}) + "\n"
 
 
 def _bytes_of(path: Path) -> int:

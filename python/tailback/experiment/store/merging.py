@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from tailback.experiment.store import index
 from tailback.experiment.store.locks import StoreError
-from tailback.files import whole_folder
-from tailback.result import layout
 
 if TYPE_CHECKING:
     from tailback.experiment.store import Store
@@ -138,7 +136,7 @@ def _take(into: Store, other: Store, everything: pl.DataFrame, have: _Present) -
                 if there is not None and into.has_tables(run, there):
                     seals[at] = there
                 else:
-                    size += _copy_tables(into, other, run, seals[at])
+                    size += into.take_tables(other, run, seals[at])
                     tables += 1
                     if seals[at] is not None:
                         have.seals[run] = seals[at]
@@ -158,16 +156,3 @@ def _without_empty(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(
         name for name in frame.columns if name in index.COLUMNS or frame[name].null_count() < len(frame)
     )
-
-
-def _copy_tables(into: Store, other: Store, run: str, expected: str | None) -> int:
-    source = other.tables_folder(run)
-    with whole_folder(into.tables_folder(run)) as partial:
-        layout.copy(source, partial)
-        # The copy is what is compared: what was damaged before or on the way does not stay.
-        found = layout.verify(partial, expected)
-        if not found.ok:
-            raise StoreError(
-                f"{source} is damaged. Start its sweep again on {other.folder}, which runs it again, then the merge."
-            )
-    return found.bytes
