@@ -1,23 +1,32 @@
 """The same sweep on many machines: Dask hands out the runs, tailback has no scheduler of its own.
 
-Workers simulate and measure; the process that started the sweep alone writes the store. A run whose worker dies is
-given to another one. See `docs/cluster.md`.
+Workers simulate and measure; the process that started the sweep alone writes the store. Short runs are handed out
+several at a time, as handing out costs milliseconds. A run whose worker dies is given to another one. See
+`docs/cluster.md`.
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import math
 import queue
+import statistics
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tailback.errors import TailbackError
-from tailback.experiment.workers import EngineMismatch, Keep, Outcome, Task, perform
+from tailback.experiment.workers import EngineMismatch, Keep, Outcome, Task, perform_several
 
 __all__ = ["ClusterError", "Dask", "connect"]
 
-#: A run that took so many workers with it is recorded as failed: it is the run's fault then.
-DEATHS = 3
+#: What is handed out at once is to keep a worker busy for so long, and is at most so many runs.
+BATCH_S = 0.5
+MOST_AT_ONCE = 64
+#: How often the size of the cluster is asked for.
+ASK_EVERY_S = 1.0
 
 
 class ClusterError(TailbackError):
@@ -61,42 +70,75 @@ class Dask:
         # Sent once a worker, not once a run.
         self._keep = client.scatter(keep, broadcast=True, hash=False)
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._futures: dict[str, tuple[Any, int]] = {}
+        self._waiting: list[Task] = []
+        self._futures: dict[str, tuple[Any, Sequence[Task]]] = {}
+        self._outcomes: collections.deque[Outcome] = collections.deque()
+        #: How long the last runs took.
+        self._walls: collections.deque[float] = collections.deque(maxlen=MOST_AT_ONCE)
+        self._threads = 0
+        self._asked = -math.inf
 
     @property
     def capacity(self) -> int:
         """Enough that a worker need not wait for this process; follows a cluster that grows."""
-        ncores = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        return max(8, 4 * sum(int(worker["nthreads"]) for worker in ncores))
+        if time.monotonic() - self._asked > ASK_EVERY_S:
+            workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+            self._threads = sum(int(worker["nthreads"]) for worker in workers)
+            self._asked = time.monotonic()
+        return max(8, 4 * self._threads) * self._at_once
+
+    @property
+    def _at_once(self) -> int:
+        if not self._walls:
+            return 1
+        # The median: a worker that was stopped for a while says nothing about the runs.
+        return max(1, min(MOST_AT_ONCE, int(BATCH_S / max(statistics.median(self._walls), 1e-6))))
 
     def submit(self, task: Task) -> None:
         """Take a task."""
-        future = self._client.submit(perform, task, self._keep, key=f"tailback-{id(self):x}-{task.number}", pure=False)
-        self._futures[future.key] = (future, task.number)
+        self._waiting.append(task)
+
+    def _hand_out(self, tasks: Sequence[Task]) -> None:
+        key = f"tailback-{id(self):x}-{tasks[0].number}-{len(tasks)}"
+        future = self._client.submit(perform_several, tasks, self._keep, key=key, pure=False)
+        self._futures[future.key] = (future, tasks)
         future.add_done_callback(self._done.put)
 
     def next(self, timeout: float) -> Outcome | None:
         """A finished task, or `None`."""
+        if self._outcomes:
+            return self._outcomes.popleft()
+        if self._waiting:
+            size = self._at_once
+            for begin in range(0, len(self._waiting), size):
+                self._hand_out(self._waiting[begin : begin + size])
+            self._waiting = []
         try:
             future = self._done.get(timeout=timeout)
         except queue.Empty:
             return None
-        _, number = self._futures.pop(future.key)
+        _, tasks = self._futures.pop(future.key)
         if future.status == "finished":
-            outcome = future.result()
-            assert isinstance(outcome, Outcome)
-            return outcome
+            self._outcomes.extend(future.result())
+            self._walls.extend(outcome.wall_s for outcome in self._outcomes)
+            return self._outcomes.popleft()
         error = future.exception() if future.status == "error" else None
         if isinstance(error, EngineMismatch):
             raise error
+        if len(tasks) > 1:
+            # One of them may have taken its workers along: each by itself, so that the others are not lost.
+            for task in tasks:
+                self._hand_out([task])
+            return None
         # Its workers died (`KilledWorker`), or it could not be sent.
         message = (
             f"{type(error).__name__}: {error}" if error is not None else f"the cluster gave it up ({future.status})"
         )
-        return Outcome(number, None, message, 0.0)
+        return Outcome(tasks[0].number, None, message, 0.0)
 
     def stop(self) -> None:
         """Give back what is not finished; a run that a worker is in the middle of ends by itself, unused."""
         with contextlib.suppress(Exception):
             self._client.cancel([future for future, _ in self._futures.values()], force=True)
         self._futures.clear()
+        self._waiting.clear()
