@@ -67,8 +67,8 @@ class Dask:
         if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
             raise ClusterError(f"{client!r} is no distributed.Client")
         self._client = client
-        # Sent once a worker, not once a run.
-        self._keep = client.scatter(keep, broadcast=True, hash=False)
+        # With each batch: Dask keeps one copy of what is scattered, and a worker that dies may hold it.
+        self._keep = keep
         self._done: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._waiting: list[Task] = []
         self._futures: dict[str, tuple[Any, Sequence[Task]]] = {}
