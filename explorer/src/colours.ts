@@ -1,6 +1,10 @@
 // The palette of the project's figures: Okabe and Ito's, which colour-blind people tell apart.
 
-const CYCLE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"];
+import { theme } from "./theme";
+
+const [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#767676"];
+/** Of the palette what stands out from the paper by 3 to 1, as lines must. */
+export const CYCLES = { light: [BLUE, VERMILLION, GREEN, PURPLE, SOFT], dark: [SKY, VERMILLION, GREEN, PURPLE, ORANGE, BLUE] };
 /** Beyond the palette the stroke tells lines apart. */
 const DASHES: (number[] | undefined)[] = [undefined, [7, 4], [2, 3]];
 
@@ -9,11 +13,11 @@ export interface Stroke {
   dash?: number[];
 }
 
-export const stroke = (index: number): Stroke => ({
-  colour: CYCLE[index % CYCLE.length]!,
-  dash: DASHES[Math.floor(index / CYCLE.length) % DASHES.length],
-});
+export function stroke(index: number): Stroke {
+  const cycle = CYCLES[theme.value];
+  return { colour: cycle[index % cycle.length]!, dash: DASHES[Math.floor(index / cycle.length) % DASHES.length] };
+}
 
-/** Links are drawn in the colour of text: they are nobody's. */
-const LINKS: (number[] | undefined)[] = [undefined, [9, 4], [4, 4], [2, 3]];
-export const linkStroke = (index: number, ink: string): Stroke => ({ colour: ink, dash: LINKS[index % LINKS.length] });
+/** The first link is drawn in the colour of text: it is nobody's. The others differ from it in colour and dashes. */
+export const linkStroke = (rank: number, ink: string): Stroke =>
+  rank === 0 ? { colour: ink } : { colour: [GREEN, PURPLE, VERMILLION][(rank - 1) % 3]!, dash: [9, 4] };

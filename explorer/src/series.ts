@@ -8,6 +8,8 @@ export interface Line {
   label: string;
   x: ArrayLike<number>;
   y: ArrayLike<number>;
+  /** Of a link: how much waits there beside the others. */
+  rank?: number;
   /** A level rather than something measured. */
   level?: boolean;
   /** Values that belong to instants, not to stretches between them. */
@@ -109,8 +111,8 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
   const drops = outcome.tables["queue"];
   const dropped = groups(drops, "link");
   const shown = found.filter((each, at) => at === 0 || (at < 4 && (each.most > 0.05 * found[0]!.most || dropped.has(each.link))));
-  for (const each of shown) {
-    panel.lines.push(each.line);
+  for (const [rank, each] of shown.entries()) {
+    panel.lines.push({ ...each.line, rank });
     const limit = scenario.links[each.link]!.queue.params["limit_bytes"];
     if (typeof limit === "number" && each.scale > 0 && limit * each.scale < 3 * each.most) {
       const end = durationOf(outcome);

@@ -36,8 +36,7 @@ export function colours(): Colours {
 
 export function strokeOf(line: Line, order: readonly string[], ink: string): Stroke {
   if (line.level) return { colour: ink, dash: [2, 4] };
-  const [kind, name] = [line.key.slice(0, 4), line.key.slice(5)];
-  return kind === "link" ? linkStroke(order.filter((each) => each.startsWith("link:")).indexOf(line.key), ink) : stroke(Math.max(0, order.indexOf(`flow:${name}`)));
+  return line.rank === undefined ? stroke(Math.max(0, order.indexOf(line.key))) : linkStroke(line.rank, ink);
 }
 
 const holes = (values: ArrayLike<number>): (number | null)[] =>
@@ -77,7 +76,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
       const isPinned = index >= count;
       return {
         label: line.label,
-        stroke: isPinned ? `${stroke}99` : stroke,
+        stroke: isPinned ? `${stroke}b3` : stroke,
         width: line.level ? 1 : isPinned ? 1 : 1.5,
         dash: isPinned ? [5, 5] : dash,
         points: line.points ? { show: true, size: 4, fill: stroke } : { show: false },
@@ -99,7 +98,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
           sync: { key: "tailback", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 },
           dataIdx: (self, index, hovered) => nearest(self.data[index] as (number | null | undefined)[] | undefined, hovered),
         },
-        legend: { show: true, live: true },
+        legend: { show: true, live: true, markers: { width: 3, dash: (self, index) => (self.series[index]?.dash ? "dashed" : "solid") } },
         hooks: {
           setSelect: [(self) => {
             if (self.select.width < 4) return;
@@ -221,7 +220,7 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], order: readonly string[]
     const cell = Math.round(x / (2 * scale)) * 4096 + Math.round(y / (2 * scale));
     if (taken.has(cell) && !isChosen) continue;
     taken.add(cell);
-    ctx.strokeStyle = mark.key.startsWith("link") ? "#D55E00" : strokeOf({ key: mark.key, label: "", x: [], y: [] }, order, colour.ink).colour;
+    ctx.strokeStyle = mark.key.startsWith("link") ? stroke(1).colour : strokeOf({ key: mark.key, label: "", x: [], y: [] }, order, colour.ink).colour;
     ctx.fillStyle = colour.paper;
     const size = (isChosen ? 7 : 3.5) * scale;
     ctx.beginPath();

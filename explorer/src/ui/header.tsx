@@ -57,7 +57,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         }} />
         <button type="button" aria-pressed={isEditing} onClick={toggleEditor} data-do="text">Text</button>
         <button type="button" onClick={() => void address().then((to) => copy(to, "The link"))} data-do="share">Share</button>
-        <details class="menu">
+        <details class="menu" onClick={(event) => (event.target as Element).closest("div") && event.currentTarget.removeAttribute("open")}>
           <summary>Take away</summary>
           <div>
             <button type="button" onClick={() => save(`${fileName(name)}.toml`, toml.peek(), "application/toml")}>Scenario (TOML)</button>

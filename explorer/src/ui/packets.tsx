@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { stroke } from "../colours";
 import { magnified, read, write } from "../document";
 import { Engine, type Outcome } from "../engine";
 import { digits } from "../quantity";
@@ -122,7 +123,7 @@ function Sequence({ segments, from, until, theme }: { segments: Segments; from: 
             }
             ctx.stroke();
             for (const again of [false, true]) {
-              ctx.strokeStyle = again ? "#D55E00" : "#0072B2";
+              ctx.strokeStyle = again ? stroke(1).colour : stroke(0).colour;
               ctx.lineWidth = (again ? 3 : 1.6) * scale;
               ctx.beginPath();
               for (let at = 0; at < sent.t.length; at++) {

@@ -56,7 +56,9 @@ export function WhyPanel() {
         <>
           <dl>
             {Object.entries(why.facts).map(([name, value]) => {
-              const [words, text] = fact(name, value);
+              const [short, text] = fact(name, value);
+              // A size without its unit would bear the name of the thing itself.
+              const words = short !== name && short in why.facts ? name.replaceAll("_", " ") : short;
               return <div key={name}><dt>{words}</dt><dd>{text}</dd></div>;
             })}
           </dl>
