@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,6 +200,29 @@ def test_infinities_and_missing_numbers_are_null(site: Path) -> None:
 def test_without_the_page_the_command_says_how_to_build_it(tmp_path: Path) -> None:
     with pytest.raises(NotBuilt, match="make explorer"):
         Server(site=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "there", "says"),
+    [
+        ("explorer", [], ["npm is missing", "nodejs.org"]),
+        ("explorer_wasm", [], ["no Rust toolchain", "rustup.rs"]),
+        ("explorer_wasm", ["cargo", "rustc"], ["cannot compile for wasm32-unknown-unknown", "rustup"]),
+    ],
+)
+def test_the_build_names_what_is_missing_and_how_to_get_it(
+    tmp_path: Path, script: str, there: list[str], says: list[str]
+) -> None:
+    # A machine with a shell, and nothing else but what is `there`: a Rust without further targets.
+    for name in ("bash", "dirname", "env"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    for name in there:
+        (tmp_path / name).write_text(f"#!{tmp_path}/bash\necho {tmp_path}\n")
+        (tmp_path / name).chmod(0o755)
+    words = [str(ROOT / "scripts" / script)]
+    done = subprocess.run(words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    assert all(word in done.stderr for word in says), done.stderr
 
 
 @pytest.mark.parametrize(

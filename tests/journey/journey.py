@@ -21,8 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 import zipfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -164,6 +166,31 @@ def journey(tailback: Path, work: Path) -> None:
     tb("report", "store", "--out", "sweep.html")
 
 
+def explore(tailback: Path, work: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    words = [tailback, "explore", "results/cubic", "--no-browser"]
+    settings: dict[str, Any] = {"cwd": work, "env": environment, "text": True, "stderr": subprocess.PIPE}
+    if not (ROOT / "python/tailback/explorer/site/index.html").exists():
+        step("the explorer, which was not built")
+        done = subprocess.run(words, check=False, timeout=60, **settings)
+        demand(
+            done.returncode == 1 and "make explorer" in done.stderr, f"it does not say how to build it: {done.stderr}"
+        )
+        return
+    step("the explorer, with a stored result")
+    with subprocess.Popen(words, **settings) as running:
+        assert running.stderr is not None
+        address = re.search(r"http://127\.0\.0\.1:\d+/", running.stderr.readline())
+        demand(address, "it does not say its address")
+        assert address is not None
+        with urllib.request.urlopen(address[0] + "opened.json") as answer:
+            demand(json.load(answer)["kind"] == "result", "it does not give what was opened")
+        with urllib.request.urlopen(address[0]) as answer:
+            demand(b"tailback-opened" in answer.read(), "it does not give its page")
+        running.send_signal(signal.SIGINT)
+        demand(running.wait(20) == 0, "it does not end with Ctrl-C")
+
+
 def papers(tailback: Path, folder: Path, work: Path) -> None:
     step("without the papers, and with them")
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
@@ -213,6 +240,7 @@ def main() -> int:
         try:
             tailback = install(folder, asked.wheel or build(folder))
             journey(tailback, work)
+            explore(tailback, work)
             papers(tailback, folder, work)
             look(work, folder)
         except Ended as ended:
