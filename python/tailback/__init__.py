@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tailback import capture, presets, registry, traces
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
+    from tailback.assess import Assessment, UnfitCandidate, assess
     from tailback.candidate import Candidate, candidate
     from tailback.checksums import KeptWarning, Verified, verify
     from tailback.errors import (
@@ -84,6 +85,7 @@ __all__ = [
     "Ack",
     "Algorithm",
     "AlgorithmError",
+    "Assessment",
     "Bytes",
     "Cancel",
     "Cancelled",
@@ -120,12 +122,14 @@ __all__ = [
     "SweepResult",
     "TailbackError",
     "Tested",
+    "UnfitCandidate",
     "UnitError",
     "Until",
     "Verified",
     "Wire",
     "__version__",
     "algorithm",
+    "assess",
     "bulk",
     "candidate",
     "capture",
@@ -167,6 +171,7 @@ _MODULES = (
     "experiment",
     "export",
     "expect",
+    "assess",
 )
 
 

@@ -2,3 +2,9 @@
 
 See docs/assess.md.
 """
+
+from __future__ import annotations
+
+from tailback.assess.run import Assessment, UnfitCandidate, assess
+
+__all__ = ["Assessment", "UnfitCandidate", "assess"]

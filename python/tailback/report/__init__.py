@@ -83,6 +83,7 @@ def _page(**parts: Any) -> str:
         "subtitle": "",
         "tiles": [],
         "claims": None,
+        "sections": [],
         "plots": [],
         "tables": [],
         "explorer": None,

@@ -1,0 +1,207 @@
+"""What is kept of each run of a dossier: the numbers that its statistics are made of, and what its picture shows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tailback import metrics
+from tailback.assess.table import Cell, by_name
+from tailback.metrics import MissingRows
+from tailback.metrics.rows import Floats, between, floats
+from tailback.result import Result
+
+__all__ = ["HARMS", "Kept", "harm", "measure"]
+
+#: Changes when `measure` does, so that old rows are not taken for new ones.
+REVISION = "assess/1"
+#: "lowest" is over windows of so many seconds, from the end of the second on.
+WINDOW_S = 5.0
+#: Transfers asked for later than this share of the run may rightly be under way at its end.
+ASKED_BY = 0.8
+BINS = 60
+
+#: Of each kind of harm: what it is measured in, and whether more of that is better.
+HARMS: Mapping[str, tuple[str, bool]] = {
+    "harm_goodput": ("others_goodput", True),
+    "harm_lowest": ("others_lowest", True),
+    "harm_delay": ("call_ms", False),
+    # A loss of nothing has no ratio: what arrives is what is harmed.
+    "harm_loss": ("call_arrived", True),
+    "harm_mos": ("call_mos", True),
+    "harm_fct": ("others_fct_ms", False),
+}
+
+
+def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> float:
+    """(x - y)/x where more is better, (y - x)/y where less is: 0 is none, 1 all. Ware et al., HotNets 2019.
+
+    >>> harm("harm_goodput", {"others_goodput": 10.0}, {"others_goodput": 4.0})
+    0.6
+    """
+    name, more = HARMS[kind]
+    x, y = _number(alone.get(name)), _number(beside.get(name))
+    if not (math.isfinite(x) and math.isfinite(y)):
+        # With nobody else it worked: that nothing is left of it is all the harm there can be.
+        return 1.0 if math.isfinite(x) else math.nan
+    whole = x if more else y
+    return ((x - y) if more else (y - x)) / whole if whole else math.nan
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the store keeps of a run."""
+
+    #: Pictures are drawn from the run of this seed.
+    pictured: int = 1
+
+    @property
+    def digest(self) -> str:
+        """Equal if the same is kept."""
+        return f"{REVISION}/{self.pictured}"
+
+    def names(self, resolved: Mapping[str, Any]) -> list[str]:
+        """They depend on the cell."""
+        return []
+
+    def __call__(self, result: Result) -> dict[str, Any]:
+        """The numbers, and of one seed the picture."""
+        cell = by_name()[result.name]
+        out: dict[str, Any] = measure(cell, result)
+        if result.seed == self.pictured:
+            out["picture"] = json.dumps(_picture(result), separators=(",", ":"))
+        return out
+
+
+def measure(cell: Cell, result: Result) -> dict[str, float]:
+    """The numbers of a run, by name; those of whom it has not are left out."""
+    flows = result.resolved["flows"]
+    apps = {row["name"]: row["app"]["kind"] for row in flows}
+    tested = [name for name in apps if name.startswith("test")]
+    long = [name for name in tested if apps[name] == "bulk"]
+    others = [name for name in apps if name not in tested and apps[name] == "bulk"]
+    out: dict[str, float] = {}
+    out |= _of_tested(cell, result, tested)
+    if long:
+        rates = [_rate(result, name) for name in long]
+        out["goodput"] = sum(rates)
+        if cell.after:
+            rates = [metrics.goodput(result, name, *cell.after) / 1e6 for name in long]
+            out["goodput_after"] = sum(rates)
+        # All shut out alike is no fairness to speak of.
+        out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
+        out["lowest"] = _lowest(result, long)
+    if others:
+        out["others_goodput"] = sum(_rate(result, name) for name in others)
+        out["others_lowest"] = _lowest(result, others)
+    mine = [name for name in tested if apps[name] == "transfers"]
+    theirs = [name for name in apps if apps[name] == "transfers" and name not in mine]
+    if mine:
+        times, unfinished = _transfers(result, mine)
+        out["unfinished"] = unfinished
+        if len(times):
+            out["fct_p50_ms"], out["fct_p95_ms"] = (1e3 * float(value) for value in np.quantile(times, (0.5, 0.95)))
+    if theirs:
+        times, out["unfinished"] = _transfers(result, theirs)
+        if len(times):
+            out["others_fct_ms"] = 1e3 * float(np.mean(times))
+    if "call" in apps:
+        out |= _call(result)
+    return {name: value for name, value in out.items() if math.isfinite(value)}
+
+
+def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, float]:
+    totals = result.numpy("flows")
+    at = [result.flow_index(name) for name in tested]
+
+    def total(column: str) -> float:
+        return float(sum(totals[column][index] for index in at))
+
+    out: dict[str, float] = {}
+    if sent := total("packets_sent"):
+        out["loss"] = total("packets_dropped") / sent
+        out["delivered"] = total("bytes_received") / total("bytes_sent")
+    neck = result.link_index(result.bottleneck)
+    rate = result.link_spec(neck).get("rate_bps")
+    if rate:
+        out["queue_ms"] = 8e3 * float(result.numpy("links")["backlog_bytes_mean"][neck]) / float(rate)
+    if "late_packets" in cell.statistics and tested and cell.after:
+        late = 0
+        for name in tested:
+            late += int(np.sum(between(floats(result.where_flow("packets", name)["sent_s"]), *cell.after)))
+        out["late_packets"] = late / len(tested)
+    return out
+
+
+def _rate(result: Result, flow: str) -> float:
+    """Goodput in Mbit/s over the time it was on."""
+    found = metrics.goodput(result, flow) / 1e6
+    return found if math.isfinite(found) else 0.0
+
+
+def _received(result: Result, flow: str, at: Floats) -> Floats:
+    try:
+        polls = result.where_flow("polls", flow)
+    except MissingRows:
+        return np.zeros(len(at))
+    if not len(polls["t_s"]):
+        return np.zeros(len(at))
+    return np.interp(at, floats(polls["t_s"]), floats(polls["bytes_received"]))
+
+
+def _lowest(result: Result, flows: Sequence[str]) -> float:
+    """The least that one of them got in a window, in Mbit/s."""
+    edges = np.arange(2 * WINDOW_S, result.duration_s + 1e-9, WINDOW_S)
+    if len(edges) < 2:
+        return math.nan
+    return min(float(np.min(np.diff(_received(result, flow, edges)))) for flow in flows) * 8e-6 / WINDOW_S
+
+
+def _transfers(result: Result, flows: Sequence[str]) -> tuple[Floats, float]:
+    """Completion times, and the share of those asked for in time that did not finish."""
+    times, asked, missing = [], 0, 0
+    for flow in flows:
+        rows = result.where_flow("requests", flow)
+        took, began = floats(rows["response_time_s"]), floats(rows["t_s"])
+        times.append(took[np.isfinite(took)])
+        due = began < ASKED_BY * result.duration_s
+        asked += int(np.sum(due))
+        missing += int(np.sum(due & ~np.isfinite(took)))
+    return np.concatenate(times), missing / asked if asked else math.nan
+
+
+def _call(result: Result) -> dict[str, float]:
+    row = next(row for row in result.experience_summary() if row["flow"] == "call")
+    out = {"call_ms": row["p95_ms"], "call_mos": row["mos"]}
+    if row["lost"] is not None:
+        out["call_loss"], out["call_arrived"] = row["lost"], 1.0 - row["lost"]
+    return {name: float(value) for name, value in out.items() if value is not None}
+
+
+def _picture(result: Result) -> dict[str, list[float]]:
+    """Goodput over time of the flows under test and of the others; of transfers alone, their times in order."""
+    bulk = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "bulk"]
+    edges = np.linspace(0.0, result.duration_s, BINS + 1)
+    out: dict[str, list[float]] = {}
+    for name, flows in (
+        ("test", [flow for flow in bulk if flow.startswith("test")]),
+        ("others", [flow for flow in bulk if not flow.startswith("test")]),
+    ):
+        if flows and "polls" in result:
+            got = np.sum([np.diff(_received(result, flow, edges)) for flow in flows], axis=0)
+            out[name] = [round(float(value), 4) for value in 8e-6 * got / np.diff(edges)]
+    if not bulk:
+        flows = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "transfers"]
+        times, _ = _transfers(result, flows) if flows else (np.zeros(0), math.nan)
+        if len(times):
+            out["times_ms"] = [round(1e3 * float(value), 3) for value in np.quantile(times, np.linspace(0, 1, 41))]
+    return out

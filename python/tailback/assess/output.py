@@ -1,0 +1,321 @@
+"""A dossier as JSON, as Markdown and as one HTML page: verdicts first, then each cell with what repeats it."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup, escape
+
+import tailback
+from tailback.assess.pictures import curves, gauge
+from tailback.assess.run import QUICK, ROUNDS, Assessment
+from tailback.assess.table import STATISTICS, Cell
+from tailback.assess.verdicts import Checked, Criterion, Found
+from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED
+from tailback.experiment.statistics import Interval
+from tailback.files import write_text
+from tailback.numbers import written
+
+__all__ = ["as_json", "command", "html", "markdown", "save", "worst"]
+
+_LENIENT = (
+    "RFC 9743 sets no thresholds. Each rule here allows a candidate to be worse than a baseline by a factor and an "
+    "allowance, both fixed before the first run; of several baselines the one that allows most counts. Passed and "
+    "failed mean that the 95 % interval of the margin, taken seed by seed, lies on one side; else it is undecided."
+)
+BROKEN = "This suite is broken: an algorithm whose verdict is known came out otherwise. No verdict below counts."
+
+
+def command(done: Assessment, cell: Cell | None = None) -> str:
+    """What repeats the dossier, or runs a cell of it alone."""
+    written = done.written
+    if cell is None:
+        words = ["tailback", "assess", written]
+        words += [] if done.against == ("cubic", "reno") else ["--against", ",".join(done.against)]
+        words += ["--quick"] if done.is_quick else []
+        words += [part for name in done.only for part in ("--only", name)]
+        words += ["--allow-code"] if done.candidate.kind != "built-in" else []
+        return shlex.join(words)
+    words = ["tailback", "run", f"cells/{cell.name}.toml", "--seed", "1"]
+    if done.candidate.kind != "built-in":
+        # A class from a file is known by the name that it was given here.
+        words += ["--allow-code"] if done.candidate.name.startswith("python:") else []
+        words += (
+            [] if done.candidate.name.startswith("python:") else ["--algorithm", f"{done.candidate.name}={written}"]
+        )
+    return shlex.join(words)
+
+
+def worst(found: Found | None, cells: dict[str, Cell]) -> str:
+    """The finding that weighs most, in a sentence."""
+    if found is None:
+        return ""
+    if found.why and not math.isfinite(found.candidate.estimate):
+        return f"{cells[found.cell].label}: {found.why}"
+    rule = STATISTICS[found.statistic]
+    value = _amount(found.statistic, found.candidate.estimate)
+    base = _amount(found.statistic, found.baselines[found.against].estimate) if found.against else "–"
+    return f"{cells[found.cell].label}: {rule.title} {value}, {found.against} {base}"
+
+
+def _amount(statistic: str, value: float) -> str:
+    """A number with its unit; shares of packets in per cent."""
+    unit = STATISTICS[statistic].unit
+    if statistic in ("loss", "unfinished"):
+        return f"{written(100 * value, 3)} %"
+    return f"{written(value, 3)}{' ' + unit if unit else ''}"
+
+
+def _range(statistic: str, found: Interval) -> str:
+    if not math.isfinite(found.estimate):
+        return "–"
+    scale = 100.0 if statistic in ("loss", "unfinished") else 1.0
+
+    def number(value: float) -> str:
+        # What lies below a ten-thousandth would bury the rest in zeros.
+        return written(round(scale * value, 4), 3)
+
+    return f"{number(found.estimate)} [{number(found.low)}, {number(found.high)}]"
+
+
+def as_json(done: Assessment) -> dict[str, Any]:
+    """Every number of the dossier."""
+    cells = {cell.name: cell for cell in done.cells()}
+    return {
+        "candidate": done.candidate.label,
+        "digest": done.candidate.digest,
+        "version": tailback.__version__,
+        "against": list(done.against),
+        "quick": done.is_quick,
+        "only": list(done.only),
+        "interrupted": done.interrupted,
+        "command": command(done),
+        "verdict": done.verdict,
+        "broken": done.is_broken,
+        "counts": done.counted(),
+        "musts_not_run": [each.experiment.name for each in done.criteria if each.is_missing_must],
+        "runs": done.run, "reused": done.reused, "failed_runs": done.failed, "wall_s": done.wall_s,
+        "controls": [
+            {
+                "cc": each.control.cc, "statistic": each.control.statistic, "must_fail": each.control.fails,
+                "verdict": each.verdict, "as_known": each.as_known, "source": each.control.source,
+                "changed": each.control.changed, "found": [one.to_json() for one in each.found],
+            }
+            for each in done.controls
+        ],
+        "criteria": [
+            {
+                "name": each.experiment.name, "section": each.experiment.section, "title": each.experiment.title,
+                "word": each.experiment.word, "verdict": each.verdict, "why": each.why,
+                "worst": worst(each.worst, cells), "found": [one.to_json() for one in each.found],
+            }
+            for each in done.criteria
+        ],
+        "cells": {
+            name: {"label": cell.label, "scenario": f"cells/{name}.toml", "command": command(done, cell)}
+            for name, cell in cells.items()
+        },
+    }  # fmt: skip
+
+
+def markdown(done: Assessment) -> str:
+    """The page of verdicts."""
+    cells = {cell.name: cell for cell in done.cells()}
+    lines = [f"# {done.candidate.label} by RFC 9743", ""]
+    if done.interrupted:
+        lines += ["**Interrupted: not all of its runs were finished.**", ""]
+    if done.is_broken:
+        lines += [f"**{BROKEN}**", ""]
+    lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. Made by `{command(done)}`.", ""]
+    lines += ["| § | Criterion | RFC | Verdict | What weighs most |", "|---|---|---|---|---|"]
+    for each in done.criteria:
+        verdict = f"**{each.verdict}**" if each.verdict == FAILED or each.is_missing_must else each.verdict
+        told = worst(each.worst, cells) or each.why
+        lines.append(
+            f"| {each.experiment.section} | {each.experiment.title} | {each.experiment.word} | {verdict} | {told} |"
+        )
+    lines += ["", "| Control | must | came out |", "|---|---|---|"]
+    lines += [f"| {each.control.cc} | {_must(each)} | {each.verdict} |" for each in done.controls]
+    return "\n".join([*lines, "", _LENIENT, ""])
+
+
+def _tally(done: Assessment) -> str:
+    counts = done.counted()
+    missing = sum(each.is_missing_must for each in done.criteria)
+    told = f"{counts[PASSED]} criteria passed, {counts[FAILED]} failed, {counts[UNDECIDED]} undecided, "
+    told += f"{counts['not run']} not run ({missing} of them a MUST)."
+    return told if not counts[UNFINISHED] else f"{counts[UNFINISHED]} not finished, {told}"
+
+
+def _how(done: Assessment) -> str:
+    return f"{QUICK[0]} seeds (--quick)" if done.is_quick else f"{ROUNDS[0]} to {ROUNDS[-1]} seeds"
+
+
+def _must(each: Checked) -> str:
+    where = ", ".join(each.control.cells)
+    return f"{'fail' if each.control.fails else 'not fail'} by {each.control.statistic} in {where}"
+
+
+def save(done: Assessment, folder: Path) -> Path:
+    """Write the dossier; report.html's path."""
+    for cell in done.cells():
+        write_text(folder / "cells" / f"{cell.name}.toml", done.scenario(cell).to_toml())
+    told = json.dumps(_plain(as_json(done)), indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(folder / "dossier.json", told + "\n")
+    write_text(folder / "dossier.md", markdown(done))
+    page = folder / "report.html"
+    write_text(page, html(done))
+    return page
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- The page -------------------------------------------------------------------------------------------------
+
+_BADGES = {PASSED: "reproduced", FAILED: "not", UNDECIDED: "partly"}
+
+
+def _badge(verdict: str, is_missing_must: bool = False) -> Markup:
+    kind = "must" if is_missing_must else _BADGES.get(verdict, "not measured")
+    return Markup('<span class="badge {}">{}</span>').format(kind, verdict)
+
+
+def html(done: Assessment) -> str:
+    """The page: what came out, then each cell with its picture, scenario, seed and command."""
+    from tailback.report import _page
+
+    cells = {cell.name: cell for cell in done.cells()}
+    counts = done.counted()
+    missing = sum(each.is_missing_must for each in done.criteria)
+    tiles = [
+        {"value": str(counts[PASSED]), "name": "criteria passed", "kind": "good" if counts[PASSED] else ""},
+        {"value": str(counts[FAILED]), "name": "failed", "kind": "bad" if counts[FAILED] else ""},
+        {"value": str(counts[UNDECIDED]), "name": "undecided", "kind": "some" if counts[UNDECIDED] else ""},
+        {"value": str(missing), "name": "MUSTs not run", "kind": "bad" if missing else ""},
+        {
+            "value": "broken" if done.is_broken else "as known" if done.controls else "–",
+            "name": "controls",
+            "kind": "bad" if done.is_broken else "good",
+        },
+    ]
+    run = [each for each in done.criteria if each.found]
+    contents = [("verdicts", "Verdicts"), ("controls", "Controls")]
+    contents += [(each.experiment.name, each.experiment.section) for each in run]
+    sections = [("verdicts", "Verdicts", _verdicts(done, cells)), ("controls", "Controls", _controls(done))]
+    for each in run:
+        title = f"{each.experiment.section} {each.experiment.title}"
+        sections.append((each.experiment.name, title, _criterion(done, each, cells)))
+    source = done.candidate.source
+    return _page(
+        title=f"{done.candidate.label} by RFC 9743",
+        subtitle=f"Beside {' and '.join(done.against)} in the same cells, {_how(done)}, paired",
+        tiles=tiles,
+        sections=sections,
+        notes=["Interrupted: not all of its runs were finished."] if done.interrupted else [],
+        provenance=[
+            ("command", command(done)),
+            ("version", tailback.__version__),
+            ("digest of the candidate", done.candidate.digest),
+            ("runs", f"{done.run:,} done, {done.reused:,} found in the store, {done.failed:,} failed"),
+        ],
+        sources=[(f"Source of {done.candidate.label}", source)] if source else [],
+        contents=contents,
+    )
+
+
+def _verdicts(done: Assessment, cells: dict[str, Cell]) -> Markup:
+    rows = []
+    for each in done.criteria:
+        name = escape(each.experiment.title)
+        if each.found:
+            name = Markup('<a href="#{}">{}</a>').format(each.experiment.name, name)
+        counted = [one.verdict for one in each.found]
+        share = f"{counted.count(PASSED)} of {len(counted)}" if counted else ""
+        rows.append(
+            Markup("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>").format(
+                each.experiment.section, name, each.experiment.word, _badge(each.verdict, each.is_missing_must), share,
+                worst(each.worst, cells) or each.why,
+            )
+        )  # fmt: skip
+    head = Markup(
+        '<p class="soft small">{}</p>{}<div class="scroll"><table class="verdicts">'
+        "<thead><tr><th>§</th><th>criterion</th><th>RFC</th>"
+        "<th>verdict</th><th>numbers that passed</th><th>what weighs most</th></tr></thead><tbody>"
+    ).format(_LENIENT, Markup('<p><span class="badge not">{}</span></p>').format(BROKEN) if done.is_broken else "")
+    return head + Markup("").join(rows) + Markup("</tbody></table></div>")
+
+
+def _controls(done: Assessment) -> Markup:
+    rows = []
+    for each in done.controls:
+        numbers = "; ".join(
+            f"{one.cell}: {_range(one.statistic, one.candidate)}, bound {_amount(one.statistic, one.bound)}"
+            for one in each.found
+        )
+        came = Markup('<span class="badge {}">{}</span>').format(
+            "reproduced" if each.as_known else "not", "as known" if each.as_known else "otherwise"
+        )
+        source = f"{each.control.source}. {each.control.changed}" if each.control.changed else each.control.source
+        rows.append(
+            Markup("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>").format(
+                each.control.cc, _must(each), came, numbers, source
+            )
+        )
+    about = (
+        "Algorithms whose verdicts are known, by the same rules against CUBIC and Reno (none against itself). If "
+        "one comes out otherwise, the suite is broken, not the candidate."
+    )
+    return (
+        Markup(
+            '<p class="soft small">{}</p><div class="scroll"><table><thead><tr><th>algorithm</th><th>must</th><th></th>'
+            "<th>measured (% of packets lost)</th><th>source</th></tr></thead><tbody>"
+        ).format(about)
+        + Markup("").join(rows)
+        + Markup("</tbody></table></div>")
+    )
+
+
+def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -> Markup:
+    word = f" RFC 9743: {criterion.experiment.word}." if criterion.experiment.word else ""
+    out = Markup("<p>{} {}{}</p>").format(_badge(criterion.verdict), criterion.experiment.about, word)
+    for name in dict.fromkeys(one.cell for one in criterion.found):
+        out += _cell(done, cells[name], [one for one in criterion.found if one.cell == name])
+    return out
+
+
+def _cell(done: Assessment, cell: Cell, found: Sequence[Found]) -> Markup:
+    heads = ["", "verdict", done.candidate.label, *done.against, "difference", "rule", "against the bound"]
+    rows = Markup("")
+    for one in found:
+        rule = STATISTICS[one.statistic]
+        share = one.statistic in ("loss", "unfinished")
+        title = f"{rule.title}{' (' + ('%' if share else rule.unit) + ')' if share or rule.unit else ''}"
+        difference = one.differences.get(one.against)
+        bound = f"{rule.rule}: {_amount(one.statistic, one.bound)}" if one.against else rule.rule
+        values = [one.why if one.why and not one.against else _range(one.statistic, one.candidate)]
+        values += [
+            _range(one.statistic, one.baselines[label]) if label in one.baselines else "–" for label in done.against
+        ]
+        told = f"{_range(one.statistic, difference)} to {one.against}" if difference is not None else "–"
+        rows += Markup("<tr><td class=name>{}</td><td>{}</td>").format(title, _badge(one.verdict))
+        rows += Markup("").join(Markup("<td>{}</td>").format(value) for value in (*values, told, bound))
+        rows += Markup("<td>{}</td></tr>").format(gauge(one))
+    head = Markup("").join(Markup("<th>{}</th>").format(each) for each in heads)
+    return Markup(
+        '<div class="cell" id="{}"><h4>{}</h4>{}<div class="scroll"><table><thead><tr>{}</tr></thead><tbody>{}</tbody>'
+        "</table></div><details><summary>Run it again: seed 1 and the scenario</summary><pre>{}</pre><pre>{}</pre>"
+        "</details></div>"
+    ).format(
+        cell.name, cell.label, curves(done, cell), head, rows, command(done, cell), done.scenario(cell).to_toml()
+    )  # fmt: skip

@@ -1,0 +1,92 @@
+"""Small pictures as SVG inside the page: they take its colours, light or dark, and its width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from tailback.assess.table import STATISTICS, Cell
+from tailback.assess.verdicts import Found
+from tailback.numbers import written
+
+if TYPE_CHECKING:
+    from tailback.assess.run import Assessment
+
+__all__ = ["curves", "gauge"]
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 560.0, 190.0, 46.0, 30.0, 22.0
+#: How far the gauge reaches, in steps from the baseline to the bound.
+REACH = 3.0
+
+
+def curves(done: Assessment, cell: Cell) -> Markup:
+    """Of the first seed, goodput over time with each algorithm under test; of transfers alone, their times in order."""
+    labels = [
+        label for label in dict.fromkeys((done.candidate.label, *done.against)) if (cell.name, label) in done.pictures
+    ]
+    shown = {label: done.pictures[cell.name, label] for label in labels}
+    for key, title in (("test", "Mbit/s of the flows under test"), ("times_ms", "ms a transfer takes, in order")):
+        found = [(label, rows[key]) for label, rows in shown.items() if rows.get(key)]
+        if found:
+            ends = ("0", f"{cell.seconds:g} s") if key == "test" else ("shortest", "longest")
+            return _lines(f"{title}, seed 1", found, ends)
+    found = [(label, rows["others"]) for label, rows in shown.items() if rows.get("others")]
+    return _lines("Mbit/s of the others, seed 1", found, ("0", f"{cell.seconds:g} s")) if found else Markup("")
+
+
+def _lines(title: str, found: Sequence[tuple[str, Sequence[float]]], ends: tuple[str, str]) -> Markup:
+    top = max(max(values) for _, values in found) or 1.0
+    wide, high = WIDTH - LEFT - 8.0, HEIGHT - BOTTOM - TOP
+    parts = [f'<path class="axis" d="M{LEFT} {TOP}V{TOP + high}H{WIDTH - 8}"/>']
+    for share in (0.0, 0.5, 1.0):
+        y = TOP + high * (1.0 - share)
+        parts.append(f'<path class="axis" d="M{LEFT - 4} {y:.1f}H{WIDTH - 8}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{written(top * share, 2)}</text>')
+    parts.append(f'<text x="{LEFT}" y="{HEIGHT - 12}">{ends[0]}</text>')
+    parts.append(f'<text x="{WIDTH - 8}" y="{HEIGHT - 12}" text-anchor="end">{ends[1]}</text>')
+    parts.append(f'<text x="{LEFT}" y="12">{escape(title)}</text>')
+    # The candidate is drawn last, over the others.
+    for number, (_, values) in reversed(list(enumerate(found))):
+        step = wide / max(len(values) - 1, 1)
+        points = " ".join(
+            f"{LEFT + step * at:.1f},{TOP + high * (1.0 - value / top):.1f}" for at, value in enumerate(values)
+        )
+        parts.append(f'<polyline class="line s{min(number, 4)}" points="{points}"/>')
+    at = LEFT + 90.0
+    for number, (label, _) in enumerate(found):
+        parts.append(f'<path class="line s{min(number, 4)}" d="M{at:.0f} {HEIGHT - 16}h16"/>')
+        parts.append(f'<text x="{at + 20:.0f}" y="{HEIGHT - 12}">{escape(label)}</text>')
+        at += 34.0 + 6.5 * len(label)
+    body = "".join(parts)
+    return Markup(
+        f'<svg class="picture" viewBox="0 0 {WIDTH:g} {HEIGHT:g}" role="img" aria-label="{escape(title)}">{body}</svg>'
+    )
+
+
+def gauge(found: Found) -> Markup:
+    """Where the candidate lies between the baseline and the bound, with its interval; red is beyond the bound."""
+    difference = found.differences.get(found.against)
+    if difference is None or not math.isfinite(difference.estimate):
+        return Markup("")
+    step = found.bound - found.baselines[found.against].estimate
+    if not step or not math.isfinite(step):
+        return Markup("")
+    low, middle, high = sorted(
+        max(-REACH, min(REACH, value / step)) if math.isfinite(value) else 0.0
+        for value in (difference.low, difference.estimate, difference.high)
+    )
+
+    def x(value: float) -> float:
+        return 70.0 + value * 22.0
+
+    label = f"{STATISTICS[found.statistic].title}: {middle:.2g} of the way from {found.against} to the bound"
+    return Markup(
+        f'<svg width="140" height="18" viewBox="0 0 140 18" role="img" aria-label="{escape(label)}">'
+        f'<rect class="zone" x="{x(1):.1f}" y="1" width="{140 - x(1):.1f}" height="16"/>'
+        f'<path class="axis" d="M2 9H138M{x(0):.1f} 3V15"/><path class="edge" d="M{x(1):.1f} 1V17"/>'
+        f'<path class="bar" d="M{x(low):.1f} 9H{x(high):.1f}"/>'
+        f'<circle class="dot" cx="{x(middle):.1f}" cy="9" r="3.5"/></svg>'
+    )

@@ -1,0 +1,109 @@
+"""The dossier of a congestion control."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from tailback.cli._app import app
+from tailback.cli._common import FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
+from tailback.cli.runs import AllowCode
+from tailback.cli.testing import UNDECIDED
+
+BROKEN = 4
+
+
+@app.command()
+def assess(
+    candidate: Annotated[
+        str,
+        typer.Argument(metavar="CANDIDATE", help="`cubic`, `cubic,beta=0.5`, or a class of your own: `mine.py:Mine`."),
+    ],
+    against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",
+    quick: Annotated[bool, typer.Option("--quick", help="A few cells and three seeds, within a minute.")] = False,
+    only: Annotated[list[str] | None, typer.Option(help="Only this experiment. May be repeated.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the dossier. Default: results/assess/CANDIDATE.")] = None,
+    store: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("results/assess/store"),
+    on: Annotated[
+        str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    allow_code: AllowCode = False,
+    as_json: AsJson = False,
+) -> None:
+    """Examine a congestion control by the criteria of RFC 9743, and write the dossier.
+
+    Each cell is run with the candidate and with the algorithms it is judged beside, with the same seeds. Runs are kept:
+    the same command goes on where it stopped, and another candidate finds the baselines' runs.
+
+    The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, 3 if one is
+    undecided, 4 if the suite's own controls came out wrong, 130 after Ctrl-C. Of several the first of 130, 2, 4, 1, 3
+    counts. Criteria that were not run change nothing; those the RFC demands are told in red.
+
+    For example:
+
+    - `tailback assess bbr3 --quick`
+
+    - `tailback assess mine.py:Mine --allow-code --out dossier`
+    """
+    from tailback.assess.run import InterruptedAssessment, UnknownWord
+    from tailback.assess.run import assess as examine
+
+    name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in Path(candidate).name)
+    folder = out if out is not None else Path("results/assess") / (name + ("-quick" if quick else ""))
+    try:
+        done = examine(
+            candidate,
+            against=[each.strip() for each in against.split(",") if each.strip()],
+            quick=quick,
+            only=only or (),
+            store=store,
+            out=folder,
+            workers=workers,
+            on=on,
+            progress=not as_json,
+            allow_code=allow_code,
+        )
+    except InterruptedAssessment as interrupted:
+        _tell(interrupted.partial, folder, as_json)
+        say("interrupted: what was finished is kept, and the same command goes on from there")
+        raise typer.Exit(INTERRUPTED) from None
+    except UnknownWord as error:
+        raise BadInput(str(error)) from None
+    _tell(done, folder, as_json)
+    if done.is_broken:
+        raise typer.Exit(BROKEN)
+    if done.verdict != "passed":
+        raise typer.Exit(FAILED if done.verdict == "failed" else UNDECIDED)
+
+
+def _tell(done: Any, folder: Path, as_json: bool) -> None:
+    from tailback.assess import output
+
+    if as_json:
+        emit(done.to_json() | {"report": folder / "report.html"})
+        return
+    colours = {"passed": "green", "failed": "red", "undecided": "yellow"}
+    cells = {cell.name: cell for cell in done.cells()}
+    table = Table(box=None, pad_edge=False)
+    for head in ("§", "criterion", "RFC", "verdict", "what weighs most"):
+        table.add_column(head, overflow="fold", no_wrap=head == "verdict")
+    for each in done.criteria:
+        colour = "bold red" if each.is_missing_must else colours.get(each.verdict, "dim")
+        told = output.worst(each.worst, cells) or each.why
+        table.add_row(
+            each.experiment.section, each.experiment.title, each.experiment.word, f"[{colour}]{each.verdict}[/]",
+            escape(told),
+        )  # fmt: skip
+    console().print(table)
+    if done.is_broken:
+        say(f"[bold red]{output.BROKEN}[/bold red]")
+        for each in done.controls:
+            if not each.as_known:
+                say(f"  {each.control.cc} must {'fail' if each.control.fails else 'not fail'}, and it {each.verdict}")
+    say(f"{done.run} runs in {done.wall_s:.0f} s, {done.reused} found in the store, {done.failed} failed")
+    say(f"dossier: {escape(str(folder / 'report.html'))}")
