@@ -283,7 +283,7 @@ export interface Segments {
   acked: { t: Float64Array; ack: Float64Array };
 }
 
-export function segments(outcome: Outcome, flow: string): Segments {
+export function segments(outcome: Outcome, flow: string, begin = -Infinity, end = Infinity): Segments {
   const table = outcome.tables["segments"];
   const scenario = resolved(outcome);
   const number = scenario.flows.findIndex((each) => each.name === flow);
@@ -298,7 +298,7 @@ export function segments(outcome: Outcome, flow: string): Segments {
     ];
     let highest = -1;
     for (let row = 0; row < table.rows; row++) {
-      if (whose[row] !== number || receiver[row]) continue;
+      if (whose[row] !== number || receiver[row] || t[row]! < begin || t[row]! > end) continue;
       if (outgoing[row] && length[row]! > 0) {
         const until = seq[row]! + length[row]!;
         sent.push({ t: t[row]!, from: seq[row]!, until, again: until <= highest });

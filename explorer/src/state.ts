@@ -3,7 +3,7 @@
 import { batch, computed, effect, signal } from "@preact/signals";
 import { forPictures, read, write, edit as edited, durationOf, type Document } from "./document";
 import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from "./engine";
-import { opened } from "./engine/opened";
+import { opened, type OpenedResult } from "./engine/opened";
 import { decode, encode } from "./fragment";
 import start from "./start.toml?raw";
 
@@ -23,8 +23,8 @@ export const scenario = computed((): Document => {
 export const problems = signal<Problem[]>([]);
 export const outcome = signal<Outcome | undefined>(undefined);
 
-/** A result of another run, read from a folder: it is shown and cannot be changed. */
-export const stored = signal<string | undefined>(undefined);
+/** A result of another run, read from a folder: it is shown until something is changed. */
+export const stored = signal<OpenedResult | undefined>(undefined);
 
 export interface Pinned {
   name: string;
@@ -262,7 +262,7 @@ async function fromServer(): Promise<void> {
   batch(() => {
     engine.adopt(found.outcome);
     outcome.value = found.outcome;
-    stored.value = `${found.name}: ${found.made}`;
+    stored.value = found;
     status.value = { is: "ready" };
   });
 }

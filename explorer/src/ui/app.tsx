@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { lazy, Suspense } from "preact/compat";
-import { problems, back, chosen, forth, notice, outcome, stored, tour } from "../state";
+import { back, chosen, forth, notice, open, outcome, problems, stored, tour } from "../state";
 import { FlowsPanel } from "./flows";
 import { toResults } from "./jump";
 import { Header, Pins, openFile } from "./header";
@@ -29,10 +29,19 @@ export function App() {
       if (event.shiftKey) forth();
       else back();
     };
+    const paste = (event: ClipboardEvent): void => {
+      const text = event.clipboardData?.getData("text/plain") ?? "";
+      // What looks like a scenario, and is not meant for a field.
+      if (!/^\s*\w+\s*=/m.test(text) || (event.target as Element | null)?.closest?.("input, select, .editor")) return;
+      event.preventDefault();
+      open(text);
+    };
+    window.addEventListener("paste", paste);
     window.addEventListener("dragover", drop);
     window.addEventListener("drop", drop);
     window.addEventListener("keydown", keys);
     return () => {
+      window.removeEventListener("paste", paste);
       window.removeEventListener("dragover", drop);
       window.removeEventListener("drop", drop);
       window.removeEventListener("keydown", keys);
@@ -48,7 +57,7 @@ export function App() {
       )}
       <main class={hasSide ? "with-side" : ""}>
         <div class="controls">
-          {stored.value !== undefined && <p class="stored">Stored result <b>{stored.value}</b>. Change anything and it is simulated here.</p>}
+          {stored.value !== undefined && <p class="stored">Stored result <b>{stored.value.name}: {stored.value.made}</b>. Change anything and it is simulated here.</p>}
           {problems.value.length > 0 && <Problems show={isEditing ? undefined : () => setEditing(true)} />}
           {isEditing && (
             <section class="panel" aria-labelledby="text-title">

@@ -7,7 +7,7 @@ import { magnified, read, write } from "../document";
 import { Engine, type Outcome } from "../engine";
 import { digits } from "../quantity";
 import { resolved, segments, type Segments } from "../series";
-import { chosen, duration, outcome, toml, zoom } from "../state";
+import { chosen, duration, outcome, stored, toml, zoom } from "../state";
 import { theme } from "../theme";
 import { colours, rem } from "./chart";
 
@@ -32,11 +32,10 @@ export default function Packets() {
     if (!name) return;
     const abort = new AbortController();
     setSaid("Recording every segment …");
-    lens ??= new Engine();
-    const asked = write(magnified(read(toml.peek()), name, from, until));
-    lens.run(asked, { signal: abort.signal, pictures: false }).then(
+    recorded(name, from, until, abort.signal).then(
       (outcome) => {
-        const seen = segments(outcome, name);
+        if (abort.signal.aborted) return;
+        const seen = segments(outcome, name, from, until);
         const count = seen.sent.t.length;
         setFound({ outcome, segments: seen });
         setSaid(count === 0 ? `${name} sent nothing between ${digits(from, 4)} and ${digits(until, 4)} s.` : count > MOST_SEGMENTS ? "Zoom in to tell single packets apart." : "");
@@ -66,6 +65,18 @@ export default function Packets() {
       </ul>
     </section>
   );
+}
+
+/** The rows of every segment: of a stored result its own, else those of a run that records this stretch. */
+async function recorded(name: string, from: number, until: number, signal: AbortSignal): Promise<Outcome> {
+  const kept = stored.peek();
+  if (kept) {
+    if (!kept.rows["segments"]) throw new Error("This stored result has no segments: they were not recorded.");
+    await kept.load(["segments"]);
+    return kept.outcome;
+  }
+  lens ??= new Engine();
+  return lens.run(write(magnified(read(toml.peek()), name, from, until)), { signal, pictures: false });
 }
 
 const pace = (result: Outcome | undefined, name: string): number => {

@@ -83,6 +83,9 @@ export function Strip() {
   );
 }
 
+/** Two digits of a large number. */
+const count = (value: number): string => Number(digits(value, 2)).toLocaleString("en");
+
 function Told() {
   const now = status.value;
   if (now.is === "running" && now.partial) {
@@ -97,7 +100,7 @@ function Told() {
     return (
       <div class="told warning" role="alert">
         <p>
-          This would be about {digits(now.packets, 2)} packets and {digits(now.rows, 2)} rows, about {digits(Math.max(now.seconds, 1), 2)} s in this tab.
+          This would be about {count(now.packets)} packets and {count(now.rows)} rows, about {count(Math.max(now.seconds, 1))} s in this tab.
           {now.rows > 2e7 && " It may need more memory than a tab has."} Nothing has been run yet; what you see is the run before.
         </p>
         <button type="button" class="primary" onClick={() => edit("duration", (changed) => (changed["duration"] = now.shorter))}>Run only {now.shorter}</button>
@@ -134,6 +137,10 @@ function Cards({ result }: { result: Outcome }) {
               <p class="who"><span class="swatch" aria-hidden="true" />{flow.name} <span class="kind">{titles(flow.kind, flows[index]?.tcp?.cc)}</span></p>
               <p class="figure">{said.figure}</p>
               <p class="meaning">{said.meaning}</p>
+              {pins.value.map((pin) => {
+                const other = pin.outcome.flows.find((each) => each.name === flow.name);
+                return other && <p class="was" key={pin.name}>{pin.name}: <b>{felt(other).figure}</b></p>;
+              })}
             </li>
           );
         })}
@@ -175,7 +182,7 @@ function LinksTable({ result }: { result: Outcome }) {
           </tbody>
         </table>
       </div>
-      <p class="note">{result.events.toLocaleString("en")} events in {digits(result.wall_ms)} ms.{result.warnings.length > 0 && ` ${result.warnings.join(" ")}`}</p>
+      <p class="note">{result.events.toLocaleString("en")} events{Number.isFinite(result.wall_ms) && ` in ${digits(result.wall_ms)} ms`}. Hash of the rows: {result.hash}.{result.warnings.length > 0 && ` ${result.warnings.join(" ")}`}</p>
     </section>
   );
 }
