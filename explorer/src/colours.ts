@@ -1,10 +1,21 @@
 // The palette of the project's figures: Okabe and Ito's, which colour-blind people tell apart.
 
-import { theme } from "./theme";
+import { theme } from './theme';
 
-const [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT] = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#767676"];
+const [BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, SOFT] = [
+  '#0072B2',
+  '#D55E00',
+  '#009E73',
+  '#CC79A7',
+  '#E69F00',
+  '#56B4E9',
+  '#767676',
+];
 /** Of the palette what stands out from the paper by 3 to 1, as lines must. */
-export const CYCLES = { light: [BLUE, VERMILLION, GREEN, PURPLE, SOFT], dark: [SKY, VERMILLION, GREEN, PURPLE, ORANGE, BLUE] };
+export const CYCLES = {
+  light: [BLUE, VERMILLION, GREEN, PURPLE, SOFT],
+  dark: [SKY, VERMILLION, GREEN, PURPLE, ORANGE, BLUE],
+};
 /** Beyond the palette the stroke tells lines apart. */
 const DASHES: (number[] | undefined)[] = [undefined, [7, 4], [2, 3]];
 

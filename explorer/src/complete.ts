@@ -1,6 +1,6 @@
 // What can be written at a place of a scenario file, from its JSON Schema.
 
-import type { Catalogue } from "./engine";
+import type { Catalogue } from './engine';
 
 export interface Suggested {
   /** Where what is being written begins. */
@@ -23,8 +23,10 @@ interface Schema {
 }
 
 function follow(root: Schema, schema: Schema | undefined): Schema | undefined {
-  const name = schema?.$ref?.replace("#/$defs/", "");
-  return name === undefined ? schema : { ...root.$defs?.[name], description: schema?.description ?? root.$defs?.[name]?.description };
+  const name = schema?.$ref?.replace('#/$defs/', '');
+  return name === undefined
+    ? schema
+    : { ...root.$defs?.[name], description: schema?.description ?? root.$defs?.[name]?.description };
 }
 
 /** The table that a schema may be, itself or one of its choices. */
@@ -39,27 +41,33 @@ function words(root: Schema, schema: Schema | undefined): string[] {
   const found = follow(root, schema);
   if (!found) return [];
   const own = [...(found.enum ?? []), ...(found.const === undefined ? [] : [found.const])].map(String);
-  return [...own, ...(found.type === "boolean" ? ["true", "false"] : []), ...(found.anyOf ?? []).flatMap((each) => words(root, each))];
+  return [
+    ...own,
+    ...(found.type === 'boolean' ? ['true', 'false'] : []),
+    ...(found.anyOf ?? []).flatMap((each) => words(root, each)),
+  ];
 }
 
 /** The table that the place is in: the last header above it, then inline tables that are open on its line. */
 export function place(text: string, at: number): { path: string[]; line: string; open: string } {
   const before = text.slice(0, at);
-  const line = before.slice(before.lastIndexOf("\n") + 1);
+  const line = before.slice(before.lastIndexOf('\n') + 1);
   const headers = [...before.slice(0, before.length - line.length).matchAll(/^[ \t]*\[\[?\s*([^\]\n]+?)\s*\]\]?/gm)];
-  const path = headers.length ? headers[headers.length - 1]![1]!.split(".").map((part) => part.trim().replaceAll('"', "")) : [];
+  const path = headers.length
+    ? headers[headers.length - 1]![1]!.split('.').map((part) => part.trim().replaceAll('"', ''))
+    : [];
   let open = line;
   const inner: string[] = [];
   let start = 0;
-  const text_ = line.replace(/"[^"]*"/g, (quoted) => "_".repeat(quoted.length));
+  const text_ = line.replace(/"[^"]*"/g, (quoted) => '_'.repeat(quoted.length));
   for (let index = 0; index < text_.length; index++) {
-    if (text_[index] === "{") {
-      inner.push(/([\w.-]+)\s*=\s*\[?\s*$/.exec(text_.slice(start, index))?.[1] ?? "");
+    if (text_[index] === '{') {
+      inner.push(/([\w.-]+)\s*=\s*\[?\s*$/.exec(text_.slice(start, index))?.[1] ?? '');
       start = index + 1;
-    } else if (text_[index] === "}") {
+    } else if (text_[index] === '}') {
       inner.pop();
       start = index + 1;
-    } else if (text_[index] === "," && inner.length) start = index + 1;
+    } else if (text_[index] === ',' && inner.length) start = index + 1;
   }
   if (inner.length) open = line.slice(start);
   return { path: [...path, ...inner.filter(Boolean)], line, open };
@@ -83,28 +91,43 @@ export function suggestions(text: string, at: number, schema: object, cards?: Ca
     const [, key, written] = given;
     const names = [...words(root, table?.properties?.[key!]), ...byCatalogue(key!, cards)];
     const options = [...new Set(names)].map((label) => {
-      const isPlain = label === "true" || label === "false";
-      return { label: isPlain ? label : `"${label}"`, apply: isPlain ? label : text[at] === '"' && written!.startsWith('"') ? `"${label}` : `"${label}"`, detail: titleOf(label, cards) };
+      const isPlain = label === 'true' || label === 'false';
+      return {
+        label: isPlain ? label : `"${label}"`,
+        apply: isPlain ? label : text[at] === '"' && written!.startsWith('"') ? `"${label}` : `"${label}"`,
+        detail: titleOf(label, cards),
+      };
     });
     return options.length ? { from: at - written!.length, isValue: true, options } : undefined;
   }
   const key = /^\s*([\w-]*)$/.exec(open);
   if (!key || !table?.properties) return undefined;
   const options = Object.entries(table.properties)
-    .filter(([name]) => name !== "params")
+    .filter(([name]) => name !== 'params')
     .map(([label, each]) => ({
-      label, apply: `${label} = `, info: each.description, detail: each.default === undefined ? undefined : `default ${JSON.stringify(each.default)}`,
+      label,
+      apply: `${label} = `,
+      info: each.description,
+      detail: each.default === undefined ? undefined : `default ${JSON.stringify(each.default)}`,
     }));
   return { from: at - key[1]!.length, isValue: false, options };
 }
 
 function byCatalogue(key: string, cards?: Catalogue): string[] {
   const lists: Record<string, { name: string }[] | undefined> = {
-    cc: cards?.algorithms, cc_turns: cards?.algorithms, stack: cards?.stacks, receiver_stack: cards?.stacks, queue: cards?.queues,
-    back_queue: cards?.queues, discipline: cards?.queues, app: cards?.applications,
+    cc: cards?.algorithms,
+    cc_turns: cards?.algorithms,
+    stack: cards?.stacks,
+    receiver_stack: cards?.stacks,
+    queue: cards?.queues,
+    back_queue: cards?.queues,
+    discipline: cards?.queues,
+    app: cards?.applications,
   };
   return (lists[key] ?? []).map((card) => card.name);
 }
 
 const titleOf = (name: string, cards?: Catalogue): string | undefined =>
-  cards && [...cards.algorithms, ...cards.queues, ...cards.applications, ...cards.stacks].find((card) => card.name === name)?.title;
+  cards &&
+  [...cards.algorithms, ...cards.queues, ...cards.applications, ...cards.stacks].find((card) => card.name === name)
+    ?.title;

@@ -1,7 +1,7 @@
 // A scenario file as text, and small changes to it that keep comments and layout.
 
-import { parse, patch, stringify } from "@decimalturn/toml-patch";
-import { bitRate, limit, seconds, type Limit } from "./quantity";
+import { parse, patch, stringify } from '@decimalturn/toml-patch';
+import { bitRate, limit, seconds, type Limit } from './quantity';
 
 export type Value = string | number | boolean | bigint | Value[] | { [key: string]: Value | undefined };
 export type Fields = { [key: string]: Value | undefined };
@@ -28,46 +28,50 @@ export const write = (document: Document): string => stringify(plain(document) a
 /** Without the keys that were unset. */
 function plain(value: Value | undefined): unknown {
   if (Array.isArray(value)) return value.map(plain);
-  if (value === null || typeof value !== "object") return value;
+  if (value === null || typeof value !== 'object') return value;
   return Object.fromEntries(
-    Object.entries(value).filter(([, each]) => each !== undefined).map(([key, each]) => [key, plain(each)]),
+    Object.entries(value)
+      .filter(([, each]) => each !== undefined)
+      .map(([key, each]) => [key, plain(each)]),
   );
 }
 
 const sorted = (_: string, value: unknown): unknown =>
-  value && typeof value === "object" && !Array.isArray(value)
+  value && typeof value === 'object' && !Array.isArray(value)
     ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
-    : typeof value === "bigint" ? String(value) : value;
+    : typeof value === 'bigint'
+      ? String(value)
+      : value;
 
 export const table = (value: Value | undefined): Fields =>
-  value !== null && typeof value === "object" && !Array.isArray(value) ? value : {};
+  value !== null && typeof value === 'object' && !Array.isArray(value) ? value : {};
 export const list = (value: Value | undefined): Fields[] => (Array.isArray(value) ? value.map(table) : []);
-export const text = (value: Value | undefined): string => (typeof value === "string" ? value : "");
+export const text = (value: Value | undefined): string => (typeof value === 'string' ? value : '');
 
 /** Name of an algorithm, stack, queue or preset that is given as a name or as a table. */
 export const named = (value: Value | undefined, key: string): string => text(value) || text(table(value)[key]);
 
 /** A queue as two choices: whose rule, and how long. A size alone is a FIFO. */
 export function queueOf(value: Value | undefined, names: readonly string[]): { discipline: string; size?: Limit } {
-  if (value === undefined) return { discipline: "fifo", size: { amount: 1, unit: "bdp" } };
-  if (typeof value === "string" && names.includes(value)) return { discipline: value };
-  if (typeof value === "string") return { discipline: "fifo", size: limit(value) };
+  if (value === undefined) return { discipline: 'fifo', size: { amount: 1, unit: 'bdp' } };
+  if (typeof value === 'string' && names.includes(value)) return { discipline: value };
+  if (typeof value === 'string') return { discipline: 'fifo', size: limit(value) };
   const fields = table(value);
-  return { discipline: text(fields["discipline"]) || "fifo", size: limit(fields["limit"]) };
+  return { discipline: text(fields['discipline']) || 'fifo', size: limit(fields['limit']) };
 }
 
 /** The queue's value with another discipline. Its limit stays, parameters of the old discipline do not. */
 export function withDiscipline(value: Value | undefined, discipline: string, names: readonly string[]): Value {
   const fields = table(value);
-  const size = fields["limit"] ?? (typeof value === "string" && !names.includes(value) ? value : undefined);
-  if (discipline === "fifo") return text(size) || "1bdp";
+  const size = fields['limit'] ?? (typeof value === 'string' && !names.includes(value) ? value : undefined);
+  if (discipline === 'fifo') return text(size) || '1bdp';
   // A limit that suits a FIFO would make an AQM's queue full before it acts: it has its own.
   return discipline;
 }
 
 export function withLimit(value: Value | undefined, size: string, names: readonly string[]): Value {
-  if (typeof value === "string" && names.includes(value) && value !== "fifo") return { discipline: value, limit: size };
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) return { ...value, limit: size };
+  if (typeof value === 'string' && names.includes(value) && value !== 'fifo') return { discipline: value, limit: size };
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return { ...value, limit: size };
   return size;
 }
 
@@ -85,36 +89,41 @@ export interface FlowView {
 /** Names as the schema gives them: the application's, numbered if several share it. */
 export function flowViews(document: Document): FlowView[] {
   const flows = list(document.flow as Value | undefined);
-  const appOf = (flow: Fields): string => text(flow["app"]) || "bulk";
-  const unnamed = flows.filter((flow) => !text(flow["name"])).map(appOf);
+  const appOf = (flow: Fields): string => text(flow['app']) || 'bulk';
+  const unnamed = flows.filter((flow) => !text(flow['name'])).map(appOf);
   const seen: Record<string, number> = {};
   return flows.map((flow, index) => {
     const app = appOf(flow);
-    let name = text(flow["name"]);
+    let name = text(flow['name']);
     if (!name) {
       seen[app] = (seen[app] ?? 0) + 1;
       name = unnamed.filter((each) => each === app).length > 1 ? `${app}-${seen[app]}` : app;
     }
     return {
-      index, name, app, cc: named(flow["cc"], "name") || "cubic",
-      start: seconds(flow["start"]) ?? 0, stop: seconds(flow["stop"]), fields: flow,
+      index,
+      name,
+      app,
+      cc: named(flow['cc'], 'name') || 'cubic',
+      start: seconds(flow['start']) ?? 0,
+      stop: seconds(flow['stop']),
+      fields: flow,
     };
   });
 }
 
-export const durationOf = (document: Document): number => seconds(document["duration"]) ?? 60;
+export const durationOf = (document: Document): number => seconds(document['duration']) ?? 60;
 
-export type Shape = "dumbbell" | "preset" | "network";
+export type Shape = 'dumbbell' | 'preset' | 'network';
 export const shapeOf = (document: Document): Shape =>
-  document["path"] !== undefined ? "preset" : document["dumbbell"] !== undefined ? "dumbbell" : "network";
+  document['path'] !== undefined ? 'preset' : document['dumbbell'] !== undefined ? 'dumbbell' : 'network';
 
 export function dumbbellOf(document: Document): { rate: number; rtt: number; loss: number; fields: Fields } {
-  const fields = table(document["dumbbell"]);
-  const delay = seconds(fields["delay"]);
+  const fields = table(document['dumbbell']);
+  const delay = seconds(fields['delay']);
   const there = delay ?? 0;
-  const rtt = seconds(fields["rtt"]) ?? there + (seconds(fields["back_delay"]) ?? there);
-  const loss = table(fields["wire"])["loss"];
-  return { rate: bitRate(fields["rate"]) ?? 1e7, rtt, loss: typeof loss === "number" ? loss : 0, fields };
+  const rtt = seconds(fields['rtt']) ?? there + (seconds(fields['back_delay']) ?? there);
+  const loss = table(fields['wire'])['loss'];
+  return { rate: bitRate(fields['rate']) ?? 1e7, rtt, loss: typeof loss === 'number' ? loss : 0, fields };
 }
 
 /** The document without what it records, so that the engine records what pictures show. Which rows are kept changes no
@@ -122,13 +131,16 @@ export function dumbbellOf(document: Document): { rate: number; rtt: number; los
 export function forPictures(document: Document): Document {
   const { expect: _, instruments, ...rest } = document;
   const { from, until } = table(instruments);
-  return { ...rest, ...(from ?? until ? { instruments: { from, until } } : {}) } as Document;
+  return { ...rest, ...((from ?? until) ? { instruments: { from, until } } : {}) } as Document;
 }
 
 /** The document that records every segment of one flow within a stretch of time, for the packet view. */
 export function magnified(document: Document, flow: string, from: number, until: number): Document {
   const instruments: Fields = {
-    segments: [flow], drops: "all", from: timeText6(from), until: timeText6(until),
+    segments: [flow],
+    drops: 'all',
+    from: timeText6(from),
+    until: timeText6(until),
   };
   const { expect: _, ...rest } = document;
   return { ...rest, instruments } as Document;

@@ -1,11 +1,11 @@
 // What can be taken away: text, rows, pictures.
 
-import type { Outcome } from "./engine";
-import { strokeOf, colours, type Drawn } from "./ui/chart";
-import { digits } from "./quantity";
+import type { Outcome } from './engine';
+import { strokeOf, colours, type Drawn } from './ui/chart';
+import { digits } from './quantity';
 
 export function save(name: string, content: BlobPart, type: string): void {
-  const link = document.createElement("a");
+  const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([content], { type }));
   link.download = name;
   link.click();
@@ -15,22 +15,26 @@ export function save(name: string, content: BlobPart, type: string): void {
 /** A table as `tailback export --format csv` writes it: words in place of codes, nothing for what is missing. */
 export function csv(outcome: Outcome, name: string): string {
   const table = outcome.tables[name];
-  if (!table) return "";
+  if (!table) return '';
   const columns = Object.entries(table.columns);
   const quoted = (text: string): string => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const lines = [columns.map(([column]) => quoted(column)).join(",")];
+  const lines = [columns.map(([column]) => quoted(column)).join(',')];
   for (let row = 0; row < table.rows; row++) {
-    lines.push(columns.map(([column, values]) => {
-      const value = values[row];
-      const words = table.labels[column];
-      if (words?.length) return quoted(words[Number(value)] ?? "");
-      return typeof value === "number" && Number.isNaN(value) ? "" : quoted(String(value));
-    }).join(","));
+    lines.push(
+      columns
+        .map(([column, values]) => {
+          const value = values[row];
+          const words = table.labels[column];
+          if (words?.length) return quoted(words[Number(value)] ?? '');
+          return typeof value === 'number' && Number.isNaN(value) ? '' : quoted(String(value));
+        })
+        .join(','),
+    );
   }
-  return `${lines.join("\n")}\n`;
+  return `${lines.join('\n')}\n`;
 }
 
-export const fileName = (name: unknown): string => String(name || "scenario").replace(/[^\w.-]+/g, "-") || "scenario";
+export const fileName = (name: unknown): string => String(name || 'scenario').replace(/[^\w.-]+/g, '-') || 'scenario';
 
 /** The words of a shell, quoted where they must be. */
 export const command = (name: unknown): string => `tailback run ${fileName(name)}.toml --out results/${fileName(name)}`;
@@ -44,33 +48,53 @@ function ticks(low: number, high: number, count: number): number[] {
   const power = 10 ** Math.floor(Math.log10(raw));
   const step = ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10) * power;
   const out: number[] = [];
-  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-9; tick += step) out.push(Number(tick.toPrecision(12)));
+  for (let tick = Math.ceil(low / step) * step; tick <= high + step * 1e-9; tick += step)
+    out.push(Number(tick.toPrecision(12)));
   return out;
 }
 
 /** All plots as one drawing, in the page's colours, of what is zoomed into. */
-export function svg(panels: readonly Drawn[], order: readonly string[], [from, until]: [number, number], title: string): string {
+export function svg(
+  panels: readonly Drawn[],
+  order: readonly string[],
+  [from, until]: [number, number],
+  title: string,
+): string {
   const { ink, soft, grid, paper } = colours();
   const inner = { width: SIZE.width - SIZE.left - SIZE.right, height: SIZE.height - SIZE.top - SIZE.bottom };
   const x = (t: number): number => SIZE.left + ((t - from) / (until - from)) * inner.width;
   const parts = panels.map((panel, index) => {
-    const lines = [...panel.lines, ...panel.pinned.flatMap((pin) => pin.lines.map((line) => ({ ...line, label: `${line.label} · ${pin.name}`, isPinned: true })))];
+    const lines = [
+      ...panel.lines,
+      ...panel.pinned.flatMap((pin) =>
+        pin.lines.map((line) => ({ ...line, label: `${line.label} · ${pin.name}`, isPinned: true })),
+      ),
+    ];
     let most = 0;
-    for (const line of lines) for (let at = 0; at < line.x.length; at++) if (line.x[at]! >= from && line.x[at]! <= until && line.y[at]! > most) most = line.y[at]!;
+    for (const line of lines)
+      for (let at = 0; at < line.x.length; at++)
+        if (line.x[at]! >= from && line.x[at]! <= until && line.y[at]! > most) most = line.y[at]!;
     most = most > 0 ? most * 1.08 : 1;
     const top = index * SIZE.height + SIZE.top;
     const y = (value: number): number => top + inner.height * (1 - value / most);
-    const out = [`<text x="${SIZE.left}" y="${top - 14}" font-weight="bold" fill="${ink}">${escaped(`${panel.title} (${panel.unit})`)}</text>`];
+    const out = [
+      `<text x="${SIZE.left}" y="${top - 14}" font-weight="bold" fill="${ink}">${escaped(`${panel.title} (${panel.unit})`)}</text>`,
+    ];
     for (const tick of ticks(0, most, 4)) {
-      out.push(`<path d="M${SIZE.left} ${y(tick).toFixed(1)}h${inner.width}" stroke="${grid}"/><text x="${SIZE.left - 8}" y="${(y(tick) + 4).toFixed(1)}" text-anchor="end" fill="${soft}">${digits(tick)}</text>`);
+      out.push(
+        `<path d="M${SIZE.left} ${y(tick).toFixed(1)}h${inner.width}" stroke="${grid}"/><text x="${SIZE.left - 8}" y="${(y(tick) + 4).toFixed(1)}" text-anchor="end" fill="${soft}">${digits(tick)}</text>`,
+      );
     }
-    for (const tick of ticks(from, until, 10)) out.push(`<text x="${x(tick).toFixed(1)}" y="${top + inner.height + 18}" text-anchor="middle" fill="${soft}">${Number(tick.toFixed(6))} s</text>`);
+    for (const tick of ticks(from, until, 10))
+      out.push(
+        `<text x="${x(tick).toFixed(1)}" y="${top + inner.height + 18}" text-anchor="middle" fill="${soft}">${Number(tick.toFixed(6))} s</text>`,
+      );
     let label = SIZE.left + 240;
     for (const line of lines) {
       const { colour, dash } = strokeOf(line, order, ink);
-      const isPinned = "isPinned" in line;
-      let path = "";
-      let dots = "";
+      const isPinned = 'isPinned' in line;
+      let path = '';
+      let dots = '';
       let isDown = false;
       let lastX = -9;
       for (let at = 0; at < line.x.length; at++) {
@@ -83,31 +107,44 @@ export function svg(panels: readonly Drawn[], order: readonly string[], [from, u
         if (line.points) dots += `<circle cx="${x(t).toFixed(1)}" cy="${y(value).toFixed(1)}" r="2" fill="${colour}"/>`;
         // A third of a pixel is as fine as a picture of this width needs.
         else if (!isDown || x(t) - lastX > 0.3) {
-          path += `${isDown ? "L" : "M"}${x(t).toFixed(1)} ${y(value).toFixed(1)}`;
+          path += `${isDown ? 'L' : 'M'}${x(t).toFixed(1)} ${y(value).toFixed(1)}`;
           [isDown, lastX] = [true, x(t)];
         }
       }
-      out.push(path && `<path d="${path}" fill="none" stroke="${colour}" stroke-width="1.3"${isPinned ? ' stroke-opacity=".6" stroke-dasharray="5 5"' : dash ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/>`, dots);
-      out.push(`<path d="M${label} ${top - 18}h16" stroke="${colour}" stroke-width="2"/><text x="${label + 20}" y="${top - 14}" fill="${ink}">${escaped(line.label)}</text>`);
+      out.push(
+        path &&
+          `<path d="${path}" fill="none" stroke="${colour}" stroke-width="1.3"${isPinned ? ' stroke-opacity=".6" stroke-dasharray="5 5"' : dash ? ` stroke-dasharray="${dash.join(' ')}"` : ''}/>`,
+        dots,
+      );
+      out.push(
+        `<path d="M${label} ${top - 18}h16" stroke="${colour}" stroke-width="2"/><text x="${label + 20}" y="${top - 14}" fill="${ink}">${escaped(line.label)}</text>`,
+      );
       label += 40 + 6.6 * line.label.length;
     }
     for (const mark of panel.marks) {
       if (mark.t < from || mark.t > until) continue;
-      out.push(`<circle cx="${x(mark.t).toFixed(1)}" cy="${y(mark.y).toFixed(1)}" r="2.4" fill="none" stroke="#D55E00"/>`);
+      out.push(
+        `<circle cx="${x(mark.t).toFixed(1)}" cy="${y(mark.y).toFixed(1)}" r="2.4" fill="none" stroke="#D55E00"/>`,
+      );
     }
-    return out.join("");
+    return out.join('');
   });
   const height = panels.length * SIZE.height;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${height}" width="${SIZE.width}" height="${height}" font-family="system-ui, sans-serif" font-size="12"><title>${escaped(title)}</title><rect width="100%" height="100%" fill="${paper}"/>${parts.join("")}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${height}" width="${SIZE.width}" height="${height}" font-family="system-ui, sans-serif" font-size="12"><title>${escaped(title)}</title><rect width="100%" height="100%" fill="${paper}"/>${parts.join('')}</svg>`;
 }
 
 export async function png(drawing: string): Promise<Blob> {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(drawing)}`;
   await image.decode();
-  const canvas = document.createElement("canvas");
+  const canvas = document.createElement('canvas');
   const SHARP = 2;
   [canvas.width, canvas.height] = [image.naturalWidth * SHARP, image.naturalHeight * SHARP];
-  canvas.getContext("2d")!.drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((resolve, reject) => canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("The browser could not make the picture."))), "image/png"));
+  canvas.getContext('2d')!.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(
+      (blob) => (blob ? resolve(blob) : reject(new Error('The browser could not make the picture.'))),
+      'image/png',
+    ),
+  );
 }

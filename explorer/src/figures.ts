@@ -1,9 +1,9 @@
 // Figures of a run by name, for the sentences of the tours and the conditions that test them.
 
-import type { Outcome } from "./engine";
-import { groups, numbers, pick, resolved, word } from "./series";
+import type { Outcome } from './engine';
+import { groups, numbers, pick, resolved, word } from './series';
 
-const REDUCTIONS = ["recovery-entered", "timeout", "cwr-entered"];
+const REDUCTIONS = ['recovery-entered', 'timeout', 'cwr-entered'];
 /** What a flow does once its first growth is over. */
 const SETTLED = 1 / 3;
 
@@ -20,74 +20,117 @@ function quantile(values: ArrayLike<number>, share: number): number {
 export function figures(outcome: Outcome): Record<string, number> {
   const scenario = resolved(outcome);
   const end = scenario.duration_ps / 1e12;
-  const out: Record<string, number> = { "run.events": outcome.events, "run.seconds": end };
-  const carried = outcome.flows.filter((_, at) => scenario.flows[at]?.tcp).reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
-  const polls = groups(outcome.tables["polls"], "flow");
-  const happened = groups(outcome.tables["congestion"], "flow");
+  const out: Record<string, number> = { 'run.events': outcome.events, 'run.seconds': end };
+  const carried = outcome.flows
+    .filter((_, at) => scenario.flows[at]?.tcp)
+    .reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
+  const polls = groups(outcome.tables['polls'], 'flow');
+  const happened = groups(outcome.tables['congestion'], 'flow');
   outcome.flows.forEach((flow, number) => {
     const put = (name: string, value: number | undefined): void => {
       if (value !== undefined && Number.isFinite(value)) out[`flow.${flow.name}.${name}`] = value;
     };
-    for (const key of ["goodput_mbps", "delay_p50_ms", "delay_p95_ms", "mos", "page_load_ms", "completion_ms", "retransmissions", "timeouts"] as const) put(key, flow[key]);
-    put("loss_percent", 100 * flow.loss);
+    for (const key of [
+      'goodput_mbps',
+      'delay_p50_ms',
+      'delay_p95_ms',
+      'mos',
+      'page_load_ms',
+      'completion_ms',
+      'retransmissions',
+      'timeouts',
+    ] as const)
+      put(key, flow[key]);
+    put('loss_percent', 100 * flow.loss);
     const spec = scenario.flows[number]!;
     if (!spec.tcp) return;
-    put("share_percent", (100 * flow.goodput_mbps) / carried);
+    put('share_percent', (100 * flow.goodput_mbps) / carried);
     const rows = polls.get(number);
     if (rows) {
-      const table = outcome.tables["polls"]!;
-      const window = pick(numbers(table, "cwnd"), rows, 1 / (spec.tcp.mtu - 52));
-      const t = pick(numbers(table, "t_s"), rows);
+      const table = outcome.tables['polls']!;
+      const window = pick(numbers(table, 'cwnd'), rows, 1 / (spec.tcp.mtu - 52));
+      const t = pick(numbers(table, 't_s'), rows);
       const late = window.filter((_, at) => t[at]! > end * SETTLED);
-      put("window_max", quantile(window, 1));
-      put("window_low", quantile(late, 0.02));
-      put("window_high", quantile(late, 0.98));
-      put("rtt_p50_ms", quantile(pick(numbers(table, "srtt_s"), rows, 1e3).filter((_, at) => t[at]! > end * SETTLED), 0.5));
+      put('window_max', quantile(window, 1));
+      put('window_low', quantile(late, 0.02));
+      put('window_high', quantile(late, 0.98));
+      put(
+        'rtt_p50_ms',
+        quantile(
+          pick(numbers(table, 'srtt_s'), rows, 1e3).filter((_, at) => t[at]! > end * SETTLED),
+          0.5,
+        ),
+      );
     }
-    const congestion = outcome.tables["congestion"];
-    const cuts = congestion ? Array.from(happened.get(number) ?? []).filter((row) => REDUCTIONS.includes(word(congestion, "kind", row))) : [];
-    put("reductions", cuts.length);
+    const congestion = outcome.tables['congestion'];
+    const cuts = congestion
+      ? Array.from(happened.get(number) ?? []).filter((row) => REDUCTIONS.includes(word(congestion, 'kind', row)))
+      : [];
+    put('reductions', cuts.length);
     if (!congestion || !cuts.length) return;
-    const when = pick(numbers(congestion, "t_s"), cuts);
-    const before = pick(numbers(congestion, "cwnd_before"), cuts);
-    const after = pick(numbers(congestion, "ssthresh"), cuts);
-    put("first_reduction_s", when[0]);
-    put("window_at_first_reduction", before[0]! / (spec.tcp.mtu - 52));
-    put("kept", quantile(after.map((value, at) => value / before[at]!), 0.5));
-    put("kept_first", after[0]! / before[0]!);
-    put("epoch_s", quantile(when.slice(1).map((value, at) => value - when[at]!), 0.5));
+    const when = pick(numbers(congestion, 't_s'), cuts);
+    const before = pick(numbers(congestion, 'cwnd_before'), cuts);
+    const after = pick(numbers(congestion, 'ssthresh'), cuts);
+    put('first_reduction_s', when[0]);
+    put('window_at_first_reduction', before[0]! / (spec.tcp.mtu - 52));
+    put(
+      'kept',
+      quantile(
+        after.map((value, at) => value / before[at]!),
+        0.5,
+      ),
+    );
+    put('kept_first', after[0]! / before[0]!);
+    put(
+      'epoch_s',
+      quantile(
+        when.slice(1).map((value, at) => value - when[at]!),
+        0.5,
+      ),
+    );
   });
-  const backlogs = groups(outcome.tables["queue_polls"], "link");
-  const dropped = groups(outcome.tables["queue"], "link");
+  const backlogs = groups(outcome.tables['queue_polls'], 'link');
+  const dropped = groups(outcome.tables['queue'], 'link');
   for (const link of outcome.links) {
     const number = scenario.links.findIndex((each) => each.name === link.name);
     const spec = scenario.links[number]!;
     const put = (name: string, value: number | undefined): void => {
       if (value !== undefined && Number.isFinite(value)) out[`link.${link.name}.${name}`] = value;
     };
-    for (const key of ["queue_p50_ms", "queue_p95_ms", "drops", "marks", "jain"] as const) put(key, link[key]);
-    put("utilisation_percent", 100 * link.utilisation);
+    for (const key of ['queue_p50_ms', 'queue_p95_ms', 'drops', 'marks', 'jain'] as const) put(key, link[key]);
+    put('utilisation_percent', 100 * link.utilisation);
     if (spec.rate_bps) {
       const rows = backlogs.get(number);
       if (rows) {
-        const polls = outcome.tables["queue_polls"]!;
-        const waits = pick(numbers(polls, "backlog_bytes"), rows, 8e3 / spec.rate_bps);
-        const t = pick(numbers(polls, "t_s"), rows);
+        const polls = outcome.tables['queue_polls']!;
+        const waits = pick(numbers(polls, 'backlog_bytes'), rows, 8e3 / spec.rate_bps);
+        const t = pick(numbers(polls, 't_s'), rows);
         const late = waits.filter((_, at) => t[at]! > end * SETTLED);
-        put("queue_max_ms", quantile(waits, 1));
-        put("queue_low_ms", quantile(late, 0.05));
-        put("queue_late_p50_ms", quantile(late, 0.5));
-        put("empty_percent", (100 * late.filter((wait) => wait === 0).length) / late.length);
+        put('queue_max_ms', quantile(waits, 1));
+        put('queue_low_ms', quantile(late, 0.05));
+        put('queue_late_p50_ms', quantile(late, 0.5));
+        put('empty_percent', (100 * late.filter((wait) => wait === 0).length) / late.length);
       }
-      const rtt = scenario.flows.map((flow) => [...flow.route, ...flow.back_route].reduce((sum, name) => sum + (scenario.links.find((each) => each.name === name)?.delay_ps ?? 0), 0) / 1e12);
-      put("bdp_packets", (spec.rate_bps * Math.max(...rtt)) / 8 / 1500);
+      const rtt = scenario.flows.map(
+        (flow) =>
+          [...flow.route, ...flow.back_route].reduce(
+            (sum, name) => sum + (scenario.links.find((each) => each.name === name)?.delay_ps ?? 0),
+            0,
+          ) / 1e12,
+      );
+      put('bdp_packets', (spec.rate_bps * Math.max(...rtt)) / 8 / 1500);
     }
-    const drops = outcome.tables["queue"];
-    const times = drops && pick(numbers(drops, "t_s"), Array.from(dropped.get(number) ?? []).filter((row) => word(drops, "event", row) === "drop"));
+    const drops = outcome.tables['queue'];
+    const times =
+      drops &&
+      pick(
+        numbers(drops, 't_s'),
+        Array.from(dropped.get(number) ?? []).filter((row) => word(drops, 'event', row) === 'drop'),
+      );
     if (times?.length) {
-      put("first_drop_s", times[0]);
+      put('first_drop_s', times[0]);
       // The burst that a slow start loses, before the sender can have heard of it twice.
-      put("first_burst_drops", times.filter((t) => t < times[0]! + 0.5).length);
+      put('first_burst_drops', times.filter((t) => t < times[0]! + 0.5).length);
     }
   }
   return out;
@@ -95,7 +138,7 @@ export function figures(outcome: Outcome): Record<string, number> {
 
 /** `2 * flow.call.mos`, a figure or a number. */
 function amount(text: string, of: Record<string, number>): number {
-  return text.split("*").reduce((product, part) => {
+  return text.split('*').reduce((product, part) => {
     const word = part.trim();
     const value = /^[-\d.]+$/.test(word) ? Number(word) : of[word];
     if (value === undefined || Number.isNaN(value)) throw new Error(`the run has no figure ${word}`);
@@ -111,5 +154,9 @@ export function holds(claim: string, of: Record<string, number>): boolean {
   const parts = /^(.*?)\s*([<>~])\s*(.*)$/.exec(claim);
   if (!parts) throw new Error(`not a condition: ${claim}`);
   const [left, right] = [amount(parts[1]!, of), amount(parts[3]!, of)];
-  return parts[2] === "<" ? left < right : parts[2] === ">" ? left > right : Math.abs(left - right) <= ABOUT * Math.abs(right);
+  return parts[2] === '<'
+    ? left < right
+    : parts[2] === '>'
+      ? left > right
+      : Math.abs(left - right) <= ABOUT * Math.abs(right);
 }

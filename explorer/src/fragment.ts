@@ -9,7 +9,7 @@ export interface Shared {
   step?: number;
 }
 
-const MARK = "s=";
+const MARK = 's=';
 /** More than any scenario that a page can draw: a bomb is not inflated. */
 const MOST = 4_000_000;
 
@@ -26,7 +26,7 @@ async function through(bytes: Uint8Array, stream: CompressionStream | Decompress
     size += next.value.length;
     if (size > MOST) {
       await reader.cancel();
-      throw new Error("it is larger than any scenario");
+      throw new Error('it is larger than any scenario');
     }
   }
   const whole = new Uint8Array(size);
@@ -39,32 +39,32 @@ async function through(bytes: Uint8Array, stream: CompressionStream | Decompress
 }
 
 export async function encode(shared: Shared): Promise<string> {
-  const bytes = await through(new TextEncoder().encode(JSON.stringify(shared)), new CompressionStream("deflate-raw"));
-  let binary = "";
+  const bytes = await through(new TextEncoder().encode(JSON.stringify(shared)), new CompressionStream('deflate-raw'));
+  let binary = '';
   for (const byte of bytes) binary += String.fromCharCode(byte);
-  return MARK + btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+  return MARK + btoa(binary).replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '');
 }
 
 /** Undefined if the fragment holds no state; an error in words if it holds a broken one. */
 export async function decode(fragment: string): Promise<Shared | undefined> {
-  const text = fragment.replace(/^#/, "");
+  const text = fragment.replace(/^#/, '');
   if (!text.startsWith(MARK)) return undefined;
   try {
-    const binary = atob(text.slice(MARK.length).replaceAll("-", "+").replaceAll("_", "/"));
+    const binary = atob(text.slice(MARK.length).replaceAll('-', '+').replaceAll('_', '/'));
     const bytes = Uint8Array.from(binary, (char) => char.charCodeAt(0));
-    const inflated = await through(bytes, new DecompressionStream("deflate-raw"));
-    const found: unknown = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(inflated));
+    const inflated = await through(bytes, new DecompressionStream('deflate-raw'));
+    const found: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(inflated));
     const shared = found as Partial<Shared> | null;
-    if (typeof shared?.toml !== "string") throw new Error("it holds no scenario");
+    if (typeof shared?.toml !== 'string') throw new Error('it holds no scenario');
     const [from, until] = Array.isArray(shared.zoom) ? shared.zoom : [];
     return {
       toml: shared.toml,
-      ...(typeof from === "number" && typeof until === "number" && from < until ? { zoom: [from, until] } : {}),
-      ...(typeof shared.tour === "string" ? { tour: shared.tour } : {}),
-      ...(typeof shared.step === "number" ? { step: shared.step } : {}),
+      ...(typeof from === 'number' && typeof until === 'number' && from < until ? { zoom: [from, until] } : {}),
+      ...(typeof shared.tour === 'string' ? { tour: shared.tour } : {}),
+      ...(typeof shared.step === 'number' ? { step: shared.step } : {}),
     };
   } catch (error) {
-    const why = error instanceof Error && error.message.startsWith("it ") ? `: ${error.message}` : "";
+    const why = error instanceof Error && error.message.startsWith('it ') ? `: ${error.message}` : '';
     throw new Error(`The link is damaged${why}: part of it may have been cut off when it was copied.`);
   }
 }

@@ -1,6 +1,6 @@
 // From the tables of a run to lines and points, in the units that people read.
 
-import type { Outcome, Table } from "./engine";
+import type { Outcome, Table } from './engine';
 
 export interface Line {
   /** What it is of, the same in every run: for colours and for comparing. */
@@ -20,14 +20,14 @@ export interface Line {
 export interface Mark {
   t: number;
   y: number;
-  table: "queue" | "congestion";
+  table: 'queue' | 'congestion';
   row: number;
   what: string;
   key: string;
 }
 
 export interface Panel {
-  id: "queue" | "window" | "rate" | "felt" | "rtt";
+  id: 'queue' | 'window' | 'rate' | 'felt' | 'rtt';
   title: string;
   unit: string;
   lines: Line[];
@@ -37,9 +37,20 @@ export interface Panel {
 /** What the page reads of the resolved scenario. */
 export interface Resolved {
   duration_ps: number;
-  links: { name: string; rate_bps: number | null; delay_ps: number; queue: { discipline: string; params: Record<string, unknown> } }[];
+  links: {
+    name: string;
+    rate_bps: number | null;
+    delay_ps: number;
+    queue: { discipline: string; params: Record<string, unknown> };
+  }[];
   flows: {
-    name: string; from: string; to: string; route: string[]; back_route: string[]; start_ps: number; stop_ps: number | null;
+    name: string;
+    from: string;
+    to: string;
+    route: string[];
+    back_route: string[];
+    start_ps: number;
+    stop_ps: number | null;
     app: { kind: string };
     tcp: { cc: string; stack: string; mtu: number } | null;
   }[];
@@ -79,24 +90,24 @@ export function pick(values: ArrayLike<number>, rows: ArrayLike<number>, scale =
 }
 
 const REDUCTIONS: Record<string, string> = {
-  "recovery-entered": "loss noticed: the window is cut",
-  timeout: "timeout: the window starts again from the bottom",
-  "cwr-entered": "mark noticed: the window is cut",
+  'recovery-entered': 'loss noticed: the window is cut',
+  timeout: 'timeout: the window starts again from the bottom',
+  'cwr-entered': 'mark noticed: the window is cut',
 };
 
 /** The word that a code stands for. */
 export const word = (table: Table, column: string, row: number): string =>
-  table.labels[column]?.[Number(table.columns[column]?.[row])] ?? "";
+  table.labels[column]?.[Number(table.columns[column]?.[row])] ?? '';
 
 /** Queueing delay of each link whose queue ever held something worth showing. */
 function queues(outcome: Outcome, scenario: Resolved): Panel {
-  const polls = outcome.tables["queue_polls"];
-  const panel: Panel = { id: "queue", title: "Waiting in the queue", unit: "ms", lines: [], marks: [] };
+  const polls = outcome.tables['queue_polls'];
+  const panel: Panel = { id: 'queue', title: 'Waiting in the queue', unit: 'ms', lines: [], marks: [] };
   if (!polls) return panel;
-  const t = numbers(polls, "t_s");
-  const backlog = numbers(polls, "backlog_bytes");
+  const t = numbers(polls, 't_s');
+  const backlog = numbers(polls, 'backlog_bytes');
   const found: { line: Line; most: number; scale: number; link: number; held: boolean }[] = [];
-  for (const [link, rows] of groups(polls, "link")) {
+  for (const [link, rows] of groups(polls, 'link')) {
     const spec = scenario.links[link];
     if (!spec) continue;
     const carried = spec.rate_bps ?? carriedBy(outcome, link, scenario);
@@ -108,27 +119,37 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
     found.push({ line: { key: `link:${spec.name}`, label, x: pick(t, rows), y }, most, scale, link, held: most > 0 });
   }
   found.sort((a, b) => b.most - a.most);
-  const drops = outcome.tables["queue"];
-  const dropped = groups(drops, "link");
-  const shown = found.filter((each, at) => at === 0 || (at < 4 && (each.most > 0.05 * found[0]!.most || dropped.has(each.link))));
+  const drops = outcome.tables['queue'];
+  const dropped = groups(drops, 'link');
+  const shown = found.filter(
+    (each, at) => at === 0 || (at < 4 && (each.most > 0.05 * found[0]!.most || dropped.has(each.link))),
+  );
   for (const [rank, each] of shown.entries()) {
     panel.lines.push({ ...each.line, rank });
-    const limit = scenario.links[each.link]!.queue.params["limit_bytes"];
-    if (typeof limit === "number" && each.scale > 0 && limit * each.scale < 3 * each.most) {
+    const limit = scenario.links[each.link]!.queue.params['limit_bytes'];
+    if (typeof limit === 'number' && each.scale > 0 && limit * each.scale < 3 * each.most) {
       const end = durationOf(outcome);
       panel.lines.push({
-        key: `${each.line.key}:full`, label: `${scenario.links[each.link]!.name} is full`, x: [0, end],
-        y: [limit * each.scale, limit * each.scale], level: true,
+        key: `${each.line.key}:full`,
+        label: `${scenario.links[each.link]!.name} is full`,
+        x: [0, end],
+        y: [limit * each.scale, limit * each.scale],
+        level: true,
       });
     }
     if (!drops) continue;
-    const when = numbers(drops, "t_s");
-    const held = numbers(drops, "backlog_bytes");
+    const when = numbers(drops, 't_s');
+    const held = numbers(drops, 'backlog_bytes');
     for (const row of dropped.get(each.link) ?? []) {
-      const event = word(drops, "event", row);
-      if (event !== "drop" && event !== "mark") continue;
+      const event = word(drops, 'event', row);
+      if (event !== 'drop' && event !== 'mark') continue;
       panel.marks.push({
-        t: when[row]!, y: held[row]! * each.scale, table: "queue", row, what: event, key: each.line.key,
+        t: when[row]!,
+        y: held[row]! * each.scale,
+        table: 'queue',
+        row,
+        what: event,
+        key: each.line.key,
       });
     }
   }
@@ -136,38 +157,38 @@ function queues(outcome: Outcome, scenario: Resolved): Panel {
 }
 
 function carriedBy(outcome: Outcome, link: number, scenario: Resolved): number {
-  const links = outcome.tables["links"];
+  const links = outcome.tables['links'];
   if (!links) return 0;
-  return (8 * (numbers(links, "delivered_bytes")[link] ?? 0)) / (scenario.duration_ps / 1e12);
+  return (8 * (numbers(links, 'delivered_bytes')[link] ?? 0)) / (scenario.duration_ps / 1e12);
 }
 
 function windows(outcome: Outcome, scenario: Resolved): Panel[] {
-  const polls = outcome.tables["polls"];
-  const window: Panel = { id: "window", title: "Congestion window", unit: "packets", lines: [], marks: [] };
-  const rtt: Panel = { id: "rtt", title: "Round trip, smoothed", unit: "ms", lines: [], marks: [] };
+  const polls = outcome.tables['polls'];
+  const window: Panel = { id: 'window', title: 'Congestion window', unit: 'packets', lines: [], marks: [] };
+  const rtt: Panel = { id: 'rtt', title: 'Round trip, smoothed', unit: 'ms', lines: [], marks: [] };
   if (!polls) return [window, rtt];
-  const t = numbers(polls, "t_s");
-  const cwnd = numbers(polls, "cwnd");
-  const srtt = numbers(polls, "srtt_s");
-  const happened = groups(outcome.tables["congestion"], "flow");
-  for (const [flow, rows] of groups(polls, "flow")) {
+  const t = numbers(polls, 't_s');
+  const cwnd = numbers(polls, 'cwnd');
+  const srtt = numbers(polls, 'srtt_s');
+  const happened = groups(outcome.tables['congestion'], 'flow');
+  for (const [flow, rows] of groups(polls, 'flow')) {
     const spec = scenario.flows[flow];
     // A flow that only asks has a window that never matters: its answers come from the other end.
-    if (!spec?.tcp || ["web", "web-probe", "request-response"].includes(spec.app.kind)) continue;
+    if (!spec?.tcp || ['web', 'web-probe', 'request-response'].includes(spec.app.kind)) continue;
     const key = `flow:${spec.name}`;
     const segment = 1 / (spec.tcp.mtu - 52);
     window.lines.push({ key, label: spec.name, x: pick(t, rows), y: capped(pick(cwnd, rows, segment)) });
     const y = pick(srtt, rows, 1e3);
     for (let at = 0; at < y.length; at++) if (y[at] === 0) y[at] = NaN;
     rtt.lines.push({ key, label: spec.name, x: pick(t, rows), y });
-    const congestion = outcome.tables["congestion"];
+    const congestion = outcome.tables['congestion'];
     if (!congestion) continue;
-    const when = numbers(congestion, "t_s");
-    const before = numbers(congestion, "cwnd_before");
+    const when = numbers(congestion, 't_s');
+    const before = numbers(congestion, 'cwnd_before');
     for (const row of happened.get(flow) ?? []) {
-      const kind = word(congestion, "kind", row);
+      const kind = word(congestion, 'kind', row);
       if (REDUCTIONS[kind]) {
-        window.marks.push({ t: when[row]!, y: before[row]! * segment, table: "congestion", row, what: kind, key });
+        window.marks.push({ t: when[row]!, y: before[row]! * segment, table: 'congestion', row, what: kind, key });
       }
     }
   }
@@ -181,7 +202,12 @@ function capped(values: Float64Array): Float64Array {
 }
 
 /** Received bytes in equal bins, as Mbit/s. */
-function binned(x: ArrayLike<number>, total: ArrayLike<number>, end: number, bins: number): { x: Float64Array; y: Float64Array } {
+function binned(
+  x: ArrayLike<number>,
+  total: ArrayLike<number>,
+  end: number,
+  bins: number,
+): { x: Float64Array; y: Float64Array } {
   const width = end / bins;
   const at = new Float64Array(bins + 1).fill(NaN);
   let row = 0;
@@ -204,29 +230,31 @@ function binned(x: ArrayLike<number>, total: ArrayLike<number>, end: number, bin
 const BINS = 150;
 
 function rates(outcome: Outcome, scenario: Resolved): Panel {
-  const panel: Panel = { id: "rate", title: "Throughput", unit: "Mbit/s", lines: [], marks: [] };
+  const panel: Panel = { id: 'rate', title: 'Throughput', unit: 'Mbit/s', lines: [], marks: [] };
   const end = durationOf(outcome);
-  const polls = outcome.tables["polls"];
+  const polls = outcome.tables['polls'];
   const lines = new Map<number, Line>();
   if (polls) {
-    const t = numbers(polls, "t_s");
+    const t = numbers(polls, 't_s');
     // In order or not: what a loss held back would come as a burst.
-    const received = numbers(polls, "bytes_arrived");
-    for (const [flow, rows] of groups(polls, "flow")) {
+    const received = numbers(polls, 'bytes_arrived');
+    for (const [flow, rows] of groups(polls, 'flow')) {
       const spec = scenario.flows[flow];
-      if (!spec || ["web", "web-probe", "request-response"].includes(spec.app.kind)) continue;
+      if (!spec || ['web', 'web-probe', 'request-response'].includes(spec.app.kind)) continue;
       const { x, y } = binned(pick(t, rows), pick(received, rows), end, BINS);
       lines.set(flow, { key: `flow:${spec.name}`, label: spec.name, x, y });
     }
   }
-  const packets = outcome.tables["packets"];
+  const packets = outcome.tables['packets'];
   if (packets) {
-    const when = numbers(packets, "received_s");
-    const size = numbers(packets, "bytes");
-    for (const [flow, rows] of groups(packets, "flow")) {
+    const when = numbers(packets, 'received_s');
+    const size = numbers(packets, 'bytes');
+    for (const [flow, rows] of groups(packets, 'flow')) {
       const spec = scenario.flows[flow];
       if (!spec || spec.tcp) continue;
-      const came = Array.from(rows).filter((row) => when[row]! >= 0).sort((a, b) => when[a]! - when[b]!);
+      const came = Array.from(rows)
+        .filter((row) => when[row]! >= 0)
+        .sort((a, b) => when[a]! - when[b]!);
       let sum = 0;
       const total = came.map((row) => (sum += size[row]!));
       const { x, y } = binned(pick(when, came), total, end, BINS);
@@ -239,12 +267,12 @@ function rates(outcome: Outcome, scenario: Resolved): Panel {
 
 /** Delay of calls, round trips of pings, waiting for what was asked for. */
 function felt(outcome: Outcome, scenario: Resolved): Panel {
-  const panel: Panel = { id: "felt", title: "Delay that people meet", unit: "ms", lines: [], marks: [] };
-  const packets = outcome.tables["packets"];
+  const panel: Panel = { id: 'felt', title: 'Delay that people meet', unit: 'ms', lines: [], marks: [] };
+  const packets = outcome.tables['packets'];
   if (packets) {
-    const sent = numbers(packets, "sent_s");
-    const received = numbers(packets, "received_s");
-    for (const [flow, rows] of groups(packets, "flow")) {
+    const sent = numbers(packets, 'sent_s');
+    const received = numbers(packets, 'received_s');
+    for (const [flow, rows] of groups(packets, 'flow')) {
       const spec = scenario.flows[flow];
       if (!spec || spec.tcp) continue;
       const y = new Float64Array(rows.length);
@@ -255,15 +283,24 @@ function felt(outcome: Outcome, scenario: Resolved): Panel {
       panel.lines.push({ key: `flow:${spec.name}`, label: `${spec.name}: one way`, x: pick(sent, rows), y });
     }
   }
-  for (const [name, column, what] of [["echoes", "rtt_s", "there and back"], ["requests", "response_time_s", "answer"]] as const) {
+  for (const [name, column, what] of [
+    ['echoes', 'rtt_s', 'there and back'],
+    ['requests', 'response_time_s', 'answer'],
+  ] as const) {
     const table = outcome.tables[name];
     if (!table) continue;
-    const t = numbers(table, "t_s");
+    const t = numbers(table, 't_s');
     const took = numbers(table, column);
-    for (const [flow, rows] of groups(table, "flow")) {
+    for (const [flow, rows] of groups(table, 'flow')) {
       const spec = scenario.flows[flow];
       if (!spec) continue;
-      panel.lines.push({ key: `flow:${spec.name}`, label: `${spec.name}: ${what}`, x: pick(t, rows), y: pick(took, rows, 1e3), points: true });
+      panel.lines.push({
+        key: `flow:${spec.name}`,
+        label: `${spec.name}: ${what}`,
+        x: pick(t, rows),
+        y: pick(took, rows, 1e3),
+        points: true,
+      });
     }
   }
   return panel;
@@ -284,17 +321,22 @@ export interface Segments {
 }
 
 export function segments(outcome: Outcome, flow: string, begin = -Infinity, end = Infinity): Segments {
-  const table = outcome.tables["segments"];
+  const table = outcome.tables['segments'];
   const scenario = resolved(outcome);
   const number = scenario.flows.findIndex((each) => each.name === flow);
   const sent: { t: number; from: number; until: number; again: boolean }[] = [];
   const acked: { t: number; ack: number }[] = [];
   if (table) {
-    const [t, seq, length, ack] = ["t_s", "seq", "length", "ack"].map((name) => numbers(table, name)) as [
-      ArrayLike<number>, ArrayLike<number>, ArrayLike<number>, ArrayLike<number>,
+    const [t, seq, length, ack] = ['t_s', 'seq', 'length', 'ack'].map((name) => numbers(table, name)) as [
+      ArrayLike<number>,
+      ArrayLike<number>,
+      ArrayLike<number>,
+      ArrayLike<number>,
     ];
-    const [whose, outgoing, receiver] = ["flow", "outgoing", "at_receiver"].map((name) => numbers(table, name)) as [
-      ArrayLike<number>, ArrayLike<number>, ArrayLike<number>,
+    const [whose, outgoing, receiver] = ['flow', 'outgoing', 'at_receiver'].map((name) => numbers(table, name)) as [
+      ArrayLike<number>,
+      ArrayLike<number>,
+      ArrayLike<number>,
     ];
     let highest = -1;
     for (let row = 0; row < table.rows; row++) {
@@ -308,8 +350,10 @@ export function segments(outcome: Outcome, flow: string, begin = -Infinity, end 
   }
   return {
     sent: {
-      t: Float64Array.from(sent, (each) => each.t), from: Float64Array.from(sent, (each) => each.from),
-      until: Float64Array.from(sent, (each) => each.until), again: sent.map((each) => each.again),
+      t: Float64Array.from(sent, (each) => each.t),
+      from: Float64Array.from(sent, (each) => each.from),
+      until: Float64Array.from(sent, (each) => each.until),
+      again: sent.map((each) => each.again),
     },
     acked: { t: Float64Array.from(acked, (each) => each.t), ack: Float64Array.from(acked, (each) => each.ack) },
   };

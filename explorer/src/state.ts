@@ -1,11 +1,11 @@
 // What the page knows. A scenario's text is the state: whatever draws or edits it reads and writes that text.
 
-import { batch, computed, effect, signal } from "@preact/signals";
-import { forPictures, read, write, edit as edited, durationOf, type Document } from "./document";
-import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from "./engine";
-import { opened, type OpenedResult } from "./engine/opened";
-import { decode, encode } from "./fragment";
-import start from "./start.toml?raw";
+import { batch, computed, effect, signal } from '@preact/signals';
+import { forPictures, read, write, edit as edited, durationOf, type Document } from './document';
+import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from './engine';
+import { opened, type OpenedResult } from './engine/opened';
+import { decode, encode } from './fragment';
+import start from './start.toml?raw';
 
 export const engine = new Engine();
 
@@ -34,12 +34,12 @@ export interface Pinned {
 export const pins = signal<Pinned[]>([]);
 
 export type Status =
-  | { is: "loading" }
-  | { is: "ready" }
-  | { is: "running"; share: number; partial?: Record<string, Table> }
-  | { is: "large"; packets: number; rows: number; seconds: number; shorter: string }
-  | { is: "failed"; why: string };
-export const status = signal<Status>({ is: "loading" });
+  | { is: 'loading' }
+  | { is: 'ready' }
+  | { is: 'running'; share: number; partial?: Record<string, Table> }
+  | { is: 'large'; packets: number; rows: number; seconds: number; shorter: string }
+  | { is: 'failed'; why: string };
+export const status = signal<Status>({ is: 'loading' });
 
 /** What the page has to say once: a broken link, a file that could not be read. */
 export const notice = signal<string | undefined>(undefined);
@@ -48,12 +48,18 @@ export const cursor = signal<number | undefined>(undefined);
 export const catalogue = signal<Catalogue | undefined>(undefined);
 /** `{parts, presets, json_schema}` as the schema states them. */
 export interface Everything {
-  presets: { name: string; title: string; source: string; reported: string; options: { name: string; default: string | number; doc: string }[] }[];
+  presets: {
+    name: string;
+    title: string;
+    source: string;
+    reported: string;
+    options: { name: string; default: string | number; doc: string }[];
+  }[];
   json_schema: object;
 }
 export const everything = signal<Everything | undefined>(undefined);
 export const tour = signal<{ id: string; step: number } | undefined>(undefined);
-export const chosen = signal<{ table: "queue" | "congestion"; row: number } | undefined>(undefined);
+export const chosen = signal<{ table: 'queue' | 'congestion'; row: number } | undefined>(undefined);
 
 export const duration = computed(() =>
   outcome.value ? (outcome.value.engine as { duration_ps: number }).duration_ps / 1e12 : durationOf(scenario.value),
@@ -64,11 +70,11 @@ export const duration = computed(() =>
 const past: string[] = [];
 const future: string[] = [];
 const MOST_KEPT = 200;
-let lastChange = "";
+let lastChange = '';
 let lastAt = 0;
 
 /** Replace the text. Changes of one kind that follow each other at once, as a slider's do, are one step back. */
-export function change(text: string, kind = "text"): void {
+export function change(text: string, kind = 'text'): void {
   if (text === toml.peek()) return;
   const now = performance.now();
   if (kind !== lastChange || now - lastAt > 800 || past.length === 0) {
@@ -85,7 +91,7 @@ export function edit(kind: string, how: (document: Document) => void): void {
   try {
     change(edited(toml.peek(), how), kind);
   } catch {
-    notice.value = "The text in the editor is not a scenario at the moment. Mend it first, or take the last step back.";
+    notice.value = 'The text in the editor is not a scenario at the moment. Mend it first, or take the last step back.';
   }
 }
 
@@ -93,7 +99,7 @@ export function back(): void {
   const text = past.pop();
   if (text === undefined) return;
   future.push(toml.peek());
-  lastChange = "";
+  lastChange = '';
   toml.value = text;
 }
 
@@ -101,12 +107,12 @@ export function forth(): void {
   const text = future.pop();
   if (text === undefined) return;
   past.push(toml.peek());
-  lastChange = "";
+  lastChange = '';
   toml.value = text;
 }
 
 /** Another scenario: what was zoomed into or asked about belongs to the one before. */
-export function open(text: string, kind = "open"): void {
+export function open(text: string, kind = 'open'): void {
   batch(() => {
     change(text, `${kind} ${Math.random()}`);
     zoom.value = undefined;
@@ -129,7 +135,7 @@ let current: { abort: AbortController; began: number } | undefined;
 let isStale = false;
 let isRunning = false;
 let wasCutShort = false;
-let allowed = "";
+let allowed = '';
 
 /** Run what is too large all the same. */
 export function runAnyway(): void {
@@ -168,26 +174,27 @@ async function once(text: string): Promise<void> {
     const found = await engine.check(text);
     problems.value = found;
     if (found.length) {
-      status.value = { is: "ready" };
+      status.value = { is: 'ready' };
       return;
     }
     const document = read(text);
     const asked = write(forPictures(document));
     const expected = await engine.estimate(asked);
     if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
-      status.value = { is: "large", ...expected, shorter: shorter(document, expected) };
+      status.value = { is: 'large', ...expected, shorter: shorter(document, expected) };
       return;
     }
     const began = performance.now();
     current = { abort, began };
-    status.value = { is: "running", share: 0 };
+    status.value = { is: 'running', share: 0 };
     const result = await engine.run(asked, {
       signal: abort.signal,
       onProgress: (now, until, partial) => {
         cutShort();
         // What takes no longer than a glance is drawn when it is whole.
         const isLong = performance.now() - began > LET_FINISH_MS;
-        if (!abort.signal.aborted) status.value = { is: "running", share: now / until, ...(isLong && partial ? { partial } : {}) };
+        if (!abort.signal.aborted)
+          status.value = { is: 'running', share: now / until, ...(isLong && partial ? { partial } : {}) };
       },
     });
     wasCutShort = false;
@@ -195,13 +202,13 @@ async function once(text: string): Promise<void> {
       outcome.value = result;
       // A row belongs to its run: after another it would be another event.
       chosen.value = undefined;
-      status.value = { is: "ready" };
+      status.value = { is: 'ready' };
     });
   } catch (error) {
-    if (abort.signal.aborted) status.value = { is: "ready" };
+    if (abort.signal.aborted) status.value = { is: 'ready' };
     else if (error instanceof Refused) {
       problems.value = error.problems;
-      status.value = { is: "ready" };
+      status.value = { is: 'ready' };
     } else failed(error);
   } finally {
     current = undefined;
@@ -209,7 +216,7 @@ async function once(text: string): Promise<void> {
 }
 
 function failed(error: unknown): void {
-  status.value = { is: "failed", why: error instanceof Error ? error.message : String(error) };
+  status.value = { is: 'failed', why: error instanceof Error ? error.message : String(error) };
 }
 
 /** So much simulated time takes about five seconds. */
@@ -233,7 +240,7 @@ export async function address(): Promise<string> {
     ...(zoom.peek() ? { zoom: zoom.peek()! } : {}),
     ...(tour.peek() ? { tour: tour.peek()!.id, step: tour.peek()!.step } : {}),
   });
-  return `${location.href.replace(/#.*$/, "")}#${fragment}`;
+  return `${location.href.replace(/#.*$/, '')}#${fragment}`;
 }
 
 /** What the address says; false if it says nothing. */
@@ -258,18 +265,18 @@ async function fromServer(): Promise<void> {
   const found = await opened();
   if (!found) return;
   open(found.toml);
-  if (found.kind === "scenario") return;
+  if (found.kind === 'scenario') return;
   batch(() => {
     engine.adopt(found.outcome);
     outcome.value = found.outcome;
     stored.value = found;
-    status.value = { is: "ready" };
+    status.value = { is: 'ready' };
   });
 }
 
 export async function begin(): Promise<void> {
   const isShared = await fromAddress();
-  window.addEventListener("hashchange", () => void fromAddress());
+  window.addEventListener('hashchange', () => void fromAddress());
   if (!isShared) await fromServer().catch((error: Error) => (notice.value = error.message));
   effect(() => {
     void toml.value;
@@ -280,11 +287,16 @@ export async function begin(): Promise<void> {
     void [toml.value, zoom.value, tour.value];
     clearTimeout(addressAt);
     addressAt = window.setTimeout(() => {
-      void address().then((to) => history.replaceState(null, "", to)).catch(() => undefined);
+      void address()
+        .then((to) => history.replaceState(null, '', to))
+        .catch(() => undefined);
     }, 600);
   });
   try {
-    [catalogue.value, everything.value] = await Promise.all([engine.catalogue(), engine.schema() as Promise<Everything>]);
+    [catalogue.value, everything.value] = await Promise.all([
+      engine.catalogue(),
+      engine.schema() as Promise<Everything>,
+    ]);
   } catch (error) {
     failed(error);
   }

@@ -1,8 +1,8 @@
 // Guided tours: files of five steps, each a scenario, what to see in it, and conditions that a test holds it to.
 
-import { list, read, text, type Document, type Fields, type Value } from "./document";
-import { edit } from "./document";
-import { digits } from "./quantity";
+import { list, read, text, type Document, type Fields, type Value } from './document';
+import { edit } from './document';
+import { digits } from './quantity';
 
 export interface Step {
   title: string;
@@ -24,35 +24,49 @@ export interface Tour {
   steps: Step[];
 }
 
-const files = import.meta.glob<string>("./tours/*.toml", { query: "?raw", import: "default", eager: true });
+const files = import.meta.glob<string>('./tours/*.toml', { query: '?raw', import: 'default', eager: true });
 
 /** The order in which a lecture would take them. */
-const ORDER = ["bufferbloat", "slow-start", "sawtooth", "cubic", "htcp", "codel", "bbr", "rtt-unfairness", "l4s"];
+const ORDER = ['bufferbloat', 'slow-start', 'sawtooth', 'cubic', 'htcp', 'codel', 'bbr', 'rtt-unfairness', 'l4s'];
 
 export const tours: Tour[] = Object.entries(files)
-  .map(([path, file]) => tourOf(path.replace(/^.*\/|\.toml$/g, ""), file))
+  .map(([path, file]) => tourOf(path.replace(/^.*\/|\.toml$/g, ''), file))
   .sort((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
 
 function tourOf(id: string, file: string): Tour {
   const found = read(file);
-  let toml = text(found["scenario"]).trimStart();
-  const steps = list(found["step"]).map((step) => {
-    if (step["scenario"] !== undefined) toml = text(step["scenario"]).trimStart();
-    const changes = step["set"] as Fields | undefined;
-    if (changes) toml = edit(toml, (document) => Object.entries(changes).forEach(([path, value]) => put(document, path.split("."), value!)));
-    const zoom = step["zoom"] as [number, number] | undefined;
+  let toml = text(found['scenario']).trimStart();
+  const steps = list(found['step']).map((step) => {
+    if (step['scenario'] !== undefined) toml = text(step['scenario']).trimStart();
+    const changes = step['set'] as Fields | undefined;
+    if (changes)
+      toml = edit(toml, (document) =>
+        Object.entries(changes).forEach(([path, value]) => put(document, path.split('.'), value!)),
+      );
+    const zoom = step['zoom'] as [number, number] | undefined;
     return {
-      title: text(step["title"]), text: text(step["text"]).trim(), toml, claims: (step["claims"] as string[] | undefined) ?? [], law: text(step["law"]),
-      compare: step["compare"] === true, ...(zoom ? { zoom } : {}),
+      title: text(step['title']),
+      text: text(step['text']).trim(),
+      toml,
+      claims: (step['claims'] as string[] | undefined) ?? [],
+      law: text(step['law']),
+      compare: step['compare'] === true,
+      ...(zoom ? { zoom } : {}),
     };
   });
-  return { id, title: text(found["title"]), summary: text(found["summary"]), question: text(found["question"]).trim(), steps };
+  return {
+    id,
+    title: text(found['title']),
+    summary: text(found['summary']),
+    question: text(found['question']).trim(),
+    steps,
+  };
 }
 
 /** `flow.NAME.key` goes to the flow of that name, everything else down the tables. */
 function put(document: Document, [first, second, ...rest]: string[], value: Value): void {
-  if (first === "flow") {
-    const flow = list(document.flow).find((each) => each["name"] === second);
+  if (first === 'flow') {
+    const flow = list(document.flow).find((each) => each['name'] === second);
     if (!flow) throw new Error(`there is no flow ${second}`);
     flow[rest[0]!] = value;
   } else if (second === undefined) document[first!] = value;
@@ -65,6 +79,6 @@ export function filled(words: string, of: Record<string, number>): { text: strin
     const name = /^\{(.*)\}$/.exec(part)?.[1];
     if (name === undefined) return { text: part, isNumber: false };
     const value = of[name];
-    return { text: value === undefined ? "…" : digits(value, value >= 1000 ? 4 : 3), isNumber: true };
+    return { text: value === undefined ? '…' : digits(value, value >= 1000 ? 4 : 3), isNumber: true };
   });
 }

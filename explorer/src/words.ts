@@ -1,16 +1,16 @@
 // Figures as people say them.
 
-import type { FlowSummary } from "./engine";
-import { digits } from "./quantity";
+import type { FlowSummary } from './engine';
+import { digits } from './quantity';
 
 /** ITU-T G.107 annex B: what users say of a call with this mean opinion score. */
 const OPINIONS: [number, string][] = [
-  [4.34, "excellent: everybody is very satisfied"],
-  [4.03, "good: users are satisfied"],
-  [3.6, "fair: some users are dissatisfied"],
-  [3.1, "poor: many users are dissatisfied"],
-  [2.58, "bad: nearly all users are dissatisfied"],
-  [-Infinity, "not usable"],
+  [4.34, 'excellent: everybody is very satisfied'],
+  [4.03, 'good: users are satisfied'],
+  [3.6, 'fair: some users are dissatisfied'],
+  [3.1, 'poor: many users are dissatisfied'],
+  [2.58, 'bad: nearly all users are dissatisfied'],
+  [-Infinity, 'not usable'],
 ];
 
 export const opinion = (mos: number): string => OPINIONS.find(([least]) => mos >= least)![1];
@@ -19,12 +19,23 @@ export const opinion = (mos: number): string => OPINIONS.find(([least]) => mos >
 export const worry = (mos: number): 0 | 1 | 2 => (mos >= 4.03 ? 0 : mos >= 3.1 ? 1 : 2);
 
 export const APPS: Record<string, string> = {
-  bulk: "Download", ftp: "Old download (64 packets)", hftp: "Download without limit", transfers: "Files, one after another",
-  "request-response": "Questions and answers", web: "Web crowd", "web-probe": "Web reader", voip: "Call",
-  "voip-onoff": "Call with pauses", "udp-cbr": "Steady stream", ping: "Ping", tunnel: "Tunnel", exec: "Program (live only)",
+  bulk: 'Download',
+  ftp: 'Old download (64 packets)',
+  hftp: 'Download without limit',
+  transfers: 'Files, one after another',
+  'request-response': 'Questions and answers',
+  web: 'Web crowd',
+  'web-probe': 'Web reader',
+  voip: 'Call',
+  'voip-onoff': 'Call with pauses',
+  'udp-cbr': 'Steady stream',
+  ping: 'Ping',
+  tunnel: 'Tunnel',
+  exec: 'Program (live only)',
 };
 
-export const waiting = (ms: number): string => (ms >= 1000 ? `${digits(ms / 1000, 2)} s` : `${digits(ms, ms < 10 ? 2 : 3)} ms`);
+export const waiting = (ms: number): string =>
+  ms >= 1000 ? `${digits(ms / 1000, 2)} s` : `${digits(ms, ms < 10 ? 2 : 3)} ms`;
 
 /** One line a flow: its figure, and what it means. */
 export interface Felt {
@@ -34,34 +45,53 @@ export interface Felt {
 }
 
 export function felt(flow: FlowSummary): Felt {
-  const known = (value: number | undefined | null): value is number => value !== undefined && value !== null && Number.isFinite(value);
-  const lost = flow.loss > 0 ? `, ${digits(100 * flow.loss, 2)} % lost` : "";
+  const known = (value: number | undefined | null): value is number =>
+    value !== undefined && value !== null && Number.isFinite(value);
+  const lost = flow.loss > 0 ? `, ${digits(100 * flow.loss, 2)} % lost` : '';
   if (known(flow.mos)) {
     return {
       figure: `MOS ${flow.mos.toFixed(1)}`,
-      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95 %)` : "no packet came"}${lost}`,
+      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95 %)` : 'no packet came'}${lost}`,
       worry: worry(flow.mos),
     };
   }
   if (known(flow.page_load_ms)) {
     return {
       figure: waiting(flow.page_load_ms),
-      meaning: "until an object of a page is there (median)",
+      meaning: 'until an object of a page is there (median)',
       // Nielsen (1993, chapter 5): beyond one second the flow of thought is broken, beyond ten attention.
       worry: flow.page_load_ms < 1000 ? 0 : flow.page_load_ms < 10_000 ? 1 : 2,
     };
   }
   if (known(flow.completion_ms)) {
-    const what = flow.kind === "request-response" ? "until the answer is there (median)" : flow.kind === "transfers" ? "until a file is there (median)" : "until all of it is there";
+    const what =
+      flow.kind === 'request-response'
+        ? 'until the answer is there (median)'
+        : flow.kind === 'transfers'
+          ? 'until a file is there (median)'
+          : 'until all of it is there';
     return { figure: waiting(flow.completion_ms), meaning: what, worry: 0 };
   }
-  if (flow.kind === "ping" && known(flow.delay_p50_ms)) {
-    return { figure: waiting(flow.delay_p50_ms), meaning: `there and back (median); 95 %: ${waiting(flow.delay_p95_ms)}${lost}`, worry: 0 };
+  if (flow.kind === 'ping' && known(flow.delay_p50_ms)) {
+    return {
+      figure: waiting(flow.delay_p50_ms),
+      meaning: `there and back (median); 95 %: ${waiting(flow.delay_p95_ms)}${lost}`,
+      worry: 0,
+    };
   }
-  const again = flow.retransmissions > 0 ? `; ${flow.retransmissions} segments sent again` : "";
-  const delay = known(flow.delay_p50_ms) && flow.delay_of === "round-trip" ? `; a round trip takes ${waiting(flow.delay_p50_ms)} (median)` : "";
+  const again = flow.retransmissions > 0 ? `; ${flow.retransmissions} segments sent again` : '';
+  const delay =
+    known(flow.delay_p50_ms) && flow.delay_of === 'round-trip'
+      ? `; a round trip takes ${waiting(flow.delay_p50_ms)} (median)`
+      : '';
   return { figure: `${digits(flow.goodput_mbps)} Mbit/s`, meaning: `on average${delay}${again}`, worry: 0 };
 }
 
 export const fairness = (jain: number): string =>
-  jain > 0.98 ? "an equal share each" : jain > 0.9 ? "nearly equal shares" : jain > 0.7 ? "unequal shares" : "very unequal shares";
+  jain > 0.98
+    ? 'an equal share each'
+    : jain > 0.9
+      ? 'nearly equal shares'
+      : jain > 0.7
+        ? 'unequal shares'
+        : 'very unequal shares';

@@ -1,15 +1,17 @@
-import { readFileSync } from "node:fs";
-import { describe, expect, test, vi } from "vitest";
+import { readFileSync } from 'node:fs';
+import { describe, expect, test, vi } from 'vitest';
 
-vi.mock("../src/theme", () => ({ theme: { value: "light" } }));
-const { CYCLES } = await import("../src/colours");
+vi.mock('../src/theme', () => ({ theme: { value: 'light' } }));
+const { CYCLES } = await import('../src/colours');
 
-const css = readFileSync(new URL("../src/style.css", import.meta.url), "utf8");
+const css = readFileSync(new URL('../src/style.css', import.meta.url), 'utf8');
 const block = (selector: string): Record<string, string> => {
-  const body = css.slice(css.indexOf(`${selector} {`)).split("}")[0]!;
-  return Object.fromEntries([...body.matchAll(/--([\w-]+):\s*(#[0-9a-f]{6})/g)].map(([, name, value]) => [name!, value!]));
+  const body = css.slice(css.indexOf(`${selector} {`)).split('}')[0]!;
+  return Object.fromEntries(
+    [...body.matchAll(/--([\w-]+):\s*(#[0-9a-f]{6})/g)].map(([, name, value]) => [name!, value!]),
+  );
 };
-const themes = { light: block(":root"), dark: block(':root[data-theme="dark"]') };
+const themes = { light: block(':root'), dark: block(':root[data-theme="dark"]') };
 
 /** WCAG 2.2, relative luminance and contrast ratio. */
 function contrast(one: string, other: string): number {
@@ -24,19 +26,31 @@ function contrast(one: string, other: string): number {
   return (high + 0.05) / (low + 0.05);
 }
 
-describe.each(Object.entries(themes))("%s", (name, of) => {
-  test.each(["ink", "soft", "accent", "fair", "bad", "text-green", "text-blue", "text-vermillion"])("%s_can_be_read_on_every_ground", (text) => {
-    for (const ground of ["paper", "panel"]) expect(contrast(of[text]!, of[ground]!), ground).toBeGreaterThanOrEqual(4.5);
-  });
+describe.each(Object.entries(themes))('%s', (name, of) => {
+  test.each(['ink', 'soft', 'accent', 'fair', 'bad', 'text-green', 'text-blue', 'text-vermillion'])(
+    '%s_can_be_read_on_every_ground',
+    (text) => {
+      for (const ground of ['paper', 'panel'])
+        expect(contrast(of[text]!, of[ground]!), ground).toBeGreaterThanOrEqual(4.5);
+    },
+  );
 
-  test("text_can_be_read_on_what_is_coloured", () => {
-    for (const [text, ground] of [["on-accent", "accent"], ["ink", "warm"], ["ink", "queue"], ["soft", "warm"], ["soft", "queue"]] as const) {
+  test('text_can_be_read_on_what_is_coloured', () => {
+    for (const [text, ground] of [
+      ['on-accent', 'accent'],
+      ['ink', 'warm'],
+      ['ink', 'queue'],
+      ['soft', 'warm'],
+      ['soft', 'queue'],
+    ] as const) {
       expect(contrast(of[text]!, of[ground]!), `${text} on ${ground}`).toBeGreaterThanOrEqual(4.5);
     }
   });
 
-  test("lines_and_edges_stand_out", () => {
-    for (const colour of CYCLES[name as "light" | "dark"]) expect(contrast(colour!, of["paper"]!), colour).toBeGreaterThanOrEqual(3);
-    for (const ground of ["paper", "panel"]) expect(contrast(of["edge"]!, of[ground]!), ground).toBeGreaterThanOrEqual(3);
+  test('lines_and_edges_stand_out', () => {
+    for (const colour of CYCLES[name as 'light' | 'dark'])
+      expect(contrast(colour!, of['paper']!), colour).toBeGreaterThanOrEqual(3);
+    for (const ground of ['paper', 'panel'])
+      expect(contrast(of['edge']!, of[ground]!), ground).toBeGreaterThanOrEqual(3);
   });
 });

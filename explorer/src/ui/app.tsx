@@ -1,16 +1,16 @@
-import { useEffect, useState } from "preact/hooks";
-import { lazy, Suspense } from "preact/compat";
-import { back, chosen, forth, notice, open, outcome, problems, stored, tour } from "../state";
-import { FlowsPanel } from "./flows";
-import { toResults } from "./jump";
-import { Header, Pins, openFile } from "./header";
-import { PathPanel } from "./path";
-import { Results, Strip } from "./results";
-import { TourPanel } from "./tour";
-import { WhyPanel } from "./why";
+import { useEffect, useState } from 'preact/hooks';
+import { lazy, Suspense } from 'preact/compat';
+import { back, chosen, forth, notice, open, outcome, problems, stored, tour } from '../state';
+import { FlowsPanel } from './flows';
+import { toResults } from './jump';
+import { Header, Pins, openFile } from './header';
+import { PathPanel } from './path';
+import { Results, Strip } from './results';
+import { TourPanel } from './tour';
+import { WhyPanel } from './why';
 
-const Editor = lazy(() => import("./editor"));
-const Packets = lazy(() => import("./packets"));
+const Editor = lazy(() => import('./editor'));
+const Packets = lazy(() => import('./packets'));
 
 export function App() {
   const [isEditing, setEditing] = useState(false);
@@ -19,50 +19,67 @@ export function App() {
     const drop = (event: DragEvent): void => {
       event.preventDefault();
       const file = event.dataTransfer?.files[0];
-      if (event.type === "drop" && file) void openFile(file);
+      if (event.type === 'drop' && file) void openFile(file);
     };
     const keys = (event: KeyboardEvent): void => {
-      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== "z") return;
+      if (!(event.ctrlKey || event.metaKey) || event.key.toLowerCase() !== 'z') return;
       // Where text is typed the field has a history of its own.
-      if ((event.target as Element).closest("input[type=text], .editor")) return;
+      if ((event.target as Element).closest('input[type=text], .editor')) return;
       event.preventDefault();
       if (event.shiftKey) forth();
       else back();
     };
     const paste = (event: ClipboardEvent): void => {
-      const text = event.clipboardData?.getData("text/plain") ?? "";
+      const text = event.clipboardData?.getData('text/plain') ?? '';
       // What looks like a scenario, and is not meant for a field.
-      if (!/^\s*\w+\s*=/m.test(text) || (event.target as Element | null)?.closest?.("input, select, .editor")) return;
+      if (!/^\s*\w+\s*=/m.test(text) || (event.target as Element | null)?.closest?.('input, select, .editor')) return;
       event.preventDefault();
       open(text);
     };
-    window.addEventListener("paste", paste);
-    window.addEventListener("dragover", drop);
-    window.addEventListener("drop", drop);
-    window.addEventListener("keydown", keys);
+    window.addEventListener('paste', paste);
+    window.addEventListener('dragover', drop);
+    window.addEventListener('drop', drop);
+    window.addEventListener('keydown', keys);
     return () => {
-      window.removeEventListener("paste", paste);
-      window.removeEventListener("dragover", drop);
-      window.removeEventListener("drop", drop);
-      window.removeEventListener("keydown", keys);
+      window.removeEventListener('paste', paste);
+      window.removeEventListener('dragover', drop);
+      window.removeEventListener('drop', drop);
+      window.removeEventListener('keydown', keys);
     };
   }, []);
   const hasSide = tour.value !== undefined || chosen.value !== undefined;
   return (
     <>
-      <a class="skip" href="#results" onClick={toResults}>Skip to the results</a>
+      <a class="skip" href="#results" onClick={toResults}>
+        Skip to the results
+      </a>
       <Header isEditing={isEditing} toggleEditor={() => setEditing(!isEditing)} />
       {notice.value !== undefined && (
-        <div class="notice" role="status"><p>{notice.value}</p><button type="button" onClick={() => (notice.value = undefined)} aria-label="Close">×</button></div>
+        <div class="notice" role="status">
+          <p>{notice.value}</p>
+          <button type="button" onClick={() => (notice.value = undefined)} aria-label="Close">
+            ×
+          </button>
+        </div>
       )}
-      <main class={hasSide ? "with-side" : ""}>
+      <main class={hasSide ? 'with-side' : ''}>
         <div class="controls">
-          {stored.value !== undefined && <p class="stored">Stored result <b>{stored.value.name}: {stored.value.made}</b>. Change anything and it is simulated here.</p>}
+          {stored.value !== undefined && (
+            <p class="stored">
+              Stored result{' '}
+              <b>
+                {stored.value.name}: {stored.value.made}
+              </b>
+              . Change anything and it is simulated here.
+            </p>
+          )}
           {problems.value.length > 0 && <Problems show={isEditing ? undefined : () => setEditing(true)} />}
           {isEditing && (
             <section class="panel" aria-labelledby="text-title">
               <h2 id="text-title">Text</h2>
-              <Suspense fallback={<p class="note">Loading the editor …</p>}><Editor /></Suspense>
+              <Suspense fallback={<p class="note">Loading the editor …</p>}>
+                <Editor />
+              </Suspense>
             </section>
           )}
           <PathPanel />
@@ -71,9 +88,16 @@ export function App() {
         <div class="results" id="results" tabIndex={-1}>
           <Pins />
           <Results />
-          {outcome.value && (isClose
-            ? <Suspense fallback={<p class="note">Loading …</p>}><Packets /></Suspense>
-            : <button type="button" class="wide" onClick={() => setClose(true)} data-do="packets">Look at single packets</button>)}
+          {outcome.value &&
+            (isClose ? (
+              <Suspense fallback={<p class="note">Loading …</p>}>
+                <Packets />
+              </Suspense>
+            ) : (
+              <button type="button" class="wide" onClick={() => setClose(true)} data-do="packets">
+                Look at single packets
+              </button>
+            ))}
         </div>
         {hasSide && (
           <aside class="side">
@@ -93,13 +117,23 @@ function Problems({ show }: { show: (() => void) | undefined }) {
       <ul>
         {problems.value.slice(0, 6).map((problem, index) => (
           <li key={index}>
-            {problem.line !== undefined && <b>line {problem.line}: </b>}{problem.path ? <code>{problem.path}</code> : "the text"} {problem.message}
-            {problem.fix && <><br />{problem.fix}</>}
+            {problem.line !== undefined && <b>line {problem.line}: </b>}
+            {problem.path ? <code>{problem.path}</code> : 'the text'} {problem.message}
+            {problem.fix && (
+              <>
+                <br />
+                {problem.fix}
+              </>
+            )}
           </li>
         ))}
       </ul>
       <p class="note">What is drawn is the run before.</p>
-      {show && <button type="button" onClick={show}>Open the text</button>}
+      {show && (
+        <button type="button" onClick={show}>
+          Open the text
+        </button>
+      )}
     </section>
   );
 }

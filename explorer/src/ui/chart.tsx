@@ -1,14 +1,14 @@
 // One plot of a stack with a common time axis: zoom by dragging, linked cursors, events that can be asked about.
 
-import { useEffect, useRef } from "preact/hooks";
-import { useSignalEffect } from "@preact/signals";
-import uPlot from "uplot";
-import "uplot/dist/uPlot.min.css";
-import { linkStroke, stroke, type Stroke } from "../colours";
-import { digits } from "../quantity";
-import type { Line, Mark, Panel } from "../series";
-import { chosen, duration, zoom } from "../state";
-import { inTurn } from "./frame";
+import { useEffect, useRef } from 'preact/hooks';
+import { useSignalEffect } from '@preact/signals';
+import uPlot from 'uplot';
+import 'uplot/dist/uPlot.min.css';
+import { linkStroke, stroke, type Stroke } from '../colours';
+import { digits } from '../quantity';
+import type { Line, Mark, Panel } from '../series';
+import { chosen, duration, zoom } from '../state';
+import { inTurn } from './frame';
 
 export interface Drawn extends Panel {
   /** The same panel of pinned runs. */
@@ -20,6 +20,8 @@ export const rem = (): number => parseFloat(getComputedStyle(document.documentEl
 const height = (): number => Math.round(12 * rem());
 /** How near a click has to be to an event. */
 const REACH_PX = 14;
+/** From here on a movement with the button down is a drag. */
+const DRAG_PX = 4;
 
 interface Colours {
   ink: string;
@@ -31,7 +33,7 @@ interface Colours {
 export function colours(): Colours {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string): string => style.getPropertyValue(name).trim();
-  return { ink: of("--ink"), soft: of("--soft"), grid: of("--grid"), paper: of("--paper") };
+  return { ink: of('--ink'), soft: of('--soft'), grid: of('--grid'), paper: of('--paper') };
 }
 
 export function strokeOf(line: Line, order: readonly string[], ink: string): Stroke {
@@ -46,7 +48,12 @@ const holes = (values: ArrayLike<number>): (number | null)[] =>
 export function aligned(lines: readonly Line[]): uPlot.AlignedData {
   const first = lines[0];
   if (!first) return [[]];
-  const isSame = lines.every((line) => line.x.length === first.x.length && line.x[0] === first.x[0] && line.x[line.x.length - 1] === first.x[first.x.length - 1]);
+  const isSame = lines.every(
+    (line) =>
+      line.x.length === first.x.length &&
+      line.x[0] === first.x[0] &&
+      line.x[line.x.length - 1] === first.x[first.x.length - 1],
+  );
   if (isSame) return [Array.from(first.x), ...lines.map((line) => holes(line.y))];
   return uPlot.join(lines.map((line) => [increasing(line), holes(line.y)] as uPlot.AlignedData));
 }
@@ -64,7 +71,10 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
   const latest = useRef(panel);
   const at = useRef(-1);
   latest.current = panel;
-  const lines = [...panel.lines, ...panel.pinned.flatMap((pin) => pin.lines.map((line) => ({ ...line, label: `${line.label} · ${pin.name}` })))];
+  const lines = [
+    ...panel.lines,
+    ...panel.pinned.flatMap((pin) => pin.lines.map((line) => ({ ...line, label: `${line.label} · ${pin.name}` }))),
+  ];
   const shape = JSON.stringify([lines.map((line) => [line.key, line.label]), theme, order]);
 
   useEffect(() => {
@@ -81,46 +91,88 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
         dash: isPinned ? [5, 5] : dash,
         points: line.points ? { show: true, size: 4, fill: stroke } : { show: false },
         ...(line.points ? { paths: () => null } : {}),
-        value: (_, value: number | null) => (value === null || value === undefined ? "–" : `${digits(value)} ${panel.unit}`),
+        value: (_, value: number | null) =>
+          value === null || value === undefined ? '–' : `${digits(value)} ${panel.unit}`,
       };
     });
     const axis: uPlot.Axis = {
-      stroke: colour.soft, grid: { stroke: colour.grid, width: 1 }, ticks: { stroke: colour.grid, width: 1, size: 4 },
+      stroke: colour.soft,
+      grid: { stroke: colour.grid, width: 1 },
+      ticks: { stroke: colour.grid, width: 1, size: 4 },
       font: `${0.75 * rem()}px system-ui, sans-serif`,
     };
     const made = new uPlot(
       {
-        width: Math.max(element.clientWidth, 200), height: height(),
-        scales: { x: { time: false, range: (_, low, high) => zoom.peek() ?? [Math.min(0, low ?? 0), Math.max(duration.peek(), high ?? 0)] }, y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] } },
-        axes: [{ ...axis, values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`), space: 4 * rem(), size: 1.9 * rem() }, { ...axis, space: 2 * rem(), size: 3.3 * rem() }],
-        series: [{ label: "at", value: (_, value: number | null) => (value === null || value === undefined ? "–" : `${value.toFixed(3)} s`) }, ...series],
-        cursor: {
-          sync: { key: "tailback", setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 },
-          dataIdx: (self, index, hovered) => nearest(self.data[index] as (number | null | undefined)[] | undefined, hovered),
+        width: Math.max(element.clientWidth, 200),
+        height: height(),
+        scales: {
+          x: {
+            time: false,
+            range: (_, low, high) => zoom.peek() ?? [Math.min(0, low ?? 0), Math.max(duration.peek(), high ?? 0)],
+          },
+          y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] },
         },
-        legend: { show: true, live: true, markers: { width: 3, dash: (self, index) => (self.series[index]?.dash ? "dashed" : "solid") } },
+        axes: [
+          {
+            ...axis,
+            values: (_, ticks) => ticks.map((tick) => `${Number(tick.toFixed(6))} s`),
+            space: 4 * rem(),
+            size: 1.9 * rem(),
+          },
+          { ...axis, space: 2 * rem(), size: 3.3 * rem() },
+        ],
+        series: [
+          {
+            label: 'at',
+            value: (_, value: number | null) => (value === null || value === undefined ? '–' : `${value.toFixed(3)} s`),
+          },
+          ...series,
+        ],
+        cursor: {
+          sync: { key: 'tailback', setSeries: false },
+          // Whether it was a click or a drag is told by the distance, below.
+          drag: { x: true, y: false, setScale: false, click: () => undefined },
+          points: { size: 6 },
+          dataIdx: (self, index, hovered) =>
+            nearest(self.data[index] as (number | null | undefined)[] | undefined, hovered),
+        },
+        legend: {
+          show: true,
+          live: true,
+          markers: { width: 3, dash: (self, index) => (self.series[index]?.dash ? 'dashed' : 'solid') },
+        },
         hooks: {
-          setSelect: [(self) => {
-            if (self.select.width < 4) return;
-            const low = self.posToVal(self.select.left, "x");
-            zoom.value = [Math.max(0, low), self.posToVal(self.select.left + self.select.width, "x")];
-            self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
-          }],
+          setSelect: [
+            (self) => {
+              if (self.select.width < DRAG_PX) return;
+              const low = self.posToVal(self.select.left, 'x');
+              zoom.value = [Math.max(0, low), self.posToVal(self.select.left + self.select.width, 'x')];
+              self.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+            },
+          ],
           draw: [(self) => drawMarks(self, latest.current.marks, order, colour)],
         },
       },
-      aligned(lines), element,
+      aligned(lines),
+      element,
     );
     plot.current = made;
-    made.over.addEventListener("click", (event) => {
+    let downAt = 0;
+    made.over.addEventListener('mousedown', (event) => (downAt = event.clientX));
+    made.over.addEventListener('click', (event) => {
+      if (Math.abs(event.clientX - downAt) >= DRAG_PX) return;
       const found = nearestMark(made, latest.current.marks, event.offsetX, event.offsetY);
       if (found) chosen.value = { table: found.table, row: found.row };
     });
-    made.over.addEventListener("mousemove", (event) => {
-      made.over.style.cursor = nearestMark(made, latest.current.marks, event.offsetX, event.offsetY) ? "pointer" : "crosshair";
+    made.over.addEventListener('mousemove', (event) => {
+      made.over.style.cursor = nearestMark(made, latest.current.marks, event.offsetX, event.offsetY)
+        ? 'pointer'
+        : 'crosshair';
     });
-    made.over.addEventListener("dblclick", () => (zoom.value = undefined));
-    const observer = new ResizeObserver(() => made.setSize({ width: Math.max(element.clientWidth, 200), height: height() }));
+    made.over.addEventListener('dblclick', () => (zoom.value = undefined));
+    const observer = new ResizeObserver(() =>
+      made.setSize({ width: Math.max(element.clientWidth, 200), height: height() }),
+    );
     observer.observe(element);
     return () => {
       observer.disconnect();
@@ -134,7 +186,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
   useSignalEffect(() => {
     const [low, high] = zoom.value ?? [0, duration.value];
     void chosen.value;
-    if (plot.current && high > low) plot.current.setScale("x", { min: low, max: high });
+    if (plot.current && high > low) plot.current.setScale('x', { min: low, max: high });
     plot.current?.redraw(false);
   });
 
@@ -145,12 +197,21 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
     const to = (scale: number, shift = 0): void => {
       const half = ((high - low) / 2) * scale;
       const center = Math.min(Math.max(middle + shift * (high - low), half), Math.max(half, duration.peek() - half));
-      zoom.value = scale > 1 && 2 * half >= duration.peek() ? undefined : [Math.max(0, center - half), Math.min(duration.peek(), center + half)];
+      zoom.value =
+        scale > 1 && 2 * half >= duration.peek()
+          ? undefined
+          : [Math.max(0, center - half), Math.min(duration.peek(), center + half)];
     };
     const actions: Record<string, () => void> = {
-      "+": () => to(0.5), "=": () => to(0.5), "-": () => to(2), ArrowLeft: () => to(1, -0.25), ArrowRight: () => to(1, 0.25),
-      "0": () => (zoom.value = undefined), Escape: () => (chosen.value = undefined),
-      n: () => step(1), p: () => step(-1),
+      '+': () => to(0.5),
+      '=': () => to(0.5),
+      '-': () => to(2),
+      ArrowLeft: () => to(1, -0.25),
+      ArrowRight: () => to(1, 0.25),
+      '0': () => (zoom.value = undefined),
+      Escape: () => (chosen.value = undefined),
+      n: () => step(1),
+      p: () => step(-1),
     };
     const step = (by: number): void => {
       const inside = marks.filter((mark) => mark.t >= low && mark.t <= high);
@@ -171,10 +232,26 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
       <figcaption>
         <h3>{panel.title}</h3>
         <span class="unit">{panel.unit}</span>
-        {events > 0 && <span class="hint">{events} {panel.id === "queue" ? (events === 1 ? "drop or mark" : "drops or marks") : events === 1 ? "reduction" : "reductions"}: click one to see why</span>}
+        {events > 0 && (
+          <span class="hint">
+            {events}{' '}
+            {panel.id === 'queue'
+              ? events === 1
+                ? 'drop or mark'
+                : 'drops or marks'
+              : events === 1
+                ? 'reduction'
+                : 'reductions'}
+            : click one to see why
+          </span>
+        )}
       </figcaption>
       <div
-        ref={holder} class="plot" tabIndex={0} role="img" onKeyDown={keys}
+        ref={holder}
+        class="plot"
+        tabIndex={0}
+        role="img"
+        onKeyDown={keys}
         aria-label={`${panel.title} over time. Keys: plus and minus zoom, arrows move, 0 shows all, n and p go through the events.`}
       />
     </figure>
@@ -194,7 +271,7 @@ function nearestMark(plot: uPlot, marks: readonly Mark[], x: number, y: number):
   let best: Mark | undefined;
   let least = REACH_PX ** 2;
   for (const mark of marks) {
-    const away = (plot.valToPos(mark.t, "x") - x) ** 2 + (plot.valToPos(mark.y, "y") - y) ** 2;
+    const away = (plot.valToPos(mark.t, 'x') - x) ** 2 + (plot.valToPos(mark.y, 'y') - y) ** 2;
     if (away < least) [least, best] = [away, mark];
   }
   return best;
@@ -203,7 +280,7 @@ function nearestMark(plot: uPlot, marks: readonly Mark[], x: number, y: number):
 function drawMarks(plot: uPlot, marks: readonly Mark[], order: readonly string[], colour: Colours): void {
   const { ctx, bbox } = plot;
   const scale = devicePixelRatio;
-  const [low, high] = [plot.scales["x"]!.min ?? 0, plot.scales["x"]!.max ?? 1];
+  const [low, high] = [plot.scales['x']!.min ?? 0, plot.scales['x']!.max ?? 1];
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left - 6 * scale, bbox.top - 6 * scale, bbox.width + 12 * scale, bbox.height + 12 * scale);
@@ -215,28 +292,30 @@ function drawMarks(plot: uPlot, marks: readonly Mark[], order: readonly string[]
   const taken = new Set<number>();
   for (const mark of marks) {
     if (mark.t < low || mark.t > high) continue;
-    const [x, y] = [plot.valToPos(mark.t, "x", true), plot.valToPos(mark.y, "y", true)];
+    const [x, y] = [plot.valToPos(mark.t, 'x', true), plot.valToPos(mark.y, 'y', true)];
     const isChosen = selected?.table === mark.table && selected.row === mark.row;
     const cell = Math.round(x / (2 * scale)) * 4096 + Math.round(y / (2 * scale));
     if (taken.has(cell) && !isChosen) continue;
     taken.add(cell);
-    ctx.strokeStyle = mark.key.startsWith("link") ? stroke(1).colour : strokeOf({ key: mark.key, label: "", x: [], y: [] }, order, colour.ink).colour;
+    ctx.strokeStyle = mark.key.startsWith('link')
+      ? stroke(1).colour
+      : strokeOf({ key: mark.key, label: '', x: [], y: [] }, order, colour.ink).colour;
     ctx.fillStyle = colour.paper;
     const size = (isChosen ? 7 : 3.5) * scale;
     ctx.beginPath();
-    if (mark.what === "drop") {
+    if (mark.what === 'drop') {
       ctx.moveTo(x - size, y - size);
       ctx.lineTo(x + size, y + size);
       ctx.moveTo(x + size, y - size);
       ctx.lineTo(x - size, y + size);
-    } else if (mark.what === "timeout") ctx.rect(x - size, y - size, 2 * size, 2 * size);
-    else if (mark.what === "mark") {
+    } else if (mark.what === 'timeout') ctx.rect(x - size, y - size, 2 * size, 2 * size);
+    else if (mark.what === 'mark') {
       ctx.moveTo(x, y - size);
       ctx.lineTo(x + size, y + size);
       ctx.lineTo(x - size, y + size);
       ctx.closePath();
     } else ctx.arc(x, y, size, 0, 2 * Math.PI);
-    if (mark.what !== "drop") ctx.fill();
+    if (mark.what !== 'drop') ctx.fill();
     ctx.stroke();
     if (isChosen) {
       ctx.beginPath();

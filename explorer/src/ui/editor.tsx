@@ -1,25 +1,30 @@
 // The scenario as text: completion and errors in place. Loaded when it is opened.
 
-import { autocompletion, type Completion, type CompletionContext, type CompletionResult } from "@codemirror/autocomplete";
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
-import { HighlightStyle, StreamLanguage, syntaxHighlighting } from "@codemirror/language";
-import { toml as tomlMode } from "@codemirror/legacy-modes/mode/toml";
-import { lintGutter, setDiagnostics, type Diagnostic } from "@codemirror/lint";
-import { EditorState } from "@codemirror/state";
-import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from "@codemirror/view";
-import { effect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { tags } from "@lezer/highlight";
-import { suggestions } from "../complete";
-import type { Problem } from "../engine";
-import { catalogue, change, everything, problems, toml } from "../state";
+import {
+  autocompletion,
+  type Completion,
+  type CompletionContext,
+  type CompletionResult,
+} from '@codemirror/autocomplete';
+import { defaultKeymap, history, historyKeymap, indentWithTab } from '@codemirror/commands';
+import { HighlightStyle, StreamLanguage, syntaxHighlighting } from '@codemirror/language';
+import { toml as tomlMode } from '@codemirror/legacy-modes/mode/toml';
+import { lintGutter, setDiagnostics, type Diagnostic } from '@codemirror/lint';
+import { EditorState } from '@codemirror/state';
+import { EditorView, drawSelection, highlightActiveLine, keymap, lineNumbers } from '@codemirror/view';
+import { effect } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { tags } from '@lezer/highlight';
+import { suggestions } from '../complete';
+import type { Problem } from '../engine';
+import { catalogue, change, everything, problems, toml } from '../state';
 
 const colours = HighlightStyle.define([
-  { tag: tags.comment, color: "var(--soft)", fontStyle: "italic" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--text-green)" },
-  { tag: [tags.number, tags.bool, tags.atom], color: "var(--text-blue)" },
-  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--ink)" },
-  { tag: [tags.bracket, tags.squareBracket], color: "var(--text-vermillion)" },
+  { tag: tags.comment, color: 'var(--soft)', fontStyle: 'italic' },
+  { tag: [tags.string, tags.special(tags.string)], color: 'var(--text-green)' },
+  { tag: [tags.number, tags.bool, tags.atom], color: 'var(--text-blue)' },
+  { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: 'var(--ink)' },
+  { tag: [tags.bracket, tags.squareBracket], color: 'var(--text-vermillion)' },
 ]);
 
 function diagnostics(state: EditorState, all: readonly Problem[]): Diagnostic[] {
@@ -28,8 +33,10 @@ function diagnostics(state: EditorState, all: readonly Problem[]): Diagnostic[] 
     const from = Math.min(line.from + Math.max((problem.column ?? 1) - 1, 0), line.to);
     const value = /^[^#]*/.exec(line.text.slice(from - line.from))![0].trimEnd();
     return {
-      from, to: Math.max(from, Math.min(line.to, from + Math.max(value.length, 1))), severity: "error",
-      message: [problem.message, problem.fix].filter(Boolean).join("\n"),
+      from,
+      to: Math.max(from, Math.min(line.to, from + Math.max(value.length, 1))),
+      severity: 'error',
+      message: [problem.message, problem.fix].filter(Boolean).join('\n'),
     };
   });
 }
@@ -41,7 +48,7 @@ function complete(context: CompletionContext): CompletionResult | null {
   if (!found || (!context.explicit && found.from === context.pos && !found.isValue)) return null;
   return {
     from: found.from,
-    options: found.options.map((option): Completion => ({ ...option, type: found.isValue ? "enum" : "property" })),
+    options: found.options.map((option): Completion => ({ ...option, type: found.isValue ? 'enum' : 'property' })),
     validFor: /^[\w."-]*$/,
   };
 }
@@ -54,15 +61,21 @@ export default function Editor() {
       state: EditorState.create({
         doc: toml.peek(),
         extensions: [
-          lineNumbers(), history(), drawSelection(), highlightActiveLine(), lintGutter(),
-          StreamLanguage.define(tomlMode), syntaxHighlighting(colours),
+          lineNumbers(),
+          history(),
+          drawSelection(),
+          highlightActiveLine(),
+          lintGutter(),
+          StreamLanguage.define(tomlMode),
+          syntaxHighlighting(colours),
           autocompletion({ override: [complete] }),
           // Tab moves on, as everywhere in a page; the editor says how it indents.
-          keymap.of([...defaultKeymap, ...historyKeymap, { ...indentWithTab, key: "Ctrl-]" }]),
-          EditorView.contentAttributes.of({ "aria-label": "The scenario as TOML" }),
+          keymap.of([...defaultKeymap, ...historyKeymap, { ...indentWithTab, key: 'Ctrl-]' }]),
+          EditorView.contentAttributes.of({ 'aria-label': 'The scenario as TOML' }),
           EditorView.lineWrapping,
           EditorView.updateListener.of((update) => {
-            if (update.docChanged && update.state.doc.toString() !== toml.peek()) change(update.state.doc.toString(), "typing");
+            if (update.docChanged && update.state.doc.toString() !== toml.peek())
+              change(update.state.doc.toString(), 'typing');
           }),
         ],
       }),

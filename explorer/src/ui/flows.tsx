@@ -1,22 +1,38 @@
 // Who uses the path: what each does, how its TCP behaves, from when to when.
 
-import { stroke } from "../colours";
-import { durationOf, flowViews, list, named, table, type Document, type Fields, type FlowView, type Value } from "../document";
-import { digits, seconds, timeText, timeWords } from "../quantity";
-import { catalogue, scenario, edit } from "../state";
-import { APPS } from "../words";
-import { Slider, type Scale } from "./slider";
+import { stroke } from '../colours';
+import {
+  durationOf,
+  flowViews,
+  list,
+  named,
+  table,
+  type Document,
+  type Fields,
+  type FlowView,
+  type Value,
+} from '../document';
+import { digits, seconds, timeText, timeWords } from '../quantity';
+import { catalogue, scenario, edit } from '../state';
+import { APPS } from '../words';
+import { Slider, type Scale } from './slider';
 
 /** What is offered first; every other application is in the list of a flow. */
 const ADD: { label: string; flow: Fields }[] = [
-  { label: "Download", flow: { app: "bulk", cc: "cubic" } },
-  { label: "Call", flow: { app: "voip" } },
-  { label: "Web reader", flow: { app: "web-probe", from: "right", to: "left" } },
-  { label: "Files", flow: { app: "transfers" } },
-  { label: "Ping", flow: { app: "ping" } },
+  { label: 'Download', flow: { app: 'bulk', cc: 'cubic' } },
+  { label: 'Call', flow: { app: 'voip' } },
+  { label: 'Web reader', flow: { app: 'web-probe', from: 'right', to: 'left' } },
+  { label: 'Files', flow: { app: 'transfers' } },
+  { label: 'Ping', flow: { app: 'ping' } },
 ];
-const NAMES: Record<string, string> = { bulk: "download", voip: "call", "web-probe": "reader", transfers: "files", ping: "ping" };
-const OVER_UDP = ["voip", "voip-onoff", "udp-cbr", "ping"];
+const NAMES: Record<string, string> = {
+  bulk: 'download',
+  voip: 'call',
+  'web-probe': 'reader',
+  transfers: 'files',
+  ping: 'ping',
+};
+const OVER_UDP = ['voip', 'voip-onoff', 'udp-cbr', 'ping'];
 const FARTHER: Scale = { low: 0.001, high: 0.5, zero: true };
 
 function setFlow(index: number, kind: string, how: (flow: Fields, document: Document) => Fields): void {
@@ -33,11 +49,11 @@ export function FlowsPanel() {
   const document = scenario.value;
   const flows = flowViews(document);
   const length = durationOf(document);
-  const isNetwork = document["link"] !== undefined;
+  const isNetwork = document['link'] !== undefined;
   const add = (given: Fields): void =>
-    edit("add", (changed) => {
+    edit('add', (changed) => {
       const taken = flowViews(changed).map((flow) => flow.name);
-      const base = NAMES[String(given["app"])] ?? String(given["app"]);
+      const base = NAMES[String(given['app'])] ?? String(given['app']);
       let name = base;
       for (let number = 2; taken.includes(name); number++) name = `${base}-${number}`;
       changed.flow = [...list(changed.flow as Value | undefined), { name, ...given }];
@@ -46,11 +62,17 @@ export function FlowsPanel() {
     <section class="panel" aria-labelledby="flows-title">
       <h2 id="flows-title">Flows</h2>
       <ol class="flows">
-        {flows.map((flow) => <FlowRow key={flow.index} flow={flow} length={length} isAlone={flows.length === 1} isNetwork={isNetwork} />)}
+        {flows.map((flow) => (
+          <FlowRow key={flow.index} flow={flow} length={length} isAlone={flows.length === 1} isNetwork={isNetwork} />
+        ))}
       </ol>
       {!isNetwork && (
         <div class="add" role="group" aria-label="Add a flow">
-          {ADD.map((each) => <button type="button" key={each.label} onClick={() => add(each.flow)} data-add={String(each.flow["app"])}>+ {each.label}</button>)}
+          {ADD.map((each) => (
+            <button type="button" key={each.label} onClick={() => add(each.flow)} data-add={String(each.flow['app'])}>
+              + {each.label}
+            </button>
+          ))}
         </div>
       )}
       <Length document={document} />
@@ -58,78 +80,157 @@ export function FlowsPanel() {
   );
 }
 
-function FlowRow({ flow, length, isAlone, isNetwork }: { flow: FlowView; length: number; isAlone: boolean; isNetwork: boolean }) {
+function FlowRow({
+  flow,
+  length,
+  isAlone,
+  isNetwork,
+}: {
+  flow: FlowView;
+  length: number;
+  isAlone: boolean;
+  isNetwork: boolean;
+}) {
   const { colour } = stroke(flow.index);
   const isTcp = !OVER_UDP.includes(flow.app);
   const cards = catalogue.value;
-  const farther = seconds(flow.fields["access_delay"]) ?? 0;
+  const farther = seconds(flow.fields['access_delay']) ?? 0;
   const setApp = (app: string): void =>
-    setFlow(flow.index, "app", ({ cc, stack, params: _, bytes: __, from, to, ...rest }) => ({
-      ...rest, app,
-      ...(OVER_UDP.includes(app) ? {} : { ...(cc === undefined ? {} : { cc }), ...(stack === undefined ? {} : { stack }) }),
+    setFlow(flow.index, 'app', ({ cc, stack, params: _, bytes: __, from, to, ...rest }) => ({
+      ...rest,
+      app,
+      ...(OVER_UDP.includes(app)
+        ? {}
+        : { ...(cc === undefined ? {} : { cc }), ...(stack === undefined ? {} : { stack }) }),
       // What a reader asks for travels with the downloads, so the reader sits at the other end.
-      ...(app === "web-probe" || app === "web" ? (isNetwork ? { from, to } : { from: "right", to: "left" }) : isNetwork ? { from, to } : {}),
+      ...(app === 'web-probe' || app === 'web'
+        ? isNetwork
+          ? { from, to }
+          : { from: 'right', to: 'left' }
+        : isNetwork
+          ? { from, to }
+          : {}),
     }));
-  const setName = (key: "cc" | "stack", name: string): void => setKey(flow.index, key, name);
+  const setName = (key: 'cc' | 'stack', name: string): void => setKey(flow.index, key, name);
   const remove = (): void =>
-    edit("remove", (document) => {
+    edit('remove', (document) => {
       document.flow = list(document.flow as Value | undefined).filter((_, at) => at !== flow.index);
     });
   const stop = flow.stop ?? length;
   return (
-    <li class="flow" style={{ "--flow": colour }}>
+    <li class="flow" style={{ '--flow': colour }}>
       <div class="head">
         <span class="swatch" aria-hidden="true" />
         <input
-          class="name" type="text" value={flow.name} aria-label="Name" spellcheck={false}
-          onChange={(event) => setKey(flow.index, "name", event.currentTarget.value.trim() || undefined)}
+          class="name"
+          type="text"
+          value={flow.name}
+          aria-label="Name"
+          spellcheck={false}
+          onChange={(event) => setKey(flow.index, 'name', event.currentTarget.value.trim() || undefined)}
         />
-        <button type="button" class="remove" onClick={remove} disabled={isAlone} title={isAlone ? "A scenario needs a flow" : "Remove"} aria-label={`Remove ${flow.name}`}>×</button>
+        <button
+          type="button"
+          class="remove"
+          onClick={remove}
+          disabled={isAlone}
+          title={isAlone ? 'A scenario needs a flow' : 'Remove'}
+          aria-label={`Remove ${flow.name}`}
+        >
+          ×
+        </button>
       </div>
       <div class="pair">
-        <label><span>What</span>
+        <label>
+          <span>What</span>
           <select value={flow.app} onChange={(event) => setApp(event.currentTarget.value)}>
-            {(cards?.applications ?? [{ name: flow.app, title: flow.app }]).filter((card) => !["exec", "tunnel"].includes(card.name) || card.name === flow.app).map((card) => (
-              <option value={card.name} key={card.name}>{APPS[card.name] ?? card.title}</option>
-            ))}
+            {(cards?.applications ?? [{ name: flow.app, title: flow.app }])
+              .filter((card) => !['exec', 'tunnel'].includes(card.name) || card.name === flow.app)
+              .map((card) => (
+                <option value={card.name} key={card.name}>
+                  {APPS[card.name] ?? card.title}
+                </option>
+              ))}
           </select>
         </label>
         {isTcp && (
-          <label><span>Congestion control</span>
-            <select value={flow.cc} onChange={(event) => setName("cc", event.currentTarget.value)} data-choice="cc">
-              {(cards?.algorithms ?? [{ name: flow.cc, title: flow.cc }]).map((card) => <option value={card.name} key={card.name} title={card.law}>{card.title}</option>)}
+          <label>
+            <span>Congestion control</span>
+            <select value={flow.cc} onChange={(event) => setName('cc', event.currentTarget.value)} data-choice="cc">
+              {(cards?.algorithms ?? [{ name: flow.cc, title: flow.cc }]).map((card) => (
+                <option value={card.name} key={card.name} title={card.law}>
+                  {card.title}
+                </option>
+              ))}
             </select>
           </label>
         )}
       </div>
       <details>
-        <summary>from {timeWords(flow.start)} to {flow.stop === undefined ? "the end" : timeWords(flow.stop)}{farther > 0 ? `, ${timeWords(2 * farther)} farther` : ""}</summary>
+        <summary>
+          from {timeWords(flow.start)} to {flow.stop === undefined ? 'the end' : timeWords(flow.stop)}
+          {farther > 0 ? `, ${timeWords(2 * farther)} farther` : ''}
+        </summary>
         <div class="span" role="group" aria-label="When it runs">
-          <label>start<input type="range" min={0} max={length} step={length / 240} value={flow.start} aria-valuetext={timeWords(flow.start)}
-            onInput={(event) => {
-              const value = Math.min(Number(event.currentTarget.value), stop - length / 240);
-              setKey(flow.index, "start", value <= 0 ? undefined : timeText(value));
-            }} /></label>
-          <label>stop<input type="range" min={0} max={length} step={length / 240} value={stop} aria-valuetext={timeWords(stop)}
-            onInput={(event) => {
-              const value = Math.max(Number(event.currentTarget.value), flow.start + length / 240);
-              setKey(flow.index, "stop", value >= length - 1e-9 ? undefined : timeText(value));
-            }} /></label>
+          <label>
+            start
+            <input
+              type="range"
+              min={0}
+              max={length}
+              step={length / 240}
+              value={flow.start}
+              aria-valuetext={timeWords(flow.start)}
+              onInput={(event) => {
+                const value = Math.min(Number(event.currentTarget.value), stop - length / 240);
+                setKey(flow.index, 'start', value <= 0 ? undefined : timeText(value));
+              }}
+            />
+          </label>
+          <label>
+            stop
+            <input
+              type="range"
+              min={0}
+              max={length}
+              step={length / 240}
+              value={stop}
+              aria-valuetext={timeWords(stop)}
+              onInput={(event) => {
+                const value = Math.max(Number(event.currentTarget.value), flow.start + length / 240);
+                setKey(flow.index, 'stop', value >= length - 1e-9 ? undefined : timeText(value));
+              }}
+            />
+          </label>
         </div>
-        {flow.app !== "tunnel" && (
+        {flow.app !== 'tunnel' && (
           <Slider
-            label="Farther away" value={2 * farther} scale={FARTHER} words={farther > 0 ? `+ ${timeWords(2 * farther)}` : "no"} hint="Added to this flow's round trip alone"
-            onInput={(value) => setKey(flow.index, "access_delay", value > 0 ? timeText(value / 2) : undefined)}
+            label="Farther away"
+            value={2 * farther}
+            scale={FARTHER}
+            words={farther > 0 ? `+ ${timeWords(2 * farther)}` : 'no'}
+            hint="Added to this flow's round trip alone"
+            onInput={(value) => setKey(flow.index, 'access_delay', value > 0 ? timeText(value / 2) : undefined)}
           />
         )}
         {isTcp && (
-          <label class="field"><span>Stack</span>
-            <select value={named(flow.fields["stack"], "name") || "linux"} onChange={(event) => setName("stack", event.currentTarget.value)}>
-              {(cards?.stacks ?? []).map((card) => <option value={card.name} key={card.name}>{card.title}</option>)}
+          <label class="field">
+            <span>Stack</span>
+            <select
+              value={named(flow.fields['stack'], 'name') || 'linux'}
+              onChange={(event) => setName('stack', event.currentTarget.value)}
+            >
+              {(cards?.stacks ?? []).map((card) => (
+                <option value={card.name} key={card.name}>
+                  {card.title}
+                </option>
+              ))}
             </select>
           </label>
         )}
-        {Object.keys(table(flow.fields["cc"])).length > 1 && <p class="note">Its congestion control has parameters of its own: see the text.</p>}
+        {Object.keys(table(flow.fields['cc'])).length > 1 && (
+          <p class="note">Its congestion control has parameters of its own: see the text.</p>
+        )}
       </details>
     </li>
   );
@@ -138,16 +239,29 @@ function FlowRow({ flow, length, isAlone, isNetwork }: { flow: FlowView; length:
 const LENGTH: Scale = { low: 1, high: 600 };
 
 function Length({ document }: { document: Document }) {
-  const seed = document["seed"];
+  const seed = document['seed'];
   return (
     <div class="length">
-      <Slider name="duration" label="Simulated time" value={durationOf(document)} scale={LENGTH} words={timeWords(durationOf(document))}
-        onInput={(value) => edit("duration", (changed) => (changed["duration"] = `${digits(value, 2)}s`))} />
-      <label class="field"><span>Seed</span>
-        <input type="number" min={0} step={1} value={Number(seed ?? 1)} onChange={(event) => {
-          const value = Math.max(0, Math.round(Number(event.currentTarget.value)));
-          edit("seed", (changed) => (changed["seed"] = value));
-        }} />
+      <Slider
+        name="duration"
+        label="Simulated time"
+        value={durationOf(document)}
+        scale={LENGTH}
+        words={timeWords(durationOf(document))}
+        onInput={(value) => edit('duration', (changed) => (changed['duration'] = `${digits(value, 2)}s`))}
+      />
+      <label class="field">
+        <span>Seed</span>
+        <input
+          type="number"
+          min={0}
+          step={1}
+          value={Number(seed ?? 1)}
+          onChange={(event) => {
+            const value = Math.max(0, Math.round(Number(event.currentTarget.value)));
+            edit('seed', (changed) => (changed['seed'] = value));
+          }}
+        />
       </label>
     </div>
   );

@@ -1,10 +1,10 @@
 // What concerns the whole page: open, share, take away, compare, go back.
 
-import { useRef } from "preact/hooks";
-import { command, csv, fileName, png, save, svg } from "../export";
-import { address, back, scenario, duration, forth, notice, open, outcome, pins, toml, tour, zoom } from "../state";
-import { choice, type Choice } from "../theme";
-import { drawn, order } from "./results";
+import { useRef } from 'preact/hooks';
+import { command, csv, fileName, png, save, svg } from '../export';
+import { address, back, scenario, duration, forth, notice, open, outcome, pins, toml, tour, zoom } from '../state';
+import { choice, type Choice } from '../theme';
+import { drawn, order } from './results';
 
 const KEPT_PINS = 3;
 
@@ -35,47 +35,102 @@ export function pin(): void {
 
 export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggleEditor: () => void }) {
   const file = useRef<HTMLInputElement>(null);
-  const name = scenario.value["name"];
-  const drawing = (): string => svg(drawn.peek(), order.peek(), zoom.peek() ?? [0, duration.peek()], String(name || "tailback"));
+  const name = scenario.value['name'];
+  const drawing = (): string =>
+    svg(drawn.peek(), order.peek(), zoom.peek() ?? [0, duration.peek()], String(name || 'tailback'));
   const pictures = async (): Promise<void> => {
     try {
-      save(`${fileName(name)}.png`, await png(drawing()), "image/png");
+      save(`${fileName(name)}.png`, await png(drawing()), 'image/png');
     } catch (error) {
       notice.value = (error as Error).message;
     }
   };
   return (
     <header class="top">
-      <h1>tailback <small>explorer</small></h1>
+      <h1>
+        tailback <small>explorer</small>
+      </h1>
       <nav aria-label="Page">
-        <button type="button" onClick={() => (tour.value = { id: "", step: 0 })} data-do="tours">Tours</button>
-        <button type="button" onClick={() => file.current!.click()}>Open…</button>
-        <input ref={file} type="file" accept=".toml,text/plain" hidden onChange={(event) => {
-          const chosen = event.currentTarget.files?.[0];
-          if (chosen) void openFile(chosen);
-          event.currentTarget.value = "";
-        }} />
-        <button type="button" aria-pressed={isEditing} onClick={toggleEditor} data-do="text">Text</button>
-        <button type="button" onClick={() => void address().then((to) => copy(to, "The link"))} data-do="share">Share</button>
-        <details class="menu" onClick={(event) => (event.target as Element).closest("div") && event.currentTarget.removeAttribute("open")}>
+        <button type="button" onClick={() => (tour.value = { id: '', step: 0 })} data-do="tours">
+          Tours
+        </button>
+        <button type="button" onClick={() => file.current!.click()}>
+          Open…
+        </button>
+        <input
+          ref={file}
+          type="file"
+          accept=".toml,text/plain"
+          hidden
+          onChange={(event) => {
+            const chosen = event.currentTarget.files?.[0];
+            if (chosen) void openFile(chosen);
+            event.currentTarget.value = '';
+          }}
+        />
+        <button type="button" aria-pressed={isEditing} onClick={toggleEditor} data-do="text">
+          Text
+        </button>
+        <button type="button" onClick={() => void address().then((to) => copy(to, 'The link'))} data-do="share">
+          Share
+        </button>
+        <details
+          class="menu"
+          onClick={(event) => (event.target as Element).closest('div') && event.currentTarget.removeAttribute('open')}
+        >
           <summary>Take away</summary>
           <div>
-            <button type="button" onClick={() => save(`${fileName(name)}.toml`, toml.peek(), "application/toml")}>Scenario (TOML)</button>
-            <button type="button" disabled={!outcome.value} onClick={() => save(`${fileName(name)}.toml`, outcome.peek()!.toml, "application/toml")}>Scenario, recording what is shown</button>
-            <button type="button" onClick={() => void copy(command(name), "The command")}>Command that repeats it</button>
-            <button type="button" disabled={!outcome.value} onClick={() => void pictures()}>Picture (PNG)</button>
-            <button type="button" disabled={!outcome.value} onClick={() => save(`${fileName(name)}.svg`, drawing(), "image/svg+xml")}>Picture (SVG)</button>
-            {Object.entries(outcome.value?.tables ?? {}).filter(([, table]) => table.rows > 0).map(([table, { rows }]) => (
-              <button type="button" key={table} onClick={() => save(`${fileName(name)}-${table}.csv`, csv(outcome.peek()!, table), "text/csv")}>{table.replaceAll("_", " ")}: {rows} rows (CSV)</button>
-            ))}
+            <button type="button" onClick={() => save(`${fileName(name)}.toml`, toml.peek(), 'application/toml')}>
+              Scenario (TOML)
+            </button>
+            <button
+              type="button"
+              disabled={!outcome.value}
+              onClick={() => save(`${fileName(name)}.toml`, outcome.peek()!.toml, 'application/toml')}
+            >
+              Scenario, recording what is shown
+            </button>
+            <button type="button" onClick={() => void copy(command(name), 'The command')}>
+              Command that repeats it
+            </button>
+            <button type="button" disabled={!outcome.value} onClick={() => void pictures()}>
+              Picture (PNG)
+            </button>
+            <button
+              type="button"
+              disabled={!outcome.value}
+              onClick={() => save(`${fileName(name)}.svg`, drawing(), 'image/svg+xml')}
+            >
+              Picture (SVG)
+            </button>
+            {Object.entries(outcome.value?.tables ?? {})
+              .filter(([, table]) => table.rows > 0)
+              .map(([table, { rows }]) => (
+                <button
+                  type="button"
+                  key={table}
+                  onClick={() => save(`${fileName(name)}-${table}.csv`, csv(outcome.peek()!, table), 'text/csv')}
+                >
+                  {table.replaceAll('_', ' ')}: {rows} rows (CSV)
+                </button>
+              ))}
           </div>
         </details>
-        <button type="button" disabled={!outcome.value} onClick={pin} data-do="pin">Pin this run</button>
-        <button type="button" onClick={back} title="Undo" aria-label="Undo">↶</button>
-        <button type="button" onClick={forth} title="Redo" aria-label="Redo">↷</button>
-        <label class="theme"><span class="hidden">Colours</span>
+        <button type="button" disabled={!outcome.value} onClick={pin} data-do="pin">
+          Pin this run
+        </button>
+        <button type="button" onClick={back} title="Undo" aria-label="Undo">
+          ↶
+        </button>
+        <button type="button" onClick={forth} title="Redo" aria-label="Redo">
+          ↷
+        </button>
+        <label class="theme">
+          <span class="hidden">Colours</span>
           <select value={choice.value} onChange={(event) => (choice.value = event.currentTarget.value as Choice)}>
-            <option value="system">As the system</option><option value="light">Light</option><option value="dark">Dark</option>
+            <option value="system">As the system</option>
+            <option value="light">Light</option>
+            <option value="dark">Dark</option>
           </select>
         </label>
       </nav>
@@ -89,12 +144,25 @@ export function Pins() {
     <ul class="pins" aria-label="Pinned runs">
       {pins.value.map((each, index) => (
         <li key={index}>
-          <input type="text" value={each.name} aria-label="Name of the pinned run" onChange={(event) => {
-            const name = event.currentTarget.value;
-            pins.value = pins.peek().map((pin, at) => (at === index ? { ...pin, name } : pin));
-          }} />
-          <button type="button" onClick={() => open(each.toml)} title="Go back to its scenario">Open</button>
-          <button type="button" onClick={() => (pins.value = pins.peek().filter((_, at) => at !== index))} aria-label={`Unpin ${each.name}`}>×</button>
+          <input
+            type="text"
+            value={each.name}
+            aria-label="Name of the pinned run"
+            onChange={(event) => {
+              const name = event.currentTarget.value;
+              pins.value = pins.peek().map((pin, at) => (at === index ? { ...pin, name } : pin));
+            }}
+          />
+          <button type="button" onClick={() => open(each.toml)} title="Go back to its scenario">
+            Open
+          </button>
+          <button
+            type="button"
+            onClick={() => (pins.value = pins.peek().filter((_, at) => at !== index))}
+            aria-label={`Unpin ${each.name}`}
+          >
+            ×
+          </button>
         </li>
       ))}
     </ul>

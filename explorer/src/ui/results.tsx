@@ -1,40 +1,66 @@
 // Who feels what, and the plots.
 
-import { computed } from "@preact/signals";
-import { flowViews, dumbbellOf, type Document } from "../document";
-import type { Outcome, Table } from "../engine";
-import { stroke } from "../colours";
-import { digits } from "../quantity";
-import { panels, resolved, type Panel, type Resolved } from "../series";
-import { again, scenario, duration, outcome, pins, runAnyway, status, stop, edit, zoom } from "../state";
-import { theme } from "../theme";
-import { fairness, felt, waiting } from "../words";
-import { APPS } from "../words";
-import { Chart, type Drawn } from "./chart";
-import { toResults } from "./jump";
+import { computed } from '@preact/signals';
+import { flowViews, dumbbellOf, type Document } from '../document';
+import type { Outcome, Table } from '../engine';
+import { stroke } from '../colours';
+import { digits } from '../quantity';
+import { panels, resolved, type Panel, type Resolved } from '../series';
+import { again, scenario, duration, outcome, pins, runAnyway, status, stop, edit, zoom } from '../state';
+import { theme } from '../theme';
+import { fairness, felt, waiting } from '../words';
+import { APPS } from '../words';
+import { Chart, type Drawn } from './chart';
+import { toResults } from './jump';
 
 /** A run under way, as far as its polls tell. */
 function sketched(document: Document, tables: Record<string, Table>): Outcome | undefined {
-  const labels = tables["queue_polls"]?.labels["link"] ?? [];
-  const names = tables["polls"]?.labels["flow"] ?? tables["queue_polls"]?.labels["flow"] ?? [];
+  const labels = tables['queue_polls']?.labels['link'] ?? [];
+  const names = tables['polls']?.labels['flow'] ?? tables['queue_polls']?.labels['flow'] ?? [];
   const before = outcome.peek() && resolved(outcome.peek()!);
   const { rate } = dumbbellOf(document);
   const views = flowViews(document);
   const same = before?.links.length === labels.length && before.links.every((link, at) => link.name === labels[at]);
   const engine: Resolved = {
     duration_ps: duration.peek() * 1e12,
-    links: same && document["dumbbell"] === undefined ? before.links : labels.map((name) => ({ name, rate_bps: document["dumbbell"] === undefined ? null : rate, delay_ps: 0, queue: { discipline: "", params: {} } })),
+    links:
+      same && document['dumbbell'] === undefined
+        ? before.links
+        : labels.map((name) => ({
+            name,
+            rate_bps: document['dumbbell'] === undefined ? null : rate,
+            delay_ps: 0,
+            queue: { discipline: '', params: {} },
+          })),
     flows: names.map((name) => ({
-      name, from: "", to: "", route: [], back_route: [], start_ps: 0, stop_ps: null,
-      app: { kind: views.find((view) => view.name === name)?.app ?? "bulk" }, tcp: { cc: "", stack: "", mtu: 1500 },
+      name,
+      from: '',
+      to: '',
+      route: [],
+      back_route: [],
+      start_ps: 0,
+      stop_ps: null,
+      app: { kind: views.find((view) => view.name === name)?.app ?? 'bulk' },
+      tcp: { cc: '', stack: '', mtu: 1500 },
     })),
   };
-  return { tables, flows: [], links: [], events: 0, wall_ms: 0, hash: "", scenario: {}, toml: "", engine, warnings: [] };
+  return {
+    tables,
+    flows: [],
+    links: [],
+    events: 0,
+    wall_ms: 0,
+    hash: '',
+    scenario: {},
+    toml: '',
+    engine,
+    warnings: [],
+  };
 }
 
 /** Made anew when the rows change, not when a run begins or ends. */
 const finished = computed(() => (outcome.value ? panels(outcome.value) : []));
-const polled = computed(() => (status.value.is === "running" ? status.value.partial : undefined));
+const polled = computed(() => (status.value.is === 'running' ? status.value.partial : undefined));
 
 const shown = computed((): { panels: Panel[]; isPartial: boolean } => {
   const partial = polled.value && sketched(scenario.peek(), polled.value);
@@ -48,10 +74,15 @@ export const order = computed((): string[] => {
   return of ? [...of.flows.map((flow) => `flow:${flow.name}`), ...of.links.map((link) => `link:${link.name}`)] : [];
 });
 
-export const drawn = computed((): Drawn[] => shown.value.panels.map((panel) => ({
-  ...panel,
-  pinned: pinned.value.map((pin) => ({ name: pin.name, lines: pin.panels.find((each) => each.id === panel.id)?.lines.filter((line) => !line.level) ?? [] })),
-})));
+export const drawn = computed((): Drawn[] =>
+  shown.value.panels.map((panel) => ({
+    ...panel,
+    pinned: pinned.value.map((pin) => ({
+      name: pin.name,
+      lines: pin.panels.find((each) => each.id === panel.id)?.lines.filter((line) => !line.level) ?? [],
+    })),
+  })),
+);
 
 export function Results() {
   const result = outcome.value;
@@ -60,12 +91,23 @@ export function Results() {
       <Told />
       {result && <Cards result={result} />}
       <div class="toolbar" role="group" aria-label="Time axis">
-        {zoom.value
-          ? <><span>{digits(zoom.value[0], 4)} to {digits(zoom.value[1], 4)} s</span><button type="button" onClick={() => (zoom.value = undefined)}>Show all of it</button></>
-          : <span class="hint">Drag over a plot to zoom in; a double click shows all.</span>}
+        {zoom.value ? (
+          <>
+            <span>
+              {digits(zoom.value[0], 4)} to {digits(zoom.value[1], 4)} s
+            </span>
+            <button type="button" onClick={() => (zoom.value = undefined)}>
+              Show all of it
+            </button>
+          </>
+        ) : (
+          <span class="hint">Drag over a plot to zoom in; a double click shows all.</span>
+        )}
       </div>
-      <div class={shown.value.isPartial ? "charts partial" : "charts"}>
-        {drawn.value.map((panel) => <Chart key={panel.id} panel={panel} order={order.value} theme={theme.value} />)}
+      <div class={shown.value.isPartial ? 'charts partial' : 'charts'}>
+        {drawn.value.map((panel) => (
+          <Chart key={panel.id} panel={panel} order={order.value} theme={theme.value} />
+        ))}
       </div>
       {result && result.links.length > 0 && <LinksTable result={result} />}
     </>
@@ -78,41 +120,59 @@ export function Strip() {
   if (!result) return null;
   return (
     <a class="strip" href="#results" aria-label="To the results" onClick={toResults}>
-      {result.flows.slice(0, 4).map((flow, index) => <span key={flow.name} style={{ "--flow": stroke(index).colour }}><small>{flow.name}</small> {felt(flow).figure}</span>)}
+      {result.flows.slice(0, 4).map((flow, index) => (
+        <span key={flow.name} style={{ '--flow': stroke(index).colour }}>
+          <small>{flow.name}</small> {felt(flow).figure}
+        </span>
+      ))}
     </a>
   );
 }
 
 /** Two digits of a large number. */
-const count = (value: number): string => Number(digits(value, 2)).toLocaleString("en");
+const count = (value: number): string => Number(digits(value, 2)).toLocaleString('en');
 
 function Told() {
   const now = status.value;
-  if (now.is === "running" && now.partial) {
+  if (now.is === 'running' && now.partial) {
     return (
       <div class="told">
         <progress max={1} value={now.share} aria-label="Progress of the run" />
-        <button type="button" onClick={stop}>Stop</button>
+        <button type="button" onClick={stop}>
+          Stop
+        </button>
       </div>
     );
   }
-  if (now.is === "large") {
+  if (now.is === 'large') {
     return (
       <div class="told warning" role="alert">
         <p>
-          This would be about {count(now.packets)} packets and {count(now.rows)} rows, about {count(Math.max(now.seconds, 1))} s in this tab.
-          {now.rows > 2e7 && " It may need more memory than a tab has."} Nothing has been run yet; what you see is the run before.
+          This would be about {count(now.packets)} packets and {count(now.rows)} rows, about{' '}
+          {count(Math.max(now.seconds, 1))} s in this tab.
+          {now.rows > 2e7 && ' It may need more memory than a tab has.'} Nothing has been run yet; what you see is the
+          run before.
         </p>
-        <button type="button" class="primary" onClick={() => edit("duration", (changed) => (changed["duration"] = now.shorter))}>Run only {now.shorter}</button>
-        <button type="button" onClick={runAnyway}>Run it all the same</button>
+        <button
+          type="button"
+          class="primary"
+          onClick={() => edit('duration', (changed) => (changed['duration'] = now.shorter))}
+        >
+          Run only {now.shorter}
+        </button>
+        <button type="button" onClick={runAnyway}>
+          Run it all the same
+        </button>
       </div>
     );
   }
-  if (now.is === "failed") {
+  if (now.is === 'failed') {
     return (
       <div class="told warning" role="alert">
         <p>{now.why} Your scenario is still here.</p>
-        <button type="button" class="primary" onClick={again}>Try again</button>
+        <button type="button" class="primary" onClick={again}>
+          Try again
+        </button>
       </div>
     );
   }
@@ -121,38 +181,73 @@ function Told() {
 
 function Cards({ result }: { result: Outcome }) {
   const flows = resolved(result).flows;
-  const titles = (kind: string, cc?: string): string => [APPS[kind] ?? kind, cc].filter(Boolean).join(", ");
+  const titles = (kind: string, cc?: string): string => [APPS[kind] ?? kind, cc].filter(Boolean).join(', ');
   const most = 12;
-  const tcp = result.flows.filter((flow) => ["bulk", "ftp", "hftp", "transfers"].includes(flow.kind));
+  const tcp = result.flows.filter((flow) => ['bulk', 'ftp', 'hftp', 'transfers'].includes(flow.kind));
   const total = tcp.reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
-  const jain = result.links.map((link) => link.jain).filter((value) => value !== undefined).sort((a, b) => a - b)[0];
+  const jain = result.links
+    .map((link) => link.jain)
+    .filter((value) => value !== undefined)
+    .sort((a, b) => a - b)[0];
   return (
     <section aria-labelledby="felt-title">
-      <h2 id="felt-title" class="quiet">Who feels what</h2>
+      <h2 id="felt-title" class="quiet">
+        Who feels what
+      </h2>
       <ul class="cards" aria-live="polite">
         {result.flows.slice(0, most).map((flow, index) => {
           const said = felt(flow);
           return (
-            <li key={flow.name} class={`card worry-${said.worry}`} style={{ "--flow": stroke(index).colour }} data-flow={flow.name}>
-              <p class="who"><span class="swatch" aria-hidden="true" />{flow.name} <span class="kind">{titles(flow.kind, flows[index]?.tcp?.cc)}</span></p>
+            <li
+              key={flow.name}
+              class={`card worry-${said.worry}`}
+              style={{ '--flow': stroke(index).colour }}
+              data-flow={flow.name}
+            >
+              <p class="who">
+                <span class="swatch" aria-hidden="true" />
+                {flow.name} <span class="kind">{titles(flow.kind, flows[index]?.tcp?.cc)}</span>
+              </p>
               <p class="figure">{said.figure}</p>
               <p class="meaning">{said.meaning}</p>
               {pins.value.map((pin) => {
                 const other = pin.outcome.flows.find((each) => each.name === flow.name);
-                return other && <p class="was" key={pin.name}>{pin.name}: <b>{felt(other).figure}</b></p>;
+                return (
+                  other && (
+                    <p class="was" key={pin.name}>
+                      {pin.name}: <b>{felt(other).figure}</b>
+                    </p>
+                  )
+                );
               })}
             </li>
           );
         })}
-        {result.flows.length > most && <li class="card"><p class="meaning">and {result.flows.length - most} more flows</p></li>}
+        {result.flows.length > most && (
+          <li class="card">
+            <p class="meaning">and {result.flows.length - most} more flows</p>
+          </li>
+        )}
       </ul>
       {tcp.length > 1 && jain !== undefined && (
         <div class="shares">
-          <p>Shares of the link: {fairness(jain)} (Jain's index {digits(jain, 2)})</p>
-          <div class="bar" role="img" aria-label={tcp.map((flow) => `${flow.name} ${digits((100 * flow.goodput_mbps) / total, 2)} %`).join(", ")}>
+          <p>
+            Shares of the link: {fairness(jain)} (Jain's index {digits(jain, 2)})
+          </p>
+          <div
+            class="bar"
+            role="img"
+            aria-label={tcp.map((flow) => `${flow.name} ${digits((100 * flow.goodput_mbps) / total, 2)} %`).join(', ')}
+          >
             {tcp.map((flow) => {
               const index = result.flows.indexOf(flow);
-              return <span key={flow.name} style={{ width: `${(100 * flow.goodput_mbps) / total}%`, background: stroke(index).colour }} title={`${flow.name}: ${digits(flow.goodput_mbps)} Mbit/s`} />;
+              return (
+                <span
+                  key={flow.name}
+                  style={{ width: `${(100 * flow.goodput_mbps) / total}%`, background: stroke(index).colour }}
+                  title={`${flow.name}: ${digits(flow.goodput_mbps)} Mbit/s`}
+                />
+              );
             })}
           </div>
         </div>
@@ -162,13 +257,24 @@ function Cards({ result }: { result: Outcome }) {
 }
 
 function LinksTable({ result }: { result: Outcome }) {
-  const known = (value: number, text: string): string => (Number.isFinite(value) ? text : "–");
+  const known = (value: number, text: string): string => (Number.isFinite(value) ? text : '–');
   return (
     <section class="links" aria-labelledby="links-title">
-      <h2 id="links-title" class="quiet">Links</h2>
+      <h2 id="links-title" class="quiet">
+        Links
+      </h2>
       <div class="scroll" tabIndex={0} role="group" aria-label="Links">
         <table>
-          <thead><tr><th scope="col">Link</th><th scope="col">In use</th><th scope="col">Queue, half of the time</th><th scope="col">Queue, 95 %</th><th scope="col">Drops</th><th scope="col">Marks</th></tr></thead>
+          <thead>
+            <tr>
+              <th scope="col">Link</th>
+              <th scope="col">In use</th>
+              <th scope="col">Queue, half of the time</th>
+              <th scope="col">Queue, 95 %</th>
+              <th scope="col">Drops</th>
+              <th scope="col">Marks</th>
+            </tr>
+          </thead>
           <tbody>
             {result.links.slice(0, 20).map((link) => (
               <tr key={link.name}>
@@ -176,13 +282,18 @@ function LinksTable({ result }: { result: Outcome }) {
                 <td>{known(link.utilisation, `${digits(100 * link.utilisation)} %`)}</td>
                 <td>{known(link.queue_p50_ms, waiting(link.queue_p50_ms))}</td>
                 <td>{known(link.queue_p95_ms, waiting(link.queue_p95_ms))}</td>
-                <td>{link.drops}</td><td>{link.marks}</td>
+                <td>{link.drops}</td>
+                <td>{link.marks}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      <p class="note">{result.events.toLocaleString("en")} events{Number.isFinite(result.wall_ms) && ` in ${digits(result.wall_ms)} ms`}. Hash of the rows: {result.hash}.{result.warnings.length > 0 && ` ${result.warnings.join(" ")}`}</p>
+      <p class="note">
+        {result.events.toLocaleString('en')} events
+        {Number.isFinite(result.wall_ms) && ` in ${digits(result.wall_ms)} ms`}. Hash of the rows: {result.hash}.
+        {result.warnings.length > 0 && ` ${result.warnings.join(' ')}`}
+      </p>
     </section>
   );
 }

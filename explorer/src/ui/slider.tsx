@@ -1,6 +1,6 @@
 // A slider over orders of magnitude, with its value in words and as text that can be typed.
 
-import { useId } from "preact/hooks";
+import { useId } from 'preact/hooks';
 
 export interface Scale {
   low: number;
@@ -37,10 +37,19 @@ export function Slider({ label, value, scale, words, onInput, hint, name }: Give
   const id = useId();
   return (
     <div class="slider">
-      <label for={id} title={hint}>{label}</label>
+      <label for={id} title={hint}>
+        {label}
+      </label>
       <output for={id}>{words}</output>
       <input
-        id={id} type="range" min={0} max={STEPS} step={1} value={toPlace(scale, value)} aria-valuetext={words} data-slider={name}
+        id={id}
+        type="range"
+        min={0}
+        max={STEPS}
+        step={1}
+        value={toPlace(scale, value)}
+        aria-valuetext={words}
+        data-slider={name}
         onInput={(event) => onInput(fromPlace(scale, Number(event.currentTarget.value)))}
       />
     </div>
