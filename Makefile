@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz hunt audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -123,6 +123,9 @@ env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
 
 wheel: $(VENV)/.built ## A wheel for this kind of machine in dist/, compiled by its own profile as `make fast` does
 	@scripts/optimise --wheel dist
+
+hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, and the same found again
+	$(BIN)/pytest -m slow tests/test_hunt.py
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
 	$(BIN)/python tests/journey/journey.py

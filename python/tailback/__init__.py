@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         zipped,
     )
     from tailback.export import Export, export
+    from tailback.hunting import Finding, hunt
     from tailback.result import Result, open_result
     from tailback.run import Cancel, repeat, run, run_each, run_many
     from tailback.scenario import (
@@ -98,6 +99,7 @@ __all__ = [
     "EngineError",
     "Expect",
     "Export",
+    "Finding",
     "Flow",
     "Instruments",
     "Interrupted",
@@ -137,6 +139,7 @@ __all__ = [
     "export",
     "flow",
     "grid",
+    "hunt",
     "latin_hypercube",
     "link",
     "network",
@@ -172,6 +175,7 @@ _MODULES = (
     "export",
     "expect",
     "assess",
+    "hunting",
 )
 
 

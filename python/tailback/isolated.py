@@ -134,6 +134,9 @@ class _Worker:
                     return tables
                 elif kind == "error":
                     error, arguments = what
+                    if error == "AlgorithmError":
+                        # Of C's own there is no exception to name.
+                        arguments = (*arguments[:3], str(arguments[3]).removeprefix("ValueError: "))
                     raise _Failed(getattr(_core, error, TailbackError)(*arguments))
         except (EOFError, ConnectionError):
             raise self._fault(name) from None

@@ -30,7 +30,7 @@ def test_the_same_file_does_the_same_in_the_simulator_and_on_the_kernel(name: st
     before = live.doctor(0.0)["congestion_controls"]
     candidate = tb.candidate(str(EXAMPLES / f"{name}.bpf.c"), allow_code=True)
     scenario = tb.dumbbell(
-        rate="8mbit", rtt="50ms", queue="1bdp", flows=[tb.bulk(candidate.cc, name="bulk")], duration="6s"
+        rate="8mbit", rtt="50ms", queue="1bdp", flows=[tb.bulk(candidate.cc, name="bulk")], duration="4s"
     )
     simulated, real = tb.run(scenario, allow_code=True), live.run(scenario, allow_code=True)
     one, other = summary(simulated), summary(real)

@@ -1,0 +1,84 @@
+"""A search for cases in which a congestion control fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from tailback.cli._app import app
+from tailback.cli._common import FAILED, INTERRUPTED, AsJson, BadInput, emit, say
+from tailback.cli.runs import AllowCode
+from tailback.errors import TailbackError
+
+
+@app.command()
+def hunt(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="CANDIDATE", help="cubic, cubic,beta=0.5, mine.py:Mine or mine.bpf.c; docs/candidates.md."
+        ),
+    ],
+    seed: Annotated[int, typer.Option(min=0, help="The same seed and runs find the same, on any machine.")] = 1,
+    runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 400,
+    weakness: Annotated[
+        list[str] | None,
+        typer.Option(help="Only panic, stall, starvation, loss, collapse or lockout. May be repeated."),
+    ] = None,
+    vary: Annotated[
+        list[str] | None, typer.Option(help="Vary this numeric parameter of a built-in candidate too. May be repeated.")
+    ] = None,
+    scenario: Annotated[
+        Path | None, typer.Option(help="A dumbbell with \\[expect]: look for what breaks its conditions instead.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for a scenario file of each finding.")] = Path("hunt"),
+    allow_code: AllowCode = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    r"""Search for paths, bursts, losses and changing rates under which a congestion control fails, and simplify them.
+
+    Each finding becomes a scenario file with \[expect], which `tailback test FILE` shows again.
+
+    The exit code is 0 if nothing was found, 1 if something was, 2 for bad input, 130 after Ctrl-C; what was found until
+    then is kept.
+
+    For example:
+
+    - `tailback hunt bbr`
+
+    - `tailback hunt mine.bpf.c --allow-code --runs 1000 --weakness stall`
+    """
+    from tailback.candidate import candidate
+    from tailback.hunting import Hunt
+    from tailback.scenario import Scenario
+
+    base = None if scenario is None else Scenario.from_toml(scenario)
+    try:
+        chosen = candidate(what, allow_code=allow_code)
+        search = Hunt(chosen, seed, runs, tuple(weakness or ()), tuple(vary or ()), base, workers, out)
+    except TailbackError as error:
+        raise BadInput(str(error)) from None
+    try:
+        search.go(progress=not as_json)
+    except KeyboardInterrupt:
+        _tell(search, as_json)
+        say("interrupted: what was found is kept")
+        raise typer.Exit(INTERRUPTED) from None
+    _tell(search, as_json)
+    if search.found:
+        raise typer.Exit(FAILED)
+
+
+def _tell(search: Any, as_json: bool) -> None:
+    if as_json:
+        found = [each.to_json() for each in search.found]
+        emit({"candidate": search.candidate.label, "seed": search.seed, "runs": search.done, "found": found})
+        return
+    for each in search.found:
+        print(f"{each.weakness}: {each.said}\n  {each.command}")
+    if not search.found:
+        say(escape(f"nothing found for {search.candidate.label} in {search.done} runs, seed {search.seed}"))
