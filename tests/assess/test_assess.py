@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -272,6 +273,18 @@ def test_a_candidate_that_loops_is_given_up(own: Any, monkeypatch: pytest.Monkey
     loop = f"import time\n        while time.monotonic() < {time.monotonic() + 1.5}: pass"
     with pytest.raises(tb.UnfitCandidate, match="has not come back"):
         tb.assess(own(loop), allow_code=True)
+
+
+def test_the_command_ends_though_the_candidate_loops(own: Any) -> None:
+    # A process of its own: the thread that loops would go on in this one.
+    code = (
+        "import sys; from tailback.assess import run; from tailback import cli; run.PATIENCE_S = 1.0\n"
+        f"sys.argv = ['tailback', 'assess', {own('while True: pass')!r}, '--allow-code']; cli.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "has not come back" in ran.stderr
+    assert "Fatal" not in ran.stderr
 
 
 def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:

@@ -39,15 +39,11 @@ def command(done: Assessment, cell: Cell | None = None) -> str:
         words += [] if done.against == ("cubic", "reno") else ["--against", ",".join(done.against)]
         words += ["--quick"] if done.is_quick else []
         words += [part for name in done.only for part in ("--only", name)]
-        words += ["--allow-code"] if done.candidate.kind != "built-in" else []
+        words += ["--allow-code"] if done.candidate.allow_code else []
         return shlex.join(words)
-    words = ["tailback", "run", f"cells/{cell.name}.toml", "--seed", "1"]
-    if done.candidate.kind != "built-in":
-        # A class from a file is known by the name that it was given here.
-        words += ["--allow-code"] if done.candidate.name.startswith("python:") else []
-        words += (
-            [] if done.candidate.name.startswith("python:") else ["--algorithm", f"{done.candidate.name}={written}"]
-        )
+    # A class from a file is found from where the dossier was asked for, so that the command is run there too.
+    words = ["tailback", "run", f"{done.folder}cells/{cell.name}.toml", "--seed", "1"]
+    words += ["--allow-code"] if done.candidate.allow_code else []
     return shlex.join(words)
 
 
@@ -163,6 +159,8 @@ def _must(each: Checked) -> str:
 
 def save(done: Assessment, folder: Path) -> Path:
     """Write the dossier; report.html's path."""
+    # Where a folder lies on this machine is nobody's business.
+    done.folder = "" if folder.is_absolute() else f"{folder.as_posix()}/"
     for cell in done.cells():
         write_text(folder / "cells" / f"{cell.name}.toml", done.scenario(cell).to_toml())
     told = json.dumps(_plain(as_json(done)), indent=1, ensure_ascii=False, allow_nan=False)

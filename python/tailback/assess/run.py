@@ -43,6 +43,10 @@ class UnfitCandidate(TailbackError):
     """A candidate that cannot be assessed: it crashes, sends nothing or does not come back."""
 
 
+class StuckCandidate(UnfitCandidate):
+    """A candidate whose code does not come back. A thread is still in it, and no program can end a thread."""
+
+
 @dataclass
 class Assessment:
     """A dossier: `criteria` has the verdicts in the RFC's order."""
@@ -57,6 +61,8 @@ class Assessment:
     controls: list[Checked] = field(default_factory=list)
     #: Of the first seed: what pictures show, by cell and label.
     pictures: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
+    #: Where it was written, for the commands in it.
+    folder: str = ""
     interrupted: bool = False
     run: int = 0
     reused: int = 0
@@ -230,7 +236,7 @@ def _try(mine: Candidate) -> None:
     thread.start()
     thread.join(PATIENCE_S)
     if not outcome:
-        raise UnfitCandidate(
+        raise StuckCandidate(
             f"{mine.label} has not come back for {PATIENCE_S:g} s from a trial of 8 s over 10 Mbit/s: its code seems "
             "to loop. It was not assessed."
         )

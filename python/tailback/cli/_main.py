@@ -25,7 +25,8 @@ from tailback.cli import output, pcap, catalogue, sweeps, guests, traces  # noqa
 __all__ = ["app", "main"]
 
 
-def _fail(error: BaseException, code: int) -> int:
+def fail(error: BaseException, code: int) -> int:
+    """Say what went wrong, for people or as JSON; the exit code."""
     text = str(error) or type(error).__name__
     if isinstance(error, AlgorithmError) and error.__cause__ is not None:
         # The user's own code: where it failed is what they need.
@@ -67,11 +68,11 @@ def _call(command: Any) -> int:
         return FAILED
     except Exception as error:
         if isinstance(error, Stopped):
-            return _fail(error, INTERRUPTED)
+            return fail(error, INTERRUPTED)
         if isinstance(error, ScenarioError | BadInput):
-            return _fail(error, BAD_INPUT)
+            return fail(error, BAD_INPUT)
         if _is_meant_for_people(error):
-            return _fail(error, FAILED)
+            return fail(error, FAILED)
         if type(error).__name__ == "NoArgsIsHelpError":
             # A group of commands without one: its help is the answer.
             error.show()  # type: ignore[attr-defined]
@@ -79,7 +80,7 @@ def _call(command: Any) -> int:
         if hasattr(error, "format_message"):
             # Usage of the command line itself: unknown option, missing argument.
             command = getattr(getattr(error, "ctx", None), "command_path", "tailback")
-            return _fail(Message(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
+            return fail(Message(f"{error.format_message()} Try: {command} --help"), BAD_INPUT)
         raise
 
 

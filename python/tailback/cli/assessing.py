@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +52,7 @@ def assess(
 
     - `tailback assess mine.py:Mine --allow-code --out dossier`
     """
-    from tailback.assess.run import InterruptedAssessment, UnknownWord
+    from tailback.assess.run import InterruptedAssessment, StuckCandidate, UnknownWord
     from tailback.assess.run import assess as examine
 
     name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in Path(candidate).name)
@@ -72,6 +74,13 @@ def assess(
         _tell(interrupted.partial, folder, as_json)
         say("interrupted: what was finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
+    except StuckCandidate as error:
+        from tailback.cli._main import fail
+
+        # Python would wait for the thread that loops, and then abort.
+        code = fail(error, FAILED)
+        sys.stdout.flush()
+        os._exit(code)
     except UnknownWord as error:
         raise BadInput(str(error)) from None
     _tell(done, folder, as_json)
