@@ -62,7 +62,7 @@ export function App() {
           </button>
         </div>
       )}
-      <main class={hasSide ? 'with-side' : ''}>
+      <main class={`${hasSide ? 'with-side' : ''} ${tour.value ? 'with-tour' : ''}`}>
         <div class="controls">
           {stored.value !== undefined && (
             <p class="stored">

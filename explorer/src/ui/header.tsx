@@ -7,6 +7,9 @@ import { choice, type Choice } from '../theme';
 import { drawn, order } from './results';
 
 const KEPT_PINS = 3;
+const isLocal = /^(127\.|localhost$|\[::1\])/.test(location.hostname);
+const OF_THIS_MACHINE =
+  ' It opens on this machine; elsewhere, put its part from the # behind the address of a hosted explorer.';
 
 export async function openFile(file: File): Promise<void> {
   if (file.size > 1_000_000) {
@@ -16,10 +19,10 @@ export async function openFile(file: File): Promise<void> {
   open(await file.text());
 }
 
-async function copy(text: string, what: string): Promise<void> {
+async function copy(text: string, what: string, more = ''): Promise<void> {
   try {
     await navigator.clipboard.writeText(text);
-    notice.value = `${what} is copied.`;
+    notice.value = `${what} is copied.${more}`;
   } catch {
     // Some browsers forbid it outside https: then it can be copied by hand.
     window.prompt(`${what}:`, text);
@@ -71,7 +74,11 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         <button type="button" aria-pressed={isEditing} onClick={toggleEditor} data-do="text">
           Text
         </button>
-        <button type="button" onClick={() => void address().then((to) => copy(to, 'The link'))} data-do="share">
+        <button
+          type="button"
+          onClick={() => void address().then((to) => copy(to, 'The link', isLocal ? OF_THIS_MACHINE : ''))}
+          data-do="share"
+        >
           Share
         </button>
         <details

@@ -74,6 +74,7 @@ export function WhyPanel() {
       )}
       {why && 'facts' in why && (
         <>
+          {why.formula && <p class="formula">{why.formula}</p>}
           <dl>
             {Object.entries(why.facts).map(([name, value]) => {
               const [short, text] = fact(name, value);
@@ -87,7 +88,6 @@ export function WhyPanel() {
               );
             })}
           </dl>
-          {why.formula && <p class="formula">{why.formula}</p>}
           {why.source && <p class="source">{why.source}</p>}
         </>
       )}
