@@ -1,0 +1,302 @@
+"""Does a name mean the same in every stack? Renos, CUBICs and BBRs of TCP and QUIC stacks, each on the same paths.
+
+Most new congestion control ships inside QUIC libraries, and the same name stands for different code. Here each stack's
+sender, as published, has a path to itself, then shares it with Linux's CUBIC, then carries short transfers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+from matplotlib.figure import Figure
+
+import tailback as tb
+from tailback import metrics
+from tailback.experiment import (
+    AtLeast,
+    AtMost,
+    Cell,
+    Claim,
+    Column,
+    Data,
+    Measured,
+    Plot,
+    Study,
+    Summary,
+    TableOut,
+    table,
+)
+from tailback.metrics import Rows
+from tailback.plots.style import new_figure
+from tailback.result import Result
+
+RATE, RTT = "20mbit", "40ms"
+FULL_S, QUICK_S = 40, 12
+WARM_UP_S = 4.0
+"""Left out of rates and delays: slow start, and the second sender's arrival."""
+SHORT_BYTES = "100kB"
+
+PATHS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "shallow": ("FIFO, ¼ BDP", {"queue": "0.25bdp"}),
+    "deep": ("FIFO, 4 BDP", {"queue": "4bdp"}),
+    "codel": ("CoDel", {"queue": {"discipline": "codel"}}),
+    "fq-codel": ("FQ-CoDel", {"queue": {"discipline": "fq_codel"}}),
+    "lossy": ("FIFO, 1 BDP, 0.1 % loss", {"queue": "1bdp", "wire": {"loss": 0.001}}),
+    "varying": ("FIFO, 1 BDP of 20 Mbit/s, rate from 8 to 20 Mbit/s", {"queue": "1bdp", "schedule": True}),
+}
+"""A title, and what the dumbbell has beside rate and RTT."""
+
+SENDERS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "linux reno": ("reno", "linux", {"stack": "linux", "cc": "reno"}),
+    "linux cubic": ("cubic", "linux", {"stack": "linux", "cc": "cubic"}),
+    "linux bbr": ("bbr", "linux", {"stack": "linux", "cc": "bbr"}),
+    "linux bbr3": ("bbr", "linux", {"stack": "linux", "cc": "bbr3"}),
+    "freebsd reno": ("reno", "freebsd", {"stack": "freebsd-9", "cc": "reno"}),
+    "freebsd cubic": ("cubic", "freebsd", {"stack": "freebsd-9", "cc": "cubic"}),
+    "quinn new_reno": ("reno", "quinn", {"transport": "quinn", "cc": "new_reno"}),
+    "quinn cubic": ("cubic", "quinn", {"transport": "quinn", "cc": "cubic"}),
+    "quinn bbr": ("bbr", "quinn", {"transport": "quinn", "cc": "bbr"}),
+    "noq new_reno": ("reno", "noq", {"transport": "noq", "cc": "new_reno"}),
+    "noq cubic": ("cubic", "noq", {"transport": "noq", "cc": "cubic"}),
+    "noq bbr3": ("bbr", "noq", {"transport": "noq", "cc": "bbr3"}),
+}
+"""Family, stack, and the fields of the flow."""
+QUICK_SENDERS = ("linux cubic", "freebsd cubic", "quinn cubic", "quinn new_reno", "noq cubic")
+QUICK_PATHS = ("shallow", "fq-codel")
+
+ALONE, AGAINST, SHORT = "alone", "against", "short"
+FIFOS = ("shallow", "deep", "lossy", "varying")
+
+
+def _schedule(duration_s: int) -> list[dict[str, str]]:
+    """Down to 8 Mbit/s and up again, every four seconds a step."""
+    rates = ("20mbit", "14mbit", "8mbit", "14mbit")
+    return [{"at": f"{at}s", "rate": rates[(at // 4) % len(rates)]} for at in range(4, duration_s, 4)]
+
+
+def scenario(path: str, sender: str, mode: str, duration_s: int) -> tb.Scenario:
+    """One sender on one path."""
+    fields = dict(SENDERS[sender][2])
+    if mode == SHORT:
+        theirs = tb.flow(
+            "transfers", name="theirs", bytes=SHORT_BYTES, params={"idle_low": 0.5, "idle_high": 1.0}, **fields
+        )
+        flows = [theirs]
+    else:
+        flows = [tb.flow("bulk", name="theirs", **fields)]
+        flows += [tb.bulk("cubic", name="ours")] if mode == AGAINST else []
+        flows += [tb.voip(name="call")]
+    shape = dict(PATHS[path][1])
+    if shape.pop("schedule", False):
+        shape["schedule"] = _schedule(duration_s)
+    return tb.dumbbell(
+        rate=RATE, rtt=RTT, flows=flows, duration=f"{duration_s}s", name=f"{path}-{sender}-{mode}".replace(" ", "-"),
+        randomness={"start_spread": "1s"}, **shape,
+        instruments={"packets": ["call"] if mode != SHORT else [], "requests": ["theirs"] if mode == SHORT else []},
+    )  # fmt: skip
+
+
+def grid(quick: bool) -> list[Cell]:
+    """Every sender on every path, alone, against Linux's CUBIC, and in short transfers."""
+    senders = QUICK_SENDERS if quick else tuple(SENDERS)
+    paths = QUICK_PATHS if quick else tuple(PATHS)
+    seconds = QUICK_S if quick else FULL_S
+    cells = []
+    for path in paths:
+        for sender in senders:
+            family, stack, _ = SENDERS[sender]
+            for mode in (ALONE, AGAINST, SHORT):
+                made = scenario(path, sender, mode, seconds)
+                factors = {"path": path, "sender": sender, "family": family, "stack": stack, "mode": mode}
+                cells.append(
+                    Cell(key=made.name, label=f"{PATHS[path][0]}: {sender}, {mode}", scenario=made, factors=factors)
+                )
+    return cells
+
+
+def extract(cell: Cell, result: Result) -> Summary:
+    """What is kept of a run."""
+    rows = Rows.of(result)
+    if cell.factors["mode"] == SHORT:
+        _, took = metrics.response_times(rows, "theirs")
+        return {"short_s": float(np.median(took)) if len(took) else None, "answered": len(took)}
+    theirs = 1e-6 * metrics.goodput(rows, "theirs", WARM_UP_S)
+    ours = 1e-6 * metrics.goodput(rows, "ours", WARM_UP_S) if cell.factors["mode"] == AGAINST else None
+    return {
+        "mbps": theirs,
+        "ours_mbps": ours,
+        "share": theirs / (theirs + ours) if ours is not None and theirs + ours > 0 else None,
+        "utilisation": metrics.utilisation(rows, "bottleneck"),
+        "loss": metrics.flow_loss_rate(rows, "theirs"),
+        "queue_bytes": float(result.numpy("links")["backlog_bytes_mean"][0]),
+        "call_p95_ms": 1e3 * float(metrics.delay_quantiles(rows, "call", (0.95,), WARM_UP_S)[0]),
+    }
+
+
+def _over(
+    value: Callable[[pl.DataFrame], float | None],
+    over: Callable[[list[float]], float],
+    paths: Sequence[str] = tuple(PATHS),
+) -> Callable[[Data, int], Measured | None]:
+    """`over` of the `value` of each path's runs, of one seed."""
+
+    def measure(data: Data, seed: int) -> Measured | None:
+        parts = {}
+        for path in paths:
+            runs = data.frame.filter(seed=seed, path=path)
+            found = value(runs) if len(runs) else None
+            if found is not None and np.isfinite(found):
+                parts[PATHS[path][0]] = float(found)
+        return Measured(over(list(parts.values())), parts) if parts else None
+
+    return measure
+
+
+def _values(runs: pl.DataFrame, what: str, **only: Any) -> list[float]:
+    if what not in runs.columns:
+        return []
+    return [float(each) for each in runs.filter(**only)[what].drop_nulls()]
+
+
+def _spread(family: str) -> Callable[[pl.DataFrame], float | None]:
+    def spread(runs: pl.DataFrame) -> float | None:
+        found = _values(runs, "utilisation", family=family, mode=ALONE)
+        return 100 * (max(found) - min(found)) if len(found) > 1 else None
+
+    return spread
+
+
+def _unevenness(runs: pl.DataFrame) -> float | None:
+    found = _values(runs, "share", family="cubic", mode=AGAINST)
+    return 100 * max(abs(share - 0.5) for share in found) if found else None
+
+
+def _largest_share(runs: pl.DataFrame) -> float | None:
+    found = _values(runs, "share", mode=AGAINST)
+    return 100 * max(found) if found else None
+
+
+def _harm(runs: pl.DataFrame, family: str) -> float | None:
+    """What Linux's CUBIC loses to a family, of what it has beside itself (Ware et al., HotNets 2019)."""
+    itself = _values(runs, "ours_mbps", sender="linux cubic", mode=AGAINST)
+    found = _values(runs, "ours_mbps", family=family, mode=AGAINST)
+    return 100 * (1 - float(np.mean(found)) / itself[0]) if itself and found and itself[0] > 0 else None
+
+
+def _more_harm(runs: pl.DataFrame) -> float | None:
+    bbrs, cubics = _harm(runs, "bbr"), _harm(runs, "cubic")
+    return None if bbrs is None or cubics is None else bbrs - cubics
+
+
+def _slowest(runs: pl.DataFrame) -> float | None:
+    found = _values(runs, "short_s", family="cubic", mode=SHORT)
+    return max(found) / min(found) if len(found) > 1 else None
+
+
+def _gain(runs: pl.DataFrame) -> float | None:
+    bbrs, cubics = (_values(runs, "utilisation", family=family, mode=ALONE) for family in ("bbr", "cubic"))
+    return 100 * (float(np.mean(bbrs)) - float(np.mean(cubics))) if bbrs and cubics else None
+
+
+def _claim(ident: str, text: str, unit: str, definition: str, measure: Any, rule: Any) -> Claim:
+    return Claim(ident, text, "", "expected", unit, definition, measure, rule, "utilisation", kind="expectation")
+
+
+CLAIMS = (
+    _claim("ST-1", "Alone the CUBICs of all stacks behave alike", " points",
+           "Largest over paths of: highest less lowest utilisation among the stacks' CUBICs.",
+           _over(_spread("cubic"), max), AtMost(3, 6)),
+    _claim("ST-2", "Alone the Renos of all stacks behave alike", " points",
+           "Largest over paths of: highest less lowest utilisation among the stacks' Renos.",
+           _over(_spread("reno"), max), AtMost(3, 6)),
+    _claim("ST-3", "Beside Linux's CUBIC every stack's CUBIC gets its half of a FIFO", " points",
+           "Largest over the paths with a FIFO of: the share furthest from 50 %.",
+           _over(_unevenness, max, FIFOS), AtMost(10, 20)),
+    _claim("ST-4", "With FQ-CoDel no sender of any stack takes more than its half", " %",
+           "Largest share beside Linux's CUBIC.", _over(_largest_share, max, ("fq-codel",)), AtMost(55, 60)),
+    _claim("ST-5", "In a shallow queue BBRs harm Linux's CUBIC more than CUBICs do", " points",
+           "Mean harm by BBRs less mean harm by CUBICs.", _over(_more_harm, max, ("shallow",)), AtLeast(10, 0)),
+    _claim("ST-6", "A short transfer takes as long over every stack's CUBIC", "",
+           "Median over paths of: the slowest stack's median time over the fastest's, 100 kB.",
+           _over(_slowest, lambda each: float(np.median(each))), AtMost(1.25, 1.5)),
+    _claim("ST-7", "At 0.1 % loss BBRs use more of the link than CUBICs", " points",
+           "Mean utilisation of BBRs less that of CUBICs.", _over(_gain, max, ("lossy",)), AtLeast(5, 0)),
+)  # fmt: skip
+
+_ONE = (
+    Column("utilisation (%)", "utilisation", 1, 100.0),
+    Column("goodput (Mbit/s)", "mbps", 2),
+    Column("queue mean (kB)", "queue_bytes", 1, 1e-3),
+    Column("loss (%)", "loss", 3, 100.0),
+    Column("call's p95 (ms)", "call_p95_ms", 1),
+)
+_TWO = (
+    Column("share (%)", "share", 1, 100.0),
+    Column("Linux's CUBIC (Mbit/s)", "ours_mbps", 2),
+    Column("call's p95 (ms)", "call_p95_ms", 1),
+)
+_HEADS = ("path", "sender")
+
+
+def all_tables(data: Data) -> list[TableOut]:
+    """A table a mode: alone, against Linux's CUBIC, short transfers."""
+
+    def rows(mode: str) -> Any:
+        return (
+            ([PATHS[cell.factors["path"]][0], cell.factors["sender"]], found) for cell, found in data.each(mode=mode)
+        )
+
+    return [
+        table("alone", "Alone", "Medians over seeds.", _HEADS, _ONE, rows(ALONE)),
+        table("against", "Beside Linux's CUBIC", "Medians over seeds. Even is 50 %.", _HEADS, _TWO, rows(AGAINST)),
+        table("short", f"Transfers of {SHORT_BYTES}", "Medians over seeds of the median time.", _HEADS,
+              (Column("time (ms)", "short_s", 0, 1e3),), rows(SHORT)),
+    ]  # fmt: skip
+
+
+def figure(data: Data) -> Figure:
+    """Utilisation alone and share beside Linux's CUBIC, a line a sender over the paths."""
+    drawn, axes = new_figure(2)
+    for place, (what, mode, title) in enumerate(
+        (("utilisation", ALONE, "utilisation alone"), ("share", AGAINST, "share beside Linux's CUBIC"))
+    ):
+        ax = axes.ravel()[place]
+        for sender in SENDERS:
+            each = [_values(data.frame, what, path=path, sender=sender, mode=mode) for path in PATHS]
+            values = [float(np.median(found)) if found else np.nan for found in each]
+            if not np.isnan(values).all():
+                ax.plot(range(len(PATHS)), values, marker=".", label=sender)
+        ax.set_xticks(range(len(PATHS)), list(PATHS), rotation=30)
+        ax.set_ylabel(title)
+    axes.ravel()[0].legend(fontsize=6)
+    return drawn
+
+
+def notes(data: Data) -> list[str]:
+    """What the reader must know about how this was run."""
+    return [
+        f"{RATE} and {RTT}; a call runs beside the bulk transfers. The first {WARM_UP_S:g} s do not count in rates and "
+        "delays.",
+        "QUIC stacks run as published, with their default settings and null cryptography; see docs/quic.md. Linux and "
+        "FreeBSD are tailback's models of their TCP.",
+        "ECN: the QUIC stacks send ECT(0) by default and react to marks; the TCPs here do not ask for it.",
+    ]
+
+
+STUDY = Study(
+    name="stacks",
+    title="Does a name mean the same in every stack?",
+    paper="No paper",
+    doc=__doc__,
+    revision="1",
+    grid=grid,
+    extract=extract,
+    claims=CLAIMS,
+    plots=(Plot("utilisation", "Senders by path", "Medians over seeds.", figure),),
+    tables=all_tables,
+    notes=notes,
+    seeds=10,
+)
