@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tailback as tb
-from tailback import _core
+from tailback import _core, qlog
 
 LOCK = Path(__file__).parents[1] / "Cargo.lock"
 
@@ -48,6 +50,30 @@ def test_it_is_kept_written_and_read_like_any_flow(tmp_path: Path) -> None:
     kept = tb.open_result(tmp_path / "kept")
     assert kept.numpy("stack_states")["cwnd"].tolist() == result.numpy("stack_states")["cwnd"].tolist()
     assert result.numpy("packets")["bytes"].max() <= 1500
+
+
+def test_qlog_has_what_the_rows_have(tmp_path: Path) -> None:
+    result = tb.run(beside_tcp())
+    written = qlog.write(result, tmp_path / "logs")
+    assert sorted(path.name for path in written) == ["theirs-0-client.sqlog", "theirs-0-server.sqlog"]
+    for path, count in written.items():
+        texts = path.read_text().split("\x1e")
+        assert texts[0] == ""
+        head, *events = [json.loads(text) for text in texts[1:]]
+        assert head["file_schema"] == "urn:ietf:params:qlog:file:sequential"
+        assert len(events) == count
+        assert all(a["time"] <= b["time"] for a, b in pairwise(events))
+    client = [json.loads(text) for text in (tmp_path / "logs/theirs-0-client.sqlog").read_text().split("\x1e")[2:]]
+    named = Counter(event["name"] for event in client)
+    packets = result.numpy("packets")
+    assert named["quic:udp_datagrams_sent"] == (packets["flow"] == 0).sum()
+    states = result.polars("stack_states").filter(flow=0, at_receiver=False)
+    assert named["quic:packet_lost"] == states["packets_lost"].max() > 0
+    last = [event["data"]["congestion_window"] for event in client if "congestion_window" in event["data"]][-1]
+    assert last == states["cwnd"][-1]
+    plain = tb.run(tb.dumbbell(rate="20mbit", rtt="40ms", flows=[tb.bulk()], duration="100ms"))
+    with pytest.raises(tb.TailbackError, match="no flow of this result is over another stack"):
+        qlog.write(plain, tmp_path / "none")
 
 
 @pytest.mark.parametrize(

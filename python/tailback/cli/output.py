@@ -29,6 +29,7 @@ class _Format(StrEnum):
     CSV = "csv"
     SIFTR = "siftr"
     FLENT = "flent"
+    QLOG = "qlog"
 
 
 class _Target(StrEnum):
@@ -206,7 +207,8 @@ def export(
         _Format | None,
         typer.Option(
             "--format",
-            help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log; `flent`: Flent's data file.",
+            help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log; `flent`: Flent's data file; "
+            "`qlog`: a file a side of each connection over QUIC.",
         ),
     ] = None,
     target: Annotated[
@@ -219,8 +221,8 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder (csv) or file. Default: RESULT-csv, RESULT-FLOW.siftr.log, RESULT.flent.gz, "
-            "NAME-netem.sh or NAME-ns3.cc."
+            help="Folder (csv, qlog) or file. Default: RESULT-csv, RESULT-qlog, RESULT-FLOW.siftr.log, "
+            "RESULT.flent.gz, NAME-netem.sh or NAME-ns3.cc."
         ),
     ] = None,
     flow: Annotated[
@@ -244,6 +246,8 @@ def export(
 
     - `tailback export results/seven --format flent`
 
+    - `tailback export results/quinn --format qlog`
+
     - `tailback export scenarios/voip-and-bulk.toml --as netem`
 
     - `tailback export scenarios/voip-and-bulk.toml --as ns3 --set flow.bulk.cc=htcp --out mine.cc`
@@ -252,7 +256,7 @@ def export(
 
     if (form is None) == (target is None):
         raise BadInput(
-            f"{subject}: give --format csv, siftr or flent for a result, or --as netem or ns3 for a scenario"
+            f"{subject}: give --format csv, siftr, flent or qlog for a result, or --as netem or ns3 for a scenario"
         )
     if target is not None:
         _export_scenario(subject, target, settings, out, as_json)
@@ -266,6 +270,8 @@ def export(
         from tailback.capture import write_flent
 
         paths = [write_flent(opened, out or beside(subject, ".flent.gz"))]
+    elif form is _Format.QLOG:
+        paths = list(import_module("tailback.qlog").write(opened, out or beside(subject, "-qlog")))
     else:
         which = flow or _logged_flow(opened)
         chosen = out or beside(subject, f"-{which}.siftr.log")

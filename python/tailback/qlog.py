@@ -1,0 +1,127 @@
+"""qlog of flows over QUIC: what the stacks told of themselves, in the form that their own tools read.
+
+A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
+rows: datagrams sent and received (table `packets`, of flows with one connection), metrics at each change and losses
+(table `stack_states`). What is inside the packets is not there: nobody kept it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tailback.errors import ResultError
+from tailback.files import whole_file
+from tailback.result import Result
+
+__all__ = ["write"]
+
+SEPARATOR = "\x1e"
+"""RFC 7464 section 2.2."""
+UDP_HEADERS = 28
+"""Bytes of IPv4 and UDP in front of each datagram."""
+_METRICS = {
+    "smoothed_rtt": ("srtt_s", 1e3),
+    "latest_rtt": ("rtt_s", 1e3),
+    "min_rtt": ("rtt_min_s", 1e3),
+    "congestion_window": ("cwnd", 1),
+    "bytes_in_flight": ("in_flight", 1),
+    "ssthresh": ("ssthresh", 1),
+    "pacing_rate": ("pacing_bps", 1),
+}
+"""qlog's name of each metric, the column, and its unit in that of qlog."""
+
+
+def write(result: Result, folder: Path) -> dict[Path, int]:
+    """Write the files of every flow over QUIC, `FLOW-CONNECTION-SIDE.sqlog`; how many events each has.
+
+    `ResultError` if the run had no such flow, or recorded nothing of it (`[instruments] segments`).
+    """
+    theirs = {
+        index: spec["tcp"]["transport"]
+        for index, spec in enumerate(result.resolved["flows"])
+        if (spec.get("tcp") or {}).get("transport")
+    }
+    if not theirs:
+        raise ResultError("no flow of this result is over another stack than tailback's TCP")
+    states = result.polars("stack_states")
+    written: dict[Path, int] = {}
+    for index, transport in theirs.items():
+        mine = states.filter(pl.col("flow") == index)
+        connections = mine["connection"].unique().sort().to_list()
+        for connection in connections:
+            for is_server in (False, True):
+                rows = mine.filter(connection=connection, at_receiver=is_server)
+                datagrams = _datagrams(result, index, is_server) if len(connections) == 1 else []
+                events = sorted([*_states(rows), *datagrams], key=lambda event: float(event["time"]))
+                if not events:
+                    continue
+                side = "server" if is_server else "client"
+                name = result.flow_spec(index)["name"]
+                path = folder / f"{name}-{connection}-{side}.sqlog"
+                head = _head(result, f"{name}, connection {connection}", transport, side)
+                folder.mkdir(parents=True, exist_ok=True)
+                with whole_file(path) as place:
+                    place.write_text(
+                        "".join(SEPARATOR + json.dumps(record) + "\n" for record in [head, *events]), encoding="utf-8"
+                    )
+                written[path] = len(events)
+    if not written:
+        raise ResultError("nothing was recorded of these flows: name them in [instruments] segments")
+    return written
+
+
+def _head(result: Result, title: str, transport: str, side: str) -> dict[str, Any]:
+    return {
+        "file_schema": "urn:ietf:params:qlog:file:sequential",
+        "serialization_format": "application/qlog+json-seq",
+        "title": str(result.resolved.get("name", "")),
+        "trace": {
+            "title": title,
+            "description": f"{transport}, simulated by tailback",
+            "vantage_point": {"name": transport, "type": side},
+            "common_fields": {
+                "time_format": "relative_to_epoch",
+                "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
+            },
+            "event_schemas": ["urn:ietf:params:qlog:events:quic-12"],
+        },
+    }
+
+
+def _event(time_s: float, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    # Milliseconds, to the nanosecond.
+    return {"time": round(time_s * 1e3, 6), "name": f"quic:{name}", "data": dict(data)}
+
+
+def _states(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+    lost, before = 0, dict.fromkeys(_METRICS)
+    for row in rows.sort("t_s", maintain_order=True).iter_rows(named=True):
+        for _ in range(row["packets_lost"] - lost):
+            yield _event(row["t_s"], "packet_lost", {})
+        lost = row["packets_lost"]
+        now = {name: _number(row[column], unit) for name, (column, unit) in _METRICS.items()}
+        changed = {name: value for name, value in now.items() if value is not None and value != before[name]}
+        before = now
+        if changed:
+            yield _event(row["t_s"], "recovery_metrics_updated", changed)
+
+
+def _number(value: float | None, unit: float) -> float | int | None:
+    if value is None or math.isnan(value):
+        return None
+    return value * unit if isinstance(unit, float) else int(value)
+
+
+def _datagrams(result: Result, flow: int, is_server: bool) -> Sequence[dict[str, Any]]:
+    """Those of the flow's own direction, which are all that table `packets` has."""
+    column, name = ("received_s", "udp_datagrams_received") if is_server else ("sent_s", "udp_datagrams_sent")
+    rows = result.polars("packets").filter(pl.col("flow") == flow).select(column, "bytes").drop_nulls().drop_nans()
+    return [
+        _event(time_s, name, {"count": 1, "raw": [{"length": size - UDP_HEADERS}]}) for time_s, size in rows.iter_rows()
+    ]
