@@ -80,9 +80,9 @@ pub trait Endpoint: Debug + Send {
     /// How far the connection has come.
     fn progress(&mut self) -> Progress;
     /// How much it has in flight, and may have. Asked around every datagram.
-    fn flight(&self) -> Flight;
+    fn flight(&mut self) -> Flight;
     /// What the stack says of its sender. Asked once something happened.
-    fn state(&self) -> State;
+    fn state(&mut self) -> State;
 }
 
 /// How far a connection has come, seen from one end.

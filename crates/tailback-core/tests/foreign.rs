@@ -196,10 +196,10 @@ impl Endpoint for FakeEnd {
             has_failed: false,
         }
     }
-    fn flight(&self) -> Flight {
+    fn flight(&mut self) -> Flight {
         Flight { cwnd: WINDOW * DATA as u64, in_flight: (self.sent - self.acked) * DATA as u64 }
     }
-    fn state(&self) -> State {
+    fn state(&mut self) -> State {
         State {
             cwnd: WINDOW * DATA as u64,
             in_flight: (self.sent - self.acked) * DATA as u64,

@@ -10,11 +10,13 @@ use std::sync::Arc;
 use tailback_core::foreign::{Stack, Stacks};
 
 mod clock;
+mod entropy;
+mod noq;
 mod null;
 mod quinn;
 
 /// The stacks, by the name that scenarios use.
 pub fn stacks() -> Stacks {
-    let all: [(&str, Arc<dyn Stack>); 1] = [("quinn", Arc::new(quinn::Quinn))];
+    let all: [(&str, Arc<dyn Stack>); 2] = [("noq", Arc::new(noq::Noq)), ("quinn", Arc::new(quinn::Quinn))];
     all.into_iter().map(|(name, stack)| (name.to_string(), stack)).collect()
 }

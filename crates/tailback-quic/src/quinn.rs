@@ -30,6 +30,7 @@ use tailback_core::rng::Stream;
 use tailback_core::time::{Rate, Time};
 
 use crate::clock::{instant, span, time};
+use crate::entropy::with_entropy;
 use crate::null::{self, Handshake, TAG};
 
 /// The stack.
@@ -50,8 +51,7 @@ impl Stack for Quinn {
         VERSION
     }
     fn algorithms(&self) -> &[&'static str] {
-        // Not "bbr": it draws its cycle's start from the thread's own generator, which nothing of quinn's lets us seed.
-        &["cubic", "new_reno"]
+        &["cubic", "new_reno", "bbr"]
     }
     fn least_mtu(&self) -> u32 {
         // RFC 9000 section 14.
@@ -60,7 +60,7 @@ impl Stack for Quinn {
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
         let mut seeds = Stream::named(setup.seed, "quinn");
         let told: [Arc<Told>; 2] = Default::default();
-        let mut transports = told.clone().map(|told| Arc::new(transport(setup, told)));
+        let mut transports = told.clone().map(|told| Arc::new(transport(setup, told, seeds.bits())));
         let mut endpoint = |server: Option<Arc<ServerConfig>>| {
             let mut config = EndpointConfig::new(Arc::new(NullHmac));
             let cids = seeds.bits();
@@ -91,14 +91,15 @@ impl Stack for Quinn {
 }
 
 /// As an application that asks for nothing has it, but for what the scenario sets.
-fn transport(setup: &Setup<'_>, told: Arc<Told>) -> TransportConfig {
+fn transport(setup: &Setup<'_>, told: Arc<Told>, seed: u64) -> TransportConfig {
     let mut config = TransportConfig::default();
     let inner: Arc<dyn ControllerFactory + Send + Sync> = match setup.cc {
         "cubic" => Arc::new(congestion::CubicConfig::default()),
         "new_reno" => Arc::new(congestion::NewRenoConfig::default()),
+        "bbr" => Arc::new(congestion::BbrConfig::default()),
         other => panic!("{other} was to be refused before time zero"),
     };
-    config.congestion_controller_factory(Arc::new(Watch { inner, told }));
+    config.congestion_controller_factory(Arc::new(Watch { inner, told, seed }));
     let mut discovery = MtuDiscoveryConfig::default();
     // Its probes end at 1452 bytes unless the path's packets are smaller.
     let most = u16::try_from(setup.mtu - UDP_HEADERS).unwrap_or(u16::MAX);
@@ -131,11 +132,13 @@ struct Told {
 struct Watch {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
     told: Arc<Told>,
+    seed: u64,
 }
 
 impl ControllerFactory for Watch {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
-        let inner = self.inner.clone().build(now, current_mtu);
+        // BBR draws the start of its cycle from its thread's generator.
+        let inner = with_entropy(self.seed, || self.inner.clone().build(now, current_mtu));
         Box::new(Watched { inner, told: self.told.clone() })
     }
 }
@@ -208,8 +211,8 @@ impl fmt::Debug for End {
 
 /// Frames that elicit an acknowledgement, and so are in flight.
 fn eliciting(frames: &FrameStats) -> u64 {
-    u64::from(frames.handshake_done)
-        + frames.crypto
+    frames.crypto
+        + u64::from(frames.handshake_done)
         + frames.data_blocked
         + frames.immediate_ack
         + frames.max_data
@@ -409,12 +412,12 @@ impl Endpoint for End {
         self.progress
     }
 
-    fn flight(&self) -> Flight {
+    fn flight(&mut self) -> Flight {
         let cwnd = self.connection.as_ref().map_or(0, |(_, it)| it.congestion_state().window());
         Flight { cwnd, in_flight: self.in_flight }
     }
 
-    fn state(&self) -> State {
+    fn state(&mut self) -> State {
         let Some((_, connection)) = &self.connection else { return State::default() };
         let path = connection.stats().path;
         let metrics = connection.congestion_state().metrics();

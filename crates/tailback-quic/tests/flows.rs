@@ -116,6 +116,26 @@ fn the_same_scenario_and_seed_give_the_same_bytes_in_any_thread() {
     }
 }
 
+#[test]
+#[ignore = "a hundred runs"]
+fn two_flows_over_quic_and_two_over_tcp_come_out_alike_a_hundred_times() {
+    let mut scenario = mixed(7);
+    let kept = ["t1", "t2", "q1", "q4"];
+    scenario.flows.retain(|flow| kept.contains(&flow.name.as_str()));
+    let names = kept.map(String::from).to_vec();
+    (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
+    let first = bits(&run(&scenario));
+    let all: Vec<_> = (0..4)
+        .map(|_| {
+            let scenario = scenario.clone();
+            std::thread::spawn(move || (0..25).map(|_| bits(&run(&scenario))).collect::<Vec<_>>())
+        })
+        .collect();
+    for thread in all {
+        assert!(thread.join().expect("runs").iter().all(|other| *other == first));
+    }
+}
+
 /// `cargo test --release -p tailback-quic --test flows speed -- --ignored --nocapture`.
 #[test]
 #[ignore = "measures"]
