@@ -121,10 +121,8 @@ fn transport(setup: &Setup<'_>, told: Arc<Told>, seed: u64) -> TransportConfig {
 #[derive(Debug, Default)]
 struct Told {
     acked: AtomicU64,
-    /// Bytes in flight at the last acknowledgement or loss.
+    /// Bytes in flight: as the connection has it at acknowledgements, less what is lost and with what is sent since.
     in_flight: AtomicU64,
-    /// It has changed since it was last looked at.
-    is_new: AtomicU64,
     rtt_ns: AtomicU64,
     /// Zero: none yet.
     rtt_min_ns: AtomicU64,
@@ -180,7 +178,6 @@ impl Controller for Watched {
     }
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.told.in_flight.store(in_flight, Relaxed);
-        self.told.is_new.store(1, Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
     }
     fn on_congestion_event(
@@ -192,6 +189,8 @@ impl Controller for Watched {
         lost: u64,
         largest_lost: u64,
     ) {
+        let in_flight = self.told.in_flight.load(Relaxed);
+        self.told.in_flight.store(in_flight.saturating_sub(lost), Relaxed);
         self.inner.on_congestion_event(now, sent, is_persistent, is_ecn, lost, largest_lost);
     }
     fn on_packet_lost(&mut self, lost: u16, pn: u64, now: Instant) {
@@ -234,7 +233,6 @@ struct End {
     stream: Option<StreamId>,
     is_readable: bool,
     progress: Progress,
-    in_flight: u64,
     eliciting: u64,
     written: u64,
     scratch: Vec<u8>,
@@ -284,7 +282,6 @@ impl End {
             stream: None,
             is_readable: false,
             progress: Progress::default(),
-            in_flight: 0,
             eliciting: 0,
             written: 0,
             scratch: Vec::new(),
@@ -325,9 +322,6 @@ impl End {
             }
         }
         self.progress.is_closed = connection.is_drained();
-        if self.told.is_new.swap(0, Relaxed) == 1 {
-            self.in_flight = self.told.in_flight.load(Relaxed);
-        }
     }
 }
 
@@ -388,7 +382,7 @@ impl Endpoint for End {
             connection.path_stats(PathId::ZERO).map_or(self.eliciting, |path| eliciting(&path.frame_tx));
         if elicited != self.eliciting {
             self.eliciting = elicited;
-            self.in_flight += transmit.size as u64;
+            self.told.in_flight.fetch_add(transmit.size as u64, Relaxed);
         }
         Some(match transmit.ecn {
             None => Ecn::NotEct,
@@ -467,7 +461,7 @@ impl Endpoint for End {
             .as_ref()
             .and_then(|(_, it)| it.congestion_state(PathId::ZERO))
             .map_or(0, |it| it.window());
-        Flight { cwnd, in_flight: self.in_flight }
+        Flight { cwnd, in_flight: self.told.in_flight.load(Relaxed) }
     }
 
     fn state(&mut self) -> State {
@@ -480,7 +474,7 @@ impl Endpoint for End {
         self.last = State {
             cwnd: path.cwnd,
             ssthresh: metrics.ssthresh.unwrap_or(u64::MAX),
-            in_flight: self.in_flight,
+            in_flight: self.told.in_flight.load(Relaxed),
             srtt: span(if has_sample { path.rtt } else { Default::default() }),
             rtt: span(std::time::Duration::from_nanos(self.told.rtt_ns.load(Relaxed))),
             rtt_min: span(std::time::Duration::from_nanos(self.told.rtt_min_ns.load(Relaxed))),

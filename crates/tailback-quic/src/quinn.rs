@@ -121,10 +121,8 @@ fn transport(setup: &Setup<'_>, told: Arc<Told>, seed: u64) -> TransportConfig {
 #[derive(Debug, Default)]
 struct Told {
     acked: AtomicU64,
-    /// Bytes in flight at the last acknowledgement or loss.
+    /// Bytes in flight: as the connection has it at acknowledgements, less what is lost and with what is sent since.
     in_flight: AtomicU64,
-    /// It has changed since it was last looked at.
-    is_new: AtomicU64,
     rtt_ns: AtomicU64,
 }
 
@@ -160,10 +158,11 @@ impl Controller for Watched {
     }
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.told.in_flight.store(in_flight, Relaxed);
-        self.told.is_new.store(1, Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
     }
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent: bool, lost: u64) {
+        let in_flight = self.told.in_flight.load(Relaxed);
+        self.told.in_flight.store(in_flight.saturating_sub(lost), Relaxed);
         self.inner.on_congestion_event(now, sent, is_persistent, lost);
     }
     fn on_mtu_update(&mut self, new_mtu: u16) {
@@ -197,7 +196,6 @@ struct End {
     stream: Option<StreamId>,
     is_readable: bool,
     progress: Progress,
-    in_flight: u64,
     eliciting: u64,
     written: u64,
     scratch: Vec<u8>,
@@ -245,7 +243,6 @@ impl End {
             stream: None,
             is_readable: false,
             progress: Progress::default(),
-            in_flight: 0,
             eliciting: 0,
             written: 0,
             scratch: Vec::new(),
@@ -285,9 +282,6 @@ impl End {
             }
         }
         self.progress.is_closed = connection.is_drained();
-        if self.told.is_new.swap(0, Relaxed) == 1 {
-            self.in_flight = self.told.in_flight.load(Relaxed);
-        }
     }
 }
 
@@ -342,7 +336,7 @@ impl Endpoint for End {
         let elicited = eliciting(&connection.stats().frame_tx);
         if elicited != self.eliciting {
             self.eliciting = elicited;
-            self.in_flight += transmit.size as u64;
+            self.told.in_flight.fetch_add(transmit.size as u64, Relaxed);
         }
         Some(match transmit.ecn {
             None => Ecn::NotEct,
@@ -414,7 +408,7 @@ impl Endpoint for End {
 
     fn flight(&mut self) -> Flight {
         let cwnd = self.connection.as_ref().map_or(0, |(_, it)| it.congestion_state().window());
-        Flight { cwnd, in_flight: self.in_flight }
+        Flight { cwnd, in_flight: self.told.in_flight.load(Relaxed) }
     }
 
     fn state(&mut self) -> State {
@@ -425,7 +419,7 @@ impl Endpoint for End {
         State {
             cwnd: path.cwnd,
             ssthresh: metrics.ssthresh.unwrap_or(u64::MAX),
-            in_flight: self.in_flight,
+            in_flight: self.told.in_flight.load(Relaxed),
             srtt: span(if has_sample { path.rtt } else { Default::default() }),
             rtt: span(std::time::Duration::from_nanos(self.told.rtt_ns.load(Relaxed))),
             rtt_min: span(if has_sample { path.min_rtt } else { Default::default() }),
