@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
-from tailback import _core
+from tailback import _core, vm
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(_core, "bpf_library"), reason="BPF sources need Linux"),
@@ -170,6 +170,11 @@ def test_a_scenario_names_the_file_beside_it_and_nobody_runs_it_unasked(
         tb.repeat(kept)
     again = tb.repeat(kept, allow_code=True)
     assert again.column("flows", "bytes_acked").tolist() == result.column("flows", "bytes_acked").tolist()
+
+
+def test_a_guest_refuses_it() -> None:
+    with pytest.raises(tb.ScenarioError, match="a guest runs no BPF source of the user's own"):
+        vm.run(dumbbell("bpf:mine.bpf.c"))
 
 
 def test_a_run_is_cancelled_like_any_other(tmp_path: Path) -> None:

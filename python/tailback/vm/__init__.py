@@ -14,8 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, registry
+from tailback import _core, bpf, registry
 from tailback._core import Cancel
+from tailback.algorithms import named
 from tailback.errors import Cancelled, Problem, ScenarioError
 from tailback.live import LiveError
 from tailback.progress import Bar
@@ -66,6 +67,9 @@ def run(
     """
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
+    for own in filter(bpf.is_source, sorted(named(resolved))):
+        fix = "Run it with --engine sim or live."
+        raise ScenarioError([Problem("cc", own, "a guest runs no BPF source of the user's own", fix)])
     name = str(resolved.get("name") or "scenario")
     chosen = kernels.find(kernel)
     if callable(progress):
