@@ -99,10 +99,11 @@ def main(command: str, *words: str) -> None:
     elif command == "speed":
         text = fast(words[0])
         scenario = tb.Scenario.parse_toml(text)
-        began = time.perf_counter()
+        # Of the processor, so that whatever else the machine does counts on neither side.
+        began = time.process_time()
         packets = int(tb.run(scenario).numpy("engine")["packets"][0])
-        milliseconds = 1e3 * (time.perf_counter() - began)
-        print(json.dumps({"toml": text, "packets": packets, "wall_ms": milliseconds}))
+        milliseconds = 1e3 * (time.process_time() - began)
+        print(json.dumps({"toml": text, "packets": packets, "cpu_ms": milliseconds}))
     elif command == "stored":
         print(json.dumps(stored(words[0])))
     elif command == "serve":
