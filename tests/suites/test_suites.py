@@ -176,3 +176,18 @@ def test_metrics_of_how_a_flow_began() -> None:
             "subject.slow_start_cwnd_bytes"
         )
     )
+
+
+def test_a_candidate_may_be_code_of_ones_own_if_that_is_allowed(tmp_path: Path) -> None:
+    folder = suite(tmp_path / "mine", "> 1")
+    (tmp_path / "slow.py").write_text(
+        "class Slow:\n    def __init__(self, **_): pass\n"
+        "    def on_ack(self, ack, control): control.cwnd = 2 * control.mss\n"
+        "    def on_congestion(self, congestion, control): pass\n"
+    )
+    refused = tb.test(folder / "one.toml", candidate=f"{tmp_path}/slow.py:Slow")
+    assert "--allow-code" in str(refused.unreadable[0].error)
+    # Two segments an RTT of 40 ms are 0.6 Mbit/s.
+    tested = tb.test(folder / "one.toml", candidate=f"{tmp_path}/slow.py:Slow", allow_code=True)
+    assert tested.verdict == "failed"
+    assert tb.test(folder / "one.toml", candidate="reno,max_ssthresh=100").verdict == "passed"

@@ -14,6 +14,7 @@ from typing import Any
 
 from tailback import _core, suites
 from tailback.algorithms import factories
+from tailback.candidate import candidate as examined
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.expect.conditions import Condition, ConditionError, Values, parse
@@ -258,14 +259,23 @@ class Testing:
         else:
             self._cases += [case] if case else []
 
+    def _cc(self, candidate: suites.Candidate) -> suites.Candidate:
+        """What a scenario's `cc` takes: code is found from here, not from the scenario's folder."""
+        name = candidate if isinstance(candidate, str) else candidate.get("name")
+        if name in (self._algorithms or {}):
+            return candidate
+        return examined(candidate, allow_code=self._allow_code).cc
+
     def _case(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> _Case | None:
         if not is_named and not _expects(file):
             return None
         scenario = Scenario.from_toml(file)
         if candidate is not None:
             suite = suites.opened(file.parent)
-            if suite is None or suites.has_subject(scenario, suite.replaces):
-                scenario = suites.with_candidate(scenario, candidate, suite.replaces if suite else "cc")
+            replaces = suite.replaces if suite else "cc"
+            if suite is None or suites.has_subject(scenario, replaces):
+                taken = self._cc(candidate) if replaces == "cc" else candidate
+                scenario = suites.with_candidate(scenario, taken, replaces)
         scenario = scenario.with_(self._changes) if self._changes and not control else scenario
         resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
         demand_allowed(resolved, self._allow_code, scenario)
