@@ -324,8 +324,7 @@ class _Run:
         job.toml = toml
         self._number += 1
         self._jobs[self._number] = job
-        place = self.store.bucket.url if self.store.bucket else str(self.store.tables_folder(run).absolute())
-        tables = place if job.tables else None
+        tables = self.store.place_of_tables(run) if job.tables else None
         self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables, run, own))
         return True
 

@@ -228,6 +228,10 @@ class Store:
             )
         return self.folder / "tables" / run[:2] / run
 
+    def place_of_tables(self, run: str) -> str:
+        """Where whoever does a run puts its tables: a folder, or the address of the bucket."""
+        return self.bucket.url if self.bucket is not None else str(self.tables_folder(run).absolute())
+
     def result(self, start: str) -> Result:
         """A kept result by the beginning of its key; `StoreError` if its tables were not kept."""
         row = self.find(start)
