@@ -4,7 +4,7 @@
     python bench/spread.py --points 2000 --seeds 1 --undisturbed
 
 Times are of processors, of all processes together, so that other work on the machine counts little. The same sweep on
-threads of one process runs beside it, and both must come to the same frame.
+threads of one process follows, and both must come to the same frame.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ import os
 import resource
 import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -94,37 +92,26 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--simulated", type=int, default=20, help="seconds a run")
     parser.add_argument("--undisturbed", action="store_true", help="kill and slow nobody")
-    parser.add_argument("--reference", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=Path, help="a store of the same sweep on threads, instead of doing it")
     arguments = parser.parse_args()
-    if arguments.reference:
-        began = time.process_time()
-        done = sweep(arguments, arguments.reference)
-        print(f"threads: {1e3 * (time.process_time() - began) / done.run:.2f} ms of processor a run, all told")
-        return
     runs = arguments.points * arguments.seeds
+    load, each = os.getloadavg()[0], [engine_s(arguments.points, arguments.simulated)]
     with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
-        asked = {"points": arguments.points, "seeds": arguments.seeds, "simulated": arguments.simulated}
-        same = [text for name, value in asked.items() for text in (f"--{name}", str(value))]
-        command = [sys.executable, __file__, *same, "--reference", f"{folder}/threads"]
-        load, each = os.getloadavg()[0], [engine_s(arguments.points, arguments.simulated)]
-        with subprocess.Popen(command) as reference:
-            with (
-                distributed.LocalCluster(
-                    n_workers=arguments.workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
-                ) as cluster,
-                distributed.Client(cluster, set_as_default=False) as client,
-            ):
-                workers = {pid: _stat(pid) for pid in client.run(os.getpid).values()}
-                started, own = sum(workers.values()), time.process_time()
-                trouble = Trouble(list(workers))
-                seen = Seen(workers)
-                done = sweep(arguments, Path(folder) / "dask", on=client, progress=Both(seen, trouble, arguments))
-                own = time.process_time() - own
-                seen.look(client.run(os.getpid).values())
-                memory = sorted(client.run(peak_mb).values())
-                spread = seen.total() - started
-            each.append(engine_s(arguments.points, arguments.simulated))
-            reference.wait()
+        with (
+            distributed.LocalCluster(
+                n_workers=arguments.workers, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            ) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+        ):
+            workers = {pid: _stat(pid) for pid in client.run(os.getpid).values()}
+            started, own = sum(workers.values()), time.process_time()
+            trouble, seen = Trouble(list(workers)), Seen(workers)
+            done = sweep(arguments, Path(folder) / "dask", on=client, progress=Both(seen, trouble, arguments))
+            own = time.process_time() - own
+            seen.look(client.run(os.getpid).values())
+            memory = sorted(client.run(peak_mb).values())
+            spread = seen.total() - started
+        each.append(engine_s(arguments.points, arguments.simulated))
         engine = statistics.fmean(each)
         print(f"load {load:.0f} to {os.getloadavg()[0]:.0f}")
         print(f"{runs} runs on {arguments.workers} workers in {done.wall_s:.0f} s")
@@ -135,12 +122,14 @@ def main() -> None:
         print(f"efficiency: {engine * runs / (spread + own):.3f} of all processor time is the engine's")
         print(f"MB at most: worker {memory[-1]:.0f} (median {statistics.median(memory):.0f}), this {peak_mb():.0f}")
         stored = sum(path.stat().st_size for path in (Path(folder) / "dask" / "index").iterdir())
-        print(f"index: {stored / runs:.0f} bytes a run")
-        here = sweep(arguments, Path(folder) / "threads")
-        print(f"on threads: {here.reused} runs found, {here.run} run again")
-        same_frame = done.frame.drop(*CLOCKS).equals(here.frame.drop(*CLOCKS))
-        print(f"the same frame as on threads: {'yes' if same_frame else 'NO'}")
-        if not same_frame or done.run != runs:
+        print(f"index: {stored / runs:.0f} bytes a run", flush=True)
+        began = time.process_time()
+        here = sweep(arguments, arguments.threads or Path(folder) / "threads")
+        took = (time.process_time() - began) / max(1, here.run)
+        print(f"on threads: {here.run} runs, {1e3 * took:.2f} ms of processor each; {here.reused} found")
+        same = done.frame.drop(*CLOCKS).equals(here.frame.drop(*CLOCKS))
+        print(f"the same frame as on threads: {'yes' if same else 'NO'}")
+        if not same or done.run != runs:
             raise SystemExit(1)
 
 

@@ -22,7 +22,7 @@ from tailback.experiment.workers import EngineMismatch, Keep, Outcome, Task, per
 
 __all__ = ["ClusterError", "Dask", "connect"]
 
-#: What is handed out at once is to keep a worker busy for so long, and is at most so many runs.
+#: What is handed out at once is to take so many seconds of processor, and is at most so many runs.
 BATCH_S = 0.5
 MOST_AT_ONCE = 64
 #: How often the size of the cluster is asked for.
@@ -73,8 +73,8 @@ class Dask:
         self._waiting: list[Task] = []
         self._futures: dict[str, tuple[Any, Sequence[Task]]] = {}
         self._outcomes: collections.deque[Outcome] = collections.deque()
-        #: How long the last runs took.
-        self._walls: collections.deque[float] = collections.deque(maxlen=MOST_AT_ONCE)
+        #: Seconds of processor that a run took, of the last batches.
+        self._took: collections.deque[float] = collections.deque(maxlen=16)
         self._threads = 0
         self._asked = -math.inf
 
@@ -89,10 +89,10 @@ class Dask:
 
     @property
     def _at_once(self) -> int:
-        if not self._walls:
+        if not self._took:
             return 1
-        # The median: a worker that was stopped for a while says nothing about the runs.
-        return max(1, min(MOST_AT_ONCE, int(BATCH_S / max(statistics.median(self._walls), 1e-6))))
+        # Of the processor, not of the clock: a busy machine makes runs late, and handing them out no cheaper.
+        return max(1, min(MOST_AT_ONCE, int(BATCH_S / max(statistics.median(self._took), 1e-6))))
 
     def submit(self, task: Task) -> None:
         """Take a task."""
@@ -119,8 +119,9 @@ class Dask:
             return None
         _, tasks = self._futures.pop(future.key)
         if future.status == "finished":
-            self._outcomes.extend(future.result())
-            self._walls.extend(outcome.wall_s for outcome in self._outcomes)
+            outcomes, took_s = future.result()
+            self._outcomes.extend(outcomes)
+            self._took.append(took_s / len(tasks))
             return self._outcomes.popleft()
         error = future.exception() if future.status == "error" else None
         if isinstance(error, EngineMismatch):

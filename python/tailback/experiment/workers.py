@@ -101,9 +101,10 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         return Outcome(task.number, None, f"{type(error).__name__}: {error}", time.perf_counter() - began)
 
 
-def perform_several(tasks: Sequence[Task], keep: Keep) -> list[Outcome]:
-    """Do several tasks, one after the other."""
-    return [perform(task, keep) for task in tasks]
+def perform_several(tasks: Sequence[Task], keep: Keep) -> tuple[list[Outcome], float]:
+    """Do several tasks, one after the other; and how many seconds of processor they took."""
+    began = time.thread_time()
+    return [perform(task, keep) for task in tasks], time.thread_time() - began
 
 
 def _kept(task: Task, keep: Keep, result: Result, began: float) -> Outcome:
