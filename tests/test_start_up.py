@@ -55,6 +55,15 @@ def test_every_public_name_is_found_when_it_is_first_used() -> None:
         _ = tb.nothing  # type: ignore[attr-defined]
 
 
+def test_everything_public_is_there_without_what_only_unix_has() -> None:
+    # As on Windows, where these modules do not exist.
+    missing = "import sys; [sys.modules.__setitem__(name, None) for name in ('fcntl', 'resource', 'pwd', 'termios')]\n"
+    code = (
+        missing + "import tailback as tb, tailback.vm, tailback.experiment; [getattr(tb, name) for name in tb.__all__]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 @pytest.mark.parametrize("first", ["tailback.run", "tailback.experiment", "tailback.plots", "tailback.cli"])
 def test_a_function_stays_one_whatever_is_imported_first(first: str) -> None:
     code = f"import {first}; import tailback as tb; print(callable(tb.run), callable(tb.sweep), tb.plots.__name__)"

@@ -80,7 +80,7 @@ def boot(
             machine.stderr.close()
 
 
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None
 
 
 def _die_with_us() -> None:

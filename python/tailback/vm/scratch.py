@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,9 @@ _PREFIX = "tailback-vm-"
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """Yield a new folder, after clearing away what killed runs of this user have left."""
+    # Not above: Windows has none, and this package must be importable there.
+    import fcntl
+
     root = Path(tempfile.gettempdir())
     for old in root.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError), (old / "lock").open("rb") as lock:

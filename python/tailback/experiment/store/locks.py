@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +18,10 @@ class StoreError(ResultError):
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
     """Take a lock on an open file if it is free. The system drops it when its holder ends, however it ends."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        raise StoreError("a store needs locks that this system does not have. Use Linux or macOS, or WSL") from None
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
