@@ -1,16 +1,19 @@
-"""The kernels of `--engine vm`: list and fetch them."""
+"""The kernels of `--engine vm`: list, fetch and compare them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
 from tailback.cli._app import app
-from tailback.cli._common import AsJson, emit, print_rows, say
+from tailback.cli._common import AsJson, BadInput, emit, print_rows, say
 
-vm = typer.Typer(no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list and fetch them.")
+vm = typer.Typer(
+    no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list, fetch and compare them."
+)
 app.add_typer(vm, name="vm")
 
 
@@ -58,3 +61,53 @@ def fetch(name: Annotated[str, typer.Argument(help="debian-6.1 or debian-6.12.")
         return
     say(f"{escape(kernel.name)}: {escape(kernel.build)}")
     say(f"its congestion controls: {' '.join(kernel.controls)}")
+
+
+@vm.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="KERNEL", help="A kernel, as of `tailback vm kernels`.")],
+    second: Annotated[str, typer.Argument(metavar="KERNEL", help="The one to compare with it.")],
+    sweep: Annotated[Path, typer.Argument(metavar="SWEEP", help="A sweep file (docs/sweeps.md): scenarios and seeds.")],
+    minutes: Annotated[float, typer.Option(min=0.0, help="Begin no run after this; the next call goes on.")] = float(
+        "inf"
+    ),
+    work: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("results/kernels"),
+    out: Annotated[Path | None, typer.Option(help="Also write a page (.md) here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run one grid on two kernels at the lowest priority, and tell what changed, with 95 % intervals over the seeds.
+
+    For example `tailback vm compare debian-6.1 debian-6.12 validation/kernels.toml --minutes 60 --out docs/kernels.md`
+    """
+    import os
+
+    from tailback.experiment.sweepfile import read_sweep
+    from tailback.files import write_text
+    from tailback.vm import compared
+    from tailback.vm.kernels import find
+
+    for name in (first, second):
+        find(name)
+    grid = read_sweep(sweep)
+    if grid.until is not None or len(grid.seeds) < 2:
+        raise BadInput(f"{sweep}: a comparison needs a fixed number of seeds, two or more. Write seeds = 3")
+    os.nice(19)
+    runs, kernels = compared.runs_of(grid), (first, second)
+    told = (lambda _: None) if as_json else say
+    try:
+        compared.run_grid(runs, kernels, work, told=told, seconds=60 * minutes)
+    finally:
+        found, refused, about = compared.changes(runs, kernels, work)
+        if out is not None and found:
+            words = f"tailback vm compare {first} {second} {sweep} --out {out}"
+            write_text(out, compared.page(found, refused, about, kernels, words))
+    if as_json:
+        emit({"kernels": about, "refused": refused, "changes": [row.to_json() for row in found], "page": out})
+        return
+    changed = [row for row in found if row.verdict in ("higher", "lower")]
+    say(f"{len(found)} comparisons, {len(changed)} changed")
+    if changed:
+        print_rows([{"path": row.point, "metric": row.metric, first: f"{row.a.estimate:.4g}",
+                     second: f"{row.b.estimate:.4g}", "verdict": row.verdict} for row in changed])  # fmt: skip
+    if out is not None and found:
+        say(f"page: {escape(str(out))}")

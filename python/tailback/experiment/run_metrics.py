@@ -71,7 +71,8 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
     columns = result.numpy("links")
     rate = result.link_spec(neck).get("rate_bps")
     arrived = float(columns["arrived"][neck])
-    engine = result.numpy("engine")
+    # A kernel has no count of events.
+    events = float(result.numpy("engine")["events"][0]) if "engine" in result.tables else math.nan
     out = {
         "goodput_mbps": float(sum(tcp)) if tcp else math.nan,
         "jain": sum(tcp) ** 2 / (len(tcp) * squares) if squares else math.nan,
@@ -79,7 +80,7 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
         "loss": float(columns["dropped"][neck]) / arrived if arrived else math.nan,
         "backlog_mean_bytes": float(columns["backlog_bytes_mean"][neck]),
         "packets": float(columns["delivered"][neck]),
-        "events": float(engine["events"][0]),
+        "events": events,
     }
     if len(flows) <= most:
         for row in flows:

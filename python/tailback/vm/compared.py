@@ -1,0 +1,215 @@
+"""One grid of scenarios on two kernels: what changed between them, with intervals over the seeds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback import _core
+from tailback.errors import TailbackError
+from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.statistics import Interval, interval, paired
+from tailback.experiment.sweeps import Sweep
+from tailback.files import whole_file
+
+__all__ = ["Change", "Run", "changes", "page", "run_grid", "runs_of"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A point of the grid with a seed."""
+
+    point: int
+    values: Mapping[str, Any]
+    seed: int
+    resolved: Mapping[str, Any]
+    #: What is measured of it.
+    kept: RunMetrics
+
+    @property
+    def told(self) -> str:
+        """The point in words."""
+        return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items()) or "as it is"
+
+    def file(self, folder: Path, kernel: str) -> Path:
+        """Where this run on `kernel` is kept: by all that decides what comes out."""
+        told = json.dumps([self.resolved, self.kept.digest, _core.version()], sort_keys=True)
+        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        return folder / kernel.replace("/", "_") / f"{digest}.json"
+
+
+def runs_of(sweep: Sweep) -> list[Run]:
+    """All runs of the grid, point by point, so that what is stopped early has all seeds of some."""
+    out = []
+    for number, values in enumerate(sweep.design):
+        for seed in sweep.seeds:
+            resolved = sweep.scenario(number, values, seed).resolve(live=True)
+            out.append(Run(number, dict(values), seed, resolved, sweep.kept))
+    return out
+
+
+def run_grid(
+    runs: Sequence[Run],
+    kernels: tuple[str, str],
+    folder: Path,
+    *,
+    told: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+) -> None:
+    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on."""
+    from tailback import vm
+
+    began = time.monotonic()
+    for number, run in enumerate(runs, 1):
+        for kernel in kernels:
+            file = run.file(folder, kernel)
+            if file.is_file():
+                continue
+            if time.monotonic() - began > seconds:
+                return
+            kept: dict[str, Any] = {"point": run.point, "values": run.values, "seed": run.seed}
+            try:
+                result = vm.run(run.resolved, kernel=kernel)
+                kept |= {"kernel": result.meta["kernel"], "measures": run.kept(result)}
+            except vm.VmError as error:
+                kept["refused"] = str(error)
+            with whole_file(file) as partial:
+                partial.write_text(json.dumps(kept, indent=1) + "\n")
+            told(f"run {number} of {len(runs)} on {kernel}: {run.told}, seed {run.seed}")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A metric of a point on both kernels, over the seeds that both have run."""
+
+    point: str
+    metric: str
+    a: Interval
+    b: Interval
+    #: Of b - a, seed by seed.
+    difference: Interval
+
+    @property
+    def verdict(self) -> str:
+        """Is it "higher" or "lower" on the second kernel, the "same" with each seed, or is a difference "not seen"?"""
+        low, high = self.difference.low, self.difference.high
+        if low == high == 0.0:
+            return "same"
+        return "higher" if low > 0.0 else "lower" if high < 0.0 else "not seen"
+
+    @property
+    def share(self) -> float:
+        """The difference as a share of the first kernel's; NaN where that is zero."""
+        return self.difference.estimate / self.a.estimate if self.a.estimate else math.nan
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        told = {
+            side: {"mean": it.estimate, "low": it.low, "high": it.high}
+            for side, it in (("a", self.a), ("b", self.b), ("difference", self.difference))
+        }
+        return {
+            "point": self.point,
+            "metric": self.metric,
+            "pairs": self.difference.n,
+            **told,
+            "change": self.share,
+            "verdict": self.verdict,
+        }
+
+
+def changes(
+    runs: Sequence[Run], kernels: tuple[str, str], folder: Path, confidence: float = 0.95
+) -> tuple[list[Change], list[str], dict[str, dict[str, Any]]]:
+    """What the runs kept in `folder` say of `kernels`; why others were refused; and what the kernels are."""
+    kept: dict[int, list[tuple[Run, list[dict[str, Any]]]]] = {}
+    refused: list[str] = []
+    about: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        files = [run.file(folder, kernel) for kernel in kernels]
+        if not all(file.is_file() for file in files):
+            continue
+        both = [json.loads(file.read_text()) for file in files]
+        reasons = [row["refused"] for row in both if "refused" in row]
+        if reasons:
+            refused.append(f"{run.told}, seed {run.seed}: {reasons[0]}")
+            continue
+        about |= {kernel: row["kernel"] for kernel, row in zip(kernels, both, strict=True)}
+        kept.setdefault(run.point, []).append((run, [row["measures"] for row in both]))
+    out = []
+    for pairs in kept.values():
+        if len(pairs) < 2:
+            continue
+        for metric in pairs[0][1][0]:
+            sides: list[dict[int, float]] = [{}, {}]
+            for run, both_measures in pairs:
+                values = [float(row.get(metric, math.nan)) for row in both_measures]
+                if all(math.isfinite(value) for value in values):
+                    for side, value in zip(sides, values, strict=True):
+                        side[run.seed] = value
+            if len(sides[0]) < 2:
+                continue
+            a, b = (interval(list(side.values()), "mean", confidence=confidence) for side in sides)
+            difference = paired(sides[0], sides[1], confidence=confidence).difference
+            out.append(Change(pairs[0][0].told, metric, a, b, difference))
+    return out, refused, about
+
+
+def page(
+    found: Sequence[Change],
+    refused: Sequence[str],
+    about: Mapping[str, Mapping[str, Any]],
+    kernels: tuple[str, str],
+    command: str,
+) -> str:
+    """The page of a comparison, as Markdown."""
+    if not found:
+        raise TailbackError("no point has run with two seeds on both kernels yet. Give it more minutes")
+    seen = [row for row in found if row.verdict in ("higher", "lower")]
+    same = sum(row.verdict == "same" for row in found)
+    seeds = max(row.difference.n for row in found)
+    points = len({row.point for row in found})
+    lines = [
+        f"# {kernels[0]} and {kernels[1]}",
+        "",
+        f"`{command}` writes this page: one grid of {points} paths on two kernels in virtual machines ([vm](vm.md)), "
+        f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is told when the 95 % interval of "
+        "the difference does not hold zero. Of twenty comparisons in which nothing changed one is told all the same.",
+        "",
+        "| kernel | release | build | ticks a second |",
+        "| --- | --- | --- | ---: |",
+        *(f"| {name} | {row['release']} | {row['build']} | {row['hz']} |" for name, row in about.items()),
+        "",
+        f"{len(found)} comparisons: in {same} every seed gave the same to the last digit, in "
+        f"{len(found) - same - len(seen)} no difference was seen, {len(seen)} changed.",
+    ]
+    if seen:
+        lines += [
+            "",
+            "## What changed",
+            "",
+            f"| path | metric | {kernels[0]} | {kernels[1]} | change | 95 % interval |",
+        ]
+        lines += ["| --- | --- | ---: | ---: | ---: | --- |"]
+        for row in sorted(seen, key=lambda row: -abs(row.share) if math.isfinite(row.share) else -math.inf):
+            change = f"{100 * row.share:+.1f} %" if math.isfinite(row.share) else "-"
+            ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
+            lines.append(
+                f"| {row.point} | {row.metric} | {row.a.estimate:.4g} | {row.b.estimate:.4g} | {change} | {ends} |"
+            )
+    goodput = [row for row in found if row.metric == "goodput_mbps"]
+    if goodput:
+        lines += ["", "## Goodput of every path", "", f"| path | {kernels[0]} (Mbit/s) | {kernels[1]} | difference |"]
+        lines += ["| --- | ---: | ---: | --- |"]
+        for row in goodput:
+            ends = f"{row.difference.estimate:+.3g} ({row.difference.low:+.3g} to {row.difference.high:+.3g})"
+            lines.append(f"| {row.point} | {row.a.estimate:.4g} | {row.b.estimate:.4g} | {ends} |")
+    if refused:
+        lines += ["", "Not carried by a guest:", "", *(f"- {reason}" for reason in refused)]
+    return "\n".join(lines) + "\n"
