@@ -103,6 +103,13 @@ impl Manner<'_> {
     }
 }
 
+impl Manner<'_> {
+    /// Will the run be on the kernel that plans it?
+    pub fn is_here(&self) -> bool {
+        !matches!(self.place, Place::Elsewhere(_))
+    }
+}
+
 /// Where a run will be.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Place<'a> {
@@ -163,7 +170,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     for (_, settings) in &mut plan.hosts {
         settings.mtu = largest;
     }
-    if !matches!(manner.place, Place::Elsewhere(_)) {
+    if manner.is_here() {
         machine(&plan)?;
     }
     Ok(plan)
@@ -263,7 +270,7 @@ fn plan_tcp(
     path: &str,
     manner: &Manner<'_>,
 ) -> Result<(TcpPlan, Vec<usize>), LiveError> {
-    let stack = stack::wanted(spec, path)?;
+    let stack = stack::wanted(spec, path, manner.is_here())?;
     let buffers = [spec.send_buffer, spec.receive_buffer].map(|own| match own.or(needs.window) {
         Some(_) => stack::Buffer::Socket,
         None => stack::Buffer::Stack,

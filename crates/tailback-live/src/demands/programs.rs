@@ -39,7 +39,7 @@ pub fn plan(
         ))
     };
     let ends = ends(plan, number, flow);
-    let stack = stack::wanted(spec, &path)?;
+    let stack = stack::wanted(spec, &path, manner.is_here())?;
     refuse_pacing(stack.pacing, &path)?;
     let buffers = [spec.send_buffer, spec.receive_buffer]
         .map(|own| own.map_or(stack::Buffer::Stack, stack::Buffer::Host));

@@ -126,8 +126,8 @@ pub enum Buffer {
     Host(u64),
 }
 
-/// The flow's stack, if the kernel can follow it.
-pub fn wanted(spec: &TcpSpec, path: &str) -> Result<Stack, LiveError> {
+/// The flow's stack, if the kernel can follow it. Which settings another kernel has, `is_here` false, is for it to say.
+pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveError> {
     if let Some(transport) = &spec.transport {
         return Err(LiveError::refuse(
             format!("{path}.tcp.transport"),
@@ -166,7 +166,8 @@ pub fn wanted(spec: &TcpSpec, path: &str) -> Result<Stack, LiveError> {
         if echoes && name == "accurate_echo" && stack.accurate_echo {
             continue;
         }
-        follows(name, &stack, &profile).map_err(|(problem, fix)| {
+        let has = |sysctl: &str| !is_here || exists(sysctl);
+        follows(name, &stack, &profile, &has).map_err(|(problem, fix)| {
             LiveError::refuse(
                 format!("{path}.tcp.stack_params.{name}"),
                 text(value),
@@ -187,7 +188,12 @@ fn text(value: &Value) -> String {
 }
 
 /// Does the kernel do what this field of the stack says? If not, the problem and the nearest thing that works.
-fn follows(name: &str, stack: &Stack, profile: &Stack) -> Result<(), (String, String)> {
+fn follows(
+    name: &str,
+    stack: &Stack,
+    profile: &Stack,
+    has: &dyn Fn(&str) -> bool,
+) -> Result<(), (String, String)> {
     let of =
         |stack: &Stack| stack.fields().into_iter().find(|(field, _)| *field == name).map(|(_, text)| text);
     let refuse = |problem: &str, fix: &str| Err((problem.to_string(), fix.to_string()));
@@ -237,13 +243,14 @@ fn follows(name: &str, stack: &Stack, profile: &Stack) -> Result<(), (String, St
         {
             refuse("the kernel's is from 1 to 120 s, in whole milliseconds", "Choose one of these")
         }
-        _ => has_setting(name, &of(profile).unwrap_or_default()),
+        _ => has_setting(name, &of(profile).unwrap_or_default(), has),
     }
 }
 
 /// Has the kernel a setting for a field? If not, the problem and what the profile has.
-fn has_setting(name: &str, has: &str) -> Result<(), (String, String)> {
-    if let Some(missing) = missing(name) {
+fn has_setting(name: &str, profiles: &str, has: &dyn Fn(&str) -> bool) -> Result<(), (String, String)> {
+    let mut needed = OF_HOST.iter().filter(|setting| setting.field == name).map(|setting| setting.sysctl);
+    if let Some(missing) = needed.find(|sysctl| !has(sysctl)) {
         let problem = format!("this kernel has no setting net.ipv4.{missing}");
         return Err((problem, "Leave it out, boot a newer kernel".into()));
     }
@@ -253,19 +260,14 @@ fn has_setting(name: &str, has: &str) -> Result<(), (String, String)> {
     let fixed = FIXED.iter().find(|(field, ..)| *field == name);
     let (problem, fix) = fixed
         .map_or(("the kernel has no setting for this", "Leave it out"), |(_, problem, fix)| (problem, fix));
-    Err((problem.into(), format!("{fix} (the profile has {has})")))
+    Err((problem.into(), format!("{fix} (the profile has {profiles})")))
 }
 
 fn is_whole(span: Duration) -> bool {
     span == Duration::from_ms(milliseconds(span))
 }
 
-/// A setting this field needs and the running kernel does not have.
-fn missing(field: &str) -> Option<&'static str> {
-    let mut needed = OF_HOST.iter().filter(|setting| setting.field == field).map(|setting| setting.sysctl);
-    needed.find(|sysctl| !exists(sysctl))
-}
-
+/// Has the running kernel this setting?
 fn exists(sysctl: &str) -> bool {
     fs::exists(format!("/proc/sys/net/ipv4/{sysctl}")).unwrap_or(false)
 }
@@ -378,7 +380,7 @@ mod tests {
         for (name, value) in changes {
             stack.set(name, value, name).expect("a value");
         }
-        changes.iter().try_for_each(|(name, _)| follows(name, &stack, &linux()))
+        changes.iter().try_for_each(|(name, _)| follows(name, &stack, &linux(), &exists))
     }
 
     #[test]
@@ -386,8 +388,18 @@ mod tests {
         let all = linux();
         for (name, _) in all.fields() {
             // Only a changed field can be out of the kernel's reach.
-            assert_eq!(follows(name, &all, &all), Ok(()), "{name}");
+            assert_eq!(follows(name, &all, &all, &exists), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn a_setting_is_looked_for_on_the_kernel_of_the_run() {
+        let (mut stack, profile) = (linux(), linux());
+        stack.set("sack", &Value::Flag(false), "sack").expect("a value");
+        let judged = |has: &dyn Fn(&str) -> bool| follows("sack", &stack, &profile, has);
+        assert_eq!(judged(&|_| true), Ok(()));
+        let (problem, _) = judged(&|sysctl| sysctl != "tcp_sack").expect_err("it is not there");
+        assert!(problem.contains("net.ipv4.tcp_sack"), "{problem}");
     }
 
     #[test]
