@@ -117,6 +117,34 @@ def test_what_the_kernel_lacks_runs_as_a_twin_and_shows_its_quantities() -> None
 
 
 @boots
+def test_a_kernels_own_queue_decides_and_counts_as_the_kernel_does_and_captures_come_out() -> None:
+    one = tb.dumbbell(
+        rate="4mbit",
+        rtt="20ms",
+        queue={"discipline": "kernel:pfifo", "limit": "20packets"},
+        flows=[tb.bulk("cubic"), tb.voip()],
+        duration="1500ms",
+        instruments=tb.Instruments(queues=["bottleneck"], packets="all", captures=["bottleneck.out"]),
+    )
+    result = vm.run(one)
+    # A note would say that the kernel counts other drops than were seen.
+    assert result.meta["notes"] == []
+    links, rows = result.numpy("links"), result.numpy("queue")
+    assert links["dropped"][0] == (rows["event"] == 2).sum() > 0
+    assert links["arrived"][0] == links["delivered"][0] + links["dropped"][0] + links["resident"][0]
+    # One that came to a full queue is in the row of its arrival, and no longer in that of its drop.
+    assert rows["backlog_packets"].max() == 21
+    assert rows["backlog_packets"][rows["event"] == 2].max() == 20
+    assert result.rows("frames") > 0
+    # As long as twenty packets and the one on the wire last, and never much longer.
+    packets = result.numpy("packets")
+    delay = packets["received_s"] - packets["sent_s"]
+    assert 0.065 < np.nanmax(delay) < 0.075
+    with pytest.raises(tb.ScenarioError, match=r"--engine vm.*fifo"):
+        tb.run(one)
+
+
+@boots
 def test_a_run_that_is_cancelled_leaves_no_machine() -> None:
     cancel = tb.Cancel()
     threading.Timer(1.0, cancel.set).start()
@@ -238,6 +266,21 @@ def test_a_kernel_that_lacks_something_is_refused(
 ) -> None:
     with pytest.raises(vm.KernelError, match=lack):
         kernels.find(str(_image(tmp_path, options, modules)))
+
+
+def test_a_kernel_without_a_queue_refuses_it_by_name(tmp_path: Path) -> None:
+    options = _ALL + "CONFIG_NET_SCH_HTB=y\nCONFIG_NET_SCH_PIE=m\n"
+    kernel = kernels.find(str(_image(tmp_path, options, ("tun", "sch_pie"))))
+
+    def resolved(name: str) -> dict[str, object]:
+        queue = {"discipline": name, "limit_packets": 20}
+        return tb.dumbbell(rate="1mbit", rtt="20ms", queue=queue, flows=[tb.bulk()], duration="1s").resolve(live=True)
+
+    assert kernel.demand_queues(resolved("kernel:pie")) == ["htb", "pie"]
+    assert kernel.demand_queues(resolved("kernel:pfifo")) == ["htb", "pfifo"]
+    assert kernel.demand_queues(resolved("pie")) == []
+    with pytest.raises(tb.ScenarioError, match=r"has no codel .CONFIG_NET_SCH_CODEL.*another kernel"):
+        kernel.demand_queues(resolved("kernel:codel"))
 
 
 def test_what_is_no_image_is_refused(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ use crate::doctor;
 use crate::error::LiveError;
 use crate::headers::{MOST_FLOWS, addresses};
 use crate::host::Settings;
+use crate::kernel_queue;
 use crate::programs::ProgramPlan;
 use crate::sys;
 use crate::twins::{self, Source};
@@ -80,6 +81,8 @@ pub struct Plan {
     pub is_alone: bool,
     /// How late packets may be handed over, at the 99th percentile, before the result is another.
     pub lateness_limit: Duration,
+    /// The kernel's own queues on the path.
+    pub queues: Vec<kernel_queue::Wanted>,
     /// Smallest round trip of any flow, by propagation alone.
     pub rtt_least: Duration,
 }
@@ -157,6 +160,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
         crowds: Vec::new(),
         end: Time::from_ps(scenario.duration_ps),
         is_alone: matches!(manner.place, Place::Alone),
+        queues: kernel_queue::wanted(scenario)?,
         lateness_limit: lateness_limit(scenario),
         rtt_least: rtt_least(scenario),
     };

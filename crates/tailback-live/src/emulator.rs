@@ -3,10 +3,12 @@
 //! It sleeps until shortly before something is due and spins from there, because a timer of this kind of machine
 //! is late by tens of microseconds. What it cannot help it reports: how late each packet was handed over.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tailback_core::packet::Ecn;
+use tailback_core::packet::{Ecn, Packet};
+use tailback_core::queue::DropReason;
 use tailback_core::time::{Duration, Time};
 
 use crate::access;
@@ -14,6 +16,7 @@ use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
 use crate::headers::{client_port, codepoint, is_duplicate_ack, mark, owner};
 use crate::journal::Journal;
+use crate::kernel_queue::KernelQueue;
 use crate::path::{Captured, Frames, Path};
 use crate::punctuality::Punctuality;
 use crate::segments::Segments;
@@ -39,6 +42,10 @@ const LARGEST: usize = 65_535;
 #[derive(Debug, Default)]
 struct Buffers {
     frames: Vec<Framed>,
+    /// The kernel's queues on the path.
+    queues: Vec<KernelQueue>,
+    /// The kernel could not be asked to take a packet.
+    failed: Option<io::Error>,
 }
 
 impl Buffers {
@@ -55,6 +62,16 @@ impl Frames for Buffers {
     fn copy(&mut self, from: u32, to: u32) {
         let frame = self.frames[from as usize].clone();
         *self.at(to) = frame;
+    }
+
+    fn offer(&mut self, link: u32, packet: &Packet) -> Option<DropReason> {
+        let queue =
+            self.queues.iter_mut().find(|queue| queue.wanted.link == link).expect("the path asks for it");
+        let is_in = queue.offer(packet, &self.frames[packet.slot as usize].packet).unwrap_or_else(|error| {
+            self.failed = Some(error);
+            false
+        });
+        (!is_in).then_some(queue.wanted.discipline.reason)
     }
 }
 
@@ -142,6 +159,8 @@ pub struct Emulated {
     pub written: Journal<Time>,
     /// How punctual it was.
     pub punctuality: Punctuality,
+    /// The kernel's queues.
+    pub queues: Vec<KernelQueue>,
 }
 
 impl Emulator {
@@ -191,6 +210,13 @@ impl Emulator {
         Emulator { stamps, ..self }
     }
 
+    /// With these queues of the kernel's on the path, whose devices are the last ports.
+    #[must_use]
+    pub fn through(mut self, queues: Vec<KernelQueue>) -> Self {
+        self.buffers.queues = queues;
+        self
+    }
+
     /// Run to the end, or until `stop`.
     pub fn run(mut self, shared: &Shared) -> Result<Emulated, LiveError> {
         if let Some(place) = self.place {
@@ -224,13 +250,16 @@ impl Emulator {
                 Read::NotYet(sent) => self.step(sent.min(now), shared),
             }
         }
+        if let Some(error) = self.buffers.failed {
+            return Err(error).doing("putting a packet into the kernel's queue");
+        }
         let now = self.now();
         self.step(now, shared);
         self.path.settle(now, &mut self.buffers);
         self.punctuality.asleep_ns = urgency.asleep_ns();
         let mut written = self.handed.at;
         written.fill(self.path.captured.len(), Time::NEVER);
-        Ok(Emulated { path: self.path, written, punctuality: self.punctuality })
+        Ok(Emulated { path: self.path, written, punctuality: self.punctuality, queues: self.buffers.queues })
     }
 
     /// What is due exactly at the end belongs to no run.
@@ -326,6 +355,10 @@ impl Emulator {
         let is_known = |&(flow, is_reverse): &(u32, bool)| {
             self.ends.get(flow as usize).is_some_and(|ends| ends[usize::from(is_reverse)] == port)
         };
+        let hosts = self.ports.len() - self.buffers.queues.len();
+        if port >= hosts {
+            return self.let_out(port - hosts, packet, at);
+        }
         let Some(owner) = owner(packet).filter(is_known) else {
             self.punctuality.foreign += 1;
             return;
@@ -344,6 +377,17 @@ impl Emulator {
             frame.offload = segments.write(number, &mut frame.packet);
             self.enter(owner, at, late);
         }
+    }
+
+    /// This came out of a kernel's queue.
+    fn let_out(&mut self, queue: usize, packet: &[u8], at: Time) {
+        let queue = &mut self.buffers.queues[queue];
+        let Some(out) = queue.came_out(packet) else {
+            self.punctuality.foreign += 1;
+            return;
+        };
+        let (link, reason) = (queue.wanted.link, queue.wanted.discipline.reason);
+        self.path.decided(at, link, (&out.lost, reason), Some((out.slot, out.is_marked)), &mut self.buffers);
     }
 
     /// The packet in the next slot enters the path.

@@ -163,7 +163,7 @@ fn make(device: &str, settings: &Settings) -> io::Result<(OwnedFd, Tun)> {
 }
 
 /// Bring the device up with room for as many packets as this kernel allows: some have a limit below ours (6.1.192).
-fn bring_up(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
+pub fn bring_up(netlink: &mut Netlink, index: u32, mtu: u32) -> io::Result<()> {
     let mut queue = DEVICE_QUEUE;
     loop {
         match netlink.set_up(index, Some(mtu), Some(queue)) {

@@ -24,6 +24,7 @@ pub mod headers;
 pub mod host;
 pub mod internals;
 pub mod journal;
+pub mod kernel_queue;
 pub mod lease;
 pub mod netlink;
 pub mod path;

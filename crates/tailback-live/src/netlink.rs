@@ -6,7 +6,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::{AsFd, OwnedFd};
 
 use netlink_packet_core::{
-    NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage, NetlinkPayload,
+    DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_ECHO, NLM_F_EXCL, NLM_F_REQUEST, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
@@ -14,6 +15,7 @@ use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteMetric, RouteProtocol, RouteScope,
     RouteType,
 };
+use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::sys;
@@ -128,9 +130,72 @@ impl Netlink {
         self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
     }
 
+    /// Give device number `index` the queue discipline `kind` as `handle` at `parent`, with these attributes.
+    pub fn add_queue(
+        &mut self,
+        index: u32,
+        [parent, handle]: [TcHandle; 2],
+        kind: &str,
+        options: Vec<u8>,
+    ) -> io::Result<()> {
+        let message = queue(index, [parent, handle], kind, options);
+        self.ask(RouteNetlinkMessage::NewQueueDiscipline(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// Give a discipline of device number `index` the class `handle` at `parent`.
+    pub fn add_class(
+        &mut self,
+        index: u32,
+        [parent, handle]: [TcHandle; 2],
+        kind: &str,
+        options: Vec<u8>,
+    ) -> io::Result<()> {
+        let message = queue(index, [parent, handle], kind, options);
+        self.ask(RouteNetlinkMessage::NewTrafficClass(message), NLM_F_CREATE | NLM_F_EXCL).map(drop)
+    }
+
+    /// What the discipline `handle` of device number `index` has counted.
+    pub fn queue_count(&mut self, index: u32, handle: TcHandle) -> io::Result<QueueCount> {
+        /// Attribute TCA_STATS2, in it TCA_STATS_QUEUE, in it five numbers (struct gnet_stats_queue).
+        const STATISTICS: [u16; 2] = [7, 3];
+        const HEADERS: usize = 16 + 20;
+        let mut message = TcMessage::default();
+        message.header.index = index as i32;
+        message.header.handle = handle;
+        // Without the echo the kernel tells everybody but who asked.
+        let answer = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(message), NLM_F_ECHO)?;
+        let mut found = answer.get(HEADERS..).unwrap_or_default();
+        for kind in STATISTICS {
+            found = attributes(found).find(|(at, _)| *at == kind).map_or(&[][..], |(_, value)| value);
+        }
+        let number = |place: usize| -> io::Result<u32> {
+            let bytes = found.get(4 * place..4 * place + 4);
+            let bytes =
+                bytes.ok_or_else(|| io::Error::other("the queue does not say what it has counted"))?;
+            Ok(u32::from_ne_bytes(bytes.try_into().expect("four bytes")))
+        };
+        Ok(QueueCount { waiting: number(0)?, dropped: number(2)? })
+    }
+
     /// Send a request and take the answer: a message, or `None` for a bare acknowledgement.
     fn ask(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Option<RouteNetlinkMessage>> {
-        let is_question = matches!(request, RouteNetlinkMessage::GetLink(_));
+        let answer = self.exchange(request, flags)?;
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer)
+            .map_err(|error| io::Error::other(error.to_string()))?;
+        match message.payload {
+            NetlinkPayload::Error(error) => match error.code {
+                None => Ok(None),
+                Some(_) => Err(error.to_io()),
+            },
+            NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
+            other => Err(io::Error::other(format!("unexpected answer {other:?}"))),
+        }
+    }
+
+    /// Send a request and take the answer as it is.
+    fn exchange(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<u8>> {
+        let is_question =
+            matches!(request, RouteNetlinkMessage::GetLink(_) | RouteNetlinkMessage::GetQueueDiscipline(_));
         self.sequence += 1;
         let mut packet = NetlinkMessage::from(request);
         packet.header.sequence_number = self.sequence;
@@ -142,19 +207,59 @@ impl Netlink {
         let mut answer = vec![0; 64 * 1024];
         loop {
             let Some(length) = sys::read_packet(self.socket.as_fd(), &mut answer)? else { continue };
-            let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(&answer[..length])
-                .map_err(|error| io::Error::other(error.to_string()))?;
-            if message.header.sequence_number != self.sequence {
-                continue;
+            // A message's head: its length, kind and flags, then its sequence number.
+            let number =
+                answer.get(8..12).map(|bytes| u32::from_ne_bytes(bytes.try_into().expect("four bytes")));
+            if length >= 16 && number == Some(self.sequence) {
+                answer.truncate(length);
+                return Ok(answer);
             }
-            return match message.payload {
-                NetlinkPayload::Error(error) => match error.code {
-                    None => Ok(None),
-                    Some(_) => Err(error.to_io()),
-                },
-                NetlinkPayload::InnerMessage(inner) => Ok(Some(inner)),
-                other => Err(io::Error::other(format!("unexpected answer {other:?}"))),
-            };
         }
     }
+}
+
+/// What a queue discipline of the kernel's has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueCount {
+    /// Packets that wait in it.
+    pub waiting: u32,
+    /// Packets it has dropped.
+    pub dropped: u32,
+}
+
+fn queue(index: u32, [parent, handle]: [TcHandle; 2], kind: &str, options: Vec<u8>) -> TcMessage {
+    const OPTIONS: u16 = 2;
+    let mut message = TcMessage::default();
+    message.header.index = index as i32;
+    message.header.parent = parent;
+    message.header.handle = handle;
+    message.attributes = vec![TcAttribute::Kind(kind.into())];
+    if !options.is_empty() {
+        message.attributes.push(TcAttribute::Other(DefaultNla::new(OPTIONS, options)));
+    }
+    message
+}
+
+/// An attribute's bytes: length, kind, value, filled up to a multiple of four.
+pub fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(4 + value.len().next_multiple_of(4));
+    out.extend(((4 + value.len()) as u16).to_ne_bytes());
+    out.extend(kind.to_ne_bytes());
+    out.extend(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+    out
+}
+
+/// The attributes in `bytes`, by kind.
+fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        /// Flags that say what is inside.
+        const KIND: u16 = 0x3fff;
+        let half =
+            |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().expect("two bytes")));
+        let (length, kind) = (usize::from(half(0)?), half(2)? & KIND);
+        let value = bytes.get(4..length)?;
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+        Some((kind, value))
+    })
 }

@@ -9,8 +9,9 @@ use tailback_core::link::channel::{self, Channel};
 use tailback_core::link::{Link, Server};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::probe::QueueRow;
-use tailback_core::queue::{Backlog, Fate};
-use tailback_core::scenario::{LinkSpec, Scenario, ScenarioError};
+use tailback_core::queue::outside::{self, Outside};
+use tailback_core::queue::{Backlog, DropReason, Fate};
+use tailback_core::scenario::{LinkSpec, QueueSpec, Scenario, ScenarioError};
 pub use tailback_core::tcp::segment::NO_ROW;
 use tailback_core::time::{Bytes, Duration, Time};
 
@@ -62,6 +63,10 @@ pub enum Outcome {
 pub trait Frames {
     /// The packet in `from` was doubled: `to` carries the same.
     fn copy(&mut self, _from: u32, _to: u32) {}
+    /// The packet goes into the kernel's queue at this link; why, if that dropped it at once.
+    fn offer(&mut self, _link: u32, _packet: &Packet) -> Option<DropReason> {
+        unreachable!("a replay has no kernel")
+    }
 }
 
 /// Nothing is carried: a replay.
@@ -115,6 +120,8 @@ pub struct FlowCount {
 #[derive(Debug)]
 pub struct Path<W> {
     links: Vec<Link>,
+    /// A kernel's queue decides at this link, by number; links of the hosts' own have none.
+    outside: Vec<bool>,
     channels: Vec<Channel>,
     named_links: usize,
     routes: Vec<[Vec<u32>; 2]>,
@@ -155,9 +162,16 @@ impl Poll {
 impl<W: Observer> Path<W> {
     /// The scenario's links and routes. Routes must be named: the scenario is a resolved one.
     pub fn build(scenario: &Scenario, observer: W, poll: Poll) -> Result<Self, ScenarioError> {
-        let mut links = Vec::new();
+        let (mut links, mut outside) = (Vec::new(), Vec::new());
         for (number, spec) in scenario.links.iter().enumerate() {
-            links.push(Link::build(spec, number, scenario.seed)?);
+            let is_kernels = outside::of_kernel(&spec.queue.discipline).is_some();
+            let plain = LinkSpec { queue: QueueSpec::unlimited(), ..spec.clone() };
+            let mut link = Link::build(if is_kernels { &plain } else { spec }, number, scenario.seed)?;
+            if is_kernels {
+                link.decide_outside();
+            }
+            outside.push(is_kernels);
+            links.push(link);
         }
         let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
         let named_links = links.len();
@@ -182,6 +196,7 @@ impl<W: Observer> Path<W> {
         }
         Ok(Path {
             links,
+            outside,
             channels,
             named_links,
             fate: Fate::default(),
@@ -348,9 +363,26 @@ impl<W: Observer> Path<W> {
         let link = route[usize::from(packet.hop)];
         self.observer.entered(now, link, packet.hop == 0, &packet);
         self.at(link as usize, now, frames, Step::Push(packet));
+        if self.outside.get(link as usize) == Some(&true) {
+            if let Some(reason) = frames.offer(link, &packet) {
+                self.decided(now, link, (&[packet.slot], reason), None, frames);
+            }
+        }
     }
 
-    fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, step: Step) {
+    /// The kernel's queue at `link` has dropped the packets in the slots `lost`, and let out one, perhaps marked.
+    pub fn decided(
+        &mut self,
+        now: Time,
+        link: u32,
+        lost: (&[u32], DropReason),
+        out: Option<(u32, bool)>,
+        frames: &mut impl Frames,
+    ) {
+        self.at(link as usize, now, frames, Step::Decide(lost, out));
+    }
+
+    fn at<F: Frames>(&mut self, link: usize, now: Time, frames: &mut F, step: Step<'_>) {
         let Self { links, channels, fate, .. } = self;
         let mut host = LinkHost {
             link: link as u32,
@@ -371,6 +403,7 @@ impl<W: Observer> Path<W> {
                     Step::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut host),
                     Step::Advance => medium.advance(links, now, fate, &mut host),
                     Step::Settle => medium.settle(links, now, fate, &mut host),
+                    Step::Decide(..) => unreachable!("a medium decides itself"),
                 }
             }
             Server::Link => {
@@ -384,6 +417,15 @@ impl<W: Observer> Path<W> {
                         link.advance(now, fate, &mut host);
                     }
                     Step::Settle => link.settle(now, fate, &mut host),
+                    Step::Decide((lost, reason), out) => {
+                        let decide = |queue: &mut Outside| {
+                            lost.iter().for_each(|slot| queue.lose(*slot, reason));
+                            if let Some((slot, is_marked)) = out {
+                                queue.let_out(slot, is_marked);
+                            }
+                        };
+                        link.decided(decide, now, fate, &mut host);
+                    }
                 }
             }
             Server::Connection => unreachable!("a live run has no tunnels"),
@@ -407,8 +449,9 @@ impl<W: Observer> Path<W> {
 }
 
 /// What happens at a link.
-enum Step {
+enum Step<'a> {
     Push(Packet),
+    Decide((&'a [u32], DropReason), Option<(u32, bool)>),
     Advance,
     Settle,
 }

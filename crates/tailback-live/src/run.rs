@@ -1,5 +1,6 @@
 //! A live run from beginning to end. Whatever happens, everything it made goes with the values it is made of.
 
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -23,6 +24,7 @@ use crate::error::{Doing, LiveError};
 use crate::headers::addresses;
 use crate::host::Host;
 use crate::internals::{self, Reader};
+use crate::kernel_queue::KernelQueue;
 use crate::lease::{self, Lease};
 use crate::path::{Path, Poll};
 use crate::programs;
@@ -82,7 +84,11 @@ pub fn run_as<E: From<LiveError>>(
         hosts.push(Host::make(name, lease.mark(), settings)?);
     }
     let mut notes = Vec::new();
-    let numbers = numbers(&hosts)?;
+    let mtu = plan.hosts.iter().map(|(_, settings)| settings.mtu).max().unwrap_or(0);
+    let queues: Result<Vec<_>, _> =
+        plan.queues.iter().map(|wanted| KernelQueue::make(wanted, lease.mark(), mtu)).collect();
+    let queues = queues?;
+    let numbers = numbers(hosts.iter().map(Host::namespace))?;
     let mut readers: Vec<Reader> = twins.iter_mut().filter_map(|twin| twin.shows.take()).collect();
     if scenario.instruments.internals {
         readers.extend(readers_of_kernel(&plan, &numbers, &mut notes));
@@ -96,11 +102,13 @@ pub fn run_as<E: From<LiveError>>(
         })
         .map_err(|error| notes.push(format!("no state log, polling instead: {error}")))
         .ok();
-    let stamps = Stamps::attach(&numbers)
+    let devices = numbers.iter().copied().chain(self::numbers(queues.iter().map(KernelQueue::namespace))?);
+    let stamps = Stamps::attach(&devices.collect::<Vec<_>>())
         .map_err(|error| notes.push(format!("packets count as sent when they are read: {error}")))
         .ok();
     let states: Vec<FlowState> = plan.flows.iter().map(|_| FlowState::default()).collect();
-    let seen = in_threads(scenario, &mut plan, &lease, &hosts, &states, (log, stamps, readers), &mut visit)?;
+    let made = (&hosts[..], queues);
+    let seen = in_threads(scenario, &mut plan, &lease, made, &states, (log, stamps, readers), &mut visit)?;
     let outcome = collect(scenario, &plan, &hosts, seen, notes)?;
     drop(states);
     drop(hosts);
@@ -125,7 +133,7 @@ pub fn recipes(scenario: &Scenario, twins: bool, kernel: &Kernel) -> Result<Vec<
         Source::Candidate(_) => None,
     };
     let controls = plan.controls.iter().enumerate().filter_map(of_control);
-    Ok(controls.chain(tcp_log::recipes(hosts)).chain([stamps::recipe(hosts)]).collect())
+    Ok(controls.chain(tcp_log::recipes(hosts)).chain([stamps::recipe(hosts + plan.queues.len())]).collect())
 }
 
 /// Put the twins the plan needs into the kernel, and their names into the plan.
@@ -175,8 +183,8 @@ fn readers_of_kernel(plan: &Plan, hosts: &[u64], notes: &mut Vec<String>) -> Vec
     readers.flatten().collect()
 }
 
-fn numbers(hosts: &[Host]) -> Result<Vec<u64>, LiveError> {
-    let numbers: Result<_, _> = hosts.iter().map(|host| namespace_number(host.namespace())).collect();
+fn numbers<'a>(hosts: impl Iterator<Item = BorrowedFd<'a>>) -> Result<Vec<u64>, LiveError> {
+    let numbers: Result<_, _> = hosts.map(namespace_number).collect();
     numbers.doing("asking for a host's number")
 }
 
@@ -197,7 +205,7 @@ fn in_threads<E: From<LiveError>>(
     scenario: &Scenario,
     plan: &mut Plan,
     lease: &Lease,
-    hosts: &[Host],
+    (hosts, queues): (&[Host], Vec<KernelQueue>),
     states: &[FlowState],
     (log, stamps, readers): (Option<TcpLog>, Option<Stamps>, Vec<Reader>),
     visit: &mut impl FnMut(f64) -> Result<(), E>,
@@ -233,6 +241,10 @@ fn in_threads<E: From<LiveError>>(
         let tun = host.tun().share().doing("sharing a device")?;
         ports.push(Port { tun, from: ending(0), to: ending(1) });
     }
+    for queue in &queues {
+        let tun = queue.tun().share().doing("sharing a device")?;
+        ports.push(Port { tun, from: Vec::new(), to: Vec::new() });
+    }
     let shared = Shared {
         stop: AtomicBool::new(false),
         duplicate_acks: plan.flows.iter().map(|_| AtomicU64::new(0)).collect(),
@@ -265,7 +277,7 @@ fn in_threads<E: From<LiveError>>(
         }
         let clock = Clock::starting_in(LEAD);
         let emulator = Emulator::new(path, ports, clock, end).at(affinity.emulator());
-        let emulator = emulator.trusting_timers(plan_is_alone).with(stamps);
+        let emulator = emulator.trusting_timers(plan_is_alone).with(stamps).through(queues);
         for go in signs {
             let _ = go.send(clock);
         }
@@ -397,6 +409,13 @@ fn collect(
         device_drops += host.device_drops().doing("counting a device's drops")?;
     }
     let links = links(seen.emulated.path.links());
+    for queue in &mut seen.emulated.queues {
+        let unseen = queue.unseen().doing("asking the kernel's queue what it has counted")?;
+        if unseen != 0 {
+            let (name, link) = (&queue.wanted.discipline.name, &queue.wanted.name);
+            notes.push(format!("{name} at {link} counts {unseen} more drops than were seen"));
+        }
+    }
     let captures = tables::captures(&seen.emulated);
     let flow_table = flow_table(scenario, &seen, &events);
     let requests = flow_record::requests(seen.records.iter());

@@ -76,7 +76,8 @@ part! {
                 Value::Table(_) => return Ok(gathered(node, &["discipline", "limit", "inner"])),
                 Value::Text(text) if text.starts_with(char::is_alphabetic) => {
                     let known: Vec<&str> = queue::registry::cards().iter().map(|card| card.name).collect();
-                    if !known.contains(&text.as_str()) {
+                    let is_kernels = queue::outside::of_kernel(text).is_some();
+                    if !is_kernels && !known.contains(&text.as_str()) {
                         return Err(fault(
                             "this is neither a queue size nor a discipline",
                             format!("{}Write a size, for example \"1bdp\", or one of {}", hint(text, &known), known.join(", ")),
@@ -102,7 +103,7 @@ part! {
             named.with(flattened(rest.into()))
         }
     }
-    /// Registry name (`tailback list queues`).
+    /// Registry name (`tailback list queues`), or a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)).
     discipline: Name = Name("fifo".into());
     /// Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up.
     limit: Option<Size>, or "the discipline's own";

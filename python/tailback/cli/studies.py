@@ -147,6 +147,9 @@ def validate(
         float, typer.Option(min=0.0, help="With --engine vm: begin no run after this; the next call goes on.")
     ] = float("inf"),
     work: Annotated[Path, typer.Option(help="With --engine vm: where runs are kept.")] = Path("results/sampled"),
+    queues: Annotated[
+        bool, typer.Option("--queues", help="With --engine vm: queue models against one kernel's own queues instead.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare with a measured kernel, with ns-2 and with this machine's kernel; write the page that says how close.
@@ -156,12 +159,20 @@ def validate(
     - `tailback validate --out validation.md`
 
     - `tailback validate --engine vm --kernel debian-6.1,debian-6.12 --minutes 60 --out docs/validation-sampled.md`
+
+    - `tailback validate --engine vm --queues --work results/queues --out docs/validation-queues.md`
     """
     if engine is not None:
         if engine != "vm":
             raise BadInput(unknown("engine", engine, ["vm"]))
-        _validate_sampled([name.strip() for name in kernels.split(",")], cells, minutes, work, out, as_json)
+        chosen = [name.strip() for name in kernels.split(",")]
+        if queues:
+            _validate_queues(chosen, minutes, work, out, as_json)
+        else:
+            _validate_sampled(chosen, cells, minutes, work, out, as_json)
         return
+    if queues:
+        raise BadInput("--queues: the queues are those of a kernel in a virtual machine. Add --engine vm.")
     kernel = _validation("live")
     chosen = [name.strip() for name in algorithms.split(",")] if algorithms is not None else list(kernel.ALGORITHMS)
     if algorithms is not None and not live:
@@ -224,6 +235,32 @@ def _validate_sampled(kernels: list[str], cells: int, minutes: float, work: Path
     for pair in pairs:
         within = 100 * pair["within_both"]
         say(f"{pair['of']} against {pair['against']}: {pair['cells']} cells, {within:.1f} % within both bounds")
+    say(f"page: {escape(str(out))}")
+
+
+def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
+    """Run what is missing at the lowest priority, then write the page of what is there."""
+    import os
+
+    from tailback.vm.kernels import find
+
+    queues = _validation("queues")
+    if len(kernels) != 1:
+        raise BadInput(f"--kernel {','.join(kernels)}: queues are compared with those of one kernel. Give one.")
+    find(kernels[0])
+    os.nice(19)
+    cells = queues.cells()
+    told = (lambda _: None) if as_json else say
+    try:
+        queues.run_cells(cells, kernels[0], work, told=told, seconds=60 * minutes)
+    finally:
+        rows = queues.compared(work, kernels[0], cells)
+        queues.write(rows, kernels[0], out)
+    if as_json:
+        emit({"cells": rows, "page": out})
+        return
+    for run in ("sim", "model"):
+        say(f"{run}: {sum(row['errors'][run]['within'] for row in rows)} of {len(rows)} cells within both bounds")
     say(f"page: {escape(str(out))}")
 
 

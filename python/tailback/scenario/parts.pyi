@@ -254,7 +254,7 @@ class Queue(Part):
 
     @property
     def discipline(self) -> str:
-        """Registry name (`tailback list queues`)."""
+        """Registry name (`tailback list queues`), or a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues))."""
 
     @property
     def limit(self) -> Size | None:

@@ -151,6 +151,7 @@ def _programs(scenario: Scenario, resolved: dict[str, Any], kernel: Kernel, twin
                 f"flows[{number}].app", flow["app"]["kind"], "a guest has none of this machine's programs", fix
             )
             raise ScenarioError([problem])
+    kernel.demand_queues(resolved)
     try:
         return _core.vm_programs(json.dumps(resolved), kernel.controls, kernel.hz, twins)
     except _core.ScenarioError as error:
@@ -165,7 +166,8 @@ def _files(
     """The guest's initial file system."""
     chosen = [flow["tcp"] for flow in resolved["flows"] if flow.get("tcp")]
     controls = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
-    modules = kernel.loads(["tun", *(f"tcp_{control}" for control in controls)])
+    queues = [f"sch_{queue}" for queue in kernel.demand_queues(resolved)]
+    modules = kernel.loads(["tun", *(f"tcp_{control}" for control in controls), *queues])
     job = {"modules": [f"modules/{name}.ko" for name, _ in modules], "twins": twins, "scenario": resolved}
     out = {f"/tailback/modules/{name}.ko": contents for name, contents in modules}
     out |= {f"/tailback/bpf/{name}": contents for name, contents in programs}

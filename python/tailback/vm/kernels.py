@@ -8,12 +8,13 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from tailback.errors import TailbackError, nearest
+from tailback.errors import Problem, ScenarioError, TailbackError, nearest
 from tailback.files import whole_folder
 
 __all__ = ["FETCHABLE", "Kernel", "KernelError", "fetch", "fetched", "find"]
@@ -43,6 +44,9 @@ _CONTROLS = {
     "CDG": "cdg",
     "BBR": "bbr",
 }
+
+#: Options of a kernel by the queues they bring; FIFOs are always there. HTB gives each of them its link's rate.
+_QUEUES = {"HTB": "htb", "CODEL": "codel", "FQ_CODEL": "fq_codel", "PIE": "pie", "RED": "red", "CAKE": "cake"}
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
@@ -107,6 +111,23 @@ class Kernel:
         """The congestion controls it has itself, built in or as modules."""
         have = [name for option, name in _CONTROLS.items() if self._has(f"TCP_CONG_{option}", f"tcp_{name}")]
         return sorted({"reno", *have})
+
+    def demand_queues(self, resolved: Mapping[str, Any]) -> list[str]:
+        """The kernel's own queues that a resolved scenario asks for; `ScenarioError` if one is not in this kernel."""
+        wanted: list[str] = []
+        for number, link in enumerate(resolved["links"]):
+            prefix, _, name = str(link["queue"]["discipline"]).partition(":")
+            if prefix != "kernel":
+                continue
+            for needed in ("htb", name):
+                option = next((option for option, known in _QUEUES.items() if known == needed), None)
+                if option is not None and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
+                    lack = f"the kernel {self.name} ({self.release}) has no {needed} (CONFIG_NET_SCH_{option})"
+                    fix = "Take another queue, or another kernel: tailback vm kernels"
+                    raise ScenarioError([Problem(f"links[{number}].queue.discipline", f"kernel:{name}", lack, fix)])
+                if needed not in wanted:
+                    wanted.append(needed)
+        return wanted
 
     def _has(self, option: str, module: str) -> bool:
         setting = self.options.get(option)

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::api::{Host, LinkCount, Watch};
 use super::wire::{Passage, Wire};
 use crate::packet::Packet;
+use crate::queue::outside::Outside;
 use crate::queue::registry::Queue;
 use crate::queue::{Backlog, DropReason, Fate, QueueDiscipline};
 use crate::time::{Bytes, Duration, Time};
@@ -154,6 +155,17 @@ impl Interface {
             watch.on_dequeue(at, packet, self.queued);
         }
         next
+    }
+
+    /// `decide` says what became of packets in a queue decided outside.
+    pub fn decide(&mut self, decide: impl FnOnce(&mut Outside), fate: &mut Fate, watch: &mut impl Watch) {
+        let (before, drops) = (self.queued, fate.drops.len());
+        if let Queue::Outside(queue) = &mut self.queue {
+            decide(queue);
+            queue.report_lost(fate);
+        }
+        self.queued = self.queue.backlog();
+        self.report(self.now, before, &fate.drops[drops..], &[], watch);
     }
 
     /// The last bit of `packet` has left.

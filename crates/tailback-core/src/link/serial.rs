@@ -64,6 +64,15 @@ impl Serial {
         of.send(packet, at, due, fate, watch);
     }
 
+    /// The queue may give something that it did not give before.
+    pub fn look_again(&mut self, of: &mut Interface, fate: &mut Fate, watch: &mut impl Watch) {
+        let now = of.now;
+        if self.serving.is_none() {
+            self.serve(of, now, fate, watch);
+        }
+        of.note_backlog(now);
+    }
+
     /// The serialiser is free at `at`: take the next packet, if the queue gives one.
     #[inline]
     fn serve(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {

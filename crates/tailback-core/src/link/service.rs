@@ -9,6 +9,7 @@ use super::serial::{Clock, Serial};
 use super::serve::Serve;
 use super::tunnel::Tunnel;
 use crate::packet::Packet;
+use crate::queue::outside::Outside;
 use crate::queue::registry::Queue;
 use crate::queue::{Backlog, Fate};
 use crate::time::{Bytes, Duration, Rate, Time};
@@ -144,6 +145,31 @@ impl Link {
         if let Service::Foreseen(service) = &self.service {
             self.service = Service::Serial(Serial::new(service.serialiser.clone(), Clock::Exact));
         }
+    }
+
+    /// From now on its queue is decided outside; of a link at a fixed rate that holds nothing yet.
+    pub fn decide_outside(&mut self) {
+        self.ask_at_each_departure();
+        assert!(matches!(self.service, Service::Serial(_)), "link {}: it has a rate", self.interface.name);
+        self.interface.queue = Queue::Outside(Outside::default());
+    }
+
+    /// At a queue decided outside `decide` says what became of packets: take what came out.
+    pub fn decided(
+        &mut self,
+        decide: impl FnOnce(&mut Outside),
+        now: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let (of, Service::Serial(service)) = (&mut self.interface, &mut self.service) else {
+            panic!("link {}: its queue is decided here", self.interface.name);
+        };
+        of.turn_to(now);
+        service.catch_up(of, now, fate, watch);
+        of.decide(decide, fate, watch);
+        service.look_again(of, fate, watch);
+        of.check(service.resident(of));
     }
 
     #[cfg(test)]

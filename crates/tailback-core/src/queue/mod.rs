@@ -7,6 +7,7 @@ pub mod codel;
 pub mod dualpi2;
 pub mod fifo;
 pub mod fq_codel;
+pub mod outside;
 pub mod parts;
 pub mod pie;
 pub mod red;

@@ -3,7 +3,7 @@
 //! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
 //! tests every row inherits (`tests/laws_queue.rs`).
 
-use super::{Backlog, Fate, QueueDiscipline};
+use super::{Backlog, Fate, QueueDiscipline, outside};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{QueueSpec, ScenarioError};
@@ -37,6 +37,8 @@ macro_rules! disciplines {
                 #[doc = concat!("See [`super::", stringify!($module), "`].")]
                 $Name(super::$module::$Name),
             )+
+            /// See [`super::outside`]: no row, for no simulation has it.
+            Outside(super::outside::Outside),
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
@@ -54,6 +56,7 @@ macro_rules! disciplines {
             ($queue:expr, $state:ident => $call:expr) => {
                 match $queue {
                     $(Queue::$Name($state) => $call,)+
+                    Queue::Outside($state) => $call,
                 }
             };
         }
@@ -112,6 +115,9 @@ pub fn is_shaper(name: &str) -> bool {
 /// `field_path.params`, the queue inside it at `field_path.inner`.
 pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings) -> Result<Queue, ScenarioError> {
     let Some(row) = CARDS.iter().position(|card| card.name == spec.discipline) else {
+        if outside::of_kernel(&spec.discipline).is_some() {
+            return Err(outside::refusal(&spec.discipline, &format!("{field_path}.discipline")));
+        }
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
         let at = format!("{field_path}.discipline");
         return Err(unknown_name("queue discipline", &spec.discipline, &at, &known));

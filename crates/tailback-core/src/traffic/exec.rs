@@ -2,6 +2,7 @@
 
 use super::Traits;
 use crate::params::{Card, Checked, ParamSpec};
+use crate::queue::outside;
 use crate::scenario::{FlowSpec, Params, Scenario, ScenarioError};
 
 /// The card. It stands in no list of the simulator's.
@@ -72,9 +73,11 @@ pub fn refusal(field_path: &str) -> ScenarioError {
     }
 }
 
-/// The scenario with transfers in the place of programs: what of it can be checked without running it.
+/// The scenario with transfers in the place of programs, and models in that of kernels' queues: what of it can be checked
+/// without running it.
 pub fn stand_in(scenario: &Scenario) -> Result<Scenario, ScenarioError> {
     let mut scenario = scenario.clone();
+    outside::stand_in(&mut scenario)?;
     for (number, flow) in scenario.flows.iter_mut().enumerate() {
         if flow.app.kind == CARD.name {
             let path = format!("flows[{number}]");

@@ -46,6 +46,51 @@ pub fn diagnosis_socket() -> io::Result<OwnedFd> {
     }
 }
 
+/// A socket that puts IP packets into a device's queue (packet(7)), in the calling thread's namespace; it hears nothing.
+/// What waits in the queue counts as the socket's, so it may hold as much as there is.
+pub fn packet_socket() -> io::Result<OwnedFd> {
+    let all: c_int = 1 << 30;
+    // SAFETY: `all` outlives the call and has the size given; the descriptor is owned at once.
+    unsafe {
+        let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+        let fd = check(libc::socket(libc::AF_PACKET, kind, 0))?;
+        let fd = OwnedFd::from_raw_fd(fd);
+        let length = mem::size_of_val(&all) as libc::socklen_t;
+        check(libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUFFORCE,
+            (&raw const all).cast(),
+            length,
+        ))?;
+        Ok(fd)
+    }
+}
+
+/// Put an IP packet into the queue of device number `index`; false if that dropped it at once.
+pub fn enqueue(fd: BorrowedFd<'_>, index: u32, packet: &[u8]) -> io::Result<bool> {
+    // SAFETY: all zeros is a valid sockaddr_ll; both outlive the call and have the sizes given.
+    let sent = check_size(unsafe {
+        let mut raw: libc::sockaddr_ll = mem::zeroed();
+        raw.sll_family = libc::AF_PACKET as u16;
+        raw.sll_protocol = (libc::ETH_P_IP as u16).to_be();
+        raw.sll_ifindex = index as c_int;
+        libc::sendto(
+            fd.as_raw_fd(),
+            packet.as_ptr().cast::<c_void>(),
+            packet.len(),
+            0,
+            (&raw const raw).cast(),
+            mem::size_of_val(&raw) as libc::socklen_t,
+        )
+    });
+    match sent {
+        Ok(_) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn address(of: SocketAddrV4) -> libc::sockaddr_in {
     // SAFETY: all zeros is a valid sockaddr_in.
     let mut raw: libc::sockaddr_in = unsafe { mem::zeroed() };

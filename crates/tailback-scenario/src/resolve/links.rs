@@ -192,9 +192,7 @@ fn site(resolver: &Resolver<'_>, graph: &Graph<'_>, routes: &[Routes], number: u
 
 fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     let place = &site.place;
-    let cards = queue::registry::cards().iter();
-    let words = ["queue discipline", "queues"];
-    let card = resolver.card(&queue.discipline, cards, &format!("{place}.discipline"), words);
+    let card = discipline(resolver, queue, &format!("{place}.discipline"));
     let mut params = Params(limit(resolver, queue, site).into_iter().collect());
     if let (Some(card), Some((key, _))) = (card, params.0.first()) {
         if card.param(key).is_none() {
@@ -219,6 +217,11 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     };
     let mut out = table! { "discipline" => &*queue.discipline, "params" => params.0 };
     if let Some(inner) = &queue.inner {
+        if queue::outside::of_kernel(&inner.discipline).is_some() {
+            let found =
+                fault("a kernel's queue stands at a link, not inside another", "Give it to the link itself");
+            resolver.problem_with(&format!("{place}.inner"), &(&*inner.discipline).into(), found);
+        }
         let inside =
             Site { at: format!("{}.inner", site.at), place: format!("{place}.inner"), rate, ..*site };
         resolver.place(inside.at.clone(), inside.place.clone());
@@ -227,6 +230,29 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
         out.put("inner", one_queue(resolver, inner, &inside));
     }
     out
+}
+
+/// The card whose parameters the discipline takes, be it ours or a kernel's.
+fn discipline(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> Option<&'static Card> {
+    let name: &str = &queue.discipline;
+    if queue::outside::of_kernel(name).is_none() {
+        let words = ["queue discipline", "queues"];
+        return resolver.card(name, queue::registry::cards().iter(), place, words);
+    }
+    let refuse = |resolver: &mut Resolver<'_>, problem: String, fix: String| {
+        resolver.problem_with(place, &name.into(), fault(problem, fix));
+        None
+    };
+    match queue::outside::card(name, place) {
+        Err(unknown) => refuse(resolver, unknown.problem, unknown.fix),
+        Ok(None) if queue.limit.is_some() || !queue.params.0.is_empty() => {
+            refuse(resolver, format!("{name} takes no parameters here"), "Remove them".into())
+        }
+        Ok(_) if queue.inner.is_some() => {
+            refuse(resolver, format!("{name} has no queue inside it"), "Leave inner out".into())
+        }
+        Ok(card) => card,
+    }
 }
 
 fn queue_param(

@@ -1,0 +1,273 @@
+//! A link's queue by the kernel's own discipline: the device of a namespace that nothing else is in.
+//!
+//! The emulator puts each packet into the device's queue, and takes it out where a wire would begin. The discipline stands
+//! in a class of HTB at the link's rate, which asks it for a packet when the last one's time is over, as a device does
+//! (tbf would take one ahead, out of the discipline's sight). What comes out then crosses the emulator's link: that adds
+//! the packet's own time on the wire, and the rest of the path.
+
+pub mod options;
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use netlink_packet_route::tc::TcHandle;
+use tailback_core::packet::{Ecn, Packet};
+use tailback_core::queue::outside;
+use tailback_core::scenario::Scenario;
+
+use self::options::Discipline;
+use crate::error::{Doing, LiveError};
+use crate::headers::{client_port, codepoint, mark};
+use crate::host::bring_up;
+use crate::netlink::{Netlink, QueueCount, attribute};
+use crate::sys::{self, Tun};
+
+const HTB: TcHandle = TcHandle { major: 1, minor: 0 };
+const CLASS: TcHandle = TcHandle { major: 1, minor: 1 };
+const INNER: TcHandle = TcHandle { major: 2, minor: 0 };
+/// Numbers that packets are known by.
+const NUMBERS: usize = 1 << 16;
+
+/// A queue that is wanted, planned; nothing of it exists yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// The link's number and name.
+    pub link: u32,
+    /// Its name.
+    pub name: String,
+    /// Its rate.
+    pub rate_bps: u64,
+    /// The discipline.
+    pub discipline: Discipline,
+}
+
+/// The kernel's queues that the scenario asks for, or why it cannot have them.
+pub fn wanted(scenario: &Scenario) -> Result<Vec<Wanted>, LiveError> {
+    let mut out = Vec::new();
+    for (number, link) in scenario.links.iter().enumerate() {
+        let Some(name) = outside::of_kernel(&link.queue.discipline) else { continue };
+        let at = format!("links[{number}]");
+        let field = format!("{at}.queue");
+        let card = outside::card(&link.queue.discipline, &format!("{field}.discipline"))?;
+        let refuse = |part: &str, problem: &str| {
+            let fix =
+                "Take a queue of tailback's at this link, or give the link a fixed rate and nothing else";
+            Err(LiveError::refuse(format!("{at}{part}"), &link.queue.discipline, problem, fix))
+        };
+        let is_plain = link.medium.is_none() && link.trace.is_none() && link.schedule.is_empty();
+        let Some(rate_bps) = link.rate_bps.filter(|_| is_plain) else {
+            return refuse("", "a kernel's queue stands at a fixed rate, without medium, trace or schedule");
+        };
+        if link.tick_hz.is_some() {
+            return refuse(".tick_hz", "a kernel's queue is served at once, not on a timer");
+        }
+        let discipline = options::discipline(name, &link.queue, card, &field, rate_bps)?;
+        out.push(Wanted { link: number as u32, name: link.name.clone(), rate_bps, discipline });
+    }
+    Ok(out)
+}
+
+/// What is in the kernel's queue, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    number: u16,
+    slot: u32,
+    /// Flow, direction and connection: what keeps its order in any discipline.
+    line: (u32, bool, u16),
+    /// Marked before.
+    is_marked: bool,
+}
+
+/// What came out of a kernel's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Out {
+    /// The packet's slot.
+    pub slot: u32,
+    /// The queue marked it.
+    pub is_marked: bool,
+    /// Slots of those that should have come out before it: they were dropped.
+    pub lost: Vec<u32>,
+}
+
+/// A queue of the kernel's. It is gone when this is dropped.
+#[derive(Debug)]
+pub struct KernelQueue {
+    /// What was asked for.
+    pub wanted: Wanted,
+    namespace: OwnedFd,
+    tun: Tun,
+    socket: OwnedFd,
+    index: u32,
+    waiting: VecDeque<Waiting>,
+    next: u16,
+    /// The packet as the kernel gets it.
+    packet: Vec<u8>,
+    /// Drops that have been seen.
+    seen: u64,
+}
+
+impl KernelQueue {
+    /// Make it; packets have at most `mtu` bytes.
+    pub fn make(wanted: &Wanted, mark: &str, mtu: u32) -> Result<Self, LiveError> {
+        let device = format!("{mark}-queue");
+        // A thread of its own: whoever enters a namespace stays there.
+        let made = std::thread::scope(|scope| {
+            scope.spawn(|| make(&device, wanted, mtu)).join().expect("making a queue does not panic")
+        });
+        let what = format!("putting the kernel's {} at link {}", wanted.discipline.name, wanted.name);
+        let (namespace, tun, socket, index) = made.doing(&what)?;
+        Ok(KernelQueue {
+            wanted: wanted.clone(),
+            namespace,
+            tun,
+            socket,
+            index,
+            waiting: VecDeque::new(),
+            next: 0,
+            packet: Vec::new(),
+            seen: 0,
+        })
+    }
+
+    /// The device's far end, where packets come out.
+    pub fn tun(&self) -> &Tun {
+        &self.tun
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> BorrowedFd<'_> {
+        self.namespace.as_fd()
+    }
+
+    /// Put a packet, whose bytes are `frame`, into the queue; false if that dropped it at once.
+    pub fn offer(&mut self, packet: &Packet, frame: &[u8]) -> io::Result<bool> {
+        let number = self.next;
+        self.packet.clear();
+        self.packet.extend_from_slice(frame);
+        // Known by its identification when it comes out. Nobody on its way looks at the header's sum.
+        self.packet[4..6].copy_from_slice(&number.to_be_bytes());
+        if packet.ecn == Ecn::Ce {
+            mark(&mut self.packet);
+        }
+        if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
+        {
+            self.seen += 1;
+            return Ok(false);
+        }
+        self.next = number.wrapping_add(1);
+        let line = (packet.flow.0, packet.is_reverse, client_port(frame, packet.is_reverse));
+        self.waiting.push_back(Waiting { number, slot: packet.slot, line, is_marked: packet.ecn == Ecn::Ce });
+        Ok(true)
+    }
+
+    /// `packet` came out; `None` if it never went in.
+    pub fn came_out(&mut self, packet: &[u8]) -> Option<Out> {
+        let number = u16::from_be_bytes([*packet.get(4)?, packet[5]]);
+        let place = self.waiting.iter().position(|it| it.number == number)?;
+        let out = self.waiting.remove(place)?;
+        let mut lost = Vec::new();
+        let is_one_line = self.wanted.discipline.is_one_line;
+        let mut at = 0;
+        // Those before it have no other way to come out.
+        let mut before = place;
+        while at < before {
+            if is_one_line || self.waiting[at].line == out.line {
+                lost.extend(self.waiting.remove(at).map(|it| it.slot));
+                before -= 1;
+            } else {
+                at += 1;
+            }
+        }
+        self.seen += lost.len() as u64;
+        let is_marked = codepoint(packet) == Ecn::Ce && !out.is_marked;
+        Some(Out { slot: out.slot, is_marked, lost })
+    }
+
+    /// After the run: what the kernel has dropped more, or less, than was seen. Nothing, unless a packet was taken for
+    /// another.
+    pub fn unseen(&mut self) -> io::Result<i64> {
+        const TRIES: usize = 100;
+        for _ in 0..TRIES {
+            self.drain()?;
+            let QueueCount { waiting, dropped } = self.count()?;
+            if self.drain()? == 0 {
+                // Of the last drops there is no sign yet: nothing behind them has come out.
+                let unsigned = self.waiting.len() as i64 - i64::from(waiting);
+                return Ok(i64::from(dropped) - self.seen as i64 - unsigned);
+            }
+        }
+        Err(io::Error::other("packets leave it faster than they can be counted"))
+    }
+
+    /// Take what has come out since the run ended; how many.
+    fn drain(&mut self) -> io::Result<usize> {
+        let mut packet = vec![0; 1 << 16];
+        let mut count = 0;
+        while let Some((length, _)) = self.tun.read(&mut packet)? {
+            self.came_out(&packet[..length]);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn count(&self) -> io::Result<QueueCount> {
+        std::thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                sys::enter_network(self.namespace())?;
+                Netlink::open()?.queue_count(self.index, INNER)
+            });
+            inside.join().expect("asking a queue does not panic")
+        })
+    }
+}
+
+fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, OwnedFd, u32)> {
+    sys::unshare_network()?;
+    let namespace = OwnedFd::from(fs::File::open("/proc/thread-self/ns/net")?);
+    let tun = Tun::open(device, false)?;
+    let quiet = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    if fs::exists(&quiet)? {
+        fs::write(quiet, "1")?;
+    }
+    let mut netlink = Netlink::open()?;
+    let index = netlink.index_of(device)?;
+    bring_up(&mut netlink, index, mtu)?;
+    netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb())?;
+    netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
+    let discipline = &wanted.discipline;
+    netlink.add_queue(index, [CLASS, INNER], &discipline.name, discipline.options.clone())?;
+    Ok((namespace, tun, sys::packet_socket()?, index))
+}
+
+/// HTB with everything in its first class (TCA_HTB_INIT, struct tc_htb_glob).
+fn htb() -> Vec<u8> {
+    const INIT: u16 = 2;
+    const VERSION: u32 = 3;
+    const RATE_TO_QUANTUM: u32 = 10;
+    let words = [VERSION, RATE_TO_QUANTUM, u32::from(CLASS.minor), 0, 0];
+    attribute(INIT, &words.map(u32::to_ne_bytes).concat())
+}
+
+/// HTB's class at the link's rate (TCA_HTB_PARMS, struct tc_htb_opt).
+fn class(rate_bps: u64, mtu: u32) -> Vec<u8> {
+    const PARAMETERS: u16 = 1;
+    const RATE_64: u16 = 6;
+    const CEILING_64: u16 = 7;
+    /// The kernel computes a packet's time itself, of its bytes alone (TC_LINKLAYER_ETHERNET, no overhead).
+    const LINK_LAYER: u8 = 1;
+    /// What a late timer is made up for by, in ticks of 64 ns: 50 µs. What it lets out early waits for the wire.
+    const BURST: u32 = 50_000 / 64;
+    let bytes = (rate_bps / 8).max(1);
+    let rate =
+        [&[0, LINK_LAYER, 0, 0, 0, 0, 0, 0][..], &(bytes.min(u32::MAX.into()) as u32).to_ne_bytes()].concat();
+    let tail = [BURST, BURST, mtu, 0, 0].map(u32::to_ne_bytes).concat();
+    let exact = bytes.to_ne_bytes();
+    [
+        attribute(PARAMETERS, &[rate.clone(), rate, tail].concat()),
+        attribute(RATE_64, &exact),
+        attribute(CEILING_64, &exact),
+    ]
+    .concat()
+}

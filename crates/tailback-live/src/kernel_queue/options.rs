@@ -1,0 +1,296 @@
+//! A scenario's parameters as the attributes of the kernel's disciplines (linux/pkt_sched.h).
+
+use tailback_core::params::{Card, Checked};
+use tailback_core::queue::DropReason;
+use tailback_core::scenario::{QueueSpec, Value};
+
+use crate::error::LiveError;
+use crate::netlink::attribute;
+
+/// A kernel's discipline as it is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discipline {
+    /// The kernel's name.
+    pub name: String,
+    /// Its attributes, inside TCA_OPTIONS.
+    pub options: Vec<u8>,
+    /// Packets leave in the order they came, whoever sent them; else only those of one connection do.
+    pub is_one_line: bool,
+    /// Why it drops.
+    pub reason: DropReason,
+}
+
+/// Attributes that are a number each: the parameter, the attribute, how many of its units a parameter's are.
+type Numbers = &'static [(&'static str, u16, f64)];
+
+const MS: f64 = 1000.0;
+const CODEL: Numbers = &[
+    ("target_ms", 1, MS),
+    ("limit_packets", 2, 1.0),
+    ("interval_ms", 3, MS),
+    ("ecn", 4, 1.0),
+    ("ce_threshold_ms", 5, MS),
+];
+const FQ_CODEL: Numbers = &[
+    ("target_ms", 1, MS),
+    ("limit_packets", 2, 1.0),
+    ("interval_ms", 3, MS),
+    ("ecn", 4, 1.0),
+    ("flows", 5, 1.0),
+    ("quantum", 6, 1.0),
+    ("ce_threshold_ms", 7, MS),
+    ("drop_batch", 8, 1.0),
+    ("memory_limit", 9, 1.0),
+];
+/// Weights count in sixteenths.
+const PIE: Numbers = &[
+    ("target_ms", 1, MS),
+    ("limit_packets", 2, 1.0),
+    ("t_update_ms", 3, MS),
+    ("alpha", 4, 16.0),
+    ("beta", 5, 16.0),
+    ("ecn", 6, 1.0),
+];
+
+/// What the kernel is asked for by `spec` at `field`, whose parameters `card` has.
+pub fn discipline(
+    name: &str,
+    spec: &QueueSpec,
+    card: Option<&'static Card>,
+    field: &str,
+    rate_bps: u64,
+) -> Result<Discipline, LiveError> {
+    let params_path = format!("{field}.params");
+    let Some(card) = card else {
+        return Ok(Discipline::new(name, Vec::new(), false, DropReason::Aqm));
+    };
+    let given = Checked::new(card, &spec.params, &params_path)?;
+    let given = Given { spec, checked: &given, name };
+    let (options, is_one_line, reason) = match name {
+        "pfifo" => (given.limit("limit_packets", "limit_bytes")?, true, DropReason::QueueFull),
+        "bfifo" => (given.limit("limit_bytes", "limit_packets")?, true, DropReason::QueueFull),
+        "codel" => (given.numbers(CODEL)?, true, DropReason::Aqm),
+        "fq_codel" => (given.numbers(FQ_CODEL)?, false, DropReason::Aqm),
+        "pie" => (given.numbers(PIE)?, true, DropReason::Aqm),
+        "red" => (given.red(rate_bps)?, true, DropReason::Aqm),
+        _ => unreachable!("the list of kernels' queues names it"),
+    };
+    Ok(Discipline::new(name, options, is_one_line, reason))
+}
+
+impl Discipline {
+    fn new(name: &str, options: Vec<u8>, is_one_line: bool, reason: DropReason) -> Self {
+        Discipline { name: name.into(), options, is_one_line, reason }
+    }
+}
+
+/// The parameters a scenario gives.
+struct Given<'a> {
+    spec: &'a QueueSpec,
+    checked: &'a Checked<'a>,
+    name: &'a str,
+}
+
+impl Given<'_> {
+    fn refuse(&self, key: &str, problem: String, fix: impl Into<String>) -> LiveError {
+        LiveError::Refused(self.checked.refuse(key, &problem, &fix.into()))
+    }
+
+    /// An error for the first parameter that the kernel has no word for.
+    fn only(&self, known: &[&str]) -> Result<(), LiveError> {
+        let stranger = self.spec.params.iter().find(|(key, value)| {
+            // A kernel's own is what is asked for.
+            let is_kernels = key.as_str() == "variant" && **value == Value::Name("linux".into());
+            !is_kernels && !known.contains(&key.as_str())
+        });
+        match stranger {
+            None => Ok(()),
+            Some((key, _)) => {
+                let problem = format!("the kernel's {} has no such parameter", self.name);
+                Err(self.refuse(key, problem, format!("Leave it out; it has {}", known.join(", "))))
+            }
+        }
+    }
+
+    /// The parameters of `table` that are given, each as a 32-bit attribute.
+    fn numbers(&self, table: Numbers) -> Result<Vec<u8>, LiveError> {
+        let known: Vec<&str> = table.iter().map(|(key, _, _)| *key).collect();
+        self.only(&known)?;
+        let mut out = Vec::new();
+        for (key, kind, units) in table {
+            let value = match self.spec.params.get(*key) {
+                None => continue,
+                Some(Value::Flag(is_on)) => f64::from(u8::from(*is_on)),
+                Some(Value::Number(value)) => value * units,
+                Some(Value::Name(_)) => unreachable!("these are numbers and flags"),
+            };
+            out.extend(attribute(*kind, &self.whole(key, value, *units)?.to_ne_bytes()));
+        }
+        Ok(out)
+    }
+
+    fn whole(&self, key: &str, value: f64, units: f64) -> Result<u32, LiveError> {
+        let whole = value.round();
+        // What decimal fractions make of a whole number.
+        if (value - whole).abs() > 1e-6 * whole.max(1.0) || whole > f64::from(u32::MAX) {
+            let problem = format!("the kernel counts it in whole steps of 1/{units}");
+            let fix = format!("Give {}", whole.min(f64::from(u32::MAX)) / units);
+            return Err(self.refuse(key, problem, fix));
+        }
+        Ok(whole as u32)
+    }
+
+    /// The one attribute of a FIFO: its limit (struct tc_fifo_qopt).
+    fn limit(&self, key: &str, other: &str) -> Result<Vec<u8>, LiveError> {
+        self.only(&[key])?;
+        match self.spec.params.get(key) {
+            Some(Value::Number(limit)) => Ok(self.whole(key, *limit, 1.0)?.to_ne_bytes().to_vec()),
+            _ => {
+                let counts = other.trim_start_matches("limit_");
+                let fix = format!("Give {key}, or take the one that counts {counts}");
+                Err(self.refuse(key, format!("the kernel's {} needs a limit", self.name), fix))
+            }
+        }
+    }
+
+    /// RED's parameters (struct tc_red_qopt, with the table of what an idle queue's average becomes).
+    fn red(&self, rate_bps: u64) -> Result<Vec<u8>, LiveError> {
+        const KNOWN: [&str; 10] = [
+            "unit",
+            "min",
+            "max",
+            "weight",
+            "max_p",
+            "gentle",
+            "mean_packet",
+            "ecn",
+            "harddrop",
+            "limit_bytes",
+        ];
+        /// TC_RED_ECN, TC_RED_HARDDROP.
+        const FLAGS: [(&str, u8); 2] = [("ecn", 1), ("harddrop", 2)];
+        self.only(&KNOWN)?;
+        if self.checked.given_flag("gentle") == Some(true) {
+            return Err(self.refuse(
+                "gentle",
+                "the kernel's red drops all above max".into(),
+                "Give gentle = false",
+            ));
+        }
+        let mean = self.checked.whole("mean_packet") as f64;
+        let in_bytes = if self.checked.choice("unit") == "bytes" { 1.0 } else { mean };
+        // Where the card says "depends", what Floyd recommends.
+        let number = |key: &str, default: f64| self.checked.given_number(key).unwrap_or(default);
+        let low = number("min", 5.0);
+        let high = number("max", 3.0 * low);
+        let [low, high] = [("min", low * in_bytes), ("max", high * in_bytes)]
+            .map(|(key, bytes)| self.whole(key, bytes, 1.0));
+        let (low, high) = (low?, high?);
+        let limit = self.checked.given_whole("limit_bytes").unwrap_or(1 << 30);
+        let weight = number("weight", 0.002);
+        let shift = (-weight.log2()).round().clamp(1.0, 31.0);
+        let near = (-shift).exp2();
+        // The usual 0.002 is a rounded 1/512.
+        if (weight / near - 1.0).abs() > 0.05 {
+            return Err(self.refuse(
+                "weight",
+                "the kernel's red has powers of 1/2 only".into(),
+                format!("Give {near}"),
+            ));
+        }
+        let max_p = number("max_p", 0.1);
+        let (scale, table) = idle(near, mean, rate_bps as f64 / 8.0);
+        let flags = FLAGS.iter().filter(|(key, _)| self.checked.given_flag(key) == Some(true));
+        let flags: u8 = flags.map(|(_, bit)| bit).sum();
+        let mut head = Vec::new();
+        head.extend((limit as u32).to_ne_bytes());
+        head.extend(low.to_ne_bytes());
+        head.extend(high.to_ne_bytes());
+        // max_p is given exactly, beside what older kernels read here.
+        let steps =
+            ((f64::from(high) - f64::from(low)).max(1.0) / max_p.max(1e-9)).log2().round().clamp(0.0, 31.0);
+        head.extend([shift as u8, steps as u8, scale, flags]);
+        let share = (max_p * 4_294_967_296.0).min(f64::from(u32::MAX)) as u32;
+        Ok([attribute(1, &head), attribute(2, &table), attribute(3, &share.to_ne_bytes())].concat())
+    }
+}
+
+/// What an average becomes while the queue is idle: a place of the table stands for 2^scale µs, and says by how many
+/// halvings the average falls in them: one weighting for each typical packet that could have been sent.
+fn idle(weight: f64, mean: f64, bytes_a_second: f64) -> (u8, Vec<u8>) {
+    const PLACES: usize = 256;
+    const TICK_S: f64 = 1e-6;
+    let packet_ticks = mean / bytes_a_second / TICK_S;
+    let halvings_a_tick = -(1.0 - weight).log2() / packet_ticks;
+    // So far that the last place means almost nothing is left: 31 halvings.
+    let scale = (31.0 / halvings_a_tick / (PLACES - 1) as f64).log2().floor().clamp(0.0, 31.0);
+    let step = scale.exp2() * halvings_a_tick;
+    let mut table: Vec<u8> = (0..PLACES).map(|place| (place as f64 * step).min(31.0).round() as u8).collect();
+    table[PLACES - 1] = 31;
+    (scale as u8, table)
+}
+
+#[cfg(test)]
+mod tests {
+    use tailback_core::queue::outside;
+    use tailback_core::scenario::Params;
+
+    use super::*;
+
+    fn asked(name: &str, params: &[(&str, Value)]) -> Result<Discipline, LiveError> {
+        let params: Params = params.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+        let spec = QueueSpec { discipline: format!("kernel:{name}"), params, inner: None };
+        let card = outside::card(&spec.discipline, "q.discipline").expect("it is known");
+        discipline(name, &spec, card, "q", 10_000_000)
+    }
+
+    #[test]
+    fn times_are_microseconds_and_what_is_not_given_is_the_kernels() {
+        let found = asked("codel", &[("target_ms", Value::Number(2.5)), ("ecn", Value::Flag(true))]).unwrap();
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        assert_eq!(found.options, [number(1, 2500), number(4, 1)].concat());
+        assert!(found.is_one_line);
+        assert_eq!(asked("fq_codel", &[]).unwrap().options, Vec::<u8>::new());
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_be_told_is_refused_by_name() {
+        for (name, params, part) in [
+            ("codel", ("mtu", Value::Number(1000.0)), "q.params.mtu"),
+            ("pie", ("max_burst_ms", Value::Number(10.0)), "q.params.max_burst_ms"),
+            ("pie", ("alpha", Value::Number(0.1)), "0.125"),
+            ("red", ("gentle", Value::Flag(true)), "gentle = false"),
+            ("red", ("weight", Value::Number(0.0027)), "0.001953125"),
+            ("fq_codel", ("variant", Value::Name("ns-3.27".into())), "q.params.variant"),
+        ] {
+            let said = asked(name, &[params]).expect_err(name).to_string();
+            assert!(said.contains(part), "{name}: {said}");
+        }
+        let said = asked("pfifo", &[]).expect_err("no limit").to_string();
+        assert!(said.contains("limit_packets"), "{said}");
+    }
+
+    #[test]
+    fn red_has_its_papers_parameters_where_none_are_given() {
+        let found = asked("red", &[("mean_packet", Value::Number(1000.0))]).expect("all can be said").options;
+        let number = |at: usize| u32::from_ne_bytes(found[at..at + 4].try_into().unwrap());
+        // Behind the attribute's head: limit, min and max in bytes, then the weight's exponent.
+        assert_eq!([number(8), number(12)], [5_000, 15_000]);
+        assert_eq!(found[16], 9);
+    }
+
+    #[test]
+    fn an_idle_average_is_halved_as_often_as_packets_could_have_been_sent() {
+        // 1000 B at 1 Mbyte/s last 1 ms; a weight of 1/512 halves in 354.5 of them.
+        let (scale, table) = idle(1.0 / 512.0, 1000.0, 1e6);
+        let step_s = 1e-6 * f64::from(scale).exp2();
+        for (place, halvings) in table.iter().enumerate().take(255) {
+            let expected = (place as f64 * step_s / 1e-3 / 354.545).min(31.0);
+            assert!(
+                (f64::from(*halvings) - expected).abs() <= 0.51,
+                "{place}: {halvings} against {expected}"
+            );
+        }
+        assert!(table[254] >= 15);
+    }
+}

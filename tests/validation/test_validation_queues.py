@@ -1,0 +1,42 @@
+"""Queue models against the kernel's queues: the cells, what counts as an error, and that kept runs are used."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from tailback_validation import queues
+
+
+def test_every_cell_is_a_scenario_and_its_runs_differ_by_the_queue_alone() -> None:
+    cells = queues.cells()
+    assert len({cell.name for cell in cells}) == len(cells) == 32
+    for cell in cells:
+        model, kernel = (cell.scenario(run).resolve(live=True) for run in ("model", "kernel"))
+        assert kernel["links"][0]["queue"]["discipline"] == f"kernel:{cell.discipline}"
+        assert kernel["links"][0]["queue"]["params"] == model["links"][0]["queue"]["params"]
+        assert kernel["flows"] == model["flows"]
+
+
+def _kept(folder: Path, cell: queues.QueueCell, run: str, **measures: float) -> None:
+    file = queues._file(folder, cell, run, "k")
+    file.parent.mkdir(exist_ok=True)
+    full = {"goodput": 4.0, "transfer_p50": 0.010, "transfer_p95": 0.02, "call_p50": 0.001, "call_p95": 0.002}
+    full |= {"dropped": 1.0, "marked": 0.0} | measures
+    file.write_text(json.dumps({"cell": dataclasses.asdict(cell), "measures": full, "notes": [], "kernel": None}))
+
+
+def test_errors_are_against_the_kernels_queue(tmp_path: Path) -> None:
+    first, second = queues.cells()[:2]
+    for cell in (first, second):
+        _kept(tmp_path, cell, "kernel")
+    _kept(tmp_path, first, "sim", goodput=4.3)
+    _kept(tmp_path, first, "model", transfer_p50=0.0109)
+    _kept(tmp_path, second, "sim")
+    (row,) = queues.compared(tmp_path, "k", [first, second])
+    assert row["errors"]["sim"]["goodput"] == pytest.approx(0.075)
+    assert row["errors"]["model"]["delay"] == pytest.approx(0.09)
+    assert [row["errors"][run]["within"] for run in ("sim", "model")] == [False, True]
+    queues.write([row], "k", tmp_path / "page.md")
+    assert "sim 0 of 1, model 1 of 1" in (tmp_path / "page.md").read_text()

@@ -1,0 +1,217 @@
+"""Queue models against the kernel's own: the same guest, the same TCP, and only the queue another.
+
+Cells and bounds were written down before the first run. Three runs a cell: the simulator with the model, a guest with
+the model in its emulator, and the guest with the kernel's queue. The middle one parts what a queue does from what TCP
+does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tailback as tb
+from tailback.files import whole_file, write_text
+from tailback.result import Result
+
+__all__ = ["BOUNDS", "RUNS", "QueueCell", "cells", "compared", "measure", "run_cells", "write"]
+
+RUNS = ("sim", "model", "kernel")
+DISCIPLINES = ("codel", "fq_codel", "pie", "red")
+RATES_MBPS = (4, 12)
+RTTS_MS = (20, 80)
+DURATION_S = 20.0
+BOUNDS = {"goodput": 0.05, "delay": 0.10}
+"""Largest relative error of goodput and of the transfer's median queueing delay."""
+FLOOR_S = 0.001
+"""A delay's error is relative to the kernel's, or to this if that is smaller."""
+
+#: The kernel's are its defaults. RED's are what its paper recommends, without the gentle slope that Linux lacks.
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "codel": {"variant": "linux"},
+    "fq_codel": {"variant": "linux"},
+    "pie": {"variant": "linux"},
+    "red": {"unit": "bytes", "min": 7500, "max": 22500, "mean_packet": 1500, "limit_bytes": 150_000, "gentle": False},
+}
+
+
+@dataclass(frozen=True)
+class QueueCell:
+    """A path with a CUBIC transfer and a call."""
+
+    discipline: str
+    rate_mbps: int
+    rtt_ms: int
+    ecn: bool
+
+    @property
+    def name(self) -> str:
+        """For files."""
+        return f"{self.discipline}-{self.rate_mbps}mbit-{self.rtt_ms}ms-{'ecn' if self.ecn else 'drop'}"
+
+    def scenario(self, run: str) -> tb.Scenario:
+        """What `run`, one of RUNS, is of."""
+        params = _PARAMETERS[self.discipline] | {"ecn": self.ecn}
+        kind = self.discipline
+        if run == "kernel":
+            kind = f"kernel:{kind}"
+        return tb.dumbbell(
+            name=f"{self.name}-{run}",
+            rate=f"{self.rate_mbps}mbit",
+            rtt=f"{self.rtt_ms}ms",
+            queue={"discipline": kind, **params},
+            flows=[
+                tb.bulk("cubic", name="transfer", stack={"name": "linux", "ecn": self.ecn}),
+                tb.voip(name="call"),
+            ],
+            duration=f"{DURATION_S:g}s",
+            seed=20,
+            instruments=tb.Instruments(packets=["transfer", "call"]),
+        )
+
+
+def cells() -> list[QueueCell]:
+    """All of them, so that what is stopped early has every discipline."""
+    return [
+        QueueCell(discipline, rate, rtt, ecn)
+        for ecn in (False, True)
+        for rtt in RTTS_MS
+        for rate in RATES_MBPS
+        for discipline in DISCIPLINES
+    ]
+
+
+def measure(result: Result, rtt_ms: float) -> dict[str, float]:
+    """Goodput in Mbit/s, queueing delay of both flows in s, drops and marks at the bottleneck."""
+    flows, packets, links = (result.numpy(table) for table in ("flows", "packets", "links"))
+    out = {
+        "goodput": float(flows["bytes_received"][0]) * 8e-6 / result.duration_s,
+        "dropped": float(links["dropped"][0]),
+        "marked": float(links["marked"][0]),
+    }
+    rate = float(result.resolved["links"][0]["rate_bps"])
+    for number, flow in enumerate(("transfer", "call")):
+        mine = packets["flow"] == number
+        # What is left after propagation and the packet's own time on the wire.
+        delay = packets["received_s"][mine] - packets["sent_s"][mine] - rtt_ms / 2e3
+        delay = delay - packets["bytes"][mine] * 8.0 / rate
+        delay = delay[np.isfinite(delay)]
+        for share in (50, 95):
+            out[f"{flow}_p{share}"] = max(0.0, float(np.percentile(delay, share)))
+    return out
+
+
+def run_cells(
+    chosen: Sequence[QueueCell],
+    kernel: str,
+    folder: Path,
+    *,
+    told: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+) -> None:
+    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on."""
+    from tailback import vm
+
+    began = time.monotonic()
+    for number, cell in enumerate(chosen, 1):
+        for run in RUNS:
+            file = _file(folder, cell, run, kernel)
+            if file.is_file():
+                continue
+            if time.monotonic() - began > seconds:
+                return
+            scenario = cell.scenario(run)
+            result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
+            kept = {
+                "cell": asdict(cell),
+                "measures": measure(result, cell.rtt_ms),
+                "notes": result.meta.get("notes", []),
+                "kernel": result.meta.get("kernel"),
+            }
+            with whole_file(file) as partial:
+                partial.write_text(json.dumps(kept, indent=1) + "\n")
+            told(f"{number} of {len(chosen)}: {cell.name}, {run}")
+
+
+def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
+    return folder / ("sim" if run == "sim" else f"{kernel}-{run}") / f"{cell.name}.json"
+
+
+def compared(folder: Path, kernel: str, chosen: Sequence[QueueCell]) -> list[dict[str, Any]]:
+    """What all three runs of a cell say, for the cells that have them: measures, and errors against the kernel's."""
+    out = []
+    for cell in chosen:
+        files = [_file(folder, cell, run, kernel) for run in RUNS]
+        if not all(file.is_file() for file in files):
+            continue
+        kept = dict(zip(RUNS, (json.loads(file.read_text()) for file in files), strict=True))
+        if any(row["cell"] != asdict(cell) for row in kept.values()):
+            raise tb.TailbackError(f"{folder}: {cell.name} is of another design. Give another folder")
+        rows = {run: row["measures"] for run, row in kept.items()}
+        truth = rows["kernel"]
+        errors = {}
+        for run in ("sim", "model"):
+            goodput = rows[run]["goodput"] / truth["goodput"] - 1
+            delay = (rows[run]["transfer_p50"] - truth["transfer_p50"]) / max(truth["transfer_p50"], FLOOR_S)
+            is_within = abs(goodput) <= BOUNDS["goodput"] and abs(delay) <= BOUNDS["delay"]
+            errors[run] = {"goodput": goodput, "delay": delay, "within": is_within}
+        notes = [note for row in kept.values() for note in row["notes"]]
+        out.append({"cell": asdict(cell), "measures": rows, "errors": errors, "notes": notes})
+    return out
+
+
+def write(rows: Sequence[dict[str, Any]], kernel: str, out: Path) -> None:
+    """Write the page."""
+    parts = [_HEAD.format(duration=f"{DURATION_S:g}", floor=f"{1e3 * FLOOR_S:g}", kernel=kernel)]
+    for discipline in DISCIPLINES:
+        mine = [row for row in rows if row["cell"]["discipline"] == discipline]
+        if mine:
+            parts.append(_section(discipline, mine))
+    write_text(out, "\n\n".join(parts) + "\n")
+
+
+_HEAD = """# Queue models against the kernel's own queues
+
+`tailback validate --engine vm --queues` writes this page. A CUBIC transfer and a call cross one queue for {duration} s.
+Each path is run three times: in the simulator with the model (*sim*), on `{kernel}` with the model in the emulator
+(*model*), and there with the kernel's own queue (*kernel*). Between *model* and *kernel* only the queue is another; TCP
+is the same.
+
+The rule, written before the first run: goodput differs from the kernel's by 5 % at most, and the transfer's median
+queueing delay by 10 % at most, or by 10 % of {floor} ms where the kernel's is smaller than that. Delays are those of
+packets, without propagation and without their own time on the wire."""
+
+
+def _section(discipline: str, rows: Sequence[dict[str, Any]]) -> str:
+    within = {run: sum(row["errors"][run]["within"] for row in rows) for run in ("sim", "model")}
+    said = ", ".join(f"{run} {count} of {len(rows)}" for run, count in within.items())
+    lines = [
+        f"## {discipline}",
+        "",
+        f"Within both bounds: {said}.",
+        "",
+        "| path | run | goodput (Mbit/s) | transfer's delay, median and 95 % (ms) | call's (ms) | drops | marks |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for row in rows:
+        cell = row["cell"]
+        path = f"{cell['rate_mbps']} Mbit/s, {cell['rtt_ms']} ms{', ECN' if cell['ecn'] else ''}"
+        for run in RUNS:
+            found = row["measures"][run]
+            error = row["errors"].get(run)
+            goodput = f"{found['goodput']:.3f}" + (f" ({100 * error['goodput']:+.1f} %)" if error else "")
+            median = f"{1e3 * found['transfer_p50']:.2f}" + (f" ({100 * error['delay']:+.0f} %)" if error else "")
+            call = f"{1e3 * found['call_p50']:.2f}, {1e3 * found['call_p95']:.2f}"
+            lines.append(
+                f"| {path} | {run} | {goodput} | {median}, {1e3 * found['transfer_p95']:.2f} | {call} "
+                f"| {found['dropped']:.0f} | {found['marked']:.0f} |"
+            )
+    notes = sorted({note for row in rows for note in row["notes"]})
+    return "\n".join([*lines, *(["", *(f"- {note}" for note in notes)] if notes else [])])
