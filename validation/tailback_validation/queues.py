@@ -42,6 +42,23 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
+#: What was found behind a difference.
+_MECHANISMS = {
+    "codel": (
+        "At 12 Mbit/s and 20 ms the model's median is a packet shorter. The likely cause is an edge: a packet lasts 1 "
+        "ms and the target is five packets, so microseconds decide whether a delay of five is above it, and HTB lets "
+        "a packet out up to 50 µs before the wire is free. With a target of 5.5 ms the simulator has the figures that "
+        "the kernel has with 5 ms: 11.437 Mbit/s, 4.10 and 8.10 ms, 41 drops. With twelve starts within 100 ms and a "
+        "target of 5 ms the simulator's median stays between 3.10 and 3.23 ms."
+    ),
+    "pie": (
+        "One run each: PIE drops at random, and the kernel's draws are others. With twelve seeds at 4 Mbit/s and 20 ms "
+        "the simulator's median is 15.7 to 16.7 ms, its 95 % 31.7 to 38.1 ms. The kernel's 95 % is above that; the "
+        "reason was not found."
+    ),
+}
+
+
 @dataclass(frozen=True)
 class QueueCell:
     """A path with a CUBIC transfer and a call."""
@@ -197,6 +214,7 @@ def _section(discipline: str, rows: Sequence[dict[str, Any]]) -> str:
         "",
         f"Within both bounds: {said}.",
         "",
+        *([_MECHANISMS[discipline], ""] if discipline in _MECHANISMS else []),
         "| path | run | goodput (Mbit/s) | transfer's delay, median and 95 % (ms) | call's (ms) | drops | marks |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
     ]

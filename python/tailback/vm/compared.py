@@ -161,6 +161,20 @@ def changes(
     return out, refused, about
 
 
+#: The page lists larger changes one by one.
+_SMALL = 0.01
+
+
+def _once_each(found: Sequence[Change]) -> list[Change]:
+    """Without what says the same of the same path under another name: of one flow, and of all."""
+    told: dict[tuple[Any, ...], Change] = {}
+    for row in found:
+        values = (row.a.estimate, row.b.estimate, row.difference.low, row.difference.high)
+        # What is zero on both says nothing of being the same quantity.
+        told.setdefault((row.point, *values) if row.a.estimate else (row.point, row.metric), row)
+    return list(told.values())
+
+
 def page(
     found: Sequence[Change],
     refused: Sequence[str],
@@ -171,7 +185,9 @@ def page(
     """The page of a comparison, as Markdown."""
     if not found:
         raise TailbackError("no point has run with two seeds on both kernels yet. Give it more minutes")
+    found = _once_each(found)
     seen = [row for row in found if row.verdict in ("higher", "lower")]
+    large = [row for row in seen if not abs(row.share) < _SMALL]
     same = sum(row.verdict == "same" for row in found)
     seeds = max(row.difference.n for row in found)
     points = len({row.point for row in found})
@@ -180,7 +196,8 @@ def page(
         "",
         f"`{command}` writes this page: one grid of {points} paths on two kernels in virtual machines ([vm](vm.md)), "
         f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is told when the 95 % interval of "
-        "the difference does not hold zero. Of twenty comparisons in which nothing changed one is told all the same.",
+        "the difference does not hold zero. Of twenty comparisons in which nothing changed one is told all the same. "
+        "Seeds change what a scenario draws at random, and nothing else.",
         "",
         "| kernel | release | build | ticks a second |",
         "| --- | --- | --- | ---: |",
@@ -189,7 +206,7 @@ def page(
         f"{len(found)} comparisons: in {same} every seed gave the same to the last digit, in "
         f"{len(found) - same - len(seen)} no difference was seen, {len(seen)} changed.",
     ]
-    if seen:
+    if large:
         lines += [
             "",
             "## What changed",
@@ -197,12 +214,14 @@ def page(
             f"| path | metric | {kernels[0]} | {kernels[1]} | change | 95 % interval |",
         ]
         lines += ["| --- | --- | ---: | ---: | ---: | --- |"]
-        for row in sorted(seen, key=lambda row: -abs(row.share) if math.isfinite(row.share) else -math.inf):
+        for row in sorted(large, key=lambda row: -abs(row.share) if math.isfinite(row.share) else -math.inf):
             change = f"{100 * row.share:+.1f} %" if math.isfinite(row.share) else "-"
             ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
             lines.append(
                 f"| {row.point} | {row.metric} | {row.a.estimate:.4g} | {row.b.estimate:.4g} | {change} | {ends} |"
             )
+    if len(large) < len(seen):
+        lines += ["", f"{len(seen) - len(large)} other changes are smaller than {100 * _SMALL:g} %."]
     goodput = [row for row in found if row.metric == "goodput_mbps"]
     if goodput:
         lines += ["", "## Goodput of every path", "", f"| path | {kernels[0]} (Mbit/s) | {kernels[1]} | difference |"]
