@@ -23,6 +23,9 @@ export const scenario = computed((): Document => {
 export const problems = signal<Problem[]>([]);
 export const outcome = signal<Outcome | undefined>(undefined);
 
+/** Nothing has been changed yet. */
+export const isUntouched = computed(() => toml.value === start);
+
 /** A result of another run, read from a folder: it is shown until something is changed. */
 export const stored = signal<OpenedResult | undefined>(undefined);
 

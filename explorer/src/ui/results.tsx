@@ -6,11 +6,26 @@ import type { Outcome, Table } from '../engine';
 import { stroke } from '../colours';
 import { digits } from '../quantity';
 import { panels, resolved, type Panel, type Resolved } from '../series';
-import { again, scenario, duration, outcome, pins, runAnyway, status, stop, edit, zoom } from '../state';
+import {
+  again,
+  duration,
+  edit,
+  isUntouched,
+  outcome,
+  pins,
+  runAnyway,
+  scenario,
+  status,
+  stop,
+  tour,
+  zoom,
+} from '../state';
 import { theme } from '../theme';
 import { fairness, felt, waiting } from '../words';
 import { APPS } from '../words';
+import { tours } from '../tours';
 import { Chart, type Drawn } from './chart';
+import { go } from './tour';
 import { toResults } from './jump';
 
 /** A run under way, as far as its polls tell. */
@@ -89,6 +104,15 @@ export function Results() {
   return (
     <>
       <Told />
+      {isUntouched.value && !tour.value && (
+        <p class="note">
+          New here?{' '}
+          <button type="button" class="link" onClick={() => go(tours[0]!, 0)}>
+            Take the first tour
+          </button>
+          , five steps long, or move a slider.
+        </p>
+      )}
       {result && <Cards result={result} />}
       <div class="toolbar" role="group" aria-label="Time axis">
         {zoom.value ? (

@@ -12,7 +12,7 @@ const BEFORE = 'the step before';
 /** Runs the step before, so that the page's own run can still be asked about. */
 let second: Engine | undefined;
 
-function go(of: Tour, number: number): void {
+export function go(of: Tour, number: number): void {
   const step = of.steps[number]!;
   open(step.toml);
   zoom.value = step.zoom;
