@@ -79,7 +79,7 @@ def _schedule(duration_s: int) -> list[dict[str, str]]:
 
 def scenario(path: str, sender: str, mode: str, duration_s: int) -> tb.Scenario:
     """One sender on one path."""
-    fields = dict(SENDERS[sender][2])
+    fields: dict[str, Any] = dict(SENDERS[sender][2])
     if mode == SHORT:
         theirs = tb.flow(
             "transfers", name="theirs", bytes=SHORT_BYTES, params={"idle_low": 0.5, "idle_high": 1.0}, **fields
@@ -259,11 +259,11 @@ def all_tables(data: Data) -> list[TableOut]:
 
 def figure(data: Data) -> Figure:
     """Utilisation alone and share beside Linux's CUBIC, a line a sender over the paths."""
-    drawn, axes = new_figure(2)
+    drawn, axes = new_figure(2, height=6.4)
     for place, (what, mode, title) in enumerate(
         (("utilisation", ALONE, "utilisation alone"), ("share", AGAINST, "share beside Linux's CUBIC"))
     ):
-        ax = axes.ravel()[place]
+        ax = axes[place][0]
         for sender in SENDERS:
             each = [_values(data.frame, what, path=path, sender=sender, mode=mode) for path in PATHS]
             values = [float(np.median(found)) if found else np.nan for found in each]
@@ -271,7 +271,7 @@ def figure(data: Data) -> Figure:
                 ax.plot(range(len(PATHS)), values, marker=".", label=sender)
         ax.set_xticks(range(len(PATHS)), list(PATHS), rotation=30)
         ax.set_ylabel(title)
-    axes.ravel()[0].legend(fontsize=6)
+    axes[0][0].legend(fontsize=6)
     return drawn
 
 
