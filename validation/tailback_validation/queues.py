@@ -51,6 +51,9 @@ _MECHANISMS = {
         "the kernel has with 5 ms: 11.437 Mbit/s, 4.10 and 8.10 ms, 41 drops. With twelve starts within 100 ms and a "
         "target of 5 ms the simulator's median stays between 3.10 and 3.23 ms."
     ),
+    "fq_codel": (
+        "The same edge as above is the likely cause at 12 Mbit/s: its CoDel has the same target. Not tried apart."
+    ),
     "pie": (
         "One run each: PIE drops at random, and the kernel's draws are others. With twelve seeds at 4 Mbit/s and 20 ms "
         "the simulator's median is 15.7 to 16.7 ms, its 95 % 31.7 to 38.1 ms. The kernel's 95 % is above that; the "
