@@ -238,17 +238,6 @@ test('a worker that was ended is told in words, and the next call starts another
   expect(told.restarts).toBe(1);
 });
 
-test('a hundred runs keep no memory', async () => {
-  const grown = await page.evaluate(async (toml) => {
-    const used = () => (performance as unknown as { memory: { usedJSHeapSize: number } }).memory.usedJSHeapSize;
-    for (let number = 0; number < 20; number += 1) await window.engine.run(toml);
-    const before = used();
-    for (let number = 0; number < 100; number += 1) await window.engine.run(toml);
-    return used() - before;
-  }, SHORT);
-  expect(grown).toBeLessThan(20e6);
-});
-
 test('a tab out of memory says so, and goes on', async () => {
   // 64 MB for WebAssembly: a real end of memory, soon.
   const small = await launch('--js-flags=--wasm-max-mem-pages=1024');
