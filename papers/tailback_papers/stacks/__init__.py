@@ -95,7 +95,9 @@ def scenario(path: str, sender: str, mode: str, duration_s: int) -> tb.Scenario:
     return tb.dumbbell(
         rate=RATE, rtt=RTT, flows=flows, duration=f"{duration_s}s", name=f"{path}-{sender}-{mode}".replace(" ", "-"),
         randomness={"start_spread": "1s"}, **shape,
-        instruments={"packets": ["call"] if mode != SHORT else [], "requests": ["theirs"] if mode == SHORT else []},
+        instruments={"requests": ["theirs"]} if mode == SHORT else {
+            "packets": ["theirs", "call"], "polls": "all", "poll_interval": "100ms",
+        },
     )  # fmt: skip
 
 
