@@ -74,6 +74,8 @@ def test_suites_go_by_name_wherever_a_path_does(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "cubic").mkdir()
     # What is there comes first.
     assert suites.located("cubic") == Path("cubic")
+    assert suites.shown(cubic.folder / "fast-convergence.toml") == "cubic/fast-convergence.toml"
+    assert suites.shown("mine/one.toml") == "mine/one.toml"
 
 
 @pytest.mark.parametrize("name", suites.names())

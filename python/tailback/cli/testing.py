@@ -81,6 +81,7 @@ def test(
 
 
 def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
+    from tailback import suites
     from tailback.expect import output
 
     if as_json:
@@ -88,7 +89,7 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
     else:
         _print(output.rows(tested))
     for each, why in output.broken(tested):
-        say(f"[bold red]{escape(each.file)}:[/bold red] {escape(why)}")
+        say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(why)}")
     for bad in tested.unreadable:
         say(f"[bold red]unreadable:[/bold red] {escape(str(bad.error))}")
     if not as_json:
@@ -104,11 +105,13 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
 
 
 def _print(rows: list[Any]) -> None:
+    from tailback import suites
+
     colours = {"passed": "green", "failed": "red", "undecided": "yellow"}
     table = Table(box=None, pad_edge=False)
     for head in ("scenario", "condition", "measured", "bound", "seeds", "verdict"):
         table.add_column(head, overflow="fold", justify="right" if head == "seeds" else "left")
     for file, _, text, found, bound, seeds, verdict, why in rows:
         told = f"[{colours.get(verdict, 'dim')}]{verdict}[/]" + (f": {escape(why)}" if why else "")
-        table.add_row(escape(file), escape(text), found, bound, seeds, told)
+        table.add_row(escape(suites.shown(file)), escape(text), found, bound, seeds, told)
     console().print(table)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
+from tailback import suites
 from tailback.expect.testing import Tested, TestedScenario
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, Judged
 from tailback.experiment.statistics import Interval
@@ -74,9 +75,11 @@ def markdown(tested: Tested) -> str:
     lines += ["| scenario | condition | measured | bound | seeds | verdict |", "|---|---|---|---|---|---|"]
     for file, _, text, found, bound, seeds, verdict, why in rows(tested):
         told = f"**{verdict}**" if verdict != PASSED else verdict
-        cells = [f"`{file}`", f"`{text}`", found, bound, seeds]
+        cells = [f"`{suites.shown(file)}`", f"`{text}`", found, bound, seeds]
         lines.append(f"| {' | '.join(map(cell, cells))} | {told}{': ' if why else ''}{cell(why)} |")
-    lines += [f"| `{cell(each.file)}` | {cell(told)} | | | | **broken** |" for each, told in broken(tested)]
+    lines += [
+        f"| `{cell(suites.shown(each.file))}` | {cell(told)} | | | | **broken** |" for each, told in broken(tested)
+    ]
     lines += [f"| `{cell(bad.file)}` | | | | | **unreadable**: {cell(str(bad.error))} |" for bad in tested.unreadable]
     return "\n".join(lines) + "\n"
 

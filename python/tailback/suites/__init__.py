@@ -22,7 +22,18 @@ from tailback.errors import Problem, ScenarioError
 from tailback.scenario import Scenario
 from tailback.scenario.whole import toml_read
 
-__all__ = ["Candidate", "Control", "Suite", "find", "has_subject", "located", "names", "opened", "with_candidate"]
+__all__ = [
+    "Candidate",
+    "Control",
+    "Suite",
+    "find",
+    "has_subject",
+    "located",
+    "names",
+    "opened",
+    "shown",
+    "with_candidate",
+]
 
 #: A congestion control or a queue discipline as a scenario names it: a name, or a table with parameters.
 Candidate = str | Mapping[str, Any]
@@ -67,6 +78,12 @@ class Suite:
 
 def _home() -> Path:
     return Path(__file__).parent
+
+
+def shown(file: str | os.PathLike[str]) -> str:
+    """The name under which people know a scenario: `bbr/03-drain.toml` of a suite here, else its path as given."""
+    path = Path(file)
+    return str(path.relative_to(_home())) if path.is_relative_to(_home()) else str(file)
 
 
 def names() -> list[str]:
