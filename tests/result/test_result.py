@@ -184,6 +184,13 @@ def test_goodput_is_delivered_payload_over_active_time() -> None:
     assert rows[1]["goodput_mbps"] == pytest.approx(0.08, rel=0.01)
 
 
+def test_a_flow_that_comes_and_goes_is_active_while_it_is_on() -> None:
+    again = [{"start": "5s", "stop": "6s"}, {"start": "8s"}]
+    flows = [tb.bulk("reno", stop="1s", again=again)]
+    row = tb.run(tb.dumbbell(rate="10mbit", rtt="10ms", queue="100kB", flows=flows, duration="10s")).flow_summary()[0]
+    assert 7 < row["goodput_mbps"] < 10
+
+
 # --- Folders --------------------------------------------------------------------------------------------------
 
 

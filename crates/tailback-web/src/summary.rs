@@ -72,13 +72,24 @@ fn told(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
 
-/// Payload delivered at either end over the time a flow was active; over UDP its IP bytes.
+/// Payload delivered at either end over the time a flow was active, in all its periods; over UDP its IP bytes.
 fn goodput_bps(scenario: &Scenario, tables: &Tables, flow: usize) -> f64 {
     let totals = Totals::of(tables, "flows");
     let total = |column: &str| totals.get(column, flow);
-    let end = scenario.flows[flow].stop_ps.unwrap_or(u64::MAX).min(scenario.duration_ps) as f64 / 1e12;
-    let finished = total("finished_s");
-    let active = if finished.is_nan() { end } else { finished } - total("started_s");
+    let (started, finished) = (total("started_s"), total("finished_s"));
+    let end = if finished.is_nan() { scenario.duration_ps as f64 / 1e12 } else { finished };
+    let spec = &scenario.flows[flow];
+    let mut periods = vec![(spec.start_ps, spec.stop_ps)];
+    periods.extend(spec.again.iter().map(|period| (period.start_ps, period.stop_ps)));
+    if let Some(last) = periods.last_mut().filter(|_| !finished.is_nan()) {
+        // What was on its way when it should stop belongs to it.
+        last.1 = None;
+    }
+    let active = |(start, stop): (u64, Option<u64>)| {
+        let stop = stop.map_or(end, |stop| end.min(stop as f64 / 1e12));
+        (stop - started.max(start as f64 / 1e12)).max(0.0)
+    };
+    let active: f64 = if started.is_nan() { f64::NAN } else { periods.into_iter().map(active).sum() };
     8.0 * (total("bytes_received") + total("bytes_returned")) / active
 }
 
