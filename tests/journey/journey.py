@@ -147,7 +147,6 @@ def journey(tailback: Path, work: Path) -> None:
     sweep = [str(tailback), "sweep", "grids/queue-length.toml", "--store", "store", "--workers", "1", "--json"]
     running = subprocess.Popen(
         sweep, cwd=work, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     until = time.monotonic() + 120
     # Rows of the store's journal, whole lines.
@@ -188,7 +187,11 @@ def explore(tailback: Path, work: Path) -> None:
         with urllib.request.urlopen(address[0]) as answer:
             demand(b"tailback-opened" in answer.read(), "it does not give its page")
         running.send_signal(signal.SIGINT)
-        demand(running.wait(20) == 0, "it does not end with Ctrl-C")
+        try:
+            ended = running.wait(20)
+        finally:
+            running.kill()
+        demand(ended == 0, "it does not end with Ctrl-C")
 
 
 def papers(tailback: Path, folder: Path, work: Path) -> None:
@@ -232,6 +235,8 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="a folder to work in, which stays")
     parser.add_argument("--wheel", type=Path, help="a wheel that was built already")
     asked = parser.parse_args()
+    # A shell starts background jobs, and so all that they start, with Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.keep or Path(temporary)
