@@ -145,6 +145,7 @@ version: ## Set the version everywhere: make version V=0.2.0
 	@test '$(V)' || { echo 'Say which: make version V=0.2.0'; exit 2; }
 	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab>=.*"\]/"tailback-lab>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
 	cargo update --workspace --offline --quiet
+	cargo update --manifest-path fuzz/Cargo.toml --workspace --offline --quiet
 
 clean: ## Remove everything the targets have built; results stay
 	rm -rf $(VENV) target site dist explorer/node_modules explorer/src/engine/wasm python/tailback/explorer/site .mypy_cache .ruff_cache .pytest_cache .hypothesis python/tailback/_core*.so python/tailback/vm/tailback-guest
