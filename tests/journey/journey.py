@@ -207,7 +207,7 @@ def papers(tailback: Path, folder: Path, work: Path) -> None:
     (wheel,) = (folder / "papers").glob("tailback_papers-*.whl")
     call(tailback.with_name("python"), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", wheel)
     rows = json.loads(call(tailback, "study", "--list", "--json", cwd=work, env=environment).stdout)["studies"]
-    demand(len(rows) == 6, f"of the papers' wheel these studies are found: {rows}")
+    demand(len(rows) == 7, f"of the papers' wheel these studies are found: {rows}")
 
 
 def look(work: Path, folder: Path) -> None:
