@@ -5,19 +5,21 @@ Most values are sensible, some are at the ends of their range, a few are wrong: 
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
 from typing import Any
 
 import tailback as tb
-from tailback import presets, registry
+from tailback import _core, presets, registry
 
 Table = dict[str, Any]
 
 _RATES = ("8kbit", "64kbit", "512kbit", "2mbit", "10mbit", "100mbit", "1gbit", "1tbit")
 _SPANS = ("0s", "1ps", "10us", "1ms", "5ms", "20ms", "150ms", "1s")
 _SIZES = ("1B", "1500B", "4KiB", "16kB", "1MB", "64MiB")
+_TRANSPORTS = [(row["name"], row["algorithms"]) for row in json.loads(_core.registry())["transports"]]
 _LIMITS = ("1packets", "10packets", "100packets", "3000B", "10kB", "1MB", "0.1bdp", "1bdp", "4bdp")
 
 
@@ -236,6 +238,11 @@ class Case:
         self.maybe(out, 0.3, "mtu", lambda: self.random.choice(("100B", "576B", "1500B", "9000B", "65535B", "99B")))
         for key in ("send_buffer", "receive_buffer"):
             self.maybe(out, 0.3, key, lambda: self.random.choice(_SIZES))
+        if self.random.random() < 0.05:
+            # Another stack's connection has none of TCP's.
+            out = {key: value for key, value in out.items() if key in ("mtu", "send_buffer", "receive_buffer")}
+            transport, ccs = self.random.choice(_TRANSPORTS)
+            out |= {"transport": transport, "cc": self.random.choice(ccs)}
         return out
 
     def stack(self) -> Any:
