@@ -13,8 +13,9 @@ from typing import Any
 
 from tailback import _core
 from tailback.errors import TailbackError
+from tailback.experiment.pairs import PairedMetric
 from tailback.experiment.run_metrics import RunMetrics
-from tailback.experiment.statistics import Interval, interval, paired
+from tailback.experiment.statistics import interval, paired
 from tailback.experiment.sweeps import Sweep
 from tailback.files import whole_file
 
@@ -85,43 +86,14 @@ def run_grid(
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(PairedMetric):
     """A metric of a point on both kernels, over the seeds that both have run."""
 
-    point: str
-    metric: str
-    a: Interval
-    b: Interval
-    #: Of b - a, seed by seed.
-    difference: Interval
-
-    @property
-    def verdict(self) -> str:
-        """Is it "higher" or "lower" on the second kernel, the "same" with each seed, or is a difference "not seen"?"""
-        low, high = self.difference.low, self.difference.high
-        if low == high == 0.0:
-            return "same"
-        return "higher" if low > 0.0 else "lower" if high < 0.0 else "not seen"
-
-    @property
-    def share(self) -> float:
-        """The difference as a share of the first kernel's; NaN where that is zero."""
-        return self.difference.estimate / self.a.estimate if self.a.estimate else math.nan
+    point: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        told = {
-            side: {"mean": it.estimate, "low": it.low, "high": it.high}
-            for side, it in (("a", self.a), ("b", self.b), ("difference", self.difference))
-        }
-        return {
-            "point": self.point,
-            "metric": self.metric,
-            "pairs": self.difference.n,
-            **told,
-            "change": self.share,
-            "verdict": self.verdict,
-        }
+        return {"point": self.point, **super().to_json()}
 
 
 def changes(
@@ -157,7 +129,7 @@ def changes(
                 continue
             a, b = (interval(list(side.values()), "mean", confidence=confidence) for side in sides)
             difference = paired(sides[0], sides[1], confidence=confidence).difference
-            out.append(Change(pairs[0][0].told, metric, a, b, difference))
+            out.append(Change(metric, a, b, difference, point=pairs[0][0].told))
     return out, refused, about
 
 
@@ -187,7 +159,7 @@ def page(
         raise TailbackError("no point has run with two seeds on both kernels yet. Give it more minutes")
     found = _once_each(found)
     seen = [row for row in found if row.verdict in ("higher", "lower")]
-    large = [row for row in seen if not abs(row.share) < _SMALL]
+    large = [row for row in seen if not abs(row.change) < _SMALL]
     same = sum(row.verdict == "same" for row in found)
     seeds = max(row.difference.n for row in found)
     points = len({row.point for row in found})
@@ -214,8 +186,8 @@ def page(
             f"| path | metric | {kernels[0]} | {kernels[1]} | change | 95 % interval |",
         ]
         lines += ["| --- | --- | ---: | ---: | ---: | --- |"]
-        for row in sorted(large, key=lambda row: -abs(row.share) if math.isfinite(row.share) else -math.inf):
-            change = f"{100 * row.share:+.1f} %" if math.isfinite(row.share) else "-"
+        for row in sorted(large, key=lambda row: -abs(row.change) if math.isfinite(row.change) else -math.inf):
+            change = f"{100 * row.change:+.1f} %" if math.isfinite(row.change) else "-"
             ends = f"{row.difference.low:+.3g} to {row.difference.high:+.3g}"
             lines.append(
                 f"| {row.point} | {row.metric} | {row.a.estimate:.4g} | {row.b.estimate:.4g} | {change} | {ends} |"
