@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, SECOND, bulk, by, column, dumbbell, flow, link, run, tcp};
+use common::{MS, SECOND, bulk, by, column, dumbbell, entries, flow, link, run, tcp};
 use tailback_core::engine::Simulation;
 use tailback_core::scenario::{FlowSpec, Instruments, Scenario, StepSpec, Value};
 
@@ -381,4 +381,87 @@ fn a_closed_window_is_probed_while_a_segment_is_being_read() {
     assert!(probes > 100, "{probes} probes");
     let got = column(&tables, "flows", "bytes_received")[0];
     assert!((got - 65_536.0 - 300.0 * 500.0).abs() < 3_000.0, "{got} B");
+}
+
+/// Segments that arrived in the first four rounds over a link without end: the handshake takes the first of 0.1 s, and
+/// what the second sends arrives in its middle.
+fn started(stack: &str, division: f64, ahead: f64) -> f64 {
+    let mut sender = bulk("reno", stack);
+    set(&mut sender, "ack_division", Value::Number(division));
+    set(&mut sender, "acks_ahead", Value::Number(ahead));
+    set(&mut sender, "initial_receive_window", Value::Flag(false));
+    set(&mut sender, "initial_receive_buffer", Value::Flag(false));
+    let mut scenario = dumbbell(100_000_000_000, 100 * MS, None, 1, vec![sender]);
+    scenario.duration_ps = 500 * MS;
+    let tables = run(&scenario);
+    assert_eq!(column(&tables, "flows", "packets_dropped")[0], 0.0);
+    // Timestamps take twelve of 1460 bytes.
+    column(&tables, "flows", "bytes_received")[0] / if stack == "ns2-sack" { 1460.0 } else { 1448.0 }
+}
+
+#[test]
+fn divided_acks_gain_only_where_acks_are_counted() {
+    // By segments (Linux) and by bytes (FreeBSD 9) what an ACK adds is what it acknowledges (RFC 3465 section 4.1).
+    for stack in ["linux", "freebsd-9"] {
+        assert_eq!(started(stack, 8.0, 0.0), started(stack, 1.0, 0.0), "{stack}");
+    }
+    // ns-2 adds a segment an ACK, and its sink acknowledges each: a round multiplies the window by one and the ACKs a
+    // segment has. Four rounds have arrived, of 2 segments at first.
+    let rounds = |growth: f64| 2.0 * (0..4).map(|round| growth.powi(round)).sum::<f64>();
+    for division in [1.0, 2.0, 4.0] {
+        let (found, law) = (started("ns2-sack", division, 0.0), rounds(1.0 + division));
+        assert_eq!(found, law, "ACKs divided into {division}");
+    }
+}
+
+#[test]
+fn an_ack_of_what_was_never_sent_changes_nothing() {
+    // RFC 9293 section 3.10.7.4: it is dropped. The true one has gone before it.
+    for stack in ["linux", "freebsd-9", "ns2-sack"] {
+        assert_eq!(started(stack, 1.0, 1e6), started(stack, 1.0, 0.0), "{stack}");
+    }
+}
+
+#[test]
+fn acks_ahead_of_the_data_hide_losses_from_the_sender() {
+    let received = |ahead: f64| {
+        let mut sender = bulk("reno", "linux");
+        set(&mut sender, "acks_ahead", Value::Number(ahead));
+        let mut scenario = dumbbell(20_000_000, 40 * MS, None, 30, vec![sender]);
+        scenario.links[0].wire.loss = 0.01;
+        let tables = run(&scenario);
+        let of = |name: &str| column(&tables, "flows", name)[0];
+        (of("bytes_received"), of("bytes_acked"), entries(&tables, 0.0, 0.0).len())
+    };
+    let (honest, _, reductions) = received(0.0);
+    let (lying, acked, unseen) = received(3.0);
+    // 1.31 mss/(RTT √p) is 3.8 Mbit/s; without losses the link is full, and a hundredth is missing for ever.
+    assert!(
+        reductions > 30 && unseen == 0,
+        "{reductions} reductions, {unseen} of a sender that is told no loss"
+    );
+    assert!(
+        lying > 3.0 * honest && lying > 0.93 * 20e6 / 8.0 * 30.0,
+        "{lying} B, {honest} from an honest receiver"
+    );
+    assert!((lying / acked - 0.99).abs() < 0.002, "{lying} B arrived of {acked} acknowledged");
+}
+
+#[test]
+fn a_sender_whose_marks_are_concealed_never_slows_down() {
+    let run = |conceals: bool| {
+        let mut sender = bulk("reno", "linux");
+        set(&mut sender, "ecn", Value::Flag(true));
+        set(&mut sender, "conceals_marks", Value::Flag(conceals));
+        // 400 segments of window: the queue does not overflow.
+        sender.tcp.as_mut().unwrap().receive_buffer = Some(2 * 400 * 1448);
+        let mut scenario = dumbbell(10_000_000, 40 * MS, None, 10, vec![sender]);
+        scenario.links[0].queue.discipline = "codel".into();
+        scenario.links[0].queue.params.insert("ecn".into(), Value::Flag(true));
+        let tables = run(&scenario);
+        (column(&tables, "congestion", "t_s").len(), column(&tables, "links", "marked")[0])
+    };
+    let ((honest, _), (concealed, marked)) = (run(false), run(true));
+    assert!(honest > 5, "{honest} reductions");
+    assert!(marked > 100.0 && concealed == 0, "{concealed} reductions after {marked} marks");
 }

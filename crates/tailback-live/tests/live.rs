@@ -469,6 +469,10 @@ fn what_cannot_be_done_is_refused_before_anything_is_made() {
     let error = refused(scenario(1_000, json!({}), vec![flow]));
     assert_eq!(error.field, "flows[0].tcp.stack_params.ack_every");
     assert!(error.fix.contains("delayed_ack = false"), "the nearest thing: {}", error.fix);
+    let mut flow = bulk("cubic");
+    flow["tcp"]["stack_params"] = json!({ "ack_division": 8 });
+    let error = refused(scenario(1_000, json!({}), vec![flow]));
+    assert_eq!(error.problem, "the kernel's receiver is honest");
     // The kernel's F-RTO is off or by SACK from the first ACK on; it has no other forms.
     let mut flow = bulk("cubic");
     flow["tcp"]["stack_params"] = json!({ "frto": "basic" });

@@ -280,7 +280,8 @@ impl Endpoint {
     pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> bool {
         // The end that only receives has an acknowledgement to send, or nothing.
         let is_open = self.is_established() && !self.syn_due;
-        if is_open && self.sender.is_silent() && !self.receiver.owes_early_ack() {
+        if is_open && self.sender.is_silent() && !self.receiver.owes_early_ack() && self.receiver.is_honest()
+        {
             let owes = self.ack_pending;
             if owes {
                 self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
@@ -302,6 +303,12 @@ impl Endpoint {
         }
         if let Some(early) = self.receiver.take_early_ack() {
             self.compose_early(early, now, place);
+            return true;
+        }
+        if !self.receiver.is_honest()
+            && let Some(ack) = self.receiver.next_claim(self.ack_pending, &self.stack)
+        {
+            self.compose_claim(ack, now, place);
             return true;
         }
         // The handshake's ACK goes alone, before any data.
@@ -342,6 +349,16 @@ impl Endpoint {
         place.window += place.ack - early.ack;
         place.ack = early.ack;
         place.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+    }
+
+    /// An acknowledgement of less than has arrived, or of more; the true one stays due.
+    #[cold]
+    fn compose_claim(&mut self, ack: u64, now: Time, place: &mut Segment) {
+        let is_pending = self.ack_pending;
+        self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+        self.ack_pending = is_pending;
+        place.window += place.ack.saturating_sub(ack);
+        place.ack = ack;
     }
 
     fn compose_syn(&mut self, now: Time) -> Segment {

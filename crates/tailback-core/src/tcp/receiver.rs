@@ -1,10 +1,12 @@
 //! The receiving half: what arrives in order, and what an ACK says of it.
 //!
 //! This file takes segments and fills in acknowledgements. Its modules: `reassembly` (out-of-order data, SACK blocks),
-//! `delay` (when to acknowledge), `offer` (the window), `reader` (an application that reads slowly), `ecn`.
+//! `delay` (when to acknowledge), `offer` (the window), `reader` (an application that reads slowly), `ecn`, `claims` (what a
+//! receiver that lies acknowledges beside).
 //!
 //! Sources: RFC 9293 section 3.10.7.4, RFC 7323 section 4.3 (which timestamp to echo).
 
+mod claims;
 mod delay;
 mod ecn;
 mod offer;
@@ -39,6 +41,8 @@ pub struct Receiver {
     offer: offer::Offer,
     ecn: ecn::Echo,
     reassembly: reassembly::Reassembly,
+    is_honest: bool,
+    claims: claims::Claims,
 }
 
 impl Receiver {
@@ -55,6 +59,8 @@ impl Receiver {
             offer: offer::Offer::new(stack, capacity, scale, mss),
             ecn: Default::default(),
             reassembly: Default::default(),
+            is_honest: stack.ack_division == 1 && stack.acks_ahead == 0,
+            claims: Default::default(),
         }
     }
 
@@ -74,7 +80,7 @@ impl Receiver {
     }
     /// Payload received in order.
     pub fn delivered(&self) -> Bytes {
-        self.next - u64::from(self.is_finished())
+        self.next - u64::from(self.is_finished()) - self.claims.skipped
     }
     /// Payload received, in order or not, each byte counted once.
     pub fn arrived(&self) -> Bytes {
@@ -95,6 +101,11 @@ impl Receiver {
     pub fn ack_deadline(&self) -> Time {
         let due = self.delay.until.min(self.delay.compressed_until);
         self.offer.reader.as_ref().map_or(due, |reader| due.min(reader.update_at))
+    }
+    /// Does it acknowledge what arrived, once, and nothing else?
+    #[inline]
+    pub fn is_honest(&self) -> bool {
+        self.is_honest
     }
     /// The timestamp to echo.
     pub fn echo(&self) -> Time {
@@ -154,7 +165,10 @@ impl Receiver {
             return AckWhen::Now;
         }
         if range.start > self.next {
-            return self.on_out_of_order(range, now, srtt, stack);
+            if stack.acks_ahead == 0 {
+                return self.on_out_of_order(range, now, srtt, stack);
+            }
+            self.give_up(range.start);
         }
         if range.start < self.next && stack.dsack {
             self.reassembly.duplicate = Some(Range { start: range.start, end: self.next });

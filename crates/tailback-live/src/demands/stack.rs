@@ -86,8 +86,11 @@ const OTHERS: [&str; 10] = [
     "initial_receive_buffer",
 ];
 
+/// Of every field that makes a receiver lie.
+const HONEST: &str = "the kernel's receiver is honest";
+
 /// Why the kernel does not follow a field, and what comes nearest, where there is more to say than that it has no setting.
-const FIXED: [(&str, &str, &str); 9] = [
+const FIXED: [(&str, &str, &str); 12] = [
     (
         "small_queue",
         "a packet has left its host as soon as it is sent, so nothing waits there to be bounded",
@@ -108,6 +111,9 @@ const FIXED: [(&str, &str, &str); 9] = [
     ("window_share", "the kernel measures it (since 6.6)", "Leave it out, and set receive_buffer"),
     ("rto_initial", "the kernel's is one second", "Leave it out"),
     ("max_burst", "the kernel has none since 3.x", "Limit bursts by burst_segments or pacing"),
+    ("ack_division", HONEST, "Leave it out"),
+    ("acks_ahead", HONEST, "Leave it out"),
+    ("conceals_marks", HONEST, "Leave it out"),
     ("ack_every", "the kernel acknowledges every second segment", "Leave it out, or set delayed_ack = false"),
 ];
 

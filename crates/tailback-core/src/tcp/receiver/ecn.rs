@@ -27,6 +27,9 @@ impl Receiver {
     /// Record the ECN mark of a segment. Returns true if it must be reported at once.
     #[cold]
     pub(super) fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
+        if stack.conceals_marks {
+            return false;
+        }
         if !stack.echoes_each_mark() {
             // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
             if segment.flags.has(Flags::CWR) {

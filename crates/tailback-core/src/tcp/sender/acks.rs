@@ -216,7 +216,9 @@ impl Sender {
     ) -> Option<Duration> {
         let has_echo = self.stack.timestamps && newly_acked > 0 && segment.ts_ecr != Time::NEVER;
         if self.stack.clock_tick.is_zero() {
-            return self.sample_rtt_exactly(has_echo.then_some(segment.ts_ecr), delivery, now);
+            // Linux `FLAG_ACKED`: an ACK that ends within a segment times nothing.
+            let is_whole = delivery.acked_segments > 0;
+            return self.sample_rtt_exactly((has_echo && is_whole).then_some(segment.ts_ecr), delivery, now);
         }
         // The older stacks read the echoed timestamp (RFC 7323) first.
         let estimate = has_echo.then(|| now.since(segment.ts_ecr)).or(delivery.rtt_first)?;

@@ -162,6 +162,11 @@ fields! {
     delayed_ack_tick: bool, Switch;
     /// Full segments that force an acknowledgement.
     ack_every: u32, Whole(1, 1000, "segments");
+    /// Acknowledgements into which a receiver that lies divides each full segment's (Savage et al. 1999); 1: it does not.
+    ack_division: u32, Whole(1, 100, "ACKs");
+    /// Segments that a second acknowledgement claims beyond what has arrived; what is missing before that counts as
+    /// arrived (optimistic ACKs, Savage et al. 1999); 0: the receiver is honest.
+    acks_ahead: u32, Whole(0, 1_000_000, "segments");
     /// What makes the reader, who has emptied the buffer, acknowledge at once.
     ack_on_push: AckOnPush, OneOfOrFalse;
     /// A FIN is acknowledged as late as data, so that the acknowledgement may ride on this end's own FIN.
@@ -186,6 +191,8 @@ fields! {
     ecn: EcnMode, Ecn;
     /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
     accurate_echo: bool, Switch;
+    /// Echo no mark at all (RFC 3540 section 1).
+    conceals_marks: bool, Switch;
     /// What a connection leaves for the next one to the same host.
     metrics_cache: MetricsCache, OneOfOrFalse;
     /// Segments the reassembly queue holds at most.

@@ -100,6 +100,8 @@ profiles! {
         delayed_ack: Some(ms(100)), "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)";
         delayed_ack_tick: false, "tcp_timer.c 7.3: a callout of the connection, started at the segment";
         ack_every: 2, "RFC 1122 section 4.2.3.2";
+        ack_division: 1, "its receiver is honest";
+        acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "DELAY_ACK in tcp_input.c looks at the timer and the length only";
         fin_ack_delayed: false, "tcp_input.c: TF_ACKNOW for a FIN";
         quick_acks: 0, "none";
@@ -112,6 +114,7 @@ profiles! {
         sack_compression: None, "none";
         ecn: EcnMode::Off, "not implemented in 7.x";
         accurate_echo: false, "not implemented in 7.x";
+        conceals_marks: false, "its receiver is honest";
         metrics_cache: MetricsCache::Off,
             "hostcache expires at once, as the VoIP latency study sets it (the default keeps an hour; choose freebsd-7)";
         reassembly_limit: None, "reass.maxqlen is 48 by default; unlimited here, as every study raises it";
@@ -203,6 +206,8 @@ profiles! {
         delayed_ack: Some(ms(40)), "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream";
         delayed_ack_tick: false, "timer started at the segment";
         ack_every: 2, "__tcp_ack_snd_check: more than one full segment";
+        ack_division: 1, "its receiver is honest";
+        acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Short,
             "tcp_cleanup_rbuf, tcp_measure_rcv_mss: a segment shorter than the largest seen";
         fin_ack_delayed: true, "tcp_fin: pingpong mode, no acknowledgement at once";
@@ -217,6 +222,7 @@ profiles! {
         sack_compression: None, "since 4.18";
         ecn: EcnMode::Off, "tcp_ecn = 0";
         accurate_echo: false, "DCTCP came with 3.18";
+        conceals_marks: false, "its receiver is honest";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as every study sets it (the default is 0; choose linux-2.6)";
         reassembly_limit: None, "bounded by the receive buffer only";
@@ -348,6 +354,8 @@ profiles! {
         delayed_ack: None, "TCPSink acknowledges every packet; TCPSink/DelAck would wait 100 ms";
         delayed_ack_tick: false, "unused";
         ack_every: 1, "TCPSink";
+        ack_division: 1, "its receiver is honest";
+        acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
         fin_ack_delayed: false, "no FIN of its own: at once";
         quick_acks: 0, "unused";
@@ -359,6 +367,7 @@ profiles! {
         sack_compression: None, "none";
         ecn: EcnMode::Off, "ns-default.tcl 2.35: ecn_ 0";
         accurate_echo: false, "classic echo only";
+        conceals_marks: false, "its receiver is honest";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "unlimited";
         send_bookkeeping: 0, "it counts payload";
@@ -413,6 +422,8 @@ profiles! {
         delayed_ack: Some(ms(200)), "tcp-socket.cc 3.27: DelAckTimeout 200 ms";
         delayed_ack_tick: false, "timer started at the segment";
         ack_every: 2, "tcp-socket.cc 3.27: DelAckCount 2";
+        ack_division: 1, "its receiver is honest";
+        acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
         fin_ack_delayed: false, "tcp-socket-base.cc 3.27 PeerClose: at once";
         quick_acks: 0, "none";
@@ -424,6 +435,7 @@ profiles! {
         sack_compression: None, "none";
         ecn: EcnMode::Off, "since 3.28 (general knowledge)";
         accurate_echo: false, "not in 3.27";
+        conceals_marks: false, "its receiver is honest";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "it counts payload";
@@ -519,6 +531,8 @@ profiles! {
         delayed_ack: Some(ms(200)), "TcpDelAckTicks 2 of 100 ms (vendor's documentation)";
         delayed_ack_tick: false, "unknown; from the segment";
         ack_every: 2, "TcpAckFrequency 2 (vendor's documentation)";
+        ack_division: 1, "its receiver is honest";
+        acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
         fin_ack_delayed: false, "unknown; at once";
         quick_acks: 0, "none known";
@@ -530,6 +544,7 @@ profiles! {
         sack_compression: None, "none";
         ecn: EcnMode::Off, "off by default (vendor's documentation)";
         accurate_echo: false, "DCTCP came with Windows Server 2012";
+        conceals_marks: false, "its receiver is honest";
         metrics_cache: MetricsCache::Off, "unknown; off";
         reassembly_limit: None, "unknown; unlimited";
         send_bookkeeping: 0, "unknown";
