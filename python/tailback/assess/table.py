@@ -12,11 +12,12 @@ others are who shares the path with it, and are the same whatever is in question
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+from tailback import traces
 from tailback.scenario import Scenario
 
 __all__ = [
@@ -194,704 +195,521 @@ CALL = {"name": "call", "app": "voip"}
 VIDEO = {"name": "video", "app": "udp-cbr", "params": {"rate": "1mbit"}}
 LINUX_ECN = {"name": "linux", "ecn": True}
 
+Flow = dict[str, Any]
 
-def under_test(count: int = 1, **more: Any) -> dict[str, Any]:
+
+def under_test(count: int = 1, **more: Any) -> Flow:
     """Flows under test."""
     return {"name": "test", "count": count, **more} if count > 1 else {"name": "test", **more}
 
 
-def other(cc: str, count: int = 1, **more: Any) -> dict[str, Any]:
-    """Long flows of others."""
-    flow = {"name": "other", "cc": cc, **more}
-    return {**flow, "count": count} if count > 1 else flow
+def other(cc: str, **more: Any) -> Flow:
+    """A long flow of somebody else."""
+    return {"name": "other", "cc": cc, **more}
 
 
-def short(name: str, size: str, **more: Any) -> dict[str, Any]:
+def short(name: str, size: str, **more: Any) -> Flow:
     """Transfers of one size, one after the other."""
     params = {"bytes": size, "idle_low": "200ms", "idle_high": "600ms"}
     return {"name": name, "app": "transfers", "params": params, **more}
 
 
+def drawn(spread: str = "500ms") -> dict[str, str]:
+    """What a seed draws: starts and, less than a packet's time, what hosts take to send."""
+    return {"start_spread": spread, "processing_jitter": "20us"}
+
+
 def dumbbell(
-    duration: str, rate: str, rtt: str, queue: Any, flows: list[dict[str, Any]], spread: str = "500ms", **more: Any
+    *flows: Flow,
+    duration: str = "40s",
+    rate: str = "20mbit",
+    rtt: str = "40ms",
+    queue: Any = "1bdp",
+    spread: str = "500ms",
+    **more: Any,
 ) -> dict[str, Any]:
-    """One bottleneck; what is drawn are starts and, less than a packet's time, what hosts take to send."""
-    neck = {"rate": rate, "rtt": rtt, "queue": queue, "back_queue": "1000packets", **more}
-    return {
-        "duration": duration,
-        "dumbbell": neck,
-        "flow": flows,
-        "randomness": {"start_spread": spread, "processing_jitter": "20us"},
-    }
+    """One bottleneck."""
+    # Who gives the ways' delays apart needs no RTT.
+    delays = {} if "delay" in more else {"rtt": rtt}
+    neck = {"rate": rate, **delays, "queue": queue, "back_queue": "1000packets", **more}
+    return {"duration": duration, "dumbbell": neck, "flow": list(flows), "randomness": drawn(spread)}
 
 
-def _collapse() -> Experiment:
-    crowd = tuple(
-        Cell(
-            f"collapse-crowd-{count}",
-            f"{count} flows over 1 Mbit/s",
-            dumbbell("60s", "1mbit", "40ms", "20packets", [under_test(count)]),
-            ("delivered", "goodput"),
-            quick=count == 64,
-        )
-        for count in (16, 64)
-    )
-    return Experiment(
-        "congestion-collapse",
-        "5.1.1",
-        "Congestion collapse",
-        MUST,
-        "Many flows on a link that has room for a fraction of a packet of each: what is sent must still arrive.",
-        crowd,
-    )
+def several(count: int, what: str = "flow") -> str:
+    """So many of them, in words."""
+    return f"{count or 'no'} {what}{'s' if count > 1 else ''}"
 
 
-def _silence() -> Experiment:
-    def back(at: str) -> dict[str, Any]:
-        there = {"name": "bottleneck", "from": "left", "to": "right", "rate": "10mbit", "delay": "20ms"}
-        again: dict[str, Any] = {"name": "return", "from": "right", "to": "left", "rate": "10mbit", "delay": "20ms"}
-        again |= {"queue": "5packets", "schedule": [{"at": at, "rate": "0bit"}]}
-        return {
-            "duration": "90s",
-            "link": [{**there, "queue": "1bdp"}, again],
-            "flow": [under_test(4) | {"from": "left", "to": "right"}],
-            "randomness": {"start_spread": "500ms", "processing_jitter": "20us"},
-        }
-
-    cells = (Cell("silence", "all ACKs stop at 20 s", back("20s"), ("late_packets",), after=(25.0, 90.0), quick=True),)
-    return Experiment(
-        "rto-backoff",
-        "5.2",
-        "Timers back off when all ACKs stop",
-        MUST,
-        "Full backoff: a sender that hears nothing sends ever less.",
-        cells,
-    )
+_ALL: list[Experiment] = []
+_Cells = Callable[[], Iterable[Cell]]
 
 
-def _bufferbloat() -> Experiment:
-    cells = tuple(
-        Cell(
-            f"bufferbloat-{queue}",
-            f"queue {queue}",
-            dumbbell("40s", "20mbit", "40ms", queue, [under_test(), CALL]),
-            ("call_ms", "harm_delay", "harm_mos", "goodput"),
-            quick=queue == "4bdp",
-        )
-        for queue in ("0.5bdp", "1bdp", "4bdp", "16bdp")
-    )
-    return Experiment(
-        "bufferbloat",
-        "5.1.2",
-        "Bufferbloat",
-        NO_WORD,
-        "One long flow, and what a call beside it waits in the queue, as queues grow.",
-        cells,
-    )
+def _experiment(name: str, section: str, title: str, word: str, about: str) -> Callable[[_Cells], _Cells]:
+    """The function under it gives the cells of this experiment."""
+
+    def take(cells: _Cells) -> _Cells:
+        _ALL.append(Experiment(name, section, title, word, about, tuple(cells())))
+        return cells
+
+    return take
 
 
-def _high_loss() -> Experiment:
-    quick = {(4, "0.25bdp"), (16, "0.25bdp")}
-    cells = tuple(
-        Cell(
+def _without(name: str, section: str, title: str, word: str, why: str = "", covered_by: tuple[str, ...] = ()) -> None:
+    _ALL.append(Experiment(name, section, title, word, "", not_run=why, covered_by=covered_by))
+
+
+@_experiment(
+    "congestion-collapse",
+    "5.1.1",
+    "Congestion collapse",
+    MUST,
+    "Many flows on a link that has room for a fraction of a packet of each: what is sent must still arrive.",
+)
+def _collapse() -> Iterator[Cell]:
+    for count in (16, 64):
+        given = dumbbell(under_test(count), duration="60s", rate="1mbit", queue="20packets")
+        name, label = f"collapse-crowd-{count}", f"{count} flows over 1 Mbit/s"
+        yield Cell(name, label, given, ("delivered", "goodput"), quick=count == 64)
+
+
+@_experiment(
+    "bufferbloat",
+    "5.1.2",
+    "Bufferbloat",
+    NO_WORD,
+    "One long flow, and what a call beside it waits in the queue, as queues grow.",
+)
+def _bufferbloat() -> Iterator[Cell]:
+    for queue in ("0.5bdp", "1bdp", "4bdp", "16bdp"):
+        given = dumbbell(under_test(), CALL, queue=queue)
+        statistics = ("call_ms", "harm_delay", "harm_mos", "goodput")
+        yield Cell(f"bufferbloat-{queue}", f"queue {queue}", given, statistics, quick=queue == "4bdp")
+
+
+@_experiment(
+    "high-loss",
+    "5.1.3",
+    "Protection against high packet loss",
+    NO_WORD,
+    "Several flows in shallow buffers: who ignores losses keeps them high.",
+)
+def _high_loss() -> Iterator[Cell]:
+    for count, queue in product((1, 2, 4, 16, 64), ("0.1bdp", "0.25bdp", "0.5bdp", "1bdp", "2bdp")):
+        yield Cell(
             f"loss-{count}-flows-{queue}",
-            f"{count} flow{'s' if count > 1 else ''}, queue {queue}",
-            dumbbell("20s", "50mbit", "40ms", queue, [under_test(count)]),
+            f"{several(count)}, queue {queue}",
+            dumbbell(under_test(count), duration="20s", rate="50mbit", queue=queue),
             ("loss", "goodput"),
-            quick=(count, queue) in quick,
+            quick=count in (4, 16) and queue == "0.25bdp",
         )
-        for count, queue in itertools.product((1, 2, 4, 16, 64), ("0.1bdp", "0.25bdp", "0.5bdp", "1bdp", "2bdp"))
-    )
-    return Experiment(
-        "high-loss",
-        "5.1.3",
-        "Protection against high packet loss",
-        NO_WORD,
-        "Several flows in shallow buffers: who ignores losses keeps them high.",
-        cells,
-    )
 
 
-def _fairness() -> Experiment:
-    alike = [
-        Cell(
-            f"fair-{count}",
-            f"{count} flows",
-            dumbbell("60s", "50mbit", "40ms", "1bdp", [under_test(count)], spread="2s"),
-            ("jain", "lowest"),
-            quick=count == 8,
-        )
-        for count in (2, 8, 32)
-    ]
-    mixed = [
-        Cell(
-            f"fair-rtt-{longer}",
-            f"RTT 20 ms beside {20 + 2 * longer} ms",
-            dumbbell(
-                "60s",
-                "50mbit",
-                "20ms",
-                "100packets",
-                [
-                    {"name": "test-near"},
-                    {"name": "test-far", "access_delay": f"{longer}ms"},
-                ],
-            ),
-            ("jain", "lowest"),
-        )
-        for longer in (30, 90)
-    ]
-    late = Cell(
-        "fair-late",
-        "a second flow comes after 20 s",
-        dumbbell("60s", "50mbit", "40ms", "1bdp", [{"name": "test-early"}, {"name": "test-late", "start": "20s"}]),
-        ("jain",),
-        after=(35.0, 60.0),
-        quick=True,
-    )
-    return Experiment(
-        "fairness-within",
-        "5.1.4",
-        "Fairness within the algorithm",
-        NO_WORD,
-        "Flows of the same algorithm share: alike, with different RTTs, and when one comes late (its index is of the "
-        "last 25 s).",
-        (*alike, *mixed, late),
-    )
+@_experiment(
+    "fairness-within",
+    "5.1.4",
+    "Fairness within the algorithm",
+    NO_WORD,
+    "Flows of the same algorithm share: alike, with different RTTs, and when one comes late (its index is of the "
+    "last 25 s).",
+)
+def _fairness() -> Iterator[Cell]:
+    line = functools.partial(dumbbell, duration="60s", rate="50mbit")
+    for count in (2, 8, 32, 64):
+        given = line(under_test(count), spread="2s")
+        yield Cell(f"fair-{count}", f"{count} flows", given, ("jain", "lowest"), quick=count == 8)
+    for longer in (10, 30, 60, 90, 150):
+        far = {"name": "test-far", "access_delay": f"{longer}ms"}
+        given = line({"name": "test-near"}, far, rtt="20ms", queue="100packets")
+        yield Cell(f"fair-rtt-{longer}", f"RTT 20 ms beside {20 + 2 * longer} ms", given, ("jain", "lowest"))
+    given = line({"name": "test-early"}, {"name": "test-late", "start": "20s"})
+    yield Cell("fair-late", "a second flow comes after 20 s", given, ("jain",), after=(35.0, 60.0), quick=True)
 
 
-def _short_flows() -> Experiment:
-    cells = tuple(
-        Cell(
+@_experiment(
+    "short-flows",
+    "5.1.5",
+    "Short flows",
+    MUST,
+    "Short transfers of the algorithm, alone and beside its own long flows.",
+)
+def _short_flows() -> Iterator[Cell]:
+    for size, count in product(("1kB", "10kB", "100kB", "1MB", "10MB"), (0, 1, 4)):
+        long = [{**under_test(count), "name": "test-long"}] if count else []
+        yield Cell(
             f"short-{size}-beside-{count}",
-            f"{size} beside {count or 'no'} long flow{'s' if count > 1 else ''}",
-            dumbbell(
-                "60s",
-                "20mbit",
-                "40ms",
-                "1bdp",
-                [
-                    short("test-short", size),
-                    *(
-                        [{"name": "test-long", "count": count}]
-                        if count > 1
-                        else [{"name": "test-long"}]
-                        if count
-                        else []
-                    ),
-                ],
-            ),
+            f"{size} beside {several(count, 'long flow')}",
+            dumbbell(short("test-short", size), *long, duration="60s"),
             ("fct_p50_ms", "fct_p95_ms", "unfinished", *(("goodput",) if count else ())),
             quick=(size, count) == ("100kB", 1),
         )
-        for size, count in itertools.product(("10kB", "100kB", "1MB"), (0, 1, 4))
-    )
-    return Experiment(
-        "short-flows",
-        "5.1.5",
-        "Short flows",
-        MUST,
-        "Short transfers of the algorithm, alone and beside its own long flows.",
-        cells,
-    )
 
 
-def _beside(ccs: Sequence[str], prefix: str, quick: set[tuple[str, str]]) -> tuple[Cell, ...]:
-    return tuple(
-        Cell(
-            f"{prefix}-{cc}-{rate}-{queue}",
+@_experiment(
+    "rto-backoff",
+    "5.2",
+    "Timers back off when all ACKs stop",
+    MUST,
+    "Full backoff: a sender that hears nothing sends ever less.",
+)
+def _silence() -> Iterator[Cell]:
+    for name, label, stopped in (
+        ("silence", "all ACKs stop at 20 s", "return"),
+        ("silence-there", "all data stops at 20 s", "bottleneck"),
+    ):
+        links = [
+            {"name": "bottleneck", "from": "left", "to": "right", "rate": "10mbit", "delay": "20ms", "queue": "1bdp"},
+            {"name": "return", "from": "right", "to": "left", "rate": "10mbit", "delay": "20ms", "queue": "5packets"},
+        ]
+        step = {"at": "20s", "rate": "0bit"}
+        given = {
+            "duration": "90s",
+            "link": [{**link, "schedule": [step]} if link["name"] == stopped else link for link in links],
+            "flow": [under_test(4) | {"from": "left", "to": "right"}],
+            "randomness": drawn(),
+        }
+        yield Cell(name, label, given, ("late_packets",), after=(25.0, 90.0), quick=name == "silence")
+
+
+def _beside(*ccs: str, quick: tuple[str, ...]) -> Iterator[Cell]:
+    for cc, rate, queue in product(ccs, ("10mbit", "50mbit"), ("0.5bdp", "1bdp", "4bdp")):
+        yield Cell(
+            f"beside-{cc}-{rate}-{queue}",
             f"beside {cc}, {rate}, queue {queue}",
-            dumbbell("60s", rate, "40ms", queue, [under_test(), other(cc)]),
+            dumbbell(under_test(), other(cc), duration="60s", rate=rate, queue=queue),
             ("harm_goodput", "harm_lowest", "loss"),
-            quick=(cc, queue) in quick and rate == "10mbit",
+            quick=cc in quick and (rate, queue) == ("10mbit", "1bdp"),
         )
-        for cc, rate, queue in itertools.product(ccs, ("10mbit", "50mbit"), ("0.5bdp", "1bdp", "4bdp"))
-    )
 
 
-def _real_time() -> Experiment:
-    cells = tuple(
-        Cell(
+@_experiment(
+    "standard-flows",
+    "5.2.1",
+    "Long flows of Reno and CUBIC",
+    MUST,
+    "One flow beside one of a standard: what that loses against having the path to itself.",
+)
+def _standard() -> Iterator[Cell]:
+    return _beside("cubic", "reno", quick=("cubic", "reno"))
+
+
+@_experiment(
+    "widely-deployed",
+    "5.2.1",
+    "Long flows of BBR, which is widely deployed",
+    MUST,
+    "The same beside BBR version 1 and BBR version 3.",
+)
+def _deployed() -> Iterator[Cell]:
+    return _beside("bbr", "bbr3", quick=("bbr3",))
+
+
+@_experiment(
+    "real-time",
+    "5.2.2",
+    "Real-time traffic of others",
+    SHOULD,
+    "A G.711 call and a video of constant 1 Mbit/s; media that adapt their rate (RFC 8867) are another suite.",
+)
+def _real_time() -> Iterator[Cell]:
+    for count, queue in product((1, 4), ("0.5bdp", "1bdp", "4bdp")):
+        yield Cell(
             f"real-time-{count}-{queue}",
-            f"{count} flow{'s' if count > 1 else ''}, queue {queue}",
-            dumbbell("40s", "10mbit", "40ms", queue, [under_test(count), CALL, VIDEO]),
+            f"{several(count)}, queue {queue}",
+            dumbbell(under_test(count), CALL, VIDEO, rate="10mbit", queue=queue),
             ("harm_delay", "harm_loss", "harm_mos"),
             quick=(count, queue) == (4, "1bdp"),
         )
-        for count, queue in itertools.product((1, 4), ("0.5bdp", "1bdp", "4bdp"))
-    )
-    return Experiment(
-        "real-time",
-        "5.2.2",
-        "Real-time traffic of others",
-        SHOULD,
-        "A G.711 call and a video of constant 1 Mbit/s; media that adapt their rate (RFC 8867) are another suite.",
-        cells,
-    )
 
 
-def _others_short() -> Experiment:
-    cells = tuple(
-        Cell(
+@_experiment(
+    "short-flows-of-others",
+    "5.2.3",
+    "Short flows of others",
+    MUST,
+    "Short transfers of others beside long flows of the candidate.",
+)
+def _others_short() -> Iterator[Cell]:
+    for size, count, queue in product(("10kB", "100kB", "1MB"), (1, 4), ("0.25bdp", "1bdp", "4bdp")):
+        yield Cell(
             f"others-short-{size}-{count}-{queue}",
             f"{size} of CUBIC's beside {count}, queue {queue}",
-            dumbbell("60s", "20mbit", "40ms", queue, [under_test(count), short("other-short", size, cc="cubic")]),
+            dumbbell(under_test(count), short("other-short", size, cc="cubic"), duration="60s", queue=queue),
             ("harm_fct", "unfinished"),
             quick=(size, count, queue) == ("100kB", 1, "1bdp"),
         )
-        for size, count, queue in itertools.product(("10kB", "100kB"), (1, 4), ("0.25bdp", "1bdp", "4bdp"))
-    )
-    return Experiment(
-        "short-flows-of-others",
-        "5.2.3",
-        "Short flows of others",
-        MUST,
-        "Short transfers of others beside long flows of the candidate.",
-        cells,
-    )
 
 
-def _wired_wireless() -> Experiment:
-    lossy = [
-        Cell(
-            f"random-loss-{share:g}",
-            f"{100 * share:g} % lost at random",
-            dumbbell("40s", "20mbit", "40ms", "1bdp", [under_test()], wire={"loss": share}),
-            ("goodput",),
-            quick=share == 0.01,
+_without(
+    "principles",
+    "5.3",
+    "Departures from RFC 2914's principles, and incremental deployment",
+    EXPLAIN,
+    "No experiment answers this: the author of the candidate has to write it.",
+)
+_without(
+    "drop-tail",
+    "6.1, 6.3",
+    "Drop-tail queues, wired paths",
+    MUST,
+    covered_by=("bufferbloat", "high-loss", "fairness-within", "short-flows", "standard-flows"),
+)
+
+
+@_experiment(
+    "tunnels",
+    "6.2",
+    "Tunnels",
+    MUST,
+    "All are in one tunnel that takes 80 bytes a packet: FQ-CoDel has one queue for them, and a call waits in it too.",
+)
+def _tunnels() -> Iterator[Cell]:
+    for ecn in (False, True):
+        # WireGuard over IPv6 leaves 1420 bytes.
+        inside: dict[str, Any] = {"mtu": "1420B", **({"stack": LINUX_ECN} if ecn else {})}
+        queue = {"discipline": "fq_codel", "flows": 1, "ecn": ecn}
+        yield Cell(
+            f"tunnel-{'ecn' if ecn else 'drops'}",
+            f"one queue of FQ-CoDel for all, {'ECN handed on (RFC 6040)' if ecn else 'without ECN'}",
+            dumbbell(under_test(2, **inside), other("cubic", **inside), CALL, queue=queue),
+            ("harm_goodput", "harm_delay", "loss", "goodput"),
+            quick=ecn,
         )
-        for share in (0.0001, 0.001, 0.01, 0.03)
-    ]
-    bursty = Cell(
-        "burst-loss",
-        "1 % lost in bursts of 5",
-        dumbbell(
-            "40s",
-            "20mbit",
-            "40ms",
-            "1bdp",
-            [under_test()],
-            wire={"burst_start": 0.002, "burst_end": 0.2, "burst_loss": 1.0},
-        ),
-        ("goodput",),
-    )
-    jitter = Cell(
-        "jitter",
-        "link retransmissions: up to 10 ms of jitter",
-        dumbbell("40s", "20mbit", "40ms", "1bdp", [under_test(), CALL], wire={"jitter": "10ms"}),
-        ("goodput", "call_ms"),
-    )
-    return Experiment(
-        "wireless",
-        "6.4",
-        "Wireless paths",
-        SHOULD,
-        "Random and bursty loss, jitter, cellular links whose rate varies, stations that share 802.11g.",
-        (*lossy, bursty, jitter, _cellular(), _wifi()),
-    )
 
 
-def _cellular() -> Cell:
-    from tailback import traces
+@_experiment(
+    "wireless",
+    "6.4",
+    "Wireless paths",
+    SHOULD,
+    "Random and bursty loss, jitter, cellular links whose rate varies, stations that share 802.11g.",
+)
+def _wireless() -> Iterator[Cell]:
+    for share in (0.0001, 0.001, 0.01, 0.03):
+        given = dumbbell(under_test(), wire={"loss": share})
+        label = f"{100 * share:g} % lost at random"
+        yield Cell(f"random-loss-{share:g}", label, given, ("goodput",), quick=share == 0.01)
+    bursts = {"burst_start": 0.002, "burst_end": 0.2, "burst_loss": 1.0}
+    yield Cell("burst-loss", "1 % lost in bursts of 5", dumbbell(under_test(), wire=bursts), ("goodput",))
+    given = dumbbell(under_test(), CALL, wire={"jitter": "10ms"})
+    yield Cell("jitter", "link retransmissions: up to 10 ms of jitter", given, ("goodput", "call_ms"))
+    line: dict[str, Any] = {"duration": "60s", "rate": "5mbit", "rtt": "60ms", "queue": "200packets"}
+    given = dumbbell(under_test(), CALL, **line, schedule=traces.lte(60, seed=1))
+    label = "a made-up LTE link (tb.traces.lte, seed 1)"
+    yield Cell("cellular", label, given, ("goodput", "harm_delay"), quick=True)
+    air = {"name": "wifi", "channel": "air", "rate_mbps": 54}
+    stations = ("sofa", "desk")
+    given = {
+        "duration": "20s",
+        "link": [
+            {"name": name, "from": name, "to": "point", "medium": air, "queue": "100packets", "duplex": True}
+            for name in stations
+        ],
+        "flow": [{"name": f"test-{name}", "from": name, "to": "point"} for name in stations],
+        "randomness": {"start_spread": "500ms"},
+    }
+    yield Cell("wifi", "two stations of 802.11g send", given, ("goodput", "jain"))
 
-    return Cell(
-        "cellular",
-        "a made-up LTE link (tb.traces.lte, seed 1)",
-        dumbbell("60s", "5mbit", "60ms", "200packets", [under_test(), CALL], schedule=traces.lte(60, seed=1)),
-        ("goodput", "harm_delay"),
-        quick=True,
-    )
 
-
-def _wifi() -> Cell:
-    def station(name: str) -> dict[str, Any]:
-        air = {"name": "wifi", "channel": "air", "rate_mbps": 54}
-        return {"name": name, "from": name, "to": "point", "medium": air, "queue": "100packets", "duplex": True}
-
-    return Cell(
-        "wifi",
-        "two stations of 802.11g send",
-        {
-            "duration": "20s",
-            "link": [station("sofa"), station("desk")],
-            "flow": [
-                {"name": "test-sofa", "from": "sofa", "to": "point"},
-                {"name": "test-desk", "from": "desk", "to": "point"},
-            ],
-            "randomness": {"start_spread": "500ms"},
-        },
-        ("goodput", "jain"),
-    )
-
-
-def _aqm() -> Experiment:
-    def queue(name: str, ecn: bool) -> Any:
-        return {"discipline": name, **({"ecn": ecn} if name != "dualpi2" else {})}
-
-    cells = []
-    for name, ecn in [*itertools.product(("codel", "fq_codel", "pie", "red"), (False, True)), ("dualpi2", True)]:
+@_experiment(
+    "aqm",
+    "7.1",
+    "Active queue management, with and without ECN",
+    SHOULD,
+    "Two flows beside one of CUBIC and a call, through each discipline.",
+)
+def _aqm() -> Iterator[Cell]:
+    for name, ecn in [*product(("codel", "fq_codel", "pie", "red"), (False, True)), ("dualpi2", True)]:
         stack: dict[str, Any] = {"stack": LINUX_ECN} if ecn else {}
-        flows = [under_test(2, **stack), other("cubic", **stack), CALL]
-        cells.append(
-            Cell(
-                f"aqm-{name}-{'ecn' if ecn else 'drops'}",
-                f"{name}, {'ECN' if ecn else 'without ECN'}",
-                dumbbell("40s", "20mbit", "40ms", queue(name, ecn), flows),
-                ("harm_goodput", "harm_delay", "loss", "goodput"),
-                quick=name in ("codel", "pie") and ecn,
-            )
+        queue = {"discipline": name, **({"ecn": ecn} if name != "dualpi2" else {})}
+        yield Cell(
+            f"aqm-{name}-{'ecn' if ecn else 'drops'}",
+            f"{name}, {'ECN' if ecn else 'without ECN'}",
+            dumbbell(under_test(2, **stack), other("cubic", **stack), CALL, queue=queue),
+            ("harm_goodput", "harm_delay", "loss", "goodput"),
+            quick=name in ("codel", "pie") and ecn,
         )
-    return Experiment(
-        "aqm",
-        "7.1",
-        "Active queue management, with and without ECN",
-        SHOULD,
-        "Two flows beside one of CUBIC and a call, through each discipline.",
-        tuple(cells),
-    )
 
 
-def _delay_steps() -> Experiment:
-    cells = [
-        Cell(
+_without(
+    "circuit-breakers",
+    "7.2",
+    "Circuit breakers (RFC 8083, RFC 8084)",
+    NO_WORD,
+    "There is no application here that trips one.",
+)
+
+
+@_experiment(
+    "varying-delay",
+    "7.3",
+    "Paths whose delay varies",
+    SHOULD,
+    "Steps of the base delay by 20 and 100 ms both ways, and slots of 15 s.",
+)
+def _delay_steps() -> Iterator[Cell]:
+    for before, then in ((20, 40), (20, 120), (40, 20), (120, 20)):
+        step = {"at": "20s", "delay": f"{then}ms"}
+        yield Cell(
             f"delay-{before}-{then}",
             f"one-way delay {before} → {then} ms at 20 s",
-            dumbbell(
-                "50s",
-                "20mbit",
-                f"{2 * before}ms",
-                "100packets",
-                [under_test()],
-                schedule=[{"at": "20s", "delay": f"{then}ms"}],
-            ),
+            dumbbell(under_test(), duration="50s", rtt=f"{2 * before}ms", queue="100packets", schedule=[step]),
             ("goodput", "goodput_after"),
             after=(20.0, 50.0),
             quick=(before, then) == (20, 120),
         )
-        for before, then in ((20, 40), (20, 120), (40, 20), (120, 20))
-    ]
-    from tailback import traces
-
-    orbit = Cell(
-        "low-orbit",
-        "a made-up path by low satellites (tb.traces.low_orbit, seed 1)",
-        dumbbell(
-            "45s",
-            "100mbit",
-            "50ms",
-            "1MB",
-            [under_test()],
-            back_delay="0s",
-            delay="25ms",
-            schedule=traces.low_orbit(45, seed=1),
-        ),
-        ("goodput", "queue_ms"),
-    )
-    del orbit.given["dumbbell"]["rtt"]
-    return Experiment(
-        "varying-delay",
-        "7.3",
-        "Paths whose delay varies",
-        SHOULD,
-        "Steps of the base delay by 20 and 100 ms both ways, and slots of 15 s.",
-        (*cells, orbit),
-    )
+    line: dict[str, Any] = {"duration": "45s", "rate": "100mbit", "queue": "1MB", "back_delay": "0s", "delay": "25ms"}
+    given = dumbbell(under_test(), **line, schedule=traces.low_orbit(45, seed=1))
+    label = "a made-up path by low satellites (tb.traces.low_orbit, seed 1)"
+    yield Cell("low-orbit", label, given, ("goodput", "queue_ms"))
 
 
-def _low_rates() -> Experiment:
-    cells = (
-        Cell(
-            "low-rate",
-            "64 kbit/s, RTT 200 ms",
-            dumbbell("120s", "64kbit", "200ms", "10packets", [under_test()]),
-            ("goodput", "loss", "queue_ms"),
-        ),
-        Cell(
-            "low-rate-2",
-            "64 kbit/s, RTT 200 ms, 2 flows",
-            dumbbell("120s", "64kbit", "200ms", "10packets", [under_test(2)]),
-            ("goodput", "loss", "jain"),
-            quick=True,
-        ),
-        Cell(
-            "below-a-packet",
-            "1 Mbit/s, RTT 4 ms, where a third of a packet fits, 2 flows",
-            dumbbell("60s", "1mbit", "4ms", "20packets", [under_test(2)]),
-            ("goodput", "loss", "jain"),
-            quick=True,
-        ),
-    )
-    return Experiment(
-        "low-rates",
-        "7.4",
-        "Low rates, and less than a packet in flight",
-        NO_WORD,
-        "Links of the Internet of things.",
-        cells,
-    )
+@_experiment(
+    "low-rates",
+    "7.4",
+    "Low rates, and less than a packet in flight",
+    NO_WORD,
+    "Links of the Internet of things.",
+)
+def _low_rates() -> Iterator[Cell]:
+    line: dict[str, Any] = {"duration": "120s", "rate": "64kbit", "rtt": "200ms", "queue": "10packets"}
+    label = "64 kbit/s, RTT 200 ms"
+    yield Cell("low-rate", label, dumbbell(under_test(), **line), ("goodput", "loss", "queue_ms"))
+    shared = ("goodput", "loss", "jain")
+    yield Cell("low-rate-2", f"{label}, 2 flows", dumbbell(under_test(2), **line), shared, quick=True)
+    given = dumbbell(under_test(2), duration="60s", rate="1mbit", rtt="4ms", queue="20packets")
+    label = "1 Mbit/s, RTT 4 ms, where a third of a packet fits, 2 flows"
+    yield Cell("below-a-packet", label, given, shared, quick=True)
 
 
-def _satellite() -> Experiment:
-    cells = (
-        Cell(
-            "geo",
-            "20 Mbit/s, RTT 600 ms",
-            dumbbell("120s", "20mbit", "600ms", "1bdp", [under_test()]),
-            ("goodput", "loss"),
-            quick=True,
-        ),
-        Cell(
-            "geo-loss",
-            "the same, 0.1 % lost",
-            dumbbell("120s", "20mbit", "600ms", "1bdp", [under_test()], wire={"loss": 0.001}),
-            ("goodput",),
-        ),
-        Cell(
-            "geo-short",
-            "1 MB over it",
-            dumbbell("120s", "20mbit", "600ms", "1bdp", [short("test-short", "1MB")]),
-            ("fct_p50_ms", "unfinished"),
-        ),
-        Cell("geo-two", "two flows", dumbbell("200s", "20mbit", "600ms", "1bdp", [under_test(2)]), ("jain", "loss")),
-    )
-    return Experiment("high-delay", "7.5", "Paths of high delay", NO_WORD, "A satellite's RTT of 600 ms.", cells)
+@_experiment("high-delay", "7.5", "Paths of high delay", NO_WORD, "A satellite's RTT of 600 ms.")
+def _satellite() -> Iterator[Cell]:
+    line = functools.partial(dumbbell, duration="120s", rtt="600ms")
+    yield Cell("geo", "20 Mbit/s, RTT 600 ms", line(under_test()), ("goodput", "loss"), quick=True)
+    yield Cell("geo-loss", "the same, 0.1 % lost", line(under_test(), wire={"loss": 0.001}), ("goodput",))
+    yield Cell("geo-short", "1 MB over it", line(short("test-short", "1MB")), ("fct_p50_ms", "unfinished"))
+    yield Cell("geo-two", "two flows", line(under_test(2), duration="200s"), ("jain", "loss"))
 
 
-def _thin_acks() -> Experiment:
-    cells = tuple(
-        Cell(
-            f"acks-{every}",
-            "an ACK for each segment" if every == 1 else f"an ACK for every {every} segments",
-            dumbbell("40s", "20mbit", "40ms", "1bdp", [under_test(2, stack={"name": "linux", "ack_every": every})]),
-            ("goodput", "loss"),
-            quick=every == 1,
-        )
-        for every in (1, 8)
-    )
-    return Experiment(
-        "acks",
-        "7.6",
-        "Receivers that acknowledge each segment, or every eighth",
-        SHOULD,
-        "The nearest there is to misbehaving: more and fewer ACKs than usual.",
-        cells,
-    )
+@_experiment(
+    "acks",
+    "7.6",
+    "Receivers that acknowledge each segment, or every eighth",
+    SHOULD,
+    "The nearest there is to misbehaving: more and fewer ACKs than usual.",
+)
+def _thin_acks() -> Iterator[Cell]:
+    for every, label in ((1, "an ACK for each segment"), (8, "an ACK for every 8 segments")):
+        given = dumbbell(under_test(2, stack={"name": "linux", "ack_every": every}))
+        yield Cell(f"acks-{every}", label, given, ("goodput", "loss"), quick=every == 1)
 
 
-def _reordering() -> Experiment:
-    cells = tuple(
-        Cell(
-            f"reordering-{packets}",
-            f"1 % of the packets overtaken by {packets}",
-            dumbbell(
-                "40s",
-                "20mbit",
-                "40ms",
-                "1bdp",
-                [under_test()],
-                wire={"reorder": 0.01, "reorder_delay": "500ms", "reorder_packets": packets},
-            ),
-            ("goodput",),
-            quick=packets == 10,
-        )
-        for packets in (1, 3, 10, 30, 100)
-    )
-    return Experiment(
-        "reordering", "7.7", "Extreme reordering", NO_WORD, "Packets arrive so many places too late.", cells
-    )
+@_experiment(
+    "misbehaving",
+    "7.6",
+    "Receivers that divide ACKs, acknowledge ahead of the data, or conceal marks",
+    SHOULD,
+    "What a receiver that lies (Savage et al. 1999; RFC 3540) takes from an honest flow of CUBIC and a call beside it. "
+    "For the sender a path that clears ECN behind the queue is the same as marks concealed.",
+)
+def _misbehaving() -> Iterator[Cell]:
+    def lied_to(marks: Any, **lie: Any) -> dict[str, Any]:
+        honest = LINUX_ECN if marks else {"name": "linux"}
+        # Or a sender that hears of no loss would fill the default buffer of 4 MB.
+        liar = under_test(stack={**honest, **lie}, send_buffer="500kB")
+        return dumbbell(liar, other("cubic", stack=honest), CALL, rate="10mbit", queue=marks or "1bdp")
+
+    statistics = ("harm_goodput", "harm_delay", "loss")
+    for pieces in (8, 64):
+        label = f"each segment's ACK divided into {pieces}"
+        yield Cell(f"acks-divided-{pieces}", label, lied_to(None, ack_division=pieces), statistics, quick=pieces == 8)
+    for ahead in (2, 20):
+        label = f"{ahead} segments acknowledged ahead, losses never told"
+        yield Cell(f"acks-ahead-{ahead}", label, lied_to(None, acks_ahead=ahead), statistics, quick=ahead == 2)
+    for name in ("codel", "pie"):
+        given = lied_to({"discipline": name, "ecn": True}, conceals_marks=True)
+        yield Cell(f"marks-concealed-{name}", f"marks of {name} concealed", given, statistics)
 
 
-def _transients() -> Experiment:
-    def step(
-        name: str, label: str, first: str, steps: list[dict[str, str]], after: tuple[float, float], **more: Any
-    ) -> Cell:
-        given = dumbbell("60s", first, "40ms", "200packets", [under_test(), CALL], schedule=steps)
-        return Cell(name, label, given, ("goodput_after", "harm_delay", "harm_loss"), after=after, **more)
+@_experiment("reordering", "7.7", "Extreme reordering", NO_WORD, "Packets arrive so many places too late.")
+def _reordering() -> Iterator[Cell]:
+    for packets in (1, 3, 10, 30, 100):
+        wire = {"reorder": 0.01, "reorder_delay": "500ms", "reorder_packets": packets}
+        label = f"1 % of the packets overtaken by {packets}"
+        given = dumbbell(under_test(), wire=wire)
+        yield Cell(f"reordering-{packets}", label, given, ("goodput",), quick=packets == 10)
 
-    cells = [
-        step("rate-up", "5 → 50 Mbit/s at 20 s", "5mbit", [{"at": "20s", "rate": "50mbit"}], (20.0, 40.0), quick=True),
-        step(
-            "rate-down", "50 → 5 Mbit/s at 20 s", "50mbit", [{"at": "20s", "rate": "5mbit"}], (20.0, 40.0), quick=True
-        ),
-    ]
+
+@_experiment(
+    "transients",
+    "7.8",
+    "Transient events",
+    SHOULD,
+    "The rate × 10 and ÷ 10, outages of 0.1 to 10 s, others who come and go.",
+)
+def _transients() -> Iterator[Cell]:
+    def steps(name: str, label: str, first: str, *steps: dict[str, str], lasts: float, quick: bool = True) -> Cell:
+        line: dict[str, Any] = {"duration": "60s", "rate": first, "queue": "200packets", "schedule": list(steps)}
+        end = float(steps[-1]["at"].removesuffix("s"))
+        statistics = ("goodput_after", "harm_delay", "harm_loss")
+        return Cell(name, label, dumbbell(under_test(), CALL, **line), statistics, (end, end + lasts), quick)
+
+    for name, first, then in (("rate-up", 5, 50), ("rate-down", 50, 5)):
+        step = {"at": "20s", "rate": f"{then}mbit"}
+        yield steps(name, f"{first} → {then} Mbit/s at 20 s", f"{first}mbit", step, lasts=20.0)
     for outage in ("0.1", "1", "5", "10"):
-        end = 20.0 + float(outage)
-        steps = [{"at": "20s", "rate": "0bit"}, {"at": f"{end:g}s", "rate": "20mbit"}]
+        stop, go = {"at": "20s", "rate": "0bit"}, {"at": f"{20.0 + float(outage):g}s", "rate": "20mbit"}
         label = f"nothing gets through for {outage} s"
-        cells.append(step(f"outage-{outage}s", label, "20mbit", steps, (end, end + 15.0), quick=outage == "1"))
+        yield steps(f"outage-{outage}s", label, "20mbit", stop, go, lasts=15.0, quick=outage == "1")
     burst = {"name": "burst", "app": "udp-cbr", "params": {"rate": "30mbit"}, "start": "20s", "stop": "35s"}
-    cells.append(
-        Cell(
-            "cross-traffic",
-            "30 of 50 Mbit/s are taken from 20 to 35 s",
-            dumbbell("60s", "50mbit", "40ms", "1bdp", [under_test(), burst, CALL]),
-            ("goodput", "goodput_after", "harm_loss"),
-            after=(35.0, 50.0),
-        )
-    )
-    return Experiment(
-        "transients",
-        "7.8",
-        "Transient events",
-        SHOULD,
-        "The rate × 10 and ÷ 10, outages of 0.1 to 10 s, others who come and go.",
-        tuple(cells),
+    yield Cell(
+        "cross-traffic",
+        "30 of 50 Mbit/s are taken from 20 to 35 s",
+        dumbbell(under_test(), burst, CALL, duration="60s", rate="50mbit"),
+        ("goodput", "goodput_after", "harm_loss"),
+        after=(35.0, 50.0),
     )
 
 
-def _path_changes() -> Experiment:
-    def change(name: str, label: str, first: str, delay: str, step: dict[str, str], **more: Any) -> Cell:
-        given = dumbbell("60s", first, delay, "200packets", [under_test(2)], schedule=[{"at": "20s", **step}])
-        return Cell(name, label, given, ("goodput_after", "loss"), after=(20.0, 45.0), **more)
-
-    cells = (
-        change(
-            "route-worse",
-            "50 Mbit/s, 20 ms → 10 Mbit/s, 110 ms",
-            "50mbit",
-            "20ms",
-            {"rate": "10mbit", "delay": "100ms"},
-            quick=True,
-        ),
-        change(
-            "route-better",
-            "10 Mbit/s, 200 ms → 50 Mbit/s, 110 ms",
-            "10mbit",
-            "200ms",
-            {"rate": "50mbit", "delay": "10ms"},
-        ),
-    )
-    return Experiment(
-        "path-changes",
-        "7.9",
-        "Changes of the path",
-        MUST,
-        "Rate and delay change at once, as when a route does.",
-        cells,
-    )
+@_experiment(
+    "path-changes",
+    "7.9",
+    "Changes of the path",
+    MUST,
+    "Rate and delay change at once, as when a route does.",
+)
+def _path_changes() -> Iterator[Cell]:
+    for name, label, rate, rtt, then in (
+        ("route-worse", "50 Mbit/s, 20 ms → 10 Mbit/s, 110 ms", "50mbit", "20ms", ("10mbit", "100ms")),
+        ("route-better", "10 Mbit/s, 200 ms → 50 Mbit/s, 110 ms", "10mbit", "200ms", ("50mbit", "10ms")),
+    ):
+        step = dict(zip(("at", "rate", "delay"), ("20s", *then), strict=True))
+        given = dumbbell(under_test(2), duration="60s", rate=rate, rtt=rtt, queue="200packets", schedule=[step])
+        yield Cell(name, label, given, ("goodput_after", "loss"), after=(20.0, 45.0), quick=name == "route-worse")
 
 
-def _data_centre() -> Experiment:
-    jitter = {"spread": "20us"}
-    incast = tuple(
-        Cell(
-            f"incast-{count}",
-            f"{count} servers answer 64 kB at once, 1 Gbit/s, RTT 100 µs",
-            dumbbell(
-                "2s",
-                "1gbit",
-                "100us",
-                "64kB",
-                [under_test(count, app="transfers", params={"bytes": "64kB", "count": 1})],
-                **jitter,
-            ),
-            ("fct_p50_ms", "fct_p95_ms", "unfinished"),
-            quick=count == 40,
-        )
-        for count in (8, 40)
-    )
-    long = Cell(
-        "data-centre-long",
-        "4 long flows, 1 Gbit/s, RTT 100 µs, queue 64 kB",
-        dumbbell("1s", "1gbit", "100us", "64kB", [under_test(4)], **jitter),
-        ("goodput", "jain", "loss"),
-    )
-    return Experiment(
-        "data-centres", "7.11", "Data centres", NO_WORD, "RTTs far below 2 ms; many answers at once.", (*incast, long)
-    )
+_without(
+    "multipath",
+    "7.10",
+    "Multipath transports",
+    NO_WORD,
+    "Connections here have one path. For a multipath algorithm this is a MUST.",
+)
 
 
-def _experiments() -> tuple[Experiment, ...]:
-    starving = {("cubic", "1bdp"), ("reno", "1bdp")}
-    return (
-        _collapse(),
-        _bufferbloat(),
-        _high_loss(),
-        _fairness(),
-        _short_flows(),
-        _silence(),
-        Experiment(
-            "standard-flows",
-            "5.2.1",
-            "Long flows of Reno and CUBIC",
-            MUST,
-            "One flow beside one of a standard: what that loses against having the path to itself.",
-            _beside(("cubic", "reno"), "beside", starving),
-        ),
-        Experiment(
-            "widely-deployed",
-            "5.2.1",
-            "Long flows of BBR, which is widely deployed",
-            MUST,
-            "The same beside BBR version 1 and BBR version 3.",
-            _beside(("bbr", "bbr3"), "beside", {("bbr3", "1bdp")}),
-        ),
-        _real_time(),
-        _others_short(),
-        Experiment(
-            "principles",
-            "5.3",
-            "Departures from RFC 2914's principles, and incremental deployment",
-            EXPLAIN,
-            "",
-            not_run="No experiment answers this: the author of the candidate has to write it.",
-        ),
-        Experiment(
-            "drop-tail",
-            "6.1, 6.3",
-            "Drop-tail queues, wired paths",
-            MUST,
-            "",
-            covered_by=("bufferbloat", "high-loss", "fairness-within", "short-flows", "standard-flows"),
-        ),
-        Experiment(
-            "tunnels",
-            "6.2",
-            "Tunnels, if the algorithm needs explicit signals",
-            MUST,
-            "",
-            not_run="The simulator's tunnels carry packets over TCP and hand no ECN marks on.",
-        ),
-        _wired_wireless(),
-        _aqm(),
-        Experiment(
-            "circuit-breakers",
-            "7.2",
-            "Circuit breakers (RFC 8083, RFC 8084)",
-            NO_WORD,
-            "",
-            not_run="There is no application here that trips one.",
-        ),
-        _delay_steps(),
-        _low_rates(),
-        _satellite(),
-        _thin_acks(),
-        Experiment(
-            "misbehaving",
-            "7.6",
-            "Receivers that divide ACKs or acknowledge ahead of the data",
-            SHOULD,
-            "",
-            not_run="The simulated receiver acknowledges whole segments that have arrived, and no others; nor does any "
-            "queue here clear ECN marks.",
-        ),
-        _reordering(),
-        _transients(),
-        _path_changes(),
-        Experiment(
-            "multipath",
-            "7.10",
-            "Multipath transports",
-            NO_WORD,
-            "",
-            not_run="Connections here have one path. For a multipath algorithm this is a MUST.",
-        ),
-        _data_centre(),
-    )
+@_experiment("data-centres", "7.11", "Data centres", NO_WORD, "RTTs far below 2 ms; many answers at once.")
+def _data_centre() -> Iterator[Cell]:
+    line = functools.partial(dumbbell, rate="1gbit", rtt="100us", queue="64kB", spread="20us")
+    for count in (8, 40):
+        answers = under_test(count, app="transfers", params={"bytes": "64kB", "count": 1})
+        label = f"{count} servers answer 64 kB at once, 1 Gbit/s, RTT 100 µs"
+        statistics = ("fct_p50_ms", "fct_p95_ms", "unfinished")
+        yield Cell(f"incast-{count}", label, line(answers, duration="2s"), statistics, quick=count == 40)
+    label = "4 long flows, 1 Gbit/s, RTT 100 µs, queue 64 kB"
+    yield Cell("data-centre-long", label, line(under_test(4), duration="1s"), ("goodput", "jain", "loss"))
 
 
 #: All of them, in the order of the RFC.
-EXPERIMENTS: tuple[Experiment, ...] = _experiments()
+EXPERIMENTS: tuple[Experiment, ...] = tuple(_ALL)
 
 
 @dataclass(frozen=True)
