@@ -6,6 +6,7 @@
 mod actions;
 pub mod connections;
 pub mod flow_record;
+mod foreign;
 pub mod latest;
 pub mod sockets;
 
@@ -16,12 +17,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tailback_core::engine::foreign::Foreign;
+use tailback_core::foreign::StackFault;
 use tailback_core::time::{Bytes, Duration, Time};
 use tailback_core::traffic::registry::App;
 use tailback_core::traffic::{Actions, Connection, Cue, Side};
 
 use self::connections::{End, Pair, Token, index};
 use self::flow_record::{FlowRecord, Recording};
+use self::foreign::Hosted;
 pub use self::latest::FlowState;
 use self::sockets::Sockets;
 pub use self::sockets::TcpPlan;
@@ -60,8 +64,10 @@ pub struct FlowPlan {
     pub wants_datagrams: bool,
     /// Starts and stops, in turn.
     pub switches: VecDeque<Time>,
-    /// TCP settings; `None`: datagrams.
+    /// TCP settings; `None`: datagrams, or a foreign stack.
     pub tcp: Option<TcpPlan>,
+    /// A foreign stack's connections in the place of TCP's.
+    pub foreign: Option<Foreign>,
     /// What is recorded.
     pub record: Recording,
 }
@@ -74,23 +80,30 @@ pub struct Ready<'a> {
     /// The client's host.
     from: OwnedFd,
     sockets: Sockets,
+    foreign: Option<Hosted>,
 }
 
 /// Make the flow's sockets; the hosts are given by their namespaces.
 pub fn prepare<'a>(
-    plan: FlowPlan,
+    mut plan: FlowPlan,
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     state: &'a FlowState,
 ) -> Result<Ready<'a>, LiveError> {
     let name = plan.name.clone();
-    let made = std::thread::scope(|scope| {
-        scope.spawn(|| sockets::make(plan.number, plan.tcp.as_ref(), from, to)).join()
+    let foreign = plan.foreign.take();
+    let made = std::thread::scope(|scope| match foreign {
+        Some(_) => Ok(Ok(Sockets::OfConnections)),
+        None => scope.spawn(|| sockets::make(plan.number, plan.tcp.as_ref(), from, to)).join(),
     });
     let made = made.expect("making sockets does not panic");
     let ready = made.and_then(|sockets| {
+        let share = || Ok::<_, io::Error>([from.try_clone_to_owned()?, to.try_clone_to_owned()?]);
+        let polls = plan.record.polls.map(|interval| (interval, plan.record.from));
+        let foreign =
+            foreign.map(|flow| Ok::<_, io::Error>(Hosted::new(flow, share()?, polls))).transpose()?;
         let from = from.try_clone_to_owned()?;
-        Ok(Ready { plan, state, from, sockets })
+        Ok(Ready { plan, state, from, sockets, foreign })
     });
     ready.map_err(|error| LiveError::Failed(format!("making the sockets of flow {name}: {error}")))
 }
@@ -106,7 +119,8 @@ impl<'a> Ready<'a> {
         let ran = sys::enter_network(self.from.as_fd())
             .and_then(|()| Flow::new(self, clock))
             .and_then(|flow| flow.work(end, stop));
-        ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))
+        let ran = ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))?;
+        ran.map_err(LiveError::Stack)
     }
 }
 
@@ -133,11 +147,14 @@ struct Flow<'a> {
     actions: Actions,
     record: FlowRecord,
     run_queue: RunQueue,
+    foreign: Option<Hosted>,
+    /// What its stack did that no stack may: the flow is over, and with it the run.
+    fault: Option<Box<StackFault>>,
 }
 
 impl<'a> Flow<'a> {
     fn new(ready: Ready<'a>, clock: Clock) -> io::Result<Self> {
-        let Ready { plan, state, sockets, .. } = ready;
+        let Ready { plan, state, sockets, foreign, .. } = ready;
         let events = Epoll::new()?;
         match &sockets {
             Sockets::Listener(listener) => events.add(listener.as_fd(), LISTENER)?,
@@ -146,6 +163,7 @@ impl<'a> Flow<'a> {
                     events.add(socket.as_fd(), token)?;
                 }
             }
+            Sockets::OfConnections => {}
         }
         let record = FlowRecord::new(plan.number, plan.record);
         Ok(Flow {
@@ -167,15 +185,17 @@ impl<'a> Flow<'a> {
             actions: Actions::default(),
             record,
             run_queue: RunQueue::of_this_thread(),
+            foreign,
+            fault: None,
         })
     }
 
-    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<FlowRecord> {
+    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<Result<FlowRecord, Box<StackFault>>> {
         let mut tokens = Vec::new();
         let (mut heard, mut awake_until) = (Time::ZERO, Time::ZERO);
         loop {
             let now = self.clock.now();
-            if now >= end || stop.load(Ordering::Relaxed) {
+            if now >= end || stop.load(Ordering::Relaxed) || self.fault.is_some() {
                 break;
             }
             if let Some(waited) = self.run_queue.look(now) {
@@ -193,6 +213,7 @@ impl<'a> Flow<'a> {
             }
             for token in tokens.drain(..) {
                 match token {
+                    token if self.foreign.is_some() => self.hear_hosted(Token(token))?,
                     LISTENER => self.accept()?,
                     token if DATAGRAMS.contains(&token) => self.hear(token)?,
                     token => self.touched.push_back(Token(token)),
@@ -206,14 +227,18 @@ impl<'a> Flow<'a> {
             self.settle()?;
         }
         self.close_books();
-        Ok(self.record)
+        Ok(match self.fault() {
+            Some(fault) => Err(fault),
+            None => Ok(self.record),
+        })
     }
 
     fn next_due(&self) -> Time {
         let switch = self.plan.switches.front().copied().unwrap_or(Time::NEVER);
         let call = self.calls.peek().map_or(Time::NEVER, |Reverse((time, _))| *time);
         let look = if self.closing.is_empty() { Time::NEVER } else { self.next_look };
-        self.wake.min(switch).min(call).min(look)
+        let hosted = self.foreign.as_ref().map_or(Time::NEVER, Hosted::next_due);
+        self.wake.min(switch).min(call).min(look).min(hosted)
     }
 
     /// Tell the application of every time that has come.
@@ -245,12 +270,18 @@ impl<'a> Flow<'a> {
             self.record.service.late.push(now.since(due));
             self.cue(side, Cue::Due(connection), now)?;
         }
+        if self.foreign.is_some() {
+            self.keep_hosted(now)?;
+        }
         self.settle()
     }
 
     fn settle(&mut self) -> io::Result<()> {
         while let Some(token) = self.touched.pop_front() {
-            self.look_after(token)?;
+            match self.foreign {
+                Some(_) => self.serve_hosted(token)?,
+                None => self.look_after(token)?,
+            }
         }
         Ok(())
     }
@@ -362,6 +393,9 @@ impl<'a> Flow<'a> {
 
     /// At the end: connections still alive are counted, and cut off so that nothing of them keeps the hosts alive.
     fn close_books(&mut self) {
+        if self.foreign.is_some() {
+            self.close_hosted_books();
+        }
         for pair in std::mem::take(&mut self.pairs).into_iter().flatten() {
             self.record.tally.open += 1;
             self.count(&pair);

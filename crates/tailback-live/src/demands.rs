@@ -6,7 +6,10 @@ mod stack;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tailback_core::engine::switches;
+use tailback_core::cc::external::Makers;
+use tailback_core::engine::foreign::{self, Foreign};
+use tailback_core::engine::{Simulation, switches};
+use tailback_core::foreign::Stacks;
 use tailback_core::params::DefaultValue;
 use tailback_core::scenario::{FlowSpec, Scenario, TcpSpec, Value};
 use tailback_core::time::{Duration, Time};
@@ -98,6 +101,8 @@ pub struct Manner<'a> {
     pub place: Place<'a>,
     /// Texts of the user's own congestion controls in BPF, by the name that scenarios use.
     pub candidates: Option<&'a BTreeMap<String, String>>,
+    /// Other people's stacks that flows may use instead of TCP.
+    pub stacks: Option<&'a Stacks>,
 }
 
 impl Manner<'_> {
@@ -136,13 +141,18 @@ pub struct Kernel {
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Manner { here: Path::new("."), twins: false, place: Place::Here, candidates: None }
+        Manner { here: Path::new("."), twins: false, place: Place::Here, candidates: None, stacks: None }
     }
 }
 
 /// Plan the run, or say why it cannot be.
 pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError> {
-    tailback_core::engine::Simulation::build(&without_candidates(exec::stand_in(scenario)?, manner))?;
+    let plain = without_candidates(exec::stand_in(scenario)?, manner);
+    let (none, makers) = (Stacks::new(), Makers::new());
+    let stacks = manner.stacks.unwrap_or(&none);
+    Simulation::build_hosting(&plain, &makers, stacks)?;
+    let mut foreign: BTreeMap<u32, Foreign> =
+        foreign::flows(&plain, stacks)?.into_iter().map(|flow| (flow.flow, flow)).collect();
     if scenario.flows.len() > MOST_FLOWS {
         return Err(LiveError::refuse(
             "flows",
@@ -168,7 +178,7 @@ pub fn plan(scenario: &Scenario, manner: &Manner<'_>) -> Result<Plan, LiveError>
     for (number, flow) in scenario.flows.iter().enumerate() {
         largest = largest.max(match apps::traits(&flow.app.kind).runs_programs {
             true => programs::plan(&mut plan, scenario, number, flow, manner)?,
-            false => plan_flow(&mut plan, scenario, number, flow, manner)?,
+            false => plan_flow(&mut plan, scenario, number, flow, foreign.remove(&(number as u32)), manner)?,
         });
     }
     for (_, settings) in &mut plan.hosts {
@@ -200,6 +210,7 @@ fn plan_flow(
     scenario: &Scenario,
     number: usize,
     flow: &FlowSpec,
+    foreign: Option<Foreign>,
     manner: &Manner<'_>,
 ) -> Result<u32, LiveError> {
     let path = format!("flows[{number}]");
@@ -219,10 +230,11 @@ fn plan_flow(
     let ends = ends(plan, number, flow);
     let switches = switches(flow, scenario, &path)?;
     let stops = switches.get(1).is_some_and(|stop| *stop < plan.end);
-    let planned =
-        flow.tcp.as_ref().map(|spec| plan_tcp(plan, spec, &needs, (number, ends), stops, &path, manner));
+    // A foreign stack brings everything of a connection along: the kernel's part is UDP.
+    let spec = flow.tcp.as_ref().filter(|_| foreign.is_none());
+    let planned = spec.map(|spec| plan_tcp(plan, spec, &needs, (number, ends), stops, &path, manner));
     let (tcp, controls) = planned.transpose()?.unzip();
-    let largest = tcp.as_ref().map_or(0, |tcp| tcp.mtu).max(packet.unwrap_or(0));
+    let largest = flow.tcp.as_ref().map_or(0, |spec| spec.mtu).max(packet.unwrap_or(0));
     plan.controls_of.push(controls.unwrap_or_default());
     plan.crowds.push(needs.crowd);
     let wanted = &scenario.instruments;
@@ -233,9 +245,12 @@ fn plan_flow(
         app,
         switches,
         tcp,
+        foreign,
         record: Recording {
             requests: wanted.requests.contains(&flow.name),
             echoes: wanted.echoes.contains(&flow.name),
+            states: wanted.segments.contains(&flow.name),
+            polls: wanted.polls.contains(&flow.name).then(|| Duration::from_ps(wanted.poll_interval_ps)),
             from: Time::from_ps(wanted.from_ps),
             until: wanted.until_ps.map_or(Time::NEVER, Time::from_ps),
         },

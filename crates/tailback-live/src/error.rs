@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use tailback_core::foreign::StackFault;
 use tailback_core::scenario::ScenarioError;
 
 /// Why there is no result.
@@ -12,6 +13,8 @@ pub enum LiveError {
     Refused(ScenarioError),
     /// Something failed while the run was under way; everything it made is gone.
     Failed(String),
+    /// A flow's stack did what no stack may.
+    Stack(Box<StackFault>),
     /// Cancelled from outside.
     Cancelled,
 }
@@ -38,6 +41,7 @@ impl fmt::Display for LiveError {
         match self {
             LiveError::Refused(error) => error.fmt(f),
             LiveError::Failed(what) => f.write_str(what),
+            LiveError::Stack(fault) => fault.fmt(f),
             LiveError::Cancelled => f.write_str("the run was cancelled"),
         }
     }

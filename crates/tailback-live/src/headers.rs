@@ -63,7 +63,12 @@ pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
 
 /// The ECN codepoint of an IPv4 packet.
 pub fn codepoint(packet: &[u8]) -> Ecn {
-    match packet[1] & 3 {
+    codepoint_of(packet[1])
+}
+
+/// The ECN codepoint in an IPv4 header's second octet.
+pub fn codepoint_of(tos: u8) -> Ecn {
+    match tos & 3 {
         0b01 => Ecn::Ect1,
         0b10 => Ecn::Ect0,
         0b11 => Ecn::Ce,

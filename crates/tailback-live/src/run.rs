@@ -6,10 +6,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as Wait;
 
+use tailback_core::foreign::Stacks;
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
-use tailback_core::probe::rows::{FlowRow, Flows, Packets, links};
-use tailback_core::scenario::Scenario;
+use tailback_core::probe::rows::{FlowRow, Flows, Packets, StackStates, links};
+use tailback_core::scenario::{FlowSpec, Scenario};
 use tailback_core::time::{Duration, Time};
 
 use crate::affinity::Affinity;
@@ -118,8 +119,13 @@ pub fn run_as<E: From<LiveError>>(
 }
 
 /// The BPF programs that a run of this scenario loads on a machine of its own with this kernel.
-pub fn recipes(scenario: &Scenario, twins: bool, kernel: &Kernel) -> Result<Vec<Recipe>, LiveError> {
-    let manner = Manner { twins, place: Place::Elsewhere(kernel), ..Manner::default() };
+pub fn recipes(
+    scenario: &Scenario,
+    twins: bool,
+    kernel: &Kernel,
+    stacks: &Stacks,
+) -> Result<Vec<Recipe>, LiveError> {
+    let manner = Manner { twins, place: Place::Elsewhere(kernel), stacks: Some(stacks), ..Manner::default() };
     let plan = demands::plan(scenario, &manner)?;
     let hosts = plan.hosts.len();
     let shows = scenario.instruments.internals;
@@ -329,7 +335,8 @@ fn in_threads<E: From<LiveError>>(
 
 fn numbered_tcp(scenario: &Scenario) -> Vec<u32> {
     let flows = scenario.flows.iter().enumerate();
-    flows.filter(|(_, flow)| flow.tcp.is_some()).map(|(number, _)| number as u32).collect()
+    let is_tcp = |flow: &FlowSpec| flow.tcp.as_ref().is_some_and(|tcp| tcp.transport.is_none());
+    flows.filter(|(_, flow)| is_tcp(flow)).map(|(number, _)| number as u32).collect()
 }
 
 /// Everything flows need before they start: sockets, and folders for programs.
@@ -372,7 +379,7 @@ fn collect(
     let flows = scenario.flows.len();
     let lost_rows = seen.log.as_ref().map_or(0, |(_, lost)| *lost);
     let rows = seen.log.take().map(|(rows, _)| owned(rows, flows));
-    let (congestion, events) = match &rows {
+    let (mut congestion, events) = match &rows {
         Some(rows) => tables::congestion(rows, &plan.crowds, &unseen(plan), seen.clock),
         None => tables::congestion_from_polls(&seen.tcp_polls, &plan.crowds),
     };
@@ -404,7 +411,15 @@ fn collect(
         }
     }
 
-    let mut device_drops = 0;
+    // What foreign stacks said of themselves: the kernel knows of their datagrams only.
+    let mut stack_states = StackStates::default();
+    for record in &mut seen.records {
+        record.congestion.drain(..).for_each(|row| congestion.push(row));
+        record.polls.drain(..).for_each(|row| polls.push(row));
+        record.states.drain(..).for_each(|row| stack_states.push(row));
+    }
+
+    let mut device_drops = seen.records.iter().map(|record| record.socket_drops).sum();
     for host in hosts {
         device_drops += host.device_drops().doing("counting a device's drops")?;
     }
@@ -440,6 +455,7 @@ fn collect(
                 congestion.into_table(),
                 emulator,
                 segments.into_table(),
+                stack_states.into_table(),
                 polls.into_table(),
                 shown.into_table(),
                 record.queue.into_table(),
@@ -513,7 +529,7 @@ fn flow_table(scenario: &Scenario, seen: &Seen, events: &[tables::Events]) -> Fl
             },
             segments_sent: tally.sent.segments,
             segments_retransmitted: tally.sent.retransmitted,
-            recoveries: events[flow].recoveries,
+            recoveries: events[flow].recoveries + tally.recoveries,
             timeouts: events[flow].timeouts,
             undos: events[flow].undos,
             started_s: start(flow).as_secs_f64(),

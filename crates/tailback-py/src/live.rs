@@ -14,8 +14,8 @@ use tailback_core::probe::Tables;
 use tailback_live::demands::{self, Manner};
 use tailback_live::{LiveError as Failure, doctor, lease, run};
 
-use crate::faults::{Cancelled, caught, scenario_error};
-use crate::run::{Cancel, parse};
+use crate::faults::{Cancelled, Unwound, caught, scenario_error};
+use crate::run::{Cancel, parse, stacks};
 use crate::tables::to_python;
 
 create_exception!(
@@ -43,6 +43,10 @@ impl From<Ended> for PyErr {
             Ended::Python(error) => error,
             Ended::Live(Failure::Refused(error)) => scenario_error(error),
             Ended::Live(Failure::Failed(what)) => LiveError::new_err(what),
+            Ended::Live(Failure::Stack(fault)) => {
+                let seed = fault.seed;
+                Unwound::Stack(fault, None).into_exception(None, seed)
+            }
             Ended::Live(Failure::Cancelled) => Cancelled::new_err("the run was cancelled"),
         }
     }
@@ -62,7 +66,8 @@ pub fn live_check(
 ) -> PyResult<()> {
     py.detach(|| {
         let scenario = parse(json)?;
-        let manner = Manner { here: &here, twins, candidates: candidates.as_ref(), ..Manner::default() };
+        let (candidates, stacks) = (candidates.as_ref(), stacks());
+        let manner = Manner { here: &here, twins, candidates, stacks: Some(&stacks), ..Manner::default() };
         demands::plan(&scenario, &manner).map(drop).map_err(|error| Ended::from(error).into())
     })
 }
@@ -97,7 +102,8 @@ pub fn live_run<'py>(
     };
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
-        let manner = Manner { here: &here, twins, candidates: candidates.as_ref(), ..Manner::default() };
+        let (candidates, stacks) = (candidates.as_ref(), stacks());
+        let manner = Manner { here: &here, twins, candidates, stacks: Some(&stacks), ..Manner::default() };
         match caught(|| run::run_as(&scenario, &manner, visit)) {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),

@@ -8,7 +8,7 @@ use tailback_live::recipe::Recipe;
 use tailback_live::run;
 
 use crate::live::Ended;
-use crate::run::parse;
+use crate::run::{parse, stacks};
 
 /// The BPF programs of a run of the scenario (JSON) on a kernel with these congestion controls and `hz` ticks a second,
 /// as pairs of a file's name and its contents; `twins` as for `live_run`. Raises `ScenarioError` for what no guest of
@@ -24,7 +24,7 @@ pub fn vm_programs<'py>(
     let compile = |recipe: &Recipe| -> Result<_, LiveError> { Ok((recipe.key(), recipe.compile()?)) };
     let objects = py.detach(|| -> PyResult<Vec<(String, Vec<u8>)>> {
         let scenario = parse(json)?;
-        let compiled = run::recipes(&scenario, twins, &Kernel { controls, hz })
+        let compiled = run::recipes(&scenario, twins, &Kernel { controls, hz }, &stacks())
             .and_then(|recipes| recipes.iter().map(compile).collect());
         compiled.map_err(|error| Ended::from(error).into())
     })?;

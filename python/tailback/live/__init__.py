@@ -16,7 +16,7 @@ from tailback import _core, bpf
 from tailback._core import Cancel
 from tailback.algorithms import named
 from tailback.consent import demand_allowed
-from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
+from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, StackError, TailbackError
 from tailback.live import programs
 from tailback.progress import Bar
 from tailback.result import Result
@@ -129,6 +129,8 @@ def _run(
         raise Cancelled(f"{name} was cancelled") from None
     except _core.EngineError as error:
         raise EngineError(f"{name}: {error}") from None
+    except _core.StackError as error:
+        raise StackError(name, *error.args) from None
     except _core.LiveError as error:
         raise LiveError(f"{name}: {error}") from None
 

@@ -1,11 +1,16 @@
-//! What the engine keeps of a flow whose connections are a foreign stack's.
+//! What is kept of a flow whose connections are a foreign stack's, in the simulator and live, and how far its ends are
+//! trusted.
 
+use std::any::Any;
 use std::sync::Arc;
 
+use super::build;
 use super::connections::Tally;
-use crate::foreign::{Endpoint, Progress, Setup, Stack, State};
+use crate::cc::external::Makers;
+use crate::foreign::{Endpoint, Progress, Setup, Stack, StackFault, Stacks, State, UDP_HEADERS};
+use crate::packet::Ecn;
 use crate::rng::Stream;
-use crate::scenario::Params;
+use crate::scenario::{Params, Scenario, ScenarioError};
 use crate::tcp::segment::NO_ROW;
 use crate::time::{Bytes, Duration, Time};
 use crate::traffic::{Connection, Side};
@@ -25,16 +30,21 @@ pub struct Foreign {
     pub flow_name: String,
     /// The stack's name in the scenario.
     pub name: String,
+    /// The stack.
     pub stack: Arc<dyn Stack>,
     /// The flow's congestion controls, in turn.
     pub algorithms: Vec<(String, Params)>,
+    /// Largest IP packet.
     pub mtu: u32,
+    /// See [`Setup`].
     pub send_buffer: Option<Bytes>,
+    /// See [`Setup`].
     pub receive_buffer: Option<Bytes>,
     /// Seeds of the connections, in order of opening.
     pub seeds: Stream,
     /// The scenario's name and seed, for complaints.
     pub scenario: (String, u64),
+    /// Its connections, in order of opening.
     pub live: Vec<Live>,
     /// Connections so far.
     pub opened: u32,
@@ -42,6 +52,7 @@ pub struct Foreign {
     pub under_way: u64,
     /// What was last done, and how often at that instant.
     pub busy_at: Time,
+    /// How often.
     pub busy: u32,
 }
 
@@ -50,7 +61,9 @@ pub struct Foreign {
 pub struct Live {
     /// Unique in the flow.
     pub serial: u32,
+    /// Its number, which others have after it.
     pub connection: Connection,
+    /// The client's end and the server's.
     pub halves: [Half; 2],
     /// The row of the requests table that waits for an answer.
     pub row: u32,
@@ -59,9 +72,11 @@ pub struct Live {
 /// One end, and what its application waits for there.
 #[derive(Debug)]
 pub struct Half {
+    /// The stack's end.
     pub endpoint: Box<dyn Endpoint>,
     /// Bytes that the application has written and the stack has not taken; [`Bytes::MAX`]: always some.
     pub to_write: Bytes,
+    /// The application writes no more.
     pub is_finishing: bool,
     /// The stack knows that it finishes.
     pub has_finished: bool,
@@ -69,11 +84,17 @@ pub struct Half {
     pub is_done: bool,
     /// What the application was last told.
     pub told: Progress,
+    /// Bytes read.
     pub read: Bytes,
+    /// The application wants to know of so many.
     pub receive_mark: Bytes,
+    /// The application wants to be called.
     pub call_at: Time,
+    /// The stack wants to be woken.
     pub timeout: Time,
+    /// When data could flow.
     pub established_at: Time,
+    /// What the stack said of its sender last.
     pub state: State,
     /// Datagrams in a row beyond the window.
     pub beyond: u32,
@@ -98,8 +119,47 @@ impl Half {
         }
     }
 
+    /// When it is to be woken.
     pub fn next_wake(&self) -> Time {
         self.timeout.min(self.call_at)
+    }
+
+    /// Read what has arrived, and give the stack what it takes.
+    pub fn move_bytes(&mut self, now: Time) {
+        self.read += self.endpoint.read(now);
+        while self.to_write > 0 {
+            let taken = self.endpoint.write(self.to_write);
+            if self.to_write != Bytes::MAX {
+                self.to_write -= taken;
+            }
+            if taken == 0 {
+                break;
+            }
+        }
+        if self.is_finishing && self.to_write == 0 && !self.has_finished {
+            self.has_finished = true;
+            self.endpoint.finish();
+        }
+    }
+
+    /// The next datagram to send over this MTU, if there is one; or what the stack does that none may.
+    pub fn transmit(&mut self, now: Time, mtu: u32, datagram: &mut Vec<u8>) -> Result<Option<Ecn>, String> {
+        let before = self.endpoint.flight();
+        let Some(ecn) = self.endpoint.poll_transmit(now, datagram) else { return Ok(None) };
+        let after = self.endpoint.flight();
+        let is_beyond = after.in_flight > before.in_flight && before.in_flight >= before.cwnd;
+        self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
+        let bytes = datagram.len();
+        if bytes == 0 || bytes as u32 + UDP_HEADERS > mtu {
+            return Err(format!("it sends a datagram of {bytes} bytes over an MTU of {mtu}"));
+        }
+        if self.beyond > MOST_BEYOND_WINDOW {
+            return Err(format!(
+                "it sends beyond its window: {} datagrams in a row, {} bytes in flight, cwnd {}",
+                self.beyond, after.in_flight, after.cwnd
+            ));
+        }
+        Ok(Some(ecn))
     }
 
     /// Is it waiting for something that only the stack can bring about?
@@ -109,7 +169,39 @@ impl Half {
     }
 }
 
+/// The scenario's flows of these stacks, nothing of them begun; an error as before a simulation.
+pub fn flows(scenario: &Scenario, stacks: &Stacks) -> Result<Vec<Foreign>, ScenarioError> {
+    Ok(build::build(scenario, &Makers::new(), stacks)?.foreign)
+}
+
+/// What a panic said.
+pub fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&'static str>().map(ToString::to_string);
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
+}
+
 impl Foreign {
+    /// The stack did what no stack may.
+    pub fn fault(&self, at: Time, what: String, is_panic: bool) -> Box<StackFault> {
+        let (scenario, seed) = self.scenario.clone();
+        Box::new(StackFault {
+            stack: self.name.clone(),
+            version: self.stack.version().into(),
+            scenario,
+            seed,
+            flow: self.flow_name.clone(),
+            at,
+            what,
+            is_panic,
+        })
+    }
+
+    /// Too much was done at once.
+    pub fn fault_of_haste(&self, at: Time) -> Box<StackFault> {
+        let what = format!("it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass");
+        self.fault(at, what, false)
+    }
+
     /// Open a connection, the flow's `turn`-th.
     pub fn open(&mut self, connection: Connection, turn: u32, now: Time) -> u32 {
         let seed = self.seeds.bits();
@@ -130,15 +222,18 @@ impl Foreign {
         serial
     }
 
+    /// An end of a connection that is there.
     pub fn half(&mut self, serial: u32, side: Side) -> Option<&mut Half> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         Some(&mut live.halves[usize::from(side == Side::Server)])
     }
 
+    /// The connection of this number.
     pub fn of(&mut self, connection: Connection) -> Option<&mut Live> {
         self.live.iter_mut().find(|live| live.connection == connection)
     }
 
+    /// When the first of its ends is to be woken.
     pub fn next_wake(&self) -> Time {
         let halves = self.live.iter().flat_map(|live| &live.halves);
         halves.map(Half::next_wake).min().unwrap_or(Time::NEVER)

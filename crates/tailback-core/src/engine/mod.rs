@@ -4,7 +4,7 @@ mod arena;
 mod bounds;
 mod build;
 mod connections;
-mod foreign;
+pub mod foreign;
 mod loads;
 mod network;
 mod parts;

@@ -8,6 +8,7 @@ pub mod path;
 pub mod recorder;
 pub mod rows;
 pub mod schema;
+pub mod stacks;
 
 use crate::foreign::State;
 use crate::link::Watch;

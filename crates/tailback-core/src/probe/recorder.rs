@@ -6,11 +6,12 @@ use super::captures::Captures;
 use super::path::{PathRecorder, Window};
 use super::rows::{
     EchoRow, Echoes, ExchangeFate, InternalRow, Internals, PollRow, Polls, RequestRow, Requests, SegmentRow,
-    Segments, StackStateRow, StackStates,
+    Segments, StackStates,
 };
 use super::schema::{Cell, QuantityId, Threshold};
+use super::stacks::{self, Shown};
 use super::{Probe, Progress, QueueEvent, QueueRow, Table, Tables};
-use crate::cc::{CongestionControl, Phase};
+use crate::cc::CongestionControl;
 use crate::foreign::State;
 use crate::packet::{FlowId, Packet};
 use crate::queue::Backlog;
@@ -42,8 +43,7 @@ pub struct Recorder {
     wants_internals: bool,
     segments: Segments,
     stack_states: StackStates,
-    /// The last row of each end of a connection: flow, connection, is it the server's.
-    shown: BTreeMap<(u32, u32, bool), State>,
+    shown: Shown,
     polls: Polls,
     internals: Internals,
     internals_names: Vec<&'static str>,
@@ -67,7 +67,7 @@ impl Recorder {
             wants_internals,
             segments: Segments::default(),
             stack_states: StackStates::default(),
-            shown: BTreeMap::new(),
+            shown: Shown::default(),
             polls: Polls::default(),
             internals: Internals::default(),
             internals_names: Vec::new(),
@@ -250,57 +250,20 @@ impl Probe for Recorder {
     }
 
     fn poll_stack(&mut self, now: Time, flow: FlowId, state: &State, progress: Progress) {
-        if !self.is_on(now) {
-            return;
+        if self.is_on(now) {
+            self.rows += 1;
+            self.polls.push(stacks::poll_row(now, flow, state, progress));
         }
-        self.rows += 1;
-        self.polls.push(PollRow {
-            t_s: now.as_secs_f64(),
-            flow,
-            cwnd: state.cwnd,
-            ssthresh: Threshold(state.ssthresh),
-            srtt_s: seconds_or_nan(state.srtt, state.srtt.is_zero()),
-            rtt_s: seconds_or_nan(state.rtt, state.rtt.is_zero()),
-            rtt_min_s: seconds_or_nan(state.rtt_min, state.rtt_min.is_zero()),
-            rto_s: f64::NAN,
-            in_flight: state.in_flight,
-            phase: Phase::Open,
-            bytes_acked: progress.acked,
-            bytes_received: progress.received,
-            bytes_arrived: progress.arrived,
-            segments_retransmitted: state.packets_lost,
-            dup_acks_in: 0,
-            snd_wnd: 0,
-        });
     }
 
     fn stack_state(&mut self, now: Time, flow: FlowId, connection: u32, at_server: bool, state: &State) {
         if !self.flows[flow.0 as usize].segments || !self.is_on(now) {
             return;
         }
-        let shown = self.shown.entry((flow.0, connection, at_server)).or_default();
-        let told = |it: &State| (it.cwnd, it.ssthresh, it.srtt, it.packets_lost, it.congestion_events);
-        if told(shown) == told(state) {
-            return;
+        if let Some(row) = self.shown.row(now, flow, connection, at_server, state) {
+            self.rows += 1;
+            self.stack_states.push(row);
         }
-        *shown = *state;
-        self.rows += 1;
-        self.stack_states.push(StackStateRow {
-            t_s: now.as_secs_f64(),
-            flow,
-            connection,
-            at_receiver: at_server,
-            cwnd: state.cwnd,
-            ssthresh: Threshold(state.ssthresh),
-            in_flight: state.in_flight,
-            srtt_s: seconds_or_nan(state.srtt, state.srtt.is_zero()),
-            rtt_s: seconds_or_nan(state.rtt, state.rtt.is_zero()),
-            rtt_min_s: seconds_or_nan(state.rtt_min, state.rtt_min.is_zero()),
-            pacing_bps: state.pacing_rate.map_or(f64::NAN, |rate| rate.as_bps() as f64),
-            packets_sent: state.packets_sent,
-            packets_lost: state.packets_lost,
-            congestion_events: state.congestion_events,
-        });
     }
 
     fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {

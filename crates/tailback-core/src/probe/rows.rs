@@ -210,7 +210,7 @@ tables! {
         foreign_packets: u64,
         /// Packets without a stamp of when they were sent.
         unstamped_packets: u64,
-        /// Packets lost in the hosts' own devices.
+        /// Packets lost in the hosts' own devices, and in the sockets of QUIC stacks.
         device_drops: u64,
         /// Rows of the kernel's log that were lost.
         log_rows_lost: u64,

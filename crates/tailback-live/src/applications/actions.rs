@@ -27,6 +27,9 @@ impl Flow<'_> {
 
     /// Actions for a connection that is over come to nothing.
     fn perform(&mut self, side: Side, action: Action, now: Time) -> io::Result<()> {
+        if self.foreign.is_some() && self.act_hosted(side, action, now) {
+            return Ok(());
+        }
         match action {
             Action::WakeAt(time) => self.wake = time,
             Action::Datagram { bytes, stream } => {
@@ -46,7 +49,7 @@ impl Flow<'_> {
             }
             Action::Connect(opening) => {
                 self.record.tally.connections += 1;
-                if let Err(error) = self.open(opening) {
+                if let Err(error) = self.open(opening, now) {
                     if !is_limit(&error) {
                         return Err(error);
                     }
@@ -87,7 +90,10 @@ impl Flow<'_> {
         self.touched.push_back(token);
     }
 
-    fn open(&mut self, opening: Opening) -> io::Result<()> {
+    fn open(&mut self, opening: Opening, now: Time) -> io::Result<()> {
+        if self.foreign.is_some() {
+            return self.open_hosted(opening, now);
+        }
         let tcp = self.plan.tcp.as_ref().expect("an application over datagrams opens no connection");
         let (socket, port) = sockets::open(self.plan.number, tcp, opening, self.serial)?;
         self.serial += 1;
@@ -123,6 +129,10 @@ impl Flow<'_> {
         // Measured when it happens, not when it was due.
         let now = self.clock.now();
         match report {
+            Report::Asked { connection, kind, bytes, turn } if self.foreign.is_some() => {
+                self.asked_hosted(connection, now, (kind, bytes, turn));
+            }
+            Report::Answered(connection) if self.foreign.is_some() => self.answered_hosted(connection, now),
             Report::Asked { connection, kind, bytes, turn } => {
                 let turns = self.plan.tcp.as_ref().map_or(1, |tcp| tcp.turns.len() as u32);
                 let Some(pair) = self.pairs.get_mut(connection as usize).and_then(Option::as_mut) else {

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use tailback_core::engine::foreign::Live;
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
-use tailback_core::probe::rows::{EchoRow, Echoes, ExchangeFate, RequestRow, Requests};
-use tailback_core::time::{Bytes, Time};
+use tailback_core::probe::rows::{
+    CongestionRow, EchoRow, Echoes, ExchangeFate, PollRow, RequestRow, Requests, StackStateRow,
+};
+use tailback_core::time::{Bytes, Duration, Time};
 use tailback_core::traffic::Exchange;
 
 use crate::punctuality::Service;
@@ -18,6 +21,10 @@ pub struct Recording {
     pub requests: bool,
     /// Every echo request.
     pub echoes: bool,
+    /// Every change at an end of a foreign stack's connection.
+    pub states: bool,
+    /// A foreign stack's connection opened last, at these intervals.
+    pub polls: Option<Duration>,
     /// From here,
     pub from: Time,
     /// until here.
@@ -82,6 +89,8 @@ pub struct Tally {
     pub rtt_us_min: u32,
     /// The last smoothed RTT, in µs; 0 without a sample.
     pub srtt_us: u32,
+    /// Times that a foreign stack took a loss or a mark for congestion. TCP's are in the state log.
+    pub recoveries: u64,
 }
 
 impl Default for Tally {
@@ -99,6 +108,7 @@ impl Default for Tally {
             finished: Time::NEVER,
             rtt_us_min: u32::MAX,
             srtt_us: 0,
+            recoveries: 0,
         }
     }
 }
@@ -116,6 +126,26 @@ impl Tally {
     /// Add what it says of a server's.
     pub fn add_server(&mut self, info: &TcpInfo) {
         add(&mut self.back, info);
+    }
+
+    /// Add what a foreign stack's connection has done, as the simulator does.
+    pub fn add_foreign(&mut self, live: &Live) {
+        let [client, server] = &live.halves;
+        self.bytes_acked += client.state.bytes_acked;
+        self.bytes_received += server.read;
+        self.bytes_returned += client.read;
+        for (sent, half) in [(&mut self.sent, client), (&mut self.back, server)] {
+            sent.segments += half.state.packets_sent;
+            sent.retransmitted += half.state.packets_lost;
+        }
+        self.recoveries += client.state.congestion_events;
+        let micro = |span: Duration| u32::try_from(span.as_ps() / 1_000_000).unwrap_or(u32::MAX);
+        if !client.state.srtt.is_zero() {
+            self.srtt_us = micro(client.state.srtt);
+        }
+        if !client.state.rtt_min.is_zero() {
+            self.rtt_us_min = self.rtt_us_min.min(micro(client.state.rtt_min));
+        }
     }
 }
 
@@ -140,6 +170,14 @@ pub struct FlowRecord {
     pub streams: Vec<u16>,
     /// How the flow's thread was served.
     pub service: Service,
+    /// Of a foreign stack: what it said of itself at each change,
+    pub states: Vec<StackStateRow>,
+    /// at equal intervals,
+    pub polls: Vec<PollRow>,
+    /// and when it took something for congestion.
+    pub congestion: Vec<CongestionRow>,
+    /// Datagrams that the flow's own sockets had no room for.
+    pub socket_drops: u64,
 }
 
 impl FlowRecord {
@@ -154,7 +192,16 @@ impl FlowRecord {
             unanswered: BTreeMap::new(),
             streams: Vec::new(),
             service: Service::default(),
+            states: Vec::new(),
+            polls: Vec::new(),
+            congestion: Vec::new(),
+            socket_drops: 0,
         }
+    }
+
+    /// What is recorded now.
+    pub fn wanted(&self, now: Time) -> Recording {
+        if self.is_on(now) { self.record } else { Recording::default() }
     }
 
     /// Number of the flow.

@@ -65,6 +65,8 @@ pub enum Sockets {
     Listener(OwnedFd),
     /// The client's and the server's.
     Datagrams([OwnedFd; 2]),
+    /// Each connection of a foreign stack has two of its own.
+    OfConnections,
 }
 
 /// Make a flow's sockets in its two hosts; the calling thread stays in one of them.
@@ -155,6 +157,33 @@ fn connect(flow: u32, tcp: &TcpPlan, turn: u32, port: u16) -> io::Result<(OwnedF
     sys::connect(socket.as_fd(), SocketAddrV4::new(far, PORT))?;
     let port = sys::own_port(socket.as_fd())?;
     Ok((socket, port))
+}
+
+/// The two sockets of a foreign stack's connection, the client's and the server's; the calling thread stays in the
+/// client's host.
+pub fn open_datagrams(flow: u32, [from, to]: [BorrowedFd<'_>; 2]) -> io::Result<[OwnedFd; 2]> {
+    /// IP_PMTUDISC_PROBE: never fragment, whatever the path is said to take. QUIC forbids it (RFC 9000 section 14).
+    const NEVER_FRAGMENT: i32 = 3;
+    let [near, far] = addresses(flow);
+    let make = |address, port, is_shared: i32| -> io::Result<OwnedFd> {
+        let socket = sys::socket(libc::SOCK_DGRAM)?;
+        let fd = socket.as_fd();
+        sys::set_option(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, is_shared)?;
+        sys::set_option(fd, libc::SOL_SOCKET, SO_RCVBUFFORCE, 4 << 20)?;
+        sys::set_option(fd, libc::SOL_SOCKET, SO_SNDBUFFORCE, 4 << 20)?;
+        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_RECVTOS, 1)?;
+        sys::set_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, NEVER_FRAGMENT)?;
+        sys::bind(fd, SocketAddrV4::new(address, port))?;
+        Ok(socket)
+    };
+    sys::enter_network(to)?;
+    // One port for all connections: a datagram goes to the socket that is connected to its sender.
+    let server = make(far, PORT, 1);
+    sys::enter_network(from)?;
+    let (server, client) = (server?, make(near, 0, 0)?);
+    sys::connect(client.as_fd(), SocketAddrV4::new(far, PORT))?;
+    sys::connect(server.as_fd(), SocketAddrV4::new(near, sys::own_port(client.as_fd())?))?;
+    Ok([client, server])
 }
 
 /// Give a socket the congestion control of its turn.

@@ -8,6 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::{check, check_size};
 
+const SO_MEMINFO: c_int = 55;
+
 /// A non-blocking socket in the calling thread's namespace.
 pub fn socket(kind: c_int) -> io::Result<OwnedFd> {
     // SAFETY: no pointers; the descriptor is owned at once.
@@ -215,6 +217,58 @@ pub fn receive(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Receive a datagram of a socket that asked for IP_RECVTOS: its length and the octet with its ECN bits; `None` if nothing
+/// came.
+pub fn receive_marked(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<(usize, u8)>> {
+    let mut tos = 0;
+    // SAFETY: every pointer is to something of ours that outlives the call and has the size given; of the control
+    // messages only those that the kernel wrote are read, by the macros made for it.
+    let got = unsafe {
+        let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        let mut control = [0_u64; 8];
+        let mut message: libc::msghdr = mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = mem::size_of_val(&control) as _;
+        let got = check_size(libc::recvmsg(fd.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT));
+        if got.is_ok() {
+            let mut next = libc::CMSG_FIRSTHDR(&raw const message);
+            while let Some(header) = next.as_ref() {
+                if header.cmsg_level == libc::IPPROTO_IP && header.cmsg_type == libc::IP_TOS {
+                    tos = *libc::CMSG_DATA(next);
+                }
+                next = libc::CMSG_NXTHDR(&raw const message, next);
+            }
+        }
+        got
+    };
+    match got {
+        Ok(length) => Ok(Some((length, tos))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Datagrams that a socket had no room for (SO_MEMINFO).
+pub fn dropped(fd: BorrowedFd<'_>) -> io::Result<u32> {
+    /// SK_MEMINFO_DROPS, and how many values there are at most so far.
+    const DROPS: usize = 8;
+    let mut values = [0_u32; 16];
+    let mut length = mem::size_of_val(&values) as libc::socklen_t;
+    // SAFETY: both outlive the call, which writes at most `length` bytes.
+    check(unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &mut length,
+        )
+    })?;
+    Ok(values[DROPS])
 }
 
 /// Finish sending.

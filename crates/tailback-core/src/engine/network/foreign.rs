@@ -2,12 +2,11 @@
 //!
 //! A stack is not trusted. Whatever it does wrong ends the run with its name, and nothing but the run.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Network;
-use crate::engine::foreign::{Half, MOST_AT_AN_INSTANT, MOST_BEYOND_WINDOW};
-use crate::foreign::{Progress, StackFault, UDP_HEADERS};
+use crate::engine::foreign::{Half, panic_text};
+use crate::foreign::{Progress, UDP_HEADERS};
 use crate::packet::{FlowId, Packet};
 use crate::probe::{self, Probe};
 use crate::tcp::segment::{NO_ROW, Segment};
@@ -30,11 +29,6 @@ fn address((_, serial, side): Which) -> u32 {
     serial << 1 | u32::from(side == Side::Server)
 }
 
-fn text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&'static str>().map(ToString::to_string);
-    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
-}
-
 impl<P: Probe> Network<P> {
     pub(super) fn foreign_element(&self, foreign: usize) -> u32 {
         self.poll_element() + 1 + foreign as u32
@@ -43,18 +37,7 @@ impl<P: Probe> Network<P> {
     /// The run is over: a stack did what no stack may.
     #[cold]
     fn accuse(&mut self, foreign: usize, what: String, is_panic: bool) {
-        let it = &self.foreign[foreign];
-        let (scenario, seed) = it.scenario.clone();
-        self.fault = Some(Box::new(StackFault {
-            stack: it.name.clone(),
-            version: it.stack.version().into(),
-            scenario,
-            seed,
-            flow: it.flow_name.clone(),
-            at: self.now,
-            what,
-            is_panic,
-        }));
+        self.fault = Some(self.foreign[foreign].fault(self.now, what, is_panic));
         self.end = self.now;
     }
 
@@ -69,7 +52,7 @@ impl<P: Probe> Network<P> {
         match catch_unwind(AssertUnwindSafe(|| ask(half, now))) {
             Ok(answer) => Some(answer),
             Err(payload) => {
-                self.accuse(foreign, format!("it panicked: {}", text(payload.as_ref())), true);
+                self.accuse(foreign, format!("it panicked: {}", panic_text(payload.as_ref())), true);
                 None
             }
         }
@@ -104,8 +87,8 @@ impl<P: Probe> Network<P> {
 
     #[cold]
     fn accuse_of_haste(&mut self, foreign: usize) {
-        let what = format!("it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass");
-        self.accuse(foreign, what, false);
+        self.fault = Some(self.foreign[foreign].fault_of_haste(self.now));
+        self.end = self.now;
     }
 
     fn arm_foreign(&mut self, foreign: usize) {
@@ -159,22 +142,7 @@ impl<P: Probe> Network<P> {
     /// Something happened at an end: move bytes, send datagrams, tell the application, until nothing more comes of it.
     fn serve_foreign(&mut self, which: Which) {
         loop {
-            self.ask(which, |half, now| {
-                half.read += half.endpoint.read(now);
-                while half.to_write > 0 {
-                    let taken = half.endpoint.write(half.to_write);
-                    if half.to_write != Bytes::MAX {
-                        half.to_write -= taken;
-                    }
-                    if taken == 0 {
-                        break;
-                    }
-                }
-                if half.is_finishing && half.to_write == 0 && !half.has_finished {
-                    half.has_finished = true;
-                    half.endpoint.finish();
-                }
-            });
+            self.ask(which, Half::move_bytes);
             self.flush_foreign(which);
             if !self.tell_foreign(which) {
                 break;
@@ -213,31 +181,13 @@ impl<P: Probe> Network<P> {
         let (foreign, _, side) = which;
         loop {
             let mut datagram = self.arena.spare_payload();
-            let sent = self.ask(which, |half, now| {
-                let before = half.endpoint.flight();
-                let ecn = half.endpoint.poll_transmit(now, &mut datagram)?;
-                let after = half.endpoint.flight();
-                let is_beyond = after.in_flight > before.in_flight && before.in_flight >= before.cwnd;
-                half.beyond = if is_beyond { half.beyond + 1 } else { 0 };
-                Some((ecn, half.beyond, after))
-            });
-            let Some((ecn, beyond, flight)) = sent.flatten() else {
-                return self.arena.recycle(datagram);
+            let mtu = self.foreign[foreign].mtu;
+            let ecn = match self.ask(which, |half, now| half.transmit(now, mtu, &mut datagram)) {
+                Some(Ok(Some(ecn))) => ecn,
+                Some(Err(what)) => return self.accuse(foreign, what, false),
+                Some(Ok(None)) | None => return self.arena.recycle(datagram),
             };
-            let it = &self.foreign[foreign];
             let bytes = datagram.len() as u32 + UDP_HEADERS;
-            if datagram.is_empty() || bytes > it.mtu {
-                let what =
-                    format!("it sends a datagram of {} bytes over an MTU of {}", datagram.len(), it.mtu);
-                return self.accuse(foreign, what, false);
-            }
-            if beyond > MOST_BEYOND_WINDOW {
-                let what = format!(
-                    "it sends beyond its window: {beyond} datagrams in a row, {} bytes in flight, cwnd {}",
-                    flight.in_flight, flight.cwnd
-                );
-                return self.accuse(foreign, what, false);
-            }
             let now = self.now;
             let it = &mut self.foreign[foreign];
             if !it.is_advancing(now) {
@@ -382,7 +332,7 @@ impl<P: Probe> Network<P> {
                 let serial = match opened {
                     Ok(serial) => serial,
                     Err(payload) => {
-                        let what = format!("it panicked: {}", text(payload.as_ref()));
+                        let what = format!("it panicked: {}", panic_text(payload.as_ref()));
                         self.accuse(foreign, what, true);
                         return None;
                     }

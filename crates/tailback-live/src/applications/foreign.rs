@@ -1,0 +1,465 @@
+//! A flow whose connections are a foreign stack's, over UDP sockets: both ends of each are driven here, with the run's
+//! clock in the place of the simulator's.
+//!
+//! What the simulator does at an event is done here when the event is noticed, in the same order: a datagram at a time is
+//! handed in, then bytes are moved, what is to be sent leaves, and the application is told.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tailback_core::engine::foreign::{Foreign, Half, panic_text};
+use tailback_core::foreign::{Progress, StackFault};
+use tailback_core::packet::{Ecn, FlowId};
+use tailback_core::probe::rows::CongestionRow;
+use tailback_core::probe::schema::Threshold;
+use tailback_core::probe::stacks::{self, Shown};
+use tailback_core::probe::{self};
+use tailback_core::tcp::segment::NO_ROW;
+use tailback_core::tcp::sender::CongestionEventKind;
+use tailback_core::time::{Bytes, Duration, Time};
+use tailback_core::traffic::{Action, Connection, Cue, Exchange, Opening, Side};
+
+use super::connections::{Token, index};
+use super::{Flow, sockets};
+use crate::headers::codepoint_of;
+use crate::sys;
+
+/// Sockets of a connection that is over stay open this long: what is still on its way to them is not answered by ICMP.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The largest datagram there is.
+const LARGEST: usize = 65_535;
+
+/// A connection's sockets, and the ECN bits that each was last told to send.
+#[derive(Debug)]
+struct Wire {
+    sockets: [Arc<OwnedFd>; 2],
+    ecn: [Ecn; 2],
+}
+
+/// A flow's foreign connections.
+#[derive(Debug)]
+pub struct Hosted {
+    flow: Foreign,
+    /// The namespaces of client and server.
+    hosts: [OwnedFd; 2],
+    wires: BTreeMap<u32, Wire>,
+    /// Of connections that are over, until when.
+    past: VecDeque<(Time, Wire)>,
+    shown: Shown,
+    next_poll: Time,
+    buffer: Vec<u8>,
+    datagram: Vec<u8>,
+}
+
+/// Which end: the connection's serial number, and the side.
+type Which = (u32, Side);
+
+fn token((serial, side): Which) -> Token {
+    Token(u64::from(serial) << 1 | u64::from(side == Side::Server))
+}
+
+fn which(token: Token) -> Which {
+    ((token.0 >> 1) as u32, if token.0 & 1 == 1 { Side::Server } else { Side::Client })
+}
+
+impl Hosted {
+    /// Nothing opened yet; `polls` says how often the latest connection is looked at, and from when.
+    pub fn new(flow: Foreign, hosts: [OwnedFd; 2], polls: Option<(Duration, Time)>) -> Self {
+        let next_poll = polls.map_or(Time::NEVER, |(interval, from)| from.ceil_to(interval));
+        Hosted {
+            flow,
+            hosts,
+            wires: BTreeMap::new(),
+            past: VecDeque::new(),
+            shown: Shown::default(),
+            next_poll,
+            buffer: vec![0; LARGEST],
+            datagram: Vec::new(),
+        }
+    }
+
+    /// When an end or a poll is next due.
+    pub fn next_due(&self) -> Time {
+        self.flow.next_wake().min(self.next_poll)
+    }
+
+    /// How many congestion controls take turns.
+    fn turns(&self) -> u32 {
+        self.flow.algorithms.len() as u32
+    }
+}
+
+impl Flow<'_> {
+    fn hosted(&mut self) -> &mut Hosted {
+        self.foreign.as_mut().expect("the flow is a foreign stack's")
+    }
+
+    fn accuse(&mut self, now: Time, what: String, is_panic: bool) {
+        let fault = self.hosted().flow.fault(now, what, is_panic);
+        self.fault.get_or_insert(fault);
+    }
+
+    /// Let the stack do something; nothing once it did wrong.
+    fn guarded<R>(&mut self, now: Time, ask: impl FnOnce(&mut Hosted) -> R) -> Option<R> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let hosted = self.hosted();
+        match catch_unwind(AssertUnwindSafe(|| ask(hosted))) {
+            Ok(answer) => Some(answer),
+            Err(payload) => {
+                self.accuse(now, format!("it panicked: {}", panic_text(payload.as_ref())), true);
+                None
+            }
+        }
+    }
+
+    /// Let it do something at one end, if that is there.
+    fn ask<R>(
+        &mut self,
+        (serial, side): Which,
+        now: Time,
+        ask: impl FnOnce(&mut Half, Time) -> R,
+    ) -> Option<R> {
+        self.guarded(now, |hosted| hosted.flow.half(serial, side).map(|half| ask(half, now)))?
+    }
+
+    /// Open a connection with two sockets of its own.
+    pub(super) fn open_hosted(&mut self, opening: Opening, now: Time) -> io::Result<()> {
+        let number = self.plan.number;
+        let hosted = self.hosted();
+        let [from, to] = &hosted.hosts;
+        let sockets = sockets::open_datagrams(number, [from.as_fd(), to.as_fd()])?.map(Arc::new);
+        let opened = self.guarded(now, |hosted| hosted.flow.open(opening.connection, opening.turn, now));
+        let Some(serial) = opened else { return Ok(()) };
+        for (socket, side) in sockets.iter().zip([Side::Client, Side::Server]) {
+            self.events.add(socket.as_fd(), token((serial, side)).0)?;
+        }
+        self.hosted().wires.insert(serial, Wire { sockets, ecn: [Ecn::NotEct; 2] });
+        self.record.tally.finished = Time::NEVER;
+        self.touched.push_back(token((serial, Side::Client)));
+        Ok(())
+    }
+
+    /// What the application wants of a connection; false if it is nothing of a connection.
+    pub(super) fn act_hosted(&mut self, side: Side, action: Action, now: Time) -> bool {
+        let connection = match action {
+            Action::Write(connection, _)
+            | Action::WriteForever(connection)
+            | Action::Close { connection, .. }
+            | Action::TellReceived(connection, _)
+            | Action::CallAt(connection, _) => connection,
+            Action::TellDrained(_) | Action::Carry(_) => {
+                unreachable!("{action:?} was refused before time zero")
+            }
+            _ => return false,
+        };
+        let flow = &mut self.hosted().flow;
+        let Some(serial) = flow.of(connection).map(|live| live.serial) else { return true };
+        let half = flow.half(serial, side).expect("it was just found");
+        match action {
+            Action::Write(_, bytes) => half.to_write = half.to_write.saturating_add(bytes),
+            Action::WriteForever(_) => half.to_write = Bytes::MAX,
+            Action::TellReceived(_, bytes) => half.receive_mark = bytes,
+            Action::CallAt(_, time) => half.call_at = time,
+            // The stack has no way to take back what it holds: the connection ends.
+            Action::Close { discard: true, .. } => {
+                half.to_write = 0;
+                self.ask((serial, side), now, |half, now| half.endpoint.close(now));
+            }
+            _ => half.is_finishing = true,
+        }
+        self.touched.push_back(token((serial, side)));
+        true
+    }
+
+    /// An exchange begins.
+    pub(super) fn asked_hosted(&mut self, connection: Connection, now: Time, what: (Exchange, Bytes, u32)) {
+        let (kind, bytes, turn) = what;
+        let turn = (turn % self.hosted().turns()) as u16;
+        let row = self.record.asked(now, kind, bytes, turn).map_or(NO_ROW, |row| row as u32);
+        if let Some(live) = self.hosted().flow.of(connection) {
+            live.row = row;
+        }
+    }
+
+    /// It is complete.
+    pub(super) fn answered_hosted(&mut self, connection: Connection, now: Time) {
+        let Some(live) = self.hosted().flow.of(connection) else { return };
+        let row = std::mem::replace(&mut live.row, NO_ROW);
+        self.record.answered(now, (row != NO_ROW).then_some(row as usize));
+    }
+
+    /// Do what has become due.
+    pub(super) fn keep_hosted(&mut self, now: Time) -> io::Result<()> {
+        if self.hosted().next_poll <= now {
+            self.poll_hosted(now);
+        }
+        while self.hosted().past.front().is_some_and(|(until, _)| *until <= now) {
+            self.hosted().past.pop_front();
+        }
+        if self.hosted().flow.next_wake() > now {
+            return Ok(());
+        }
+        let serials: Vec<u32> = self.hosted().flow.live.iter().map(|live| live.serial).collect();
+        for which in serials.into_iter().flat_map(|serial| [(serial, Side::Client), (serial, Side::Server)]) {
+            let Some(half) = self.hosted().flow.half(which.0, which.1) else { continue };
+            let (called, due) = (half.call_at, half.timeout);
+            if called <= now {
+                half.call_at = Time::NEVER;
+                self.record.service.late.push(now.since(called));
+                self.cue_hosted(which, now, Cue::Due)?;
+            }
+            if due <= now {
+                self.record.service.late.push(now.since(due));
+                self.ask(which, now, |half, now| half.endpoint.on_timeout(now));
+            }
+            if called <= now || due <= now {
+                self.serve_hosted(token(which))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Datagrams wait at a socket.
+    pub(super) fn hear_hosted(&mut self, token: Token) -> io::Result<()> {
+        let (serial, side) = which(token);
+        let mut buffer = std::mem::take(&mut self.hosted().buffer);
+        while self.fault.is_none() {
+            let Some(wire) = self.hosted().wires.get(&serial) else { break };
+            let socket = wire.sockets[index(side)].clone();
+            let (length, tos) = match sys::receive_marked(socket.as_fd(), &mut buffer) {
+                Ok(Some(got)) => got,
+                Ok(None) => break,
+                // The path reported a loss, which the stack finds by itself.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            };
+            let now = self.clock.now();
+            let ecn = codepoint_of(tos);
+            let datagram = &buffer[..length];
+            self.ask((serial, side), now, |half, now| half.endpoint.on_datagram(now, datagram, ecn));
+            self.serve_hosted(token)?;
+        }
+        self.hosted().buffer = buffer;
+        Ok(())
+    }
+
+    /// Something happened at an end: move bytes, send datagrams, tell the application, until nothing more comes of it.
+    pub(super) fn serve_hosted(&mut self, token: Token) -> io::Result<()> {
+        let which = which(token);
+        let now = self.clock.now();
+        loop {
+            self.ask(which, now, Half::move_bytes);
+            self.flush_hosted(which, now)?;
+            if !self.tell_hosted(which, now)? {
+                break;
+            }
+        }
+        let states = self.ask(which, now, |half, _| {
+            half.timeout = half.endpoint.next_timeout();
+            let state = half.endpoint.state();
+            (std::mem::replace(&mut half.state, state), state)
+        });
+        let Some((before, state)) = states else { return Ok(()) };
+        let (flow, (serial, side)) = (FlowId(self.plan.number), which);
+        if state.congestion_events > before.congestion_events && side == Side::Client {
+            self.record.congestion.push(CongestionRow {
+                t_s: now.as_secs_f64(),
+                flow,
+                kind: CongestionEventKind::RecoveryEntered,
+                cwnd_before: before.cwnd,
+                cwnd_after: state.cwnd,
+                ssthresh: Threshold(state.ssthresh),
+                in_flight: state.in_flight,
+            });
+        }
+        if self.record.wanted(now).states {
+            let row = self.hosted().shown.row(now, flow, serial, side == Side::Server, &state);
+            self.record.states.extend(row);
+        }
+        Ok(())
+    }
+
+    /// Send what the stack has to send now.
+    fn flush_hosted(&mut self, which: Which, now: Time) -> io::Result<()> {
+        let (serial, side) = which;
+        let mut datagram = std::mem::take(&mut self.hosted().datagram);
+        loop {
+            datagram.clear();
+            let mtu = self.hosted().flow.mtu;
+            let ecn = match self.ask(which, now, |half, now| half.transmit(now, mtu, &mut datagram)) {
+                Some(Ok(Some(ecn))) => ecn,
+                Some(Err(what)) => {
+                    self.accuse(now, what, false);
+                    break;
+                }
+                Some(Ok(None)) | None => break,
+            };
+            let hosted = self.hosted();
+            if !hosted.flow.is_advancing(now) {
+                let fault = hosted.flow.fault_of_haste(now);
+                self.fault.get_or_insert(fault);
+                break;
+            }
+            let Some(wire) = hosted.wires.get_mut(&serial) else { break };
+            let socket = wire.sockets[index(side)].as_fd();
+            if std::mem::replace(&mut wire.ecn[index(side)], ecn) != ecn {
+                sys::set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, ecn as i32)?;
+            }
+            match sys::send(socket, &datagram) {
+                Ok(Some(_)) => {}
+                // Its own buffer is full, or something before it was refused: gone, as at a full host.
+                Ok(None) => self.record.socket_drops += 1,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    self.record.socket_drops += 1;
+                }
+                // The device counts what it drops.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.hosted().datagram = datagram;
+        Ok(())
+    }
+
+    fn cue_hosted(
+        &mut self,
+        (serial, side): Which,
+        now: Time,
+        cue: impl FnOnce(Connection) -> Cue,
+    ) -> io::Result<()> {
+        let live = self.hosted().flow.live.iter().find(|live| live.serial == serial);
+        let Some(connection) = live.map(|live| live.connection) else { return Ok(()) };
+        self.cue(side, cue(connection), now)
+    }
+
+    /// Tell the application what it has not been told; true if there was anything.
+    fn tell_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
+        let (serial, side) = which;
+        let told = self.ask(which, now, |half, now| {
+            let progress = half.endpoint.progress();
+            if progress.is_established && !half.told.is_established {
+                half.established_at = now;
+            }
+            (progress, std::mem::replace(&mut half.told, progress))
+        });
+        let Some((progress, told)) = told else { return Ok(false) };
+        if progress.has_failed {
+            self.close_hosted(which, now, true)?;
+            return Ok(false);
+        }
+        let mut is_news = false;
+        if progress.is_established && !told.is_established {
+            is_news = true;
+            if side == Side::Client {
+                self.record.tally.established = self.record.tally.established.min(now);
+            }
+            self.cue_hosted(which, now, Cue::Established)?;
+        }
+        let Some(half) = self.hosted().flow.half(serial, side) else { return Ok(false) };
+        if half.read >= half.receive_mark {
+            is_news = true;
+            half.receive_mark = Bytes::MAX;
+            let read = half.read;
+            self.cue_hosted(which, now, |connection| Cue::Received(connection, read))?;
+        }
+        if progress.peer_finished && !told.peer_finished {
+            is_news = true;
+            self.cue_hosted(which, now, Cue::PeerFinished)?;
+        }
+        let Progress { peer_finished, is_acknowledged, is_closed, .. } = progress;
+        let Some(half) = self.hosted().flow.half(serial, side) else { return Ok(false) };
+        if !half.is_done && (is_closed || peer_finished && is_acknowledged) {
+            half.is_done = true;
+            is_news = true;
+            if side == Side::Client {
+                self.record.tally.finished = now;
+                // Whoever opened the connection closes it, once all is said.
+                self.ask(which, now, |half, now| half.endpoint.close(now));
+            }
+            self.cue_hosted(which, now, Cue::Closed)?;
+        }
+        let live = self.hosted().flow.live.iter().find(|live| live.serial == serial);
+        let Some(live) = live else { return Ok(false) };
+        if live.halves.iter().all(|half| half.told.is_closed) {
+            self.close_hosted(which, now, false)?;
+            return Ok(false);
+        }
+        Ok(is_news)
+    }
+
+    /// The connection is over at both ends, or has failed at one.
+    fn close_hosted(&mut self, (serial, _): Which, now: Time, has_failed: bool) -> io::Result<()> {
+        let hosted = self.hosted();
+        let Some(at) = hosted.flow.live.iter().position(|live| live.serial == serial) else { return Ok(()) };
+        let mut live = hosted.flow.live.remove(at);
+        if let Some(wire) = hosted.wires.remove(&serial) {
+            self.count_drops(&wire);
+            self.hosted().past.push_back((now + LINGER, wire));
+        }
+        state_at_end(&mut live.halves);
+        self.record.tally.add_foreign(&live);
+        self.record.tally.failed += u64::from(has_failed);
+        self.record.abandoned((live.row != NO_ROW).then_some(live.row as usize));
+        if has_failed {
+            self.cue(Side::Client, Cue::Failed(live.connection), now)?;
+        }
+        self.cue(Side::Client, Cue::Released(live.connection), now)
+    }
+
+    fn count_drops(&mut self, wire: &Wire) {
+        let dropped = wire.sockets.iter().map(|socket| sys::dropped(socket.as_fd()).unwrap_or(0));
+        self.record.socket_drops += dropped.map(u64::from).sum::<u64>();
+    }
+
+    /// At the end: connections still alive are counted.
+    pub(super) fn close_hosted_books(&mut self) {
+        for mut live in std::mem::take(&mut self.hosted().flow.live) {
+            state_at_end(&mut live.halves);
+            self.record.tally.open += 1;
+            self.record.tally.add_foreign(&live);
+        }
+        for wire in std::mem::take(&mut self.hosted().wires).into_values() {
+            self.count_drops(&wire);
+        }
+    }
+
+    /// Polling time: the connection opened last.
+    fn poll_hosted(&mut self, now: Time) {
+        let wanted = self.record.wanted(now);
+        let flow = FlowId(self.plan.number);
+        let tally = self.record.tally;
+        let hosted = self.foreign.as_mut().expect("asked of a foreign stack's flow");
+        // A late poll is not made up for: it would show the same state again.
+        let interval = self.plan.record.polls.unwrap_or(Duration::from_ms(1));
+        hosted.next_poll = (now + Duration::from_ps(1)).ceil_to(interval);
+        let (Some(latest), Some(_)) = (hosted.flow.live.last(), wanted.polls) else { return };
+        let live = || hosted.flow.live.iter();
+        let received = tally.bytes_received + live().map(|live| live.halves[1].read).sum::<Bytes>();
+        let progress = probe::Progress {
+            acked: tally.bytes_acked + live().map(|live| live.halves[0].state.bytes_acked).sum::<Bytes>(),
+            received,
+            arrived: received,
+        };
+        self.record.polls.push(stacks::poll_row(now, flow, &latest.halves[0].state, progress));
+    }
+
+    /// The fault that ended the flow, if one did.
+    pub(super) fn fault(&mut self) -> Option<Box<StackFault>> {
+        self.fault.take()
+    }
+}
+
+/// What the stack says last; one that panics even then has said its last before.
+fn state_at_end(halves: &mut [Half; 2]) {
+    for half in halves {
+        if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
+            half.state = state;
+        }
+    }
+}
