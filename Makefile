@@ -166,7 +166,7 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
-	    cargo build --release --locked --quiet --package tailback-live --bin tailback-guest && \
+	    cargo build --release --locked --quiet --package tailback-live --features quic --bin tailback-guest && \
 	    install -m 755 target/release/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
 	@touch $@

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 use serde_json::json;
+use tailback_core::foreign::Stacks;
 use tailback_core::scenario::Scenario;
 
 use crate::demands::{Manner, Place};
@@ -71,7 +72,9 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     }
     settle()?;
     recipe::take_from(folder.join("bpf"));
-    let manner = Manner { here: &folder, twins: job.twins, place: Place::Alone, ..Manner::default() };
+    let stacks = stacks();
+    let (twins, place) = (job.twins, Place::Alone);
+    let manner = Manner { here: &folder, twins, place, stacks: Some(&stacks), ..Manner::default() };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
         letter.tell(State::Running, (fraction * 1e6) as u64);
@@ -84,6 +87,14 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         "busy": Busy::now().share_since(before),
     });
     letter.put_outcome(&outcome, about)
+}
+
+/// The stacks that guests have beside the kernel's TCP.
+fn stacks() -> Stacks {
+    #[cfg(feature = "quic")]
+    return tailback_quic::stacks();
+    #[cfg(not(feature = "quic"))]
+    Stacks::new()
 }
 
 /// Set up a machine that has a single run on it.

@@ -164,7 +164,8 @@ def _files(
     resolved: dict[str, Any], kernel: Kernel, programs: list[tuple[str, bytes]], twins: bool
 ) -> dict[str, bytes]:
     """The guest's initial file system."""
-    chosen = [flow["tcp"] for flow in resolved["flows"] if flow.get("tcp")]
+    # What another stack calls its congestion control is nothing of the kernel's.
+    chosen = [flow["tcp"] for flow in resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
     controls = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
     queues = [f"sch_{queue}" for queue in kernel.demand_queues(resolved)]
     modules = kernel.loads(["tun", *(f"tcp_{control}" for control in controls), *queues])

@@ -1,0 +1,167 @@
+"""QUIC stacks over real UDP sockets: the simulator's stacks and rows, the kernel's datagrams and clock."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tailback as tb
+from tailback import live
+
+FOUND = live.doctor(0.0)
+WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
+needs_live = pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
+LEASES = Path("/run/tailback")
+
+
+def scenario(*flows: tb.Flow, duration: str = "3s", **options: Any) -> tb.Scenario:
+    named = [flow.name for flow in flows]
+    recorded = {
+        "polls": "all", "segments": "all", "packets": "all", "requests": "all",
+        "poll_interval": "10ms", "queue_polls": ["bottleneck"],
+    }  # fmt: skip
+    assert named
+    options = {"rate": "10mbit", "rtt": "20ms", "queue": "1bdp"} | options
+    return tb.dumbbell(flows=flows, duration=duration, instruments=recorded, **options)
+
+
+@pytest.fixture(scope="module")
+def both() -> tuple[tb.Result, tb.Result]:
+    """One run of two stacks and a TCP, simulated and live: bulk, several connections, several questions on one."""
+    every = scenario(
+        tb.bulk("cubic", transport="quinn", name="theirs", stop="2500ms"),
+        tb.bulk("cubic", name="ours", stop="2500ms"),
+        tb.flow(
+            "transfers", name="files", transport="noq", cc="new_reno",
+            params={"bytes": 20_000, "idle_low": 0.05, "idle_high": 0.1},
+        ),
+        tb.flow("request-response", name="questions", transport="quinn", cc="bbr", params={"think": 50}),
+        duration="4s",
+    )  # fmt: skip
+    return tb.run(every), live.run(every)
+
+
+def total(result: tb.Result, flow: str, column: str) -> float:
+    return float(result.column("flows", column)[result.flow_index(flow)])
+
+
+@needs_live
+def test_a_live_run_has_the_simulators_rows(both: tuple[tb.Result, tb.Result]) -> None:
+    simulated, real = both
+    for name in ("theirs", "files", "questions"):
+        assert total(real, name, "bytes_received") > 0, name
+        for table in ("stack_states", "polls", "packets"):
+            here, there = (result.where_flow(table, name) for result in both)
+            assert set(here) == set(there), (table, name)
+            assert len(there[next(iter(there))]) > 0, (table, name)
+    # The handshake is the stack's own: it has no sample before its first.
+    for result in both:
+        rtt = result.where_flow("polls", "theirs")["rtt_min_s"]
+        assert 0.020 <= np.nanmin(rtt) < 0.030
+    states = real.where_flow("stack_states", "theirs")
+    assert set(states["at_receiver"]) == {False, True}
+    assert (states["cwnd"] > 0).all()
+    assert (np.diff(states["packets_sent"][~states["at_receiver"]].astype(float)) >= 0).all()
+    assert real.meta["fit"] in {True, False}
+
+
+@needs_live
+def test_bytes_and_connections_add_up(both: tuple[tb.Result, tb.Result]) -> None:
+    simulated, real = both
+    for name in ("theirs", "files", "questions"):
+        assert total(real, name, "connections_failed") == 0, name
+        assert total(real, name, "bytes_acked") <= total(real, name, "bytes_sent"), name
+        assert 0.020 <= total(real, name, "rtt_min_s") < 0.040, name
+    files = {result.meta["engine"].split()[0]: result.where_flow("requests", "files") for result in both}
+    answered = {engine: np.isfinite(rows["response_time_s"]).sum() for engine, rows in files.items()}
+    assert answered["live"] == pytest.approx(next(iter(answered.values())), rel=0.3), answered
+    assert total(real, "files", "connections") >= answered["live"] > 5
+    # The path counts what the sockets sent: of a stack's packets several may share a datagram, never the reverse.
+    assert total(real, "theirs", "packets_sent") <= total(real, "theirs", "segments_sent")
+    assert total(real, "theirs", "packets_received") + total(real, "theirs", "packets_dropped") <= total(
+        real, "theirs", "packets_sent"
+    )
+
+
+@needs_live
+@pytest.mark.parametrize("stack", ["quinn", "noq"])
+def test_ecn_bits_travel_both_ways(stack: str) -> None:
+    queue = {"discipline": "codel", "ecn": True, "limit": "1000p"}
+    result = live.run(scenario(tb.bulk("cubic", transport=stack, name="q"), queue=queue, duration="2s"))
+    forward = ~result.column("captures", "reverse")
+    ecn = np.asarray(result.labels("captures", "ecn"))[forward]
+    assert set(ecn) == {"ect0"}, "it asks for ECN from its first datagram on"
+    assert result.column("captures", "marked")[forward].sum() > 0
+    # A mark is congestion though nothing was lost: the receiver has seen it and the sender was told.
+    states = result.where_flow("stack_states", "q")
+    sender = ~states["at_receiver"]
+    assert states["congestion_events"][sender].max() > 0
+    assert total(result, "q", "packets_dropped") == states["packets_lost"][sender].max() == 0
+
+
+@needs_live
+def test_a_small_mtu_is_kept(tmp_path: Path) -> None:
+    result = live.run(scenario(tb.bulk("cubic", transport="quinn", name="q", mtu="1300B"), duration="1s"))
+    assert 1250 < result.where_flow("packets", "q")["bytes"].max() <= 1300
+    kept = tb.open_result(result.save(tmp_path / "kept"))
+    assert kept.rows("stack_states") == result.rows("stack_states") > 10
+
+
+@needs_live
+def test_nothing_is_left_after_a_kill(tmp_path: Path) -> None:
+    path = tmp_path / "long.toml"
+    path.write_text(scenario(tb.bulk("cubic", transport="quinn", name="q"), duration="60s").to_toml())
+    command = [sys.executable, "-c", "from tailback.cli import main; main()"]
+    hosts = _hosts()
+    running = subprocess.Popen([*command, "run", str(path), "--engine", "live"], stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 20
+        while len(_hosts()) < len(hosts) + 2 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert len(_hosts()) >= len(hosts) + 2
+        time.sleep(0.5)
+    finally:
+        running.kill()
+        running.wait()
+    mine = [path for path in LEASES.iterdir() if path.is_file() and _of(path) == running.pid]
+    live.clean()
+    assert mine
+    assert not any(path.exists() for path in mine)
+    end = time.monotonic() + 10
+    while len(_hosts()) > len(hosts) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert len(_hosts()) <= len(hosts)
+
+
+def _of(lease: Path) -> int:
+    try:
+        return int(json.loads(lease.read_text())["pid"])
+    except (OSError, ValueError):
+        return 0
+
+
+def _hosts() -> set[str]:
+    """Network namespaces that some thread of this machine is in."""
+    found = set()
+    for thread in Path("/proc").glob("[0-9]*/task/[0-9]*/ns/net"):
+        try:
+            found.add(str(thread.readlink()))
+        except OSError:
+            continue
+    return found
+
+
+def test_what_cannot_be_is_refused_before_anything_is_made() -> None:
+    for fields, problem in [
+        ({"cc": "htcp"}, "no congestion control of quinn"),
+        ({"cc": "cubic", "mtu": "1000B"}, "quinn needs an MTU of 1228 B"),
+    ]:
+        with pytest.raises(tb.ScenarioError, match=problem):
+            live.check(scenario(tb.flow("bulk", transport="quinn", name="q", **fields)))
