@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -173,3 +174,41 @@ def test_help_lists_the_targets_people_need() -> None:
     done = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     listed = set(re.findall(r"^  make ([a-z]+)", done.stdout, re.MULTILINE))
     assert {"demo", "test", "bench", "docs", "lint", "fmt", "clean", "help"} <= listed
+
+
+def published(checkout: Path, url: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "scripts/published_at"), url, str(checkout)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_published_wheel_has_urls_and_no_relative_links(tmp_path: Path) -> None:
+    (tmp_path / "papers").mkdir()
+    names = [
+        "Cargo.toml",
+        *(f"{folder}{name}" for folder in ("", "papers/") for name in ("pyproject.toml", "README.md")),
+    ]
+    for name in names:
+        shutil.copy(ROOT / name, tmp_path / name)
+    # The second call replaces what the first one wrote.
+    for host in ("https://one.example/a/b", "https://two.example/c/d/"):
+        done = published(tmp_path, host)
+        assert done.returncode == 0, done.stderr
+    for folder in (tmp_path, tmp_path / "papers"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+        assert project["urls"]["Repository"] == "https://two.example/c/d"
+        assert (
+            project.keys() - {"urls"}
+            == tomllib.loads((ROOT / folder.relative_to(tmp_path) / "pyproject.toml").read_text())["project"].keys()
+        )
+        text = (folder / "README.md").read_text()
+        targets = re.findall(r"\]\(([^)\s]+)\)", text)
+        assert targets
+        assert all(target.startswith("https://two.example/c/d/") for target in targets)
+        for kind, _, path in re.findall(r"two\.example/c/d/(blob|raw)/(v[^/]+)/([^)#\s]+)", text):
+            assert (ROOT / path).exists(), f"{kind}: {path}"
+
+
+def test_a_home_that_is_no_url_is_refused(tmp_path: Path) -> None:
+    done = published(tmp_path, "owner/tailback")
+    assert done.returncode == 2
+    assert "'owner/tailback' is not the page of a repository" in done.stderr
