@@ -53,8 +53,25 @@ def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_pa
     told = sampled_page.compared(tmp_path, "k", "sim", cells)
     assert told["within_both"] == 0.5
     assert [row["cell"] for row in told["worst"]] == [1, 0]
+    assert told["draws"] == sampled.DRAWS
     sampled_page.write([told], ["k"], tmp_path / "page.md")
     assert "50.0 % within both bounds" in (tmp_path / "page.md").read_text()
+
+
+def test_an_error_within_the_simulators_own_spread_is_chance(tmp_path: Path) -> None:
+    # One random loss in a hundred: each run is another.
+    cell = next(cell for cell in sampled.design() if cell.loss == 0.01 and cell.traffic == "one")
+    again = sampled.draws(cell, tmp_path)
+    assert len(again) == sampled.DRAWS
+    assert again == sampled.draws(cell, tmp_path)
+    goodputs = sorted(draw["goodput"] for draw in again)
+    assert len(set(goodputs)) > 10
+    plain = sampled.measure(tb.run(cell.scenario()))
+    for goodput, is_chance in ((goodputs[0], True), (0.5 * min(goodputs[0], plain["goodput"]), False)):
+        kernel = plain | {"goodput": goodput}
+        error = sampled.Error(cell, **sampled.relative(kernel, plain), measures=(kernel, plain), draws=tuple(again))
+        assert error.is_chance == (is_chance and not error.is_within)
+        assert not (error.is_within and not is_chance)
 
 
 def test_cells_of_another_design_are_not_mixed_in(tmp_path: Path) -> None:

@@ -19,7 +19,20 @@ import tailback as tb
 from tailback.files import whole_file
 from tailback.result import Result
 
-__all__ = ["ALGORITHMS", "BOUNDS", "CELLS", "Cell", "Error", "design", "errors", "measure", "run_cells"]
+__all__ = [
+    "ALGORITHMS",
+    "BOUNDS",
+    "CELLS",
+    "DRAWS",
+    "Cell",
+    "Error",
+    "design",
+    "draws",
+    "errors",
+    "measure",
+    "relative",
+    "run_cells",
+]
 
 ALGORITHMS = (
     "reno",
@@ -49,6 +62,11 @@ BOUNDS = {"goodput": 0.05, "delay": 0.10}
 """Largest relative error of goodput and of the median queueing delay that 95 % of the cells may have."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
+
+DRAWS = 20
+"""Times the simulator runs a cell again with other random numbers, to tell a wrong model from another draw."""
+DRAW_SPREAD = "20ms"
+"""In those runs each flow starts up to this much later, because a path without loss draws nothing else."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +170,24 @@ def measure(result: Result) -> dict[str, float]:
     }
 
 
+def draws(cell: Cell, folder: Path) -> list[dict[str, float]]:
+    """What the simulator measures in a cell with `DRAWS` other seeds; run once, and kept beside the engines' runs."""
+    file = folder / "draws" / f"{cell.number:04d}.json"
+    if file.is_file():
+        kept = json.loads(file.read_text())
+        if kept["cell"] == asdict(cell) and len(kept["measures"]) == DRAWS:
+            return list(kept["measures"])
+    plain = cell.scenario()
+    again = [
+        plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
+        for draw in range(1, DRAWS + 1)
+    ]
+    measures = [measure(result) for result in tb.run_many(again)]
+    with whole_file(file) as partial:
+        partial.write_text(json.dumps({"cell": asdict(cell), "measures": measures}, indent=1) + "\n")
+    return measures
+
+
 def run_cells(
     cells: Sequence[Cell],
     engines: Sequence[str],
@@ -196,6 +232,8 @@ class Error:
     goodput: float
     delay: float
     measures: tuple[dict[str, float], dict[str, float]]
+    draws: tuple[dict[str, float], ...] = ()
+    """What the second engine measures with other random numbers; empty unless asked for."""
 
     @property
     def is_within(self) -> bool:
@@ -203,13 +241,34 @@ class Error:
         return abs(self.goodput) <= BOUNDS["goodput"] and abs(self.delay) <= BOUNDS["delay"]
 
     @property
+    def is_chance(self) -> bool:
+        """Does what is beyond its bound lie between the smallest and the largest of the second engine's own runs?"""
+        if self.is_within or not self.draws:
+            return False
+        first, second = self.measures
+        beyond = [name for name, bound in BOUNDS.items() if abs(getattr(self, name)) > bound]
+        runs = [second, *self.draws]
+        return all(min(run[name] for run in runs) <= first[name] <= max(run[name] for run in runs) for name in beyond)
+
+    @property
     def worst(self) -> float:
         """The larger of the two, in bounds."""
         return max(abs(self.goodput) / BOUNDS["goodput"], abs(self.delay) / BOUNDS["delay"])
 
 
+def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
+    """Errors of `b` against `a`, by the names of `BOUNDS`."""
+    return {
+        "goodput": b["goodput"] / a["goodput"] - 1 if a["goodput"] else math.nan,
+        "delay": (b["delay"] - a["delay"]) / max(a["delay"], FLOOR_S),
+    }
+
+
 def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[list[Error], list[str]]:
-    """The errors of engine `of` against `against` where both have run, and why others were refused."""
+    """The errors of engine `of` against `against` where both have run, and why others were refused.
+
+    Of the simulator with `draws`: what it measures with other random numbers.
+    """
     found, refused = [], []
     for cell in cells:
         files = [folder / engine / f"{cell.number:04d}.json" for engine in (against, of)]
@@ -223,7 +282,6 @@ def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[
             refused.append(f"{cell.number}: {reasons[0]}")
             continue
         a, b = (row["measures"] for row in rows)
-        goodput = b["goodput"] / a["goodput"] - 1 if a["goodput"] else math.nan
-        delay = (b["delay"] - a["delay"]) / max(a["delay"], FLOOR_S)
-        found.append(Error(cell, goodput, delay, (a, b)))
+        others = tuple(draws(cell, folder)) if of == "sim" else ()
+        found.append(Error(cell, **relative(a, b), measures=(a, b), draws=others))
     return found, refused
