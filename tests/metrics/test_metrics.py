@@ -320,3 +320,13 @@ def test_a_packet_let_go_early_by_a_timer_sets_the_floor():
     rows = Rows({**base.tables, "packets": packets}, base.scenario)
     assert metrics.base_delay(rows, "call") == pytest.approx(0.0395)
     assert metrics.induced_delay(rows, "call")[1].min() == pytest.approx(0.0)
+
+
+def test_goodput_counts_the_time_a_flow_was_on() -> None:
+    result = tb.run(
+        tb.dumbbell(rate="10mbit", rtt="20ms", queue="1bdp", flows=[tb.bulk("reno", stop="5s")], duration="20s")
+    )
+    (row,) = result.flow_summary()
+    # As a run of five seconds has it, and as the table of flows says it.
+    assert metrics.goodput(result, 0) / 1e6 == pytest.approx(row["goodput_mbps"])
+    assert metrics.goodput(result, 0) / 1e6 > 9.0

@@ -14,7 +14,7 @@ from .rows import DROPPED, IN_TRANSIT, LOST, Floats, Rows, between, floats
 def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
     """Payload delivered in order to the receiving application, in bits, over the time it took.
 
-    Without an interval: the whole life of the flow (connection set-up included). With one: from the polls of
+    Without an interval: all the time the flow was on (connection set-up included). With one: from the polls of
     that flow, interpolated at both ends. For a flow over UDP the IP bytes received count. Over a whole life what came
     back to the end that opened the connection counts too: the pages a reader fetched.
     """
@@ -22,14 +22,11 @@ def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: f
     index = rows.flow(flow)
     if start_s is None and end_s is None:
         table = rows.of_flow("flows", index)
-        began = float(table["started_s"][0])
-        ended = float(table["finished_s"][0])
-        began = 0.0 if np.isnan(began) else began
-        ended = rows.duration_s if np.isnan(ended) else ended
+        active = rows.active_s(index, float(table["started_s"][0]), float(table["finished_s"][0]))
         payload = float(table["bytes_received"][0])
         if "bytes_returned" in table:
             payload += float(table["bytes_returned"][0])
-        return 8.0 * payload / (ended - began) if ended > began else float("nan")
+        return 8.0 * payload / active if active > 0.0 else float("nan")
     start = 0.0 if start_s is None else start_s
     end = rows.duration_s if end_s is None else end_s
     if end <= start:

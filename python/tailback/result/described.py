@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -74,6 +75,22 @@ class Described:
     def flow_spec(self, flow: str | int) -> dict[str, Any]:
         """What the resolved scenario says of a flow."""
         return dict(self.description["flows"][self.flow_index(flow)])
+
+    def active_s(self, flow: str | int, started_s: float, finished_s: float) -> float:
+        """How long a flow was on, of all the times at which it should be; NaN if it never began.
+
+        `started_s` and `finished_s` are the table `flows`' own. What was on its way when it should stop belongs to it:
+        a flow that finished was on until then.
+        """
+        spec = self.flow_spec(flow)
+        periods = [spec, *spec.get("again", ())]
+        end_s = self.duration_s if math.isnan(finished_s) else finished_s
+        active = 0.0
+        for period in periods:
+            stop_ps = None if period is periods[-1] and not math.isnan(finished_s) else period.get("stop_ps")
+            stop_s = end_s if stop_ps is None else min(stop_ps / PS_PER_S, end_s)
+            active += max(0.0, stop_s - max(started_s, period.get("start_ps", 0) / PS_PER_S))
+        return math.nan if math.isnan(started_s) else active
 
     def link_spec(self, link: str | int) -> dict[str, Any]:
         """What the resolved scenario says of a link: `rate_bps`, `delay_ps`, `queue`, …."""

@@ -44,7 +44,7 @@ def flows(result: Result) -> list[dict[str, Any]]:
         def total(key: str, index: int = index) -> float:
             return float(totals[key][index])
 
-        active = _active_s(spec, result.resolved["duration_ps"], total("started_s"), total("finished_s"))
+        active = result.active_s(index, total("started_s"), total("finished_s"))
         sent = total("packets_sent")
         got, returned = total("bytes_received"), total("bytes_returned") if "bytes_returned" in totals else 0.0
         again = total("segments_retransmitted") + (
@@ -66,21 +66,6 @@ def flows(result: Result) -> list[dict[str, Any]]:
             }
         )
     return out
-
-
-def _active_s(spec: dict[str, Any], duration_ps: int, started_s: float, finished_s: float) -> float:
-    """How long a flow was on, of all the times at which it should be; NaN if it never began.
-
-    What was on its way when it should stop belongs to it: a flow that finished was on until then.
-    """
-    periods = [spec, *spec.get("again", ())]
-    end_s = duration_ps / 10**12 if math.isnan(finished_s) else finished_s
-    active = 0.0
-    for period in periods:
-        stop_ps = None if period is periods[-1] and not math.isnan(finished_s) else period.get("stop_ps")
-        stop_s = end_s if stop_ps is None else min(stop_ps / 10**12, end_s)
-        active += max(0.0, stop_s - max(started_s, period["start_ps"] / 10**12))
-    return math.nan if math.isnan(started_s) else active
 
 
 def links(result: Result) -> list[dict[str, Any]]:
