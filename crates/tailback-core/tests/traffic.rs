@@ -7,6 +7,7 @@ use tailback_core::probe::Tables;
 use tailback_core::scenario::{
     CcSpec, FlowSpec, LinkSpec, MediumSpec, Params, Period, Scenario, StepSpec, TraceSpec, Value,
 };
+use tailback_core::traffic::connection_vectors::Source;
 use tailback_core::traffic::packmime::PackMime;
 
 const GBIT: u64 = 1_000_000_000;
@@ -35,6 +36,91 @@ fn total(tables: &Tables, name: &str) -> f64 {
 #[track_caller]
 fn assert_near(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{found}, expected {expected} ± {tolerance}");
+}
+
+// -------------------------------------------------------------------- connection vectors
+
+/// On the nine paths of the Common TCP Evaluation Suite.
+fn vectors(params: &[(&str, f64)]) -> FlowSpec {
+    let mut flow = app("connection-vectors", params);
+    for (name, delays) in [("client_delays", "0, 12, 25"), ("server_delays", "2, 37, 75")] {
+        flow.app.params.insert(name.into(), Value::Name(delays.into()));
+    }
+    flow
+}
+
+#[test]
+fn connection_vectors_offer_what_their_law_promises() {
+    let (rate, persistent) = (1000.0, 0.09);
+    let params = [("rate", rate), ("largest", 100_000.0)];
+    let mut scenario = alone(GBIT, 4 * MS, 200, vectors(&params));
+    scenario.flows[0].stop_ps = Some(20 * SECOND);
+    scenario.instruments.packets.clear();
+    let tables = run(&scenario);
+    let begun = total(&tables, "connections");
+    // Poisson: four standard deviations are 2.8 %.
+    assert_near(begun / (rate * 20.0), 1.0, 0.028);
+    assert_eq!(total(&tables, "connections_failed"), 0.0);
+    // Log-normal pauses between pages: now and then one of minutes.
+    assert!(total(&tables, "connections_open") < 10.0);
+    let (_, response) = Source::means(rate, persistent, Some(100_000));
+    assert_near(total(&tables, "bytes_returned") / begun / response, 1.0, 0.04);
+    assert!(column(&tables, "requests", "response_time_s").iter().all(|time| time.is_finite()));
+    let more = column(&tables, "requests", "t_s").len() as f64 - begun;
+    // 9 % of the vectors have 1.235 epochs more.
+    assert_near(more / (begun * persistent), 1.235, 0.15);
+}
+
+#[test]
+fn each_connection_takes_one_of_the_nine_paths() {
+    let params = [("rate", 500.0), ("largest", 1000.0), ("persistent", 0.0)];
+    let scenario = alone(GBIT, 4 * MS, 10, vectors(&params));
+    let tables = run(&scenario);
+    let mut times = column(&tables, "requests", "response_time_s");
+    times.retain(|time| time.is_finite());
+    // Handshake and request: two round trips at least, and what the server thinks; 6 ms in the median.
+    assert!(times.iter().all(|time| *time > 0.016));
+    let near: Vec<f64> = [4, 28, 54, 74, 98, 124, 150, 174, 200].map(|ms| 0.002 * f64::from(ms + 4)).to_vec();
+    for path in near {
+        let share = times.iter().filter(|time| (path..path + 0.012).contains(*time)).count() as f64;
+        assert!(share / times.len() as f64 > 0.05, "{path}: {share} of {}", times.len());
+    }
+}
+
+#[test]
+fn prefill_brings_the_mean_load_from_the_first_seconds_on() {
+    // Mean load of the first two seconds, after the handshakes, beside that of ten seconds later.
+    let load = |prefill: f64| {
+        let until = |seconds: u64| {
+            let params = [("rate", 800.0), ("largest", 100_000.0), ("prefill", prefill)];
+            let scenario = alone(GBIT, 4 * MS, seconds, vectors(&params));
+            total(&run(&scenario), "bytes_returned")
+        };
+        (until(4) - until(2)) / ((until(24) - until(12)) / 6.0)
+    };
+    let with = load(8.0);
+    assert!((0.85..1.25).contains(&with), "{with}");
+}
+
+#[test]
+fn copies_are_the_same_vectors_under_the_flows_algorithms_in_turn() {
+    let mut flow = vectors(&[("rate", 50.0), ("copies", 2.0), ("persistent", 0.3)]);
+    flow.tcp.as_mut().unwrap().cc_turns = vec![CcSpec { cc: "cubic".into(), cc_params: Params::new() }];
+    let scenario = alone(GBIT, 4 * MS, 60, flow);
+    let tables = run(&scenario);
+    let [turn, bytes, connection] =
+        ["turn", "bytes", "connection"].map(|name| column(&tables, "requests", name));
+    let of = |wanted: f64| {
+        let mut rows: Vec<(u64, usize, u64)> = (0..turn.len())
+            .filter(|row| turn[*row] == wanted)
+            .map(|row| (connection[row] as u64 / 2, row, bytes[row] as u64))
+            .collect();
+        rows.sort_unstable();
+        rows.into_iter().map(|(vector, _, bytes)| (vector, bytes)).collect::<Vec<_>>()
+    };
+    let [one, two] = [of(0.0), of(1.0)];
+    let both = one.len().min(two.len()) - 20;
+    assert!(one.len() > 3000 && one[..both] == two[..both]);
 }
 
 // -------------------------------------------------------------------- web background
@@ -453,6 +539,7 @@ fn crowd() -> Scenario {
     let mut flows = vec![
         app("web", &[("rate", 50.0), ("hosts", 5.0)]),
         app("web-probe", &[]),
+        vectors(&[("rate", 20.0), ("prefill", 2.0), ("persistent", 0.5)]),
         app("transfers", &[("bytes", 200_000.0), ("idle_low", 0.5), ("idle_high", 1.0)]),
         app("request-response", &[]),
         app("voip-onoff", &[("calls", 3.0)]),
@@ -463,7 +550,9 @@ fn crowd() -> Scenario {
     let mut scenario = dumbbell(10_000_000, 40 * MS, Some(30_000), 10, flows);
     scenario.links[0].wire.loss = 0.005;
     scenario.instruments.requests =
-        ["web", "web-probe", "transfers", "request-response"].map(String::from).to_vec();
+        ["web", "web-probe", "connection-vectors", "transfers", "request-response"]
+            .map(String::from)
+            .to_vec();
     scenario.instruments.echoes = vec!["ping".into()];
     scenario.instruments.packets = vec!["voip-onoff".into(), "web".into()];
     scenario
@@ -509,6 +598,9 @@ fn absurd_parameters_are_refused_or_run() {
         ("web", "rate", f64::INFINITY),
         ("web", "access_low", 20.0),
         ("web", "most", 0.0),
+        ("connection-vectors", "rate", 0.0),
+        ("connection-vectors", "persistent", 1.5),
+        ("connection-vectors", "copies", 0.0),
         ("web-probe", "smallest", 1e6),
         ("transfers", "idle_low", 8.0),
         ("transfers", "bytes", -1.0),

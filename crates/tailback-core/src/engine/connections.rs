@@ -39,6 +39,8 @@ pub struct End {
     pub address: u32,
     pub flow: u32,
     pub connection: Connection,
+    /// Its place in the order of the flow's openings, modulo 2³²: tables count so.
+    pub opening: u32,
     pub side: Side,
     /// The link its segments leave by.
     pub first: u32,

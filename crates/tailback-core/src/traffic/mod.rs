@@ -5,6 +5,7 @@
 //! [`Cue::Released`].
 
 pub mod bulk;
+pub mod connection_vectors;
 pub mod draws;
 pub mod exec;
 pub mod ftp;

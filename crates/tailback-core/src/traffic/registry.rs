@@ -70,6 +70,7 @@ applications! {
     transfers::Transfers,
     request_response::RequestResponse,
     web::Web,
+    connection_vectors::ConnectionVectors,
     web_probe::WebProbe,
     voip::Voip,
     voip_onoff::VoipOnOff,

@@ -168,10 +168,10 @@ impl<P: Probe> Network<P> {
         match report {
             Report::Asked { connection, kind, bytes, turn } => {
                 let Some(index) = self.index(number, Side::Client, connection) else { return };
-                let flow_count = self.per_packet[number].count.connections;
+                let opening = self.connections.at(index).opening;
                 let turn =
                     turn % self.flows[number].plan.as_ref().map_or(1, |plan| plan[0].algorithms.len() as u32);
-                let row = self.probe.asked(self.now, flow, flow_count - 1, kind, bytes, turn as u16);
+                let row = self.probe.asked(self.now, flow, u64::from(opening), kind, bytes, turn as u16);
                 self.connections.at(index).row = row;
             }
             Report::Answered(connection) => {

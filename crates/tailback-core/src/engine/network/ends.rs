@@ -197,6 +197,7 @@ impl<P: Probe> Network<P> {
         let flow = &mut self.flows[number];
         let count = &mut self.per_packet[number].count;
         count.connections += 1;
+        let order = (count.connections - 1) as u32;
         if self.connections.pairs() >= MOST_PAIRS {
             count.connections_failed += 1;
             return false;
@@ -231,6 +232,7 @@ impl<P: Probe> Network<P> {
                 address,
                 flow: number as u32,
                 connection: opening.connection,
+                opening: order,
                 side,
                 first,
                 state,
