@@ -39,6 +39,8 @@ _OWN = re.compile(r"own_(?P<name>\w+)_(?:(?P<of>mean|min|max|last)|(?P<how>is|en
 _OWN_STATISTICS: dict[str, Callable[[Any], Any]] = {
     "mean": np.mean, "min": np.min, "max": np.max, "last": lambda values: values[-1],
 }  # fmt: skip
+#: Of those of a flow's exchanges that one of its algorithms carried: `cc` is turn 0.
+_TURN = re.compile(r"turn_(?P<turn>\d+)_(?P<key>answered_mbps|answer_p95_ms)")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
@@ -119,6 +121,11 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
         table = card.rows or ("packets" if flow not in tcp else "")
         for key in _EXPERIENCE if table and not window else ():
             need(f"{flow}.experience_{key}", flow, table)
+        if table == "requests":
+            turns = range(1 + len(row["tcp"].get("cc_turns", ())))
+            for whose in ("", *(f"turn_{turn}_" for turn in turns)):
+                for key in _EXCHANGES:
+                    need(f"{flow}.{whose}{key}", flow, table)
         if window and card.datagrams == "voice":
             need(f"{flow}.experience_mos", flow, "packets")
         for key in _DELAY:
@@ -129,6 +136,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
             need(f"{flow}.cwnd_min_bytes", flow, "polls")
             need(f"{flow}.in_flight_max_bytes", flow, "polls")
             for key in () if window else _START:
+                need(f"{flow}.{key}", flow, "polls")
+            for key in _FREED if window else ():
                 need(f"{flow}.{key}", flow, "polls")
         if window:
             need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
@@ -164,6 +173,8 @@ def measured(result: Result, *, start_s: float | None = None, end_s: float | Non
                 return _delays(result, of, start_s, end_s)[key]
             if key.startswith("own_"):
                 return _own(result, of, key, start_s, end_s)
+            if found := _TURN.fullmatch(key):
+                return _EXCHANGES[found["key"]](result, of, start_s, end_s, int(found["turn"]))
             return _MEASURES[key](result, of, start_s, end_s)
         except MissingRows:
             # It was recorded, and nothing happened: no packet was sent.
@@ -255,6 +266,64 @@ def _received_ms(size: float) -> _Measure:
     return measure
 
 
+def _window_reaches_ms(share: float) -> _Measure:
+    def measure(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+        """From the beginning of the window of time until cwnd is this share of the BDP, or more."""
+        polls, bdp, _ = _polls_and_bdp(result, flow, start_s, end_s)
+        there = np.flatnonzero(polls["cwnd"] >= share * bdp)
+        return 1e3 * (float(polls["t_s"][there[0]]) - (start_s or 0.0)) if len(there) else math.nan
+
+    return measure
+
+
+def _window_step_bytes(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+    """The largest growth of cwnd within a base RTT until it is nine tenths of the BDP."""
+    polls, bdp, rtt = _polls_and_bdp(result, flow, start_s, end_s)
+    time, cwnd = polls["t_s"], polls["cwnd"].astype(float)
+    there = np.flatnonzero(cwnd >= 0.9 * bdp)
+    last = int(there[0]) + 1 if len(there) else len(time)
+    if last < 2:
+        return math.nan
+    before = np.maximum(np.searchsorted(time, time[:last] - rtt), 0)
+    return float(np.max(cwnd[:last] - cwnd[before]))
+
+
+def _polls_and_bdp(result: Result, flow: str, start_s: float | None, end_s: float | None) -> tuple[Any, float, float]:
+    """The polls of a window of time, the rate of the flow's bottleneck times its smallest RTT, and that RTT."""
+    polls = result.where_flow("polls", flow)
+    rtt = float(np.nanmin(polls["rtt_min_s"])) if np.isfinite(polls["rtt_min_s"]).any() else math.nan
+    rate = result.link_spec(result.bottleneck).get("rate_bps") or math.nan
+    inside = _within(polls["t_s"], start_s, end_s)
+    return {name: values[inside] for name, values in polls.items()}, rate / 8.0 * rtt, rtt
+
+
+def _answers(
+    result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None
+) -> tuple[Any, Any]:
+    """Sizes and response times of what a flow asked for and got whole in a window of time."""
+    rows = result.where_flow("requests", flow)
+    chosen = np.isfinite(rows["response_time_s"])
+    chosen &= _within(rows["t_s"] + np.where(chosen, rows["response_time_s"], 0.0), start_s, end_s)
+    if turn is not None:
+        chosen &= rows["turn"] == turn
+    return rows["bytes"][chosen], rows["response_time_s"][chosen]
+
+
+def _answered_mbps(
+    result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
+) -> float:
+    sizes, _ = _answers(result, flow, start_s, end_s, turn)
+    span = min(result.duration_s, math.inf if end_s is None else end_s) - (start_s or 0.0)
+    return 8e-6 * float(np.sum(sizes, dtype=float)) / span
+
+
+def _answer_p95_ms(
+    result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
+) -> float:
+    _, times = _answers(result, flow, start_s, end_s, turn)
+    return 1e3 * float(np.quantile(times, 0.95)) if len(times) else math.nan
+
+
 class _Known(dict[str, str]):
     """The names of `measurable`, and an algorithm's own quantities, which only its runs tell."""
 
@@ -307,24 +376,42 @@ def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
 _START: dict[str, _Measure] = {
     "slow_start_cwnd_bytes": _slow_start_cwnd_bytes,
     "ramp_ms": _ramp_ms,
+    "received_15kB_ms": _received_ms(1.5e4),
     "received_100kB_ms": _received_ms(1e5),
+    "received_150kB_ms": _received_ms(1.5e5),
     "received_1MB_ms": _received_ms(1e6),
+    "received_1500kB_ms": _received_ms(1.5e6),
     "received_10MB_ms": _received_ms(1e7),
+    "received_15MB_ms": _received_ms(1.5e7),
 }
+#: How a flow takes what others leave, in a window of time, by metric.
+_FREED: dict[str, _Measure] = {
+    "window_60_ms": _window_reaches_ms(0.6),
+    "window_80_ms": _window_reaches_ms(0.8),
+    "window_90_ms": _window_reaches_ms(0.9),
+    "window_step_bytes": _window_step_bytes,
+}
+#: Of exchanges, with the algorithm's turn as a further argument.
+_EXCHANGES: dict[str, Callable[..., float]] = {"answered_mbps": _answered_mbps, "answer_p95_ms": _answer_p95_ms}
 #: What is not among the totals, or not in a window, by the last part of its name.
-_MEASURES: dict[str, _Measure] = _START | {
-    "goodput_mbps": _goodput_mbps,
-    "jain": _jain,
-    "loss": _loss,
-    "dropped": _dropped,
-    "backlog_mean_bytes": lambda *given: _backlog(*given)[0],
-    "backlog_max_bytes": lambda *given: _backlog(*given)[1],
-    "cwnd_mean_bytes": _polled("cwnd", np.mean),
-    "cwnd_max_bytes": _polled("cwnd", np.max),
-    "cwnd_min_bytes": _polled("cwnd", np.min),
-    "in_flight_max_bytes": _polled("in_flight", np.max),
-    "experience_mos": _mean_opinion,
-}
+_MEASURES: dict[str, _Measure] = (
+    _START
+    | _FREED
+    | _EXCHANGES
+    | {
+        "goodput_mbps": _goodput_mbps,
+        "jain": _jain,
+        "loss": _loss,
+        "dropped": _dropped,
+        "backlog_mean_bytes": lambda *given: _backlog(*given)[0],
+        "backlog_max_bytes": lambda *given: _backlog(*given)[1],
+        "cwnd_mean_bytes": _polled("cwnd", np.mean),
+        "cwnd_max_bytes": _polled("cwnd", np.max),
+        "cwnd_min_bytes": _polled("cwnd", np.min),
+        "in_flight_max_bytes": _polled("in_flight", np.max),
+        "experience_mos": _mean_opinion,
+    }
+)
 
 
 def number(value: Any) -> float:
