@@ -142,6 +142,19 @@ def test_a_run_that_failed_fails_its_cell() -> None:
     assert "AlgorithmError" in found[0].why
 
 
+def test_harm_is_also_told_by_what_the_harmed_does_to_itself() -> None:
+    experiment = next(each for each in EXPERIMENTS if each.name == "widely-deployed")
+    cell = next(each for each in experiment.cells if each.rival == "bbr")
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: {"others_goodput": rate, "others_lowest": rate, "loss": 0.0} for seed in range(5)}
+        for label, rate in (("alone", 10.0), ("mine", 5.0), ("cubic", 8.0), ("bbr", 4.9))
+    }
+    found = verdicts.judge_experiment(experiment, [cell], runs, "mine", ["cubic"])
+    assert found.verdict == "failed"
+    assert {(each.against, each.verdict) for each in found.ware} == {("bbr", "passed")}
+    assert "no more harm to an algorithm than it does to itself: passed." in output.by_ware(found, by_name())
+
+
 # --- Known answers --------------------------------------------------------------------------------------------
 
 

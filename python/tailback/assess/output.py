@@ -16,7 +16,7 @@ from tailback.assess.pictures import curves, gauge
 from tailback.assess.run import QUICK, ROUNDS, Assessment
 from tailback.assess.table import STATISTICS, Cell
 from tailback.assess.verdicts import Checked, Criterion, Found
-from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED
+from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.statistics import Interval
 from tailback.files import write_text
 from tailback.numbers import written
@@ -57,6 +57,18 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
     value = _amount(found.statistic, found.candidate.estimate)
     base = _amount(found.statistic, found.baselines[found.against].estimate) if found.against else "–"
     return f"{cells[found.cell].label}: {rule.title} {value}, {found.against} {base}"
+
+
+def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
+    """What the rule of Ware et al. would have said, in a sentence."""
+    if not criterion.ware:
+        return ""
+    beyond = Criterion(criterion.experiment, together([each.verdict for each in criterion.ware]), criterion.ware)
+    told = worst(beyond.worst, cells)
+    return (
+        f"{criterion.experiment.title}, by Ware et al.'s rule of no more harm to an algorithm than it does to itself: "
+        f"{beyond.verdict}{f' ({told})' if told else ''}."
+    )
 
 
 def _amount(statistic: str, value: float) -> str:
@@ -109,6 +121,8 @@ def as_json(done: Assessment) -> dict[str, Any]:
                 "name": each.experiment.name, "section": each.experiment.section, "title": each.experiment.title,
                 "word": each.experiment.word, "verdict": each.verdict, "why": each.why,
                 "worst": worst(each.worst, cells), "found": [one.to_json() for one in each.found],
+                "by_ware": together([one.verdict for one in each.ware]) if each.ware else None,
+                "ware": [one.to_json() for one in each.ware],
             }
             for each in done.criteria
         ],
@@ -135,6 +149,7 @@ def markdown(done: Assessment) -> str:
         lines.append(
             f"| {each.experiment.section} | {each.experiment.title} | {each.experiment.word} | {verdict} | {told} |"
         )
+    lines += ["", *(told for each in done.criteria if (told := by_ware(each, cells)))]
     lines += ["", "| Control | must | came out |", "|---|---|---|"]
     lines += [f"| {each.control.cc} | {_must(each)} | {each.verdict} |" for each in done.controls]
     return "\n".join([*lines, "", _LENIENT, ""])
@@ -287,6 +302,8 @@ def _controls(done: Assessment) -> Markup:
 def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -> Markup:
     word = f" RFC 9743: {criterion.experiment.word}." if criterion.experiment.word else ""
     out = Markup("<p>{} {}{}</p>").format(_badge(criterion.verdict), criterion.experiment.about, word)
+    if told := by_ware(criterion, cells):
+        out += Markup('<p class="soft small">{}</p>').format(told)
     for name in dict.fromkeys(one.cell for one in criterion.found):
         out += _cell(done, cells[name], [one for one in criterion.found if one.cell == name])
     return out

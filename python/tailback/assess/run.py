@@ -263,19 +263,21 @@ class _Work:
         self.name = f"assess {done.candidate.label}"
         self.allow_code = done.candidate.allow_code or any(each.allow_code for each in baselines)
         self._done = done
-        controls = [candidate(name) for name in dict.fromkeys(control.cc for control in CONTROLS)]
+        cells = [cell for each in EXPERIMENTS for cell in _chosen(each, done.is_quick, done.only)]
+        named = [control.cc for control in CONTROLS] + [cell.rival for cell in cells if cell.rival]
         self._candidates: dict[str, Candidate] = {}
-        for each in (done.candidate, *baselines, *controls):
+        for each in (done.candidate, *baselines, *map(candidate, dict.fromkeys(named))):
             other = self._candidates.setdefault(each.label, each)
             if other.digest != each.digest:
                 raise TailbackError(f'two different algorithms are called "{each.label}". Rename your own')
-        cells = [cell for each in EXPERIMENTS for cell in _chosen(each, done.is_quick, done.only)]
         ways = dict.fromkeys((done.candidate.label, *done.against))
         #: Which cells are run with which algorithm, or with none: the candidate's, then what the controls need besides.
         self._points: dict[tuple[str, str], Cell] = {}
         for cell in cells:
             for way in (*ways, *((ALONE,) if cell.has_others else ())):
                 self._points[cell.name, way] = cell
+            if cell.rival:
+                self._points[cell.name, cell.rival] = cell
         for control in CONTROLS:
             for name in control.cells:
                 self._points.setdefault((name, control.cc), by_name()[name])

@@ -132,6 +132,8 @@ class Cell:
     after: tuple[float, float] | None = None
     #: Part of --quick?
     quick: bool = False
+    #: What the long flows of others run, if it is one algorithm whose own harm to itself is of interest.
+    rival: str = ""
 
     def scenario(self, cc: str | Mapping[str, Any] | None) -> Scenario:
         """With the flows under test running `cc`; with None they stay away, and the others are alone."""
@@ -378,6 +380,7 @@ def _beside(*ccs: str, quick: tuple[str, ...]) -> Iterator[Cell]:
             dumbbell(under_test(), other(cc), duration="60s", rate=rate, queue=queue),
             ("harm_goodput", "harm_lowest", "loss"),
             quick=cc in quick and (rate, queue) == ("10mbit", "1bdp"),
+            rival=cc,
         )
 
 

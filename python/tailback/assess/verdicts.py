@@ -78,6 +78,8 @@ class Criterion:
     verdict: str
     found: tuple[Found, ...]
     why: str = ""
+    #: The same harm by the rule of Ware et al.: no more than the harmed algorithm does to itself. It decides nothing.
+    ware: tuple[Found, ...] = ()
 
     @property
     def is_missing_must(self) -> bool:
@@ -120,7 +122,13 @@ def judge_experiment(
         why = experiment.not_run or "none of its cells was asked for"
         return Criterion(experiment, NOT_RUN, (), why)
     found = tuple(each for cell in cells for each in judge_cell(cell, runs, label, against))
-    return Criterion(experiment, together([each.verdict for each in found]), found)
+    return Criterion(experiment, together([each.verdict for each in found]), found, ware=_by_ware(cells, runs, label))
+
+
+def _by_ware(cells: Sequence[Cell], runs: Runs, label: str) -> tuple[Found, ...]:
+    """RFC 9743 section 5.2.1 compares with earlier standards, Ware et al. with the algorithm that is harmed."""
+    judged = [each for cell in cells if cell.rival for each in judge_cell(cell, runs, label, [cell.rival])]
+    return tuple(each for each in judged if each.statistic in HARMS)
 
 
 def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
