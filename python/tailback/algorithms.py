@@ -261,7 +261,7 @@ def factory(made_by: Callable[..., Algorithm]) -> Factory:
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise TailbackError(f'{name!r} is no name for an algorithm. Use letters, digits and any of "_.+-".')
-    if name in registry.names("algorithms"):
+    if name in registry.names("algorithms") or name in registry.load().controllers:
         raise TailbackError(f'"{name}" is a built-in algorithm. Give yours a name of its own, such as "my-{name}".')
     return name
 

@@ -85,7 +85,7 @@ def candidate(
     if not isinstance(name, str) or not name:
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     runs_code = is_reference(name)
-    if name not in registry.names("algorithms") and name not in registered() and not runs_code:
+    if name not in _known() and not runs_code:
         if ":" not in name and not name.endswith(_ENDING):
             raise TailbackError(_unknown(name))
         runs_code = True
@@ -139,8 +139,12 @@ def _table(text: str) -> dict[str, Any]:
     return table
 
 
+def _known() -> list[str]:
+    return [*registry.names("algorithms"), *registry.load().controllers, *sorted(registered())]
+
+
 def _unknown(name: str) -> str:
-    known = [*registry.names("algorithms"), *sorted(registered())]
+    known = _known()
     close = nearest(name, known)
     hint = f' Did you mean "{close}"?' if close else ""
     return (

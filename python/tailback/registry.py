@@ -111,6 +111,8 @@ class Registry:
     stacks: tuple[Stack, ...]
     apps: tuple[Card, ...]
     media: tuple[Card, ...] = ()
+    #: Congestion controllers of other stacks alone, by the names that `cc` takes.
+    controllers: tuple[str, ...] = ()
 
     def names(self, kind: Kind) -> list[str]:
         """The names of one list, in the registry's order."""
@@ -167,6 +169,7 @@ def load() -> Registry:
         ),
         apps=tuple(_card(row) for row in raw["apps"]),
         media=tuple(_card(row) for row in raw.get("media", ())),
+        controllers=tuple(row["name"] for row in raw["controllers"]),
     )
 
 

@@ -120,6 +120,16 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
             Ok(fault) => Box::new(Fault::from(*fault)) as Box<dyn Any + Send>,
             Err(payload) => payload,
         };
+        #[cfg(feature = "quic")]
+        let payload = match payload.downcast::<tailback_quic::ControllerFault>() {
+            Ok(mut fault) => {
+                if let Some(place) = PLACE.take() {
+                    fault.what = format!("{} at {place}", fault.what);
+                }
+                Box::new(Fault::from(*fault)) as Box<dyn Any + Send>
+            }
+            Err(payload) => payload,
+        };
         payload
     });
     outcome.map_err(|payload| match payload.downcast::<Fault>() {

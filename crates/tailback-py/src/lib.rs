@@ -61,15 +61,24 @@ mod _core {
     #[pymodule_export]
     const ROWS_A_GROUP: usize = tailback_core::engine::ROWS_A_GROUP;
 
-    /// Everything the engine knows by name, and the transports of this build, as JSON.
+    /// Everything the engine knows by name, and the transports and other stacks' controllers of this build, as JSON.
     #[pyfunction]
     fn registry() -> String {
         let mut all = tailback_scenario::registry::as_json();
         let stacks = crate::run::stacks();
         let row = |(name, stack): (&String, &std::sync::Arc<dyn tailback_core::foreign::Stack>)| serde_json::json!({ "name": name, "version": stack.version(), "algorithms": stack.algorithms() });
         all["transports"] = stacks.iter().map(row).collect();
+        all["controllers"] = crate::run::controllers()
+            .keys()
+            .map(|name| serde_json::json!({ "name": name, "version": CONTROLLERS }))
+            .collect();
         all.to_string()
     }
+
+    #[cfg(feature = "quic")]
+    const CONTROLLERS: &str = tailback_quic::CONTROLLERS;
+    #[cfg(not(feature = "quic"))]
+    const CONTROLLERS: &str = "";
 
     /// Every table with its columns, as JSON.
     #[pyfunction]

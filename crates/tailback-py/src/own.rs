@@ -38,6 +38,14 @@ impl From<tailback_bpf::Fault> for Fault {
     }
 }
 
+#[cfg(feature = "quic")]
+impl From<tailback_quic::ControllerFault> for Fault {
+    fn from(fault: tailback_quic::ControllerFault) -> Self {
+        let error = PyValueError::new_err(format!("it panicked: {}", fault.what));
+        Fault { algorithm: fault.algorithm, hook: fault.hook, error }
+    }
+}
+
 impl Fault {
     /// `KeyboardInterrupt` and its like as they are, else an `AlgorithmError` with the cause.
     pub fn into_exception(self, at_s: f64) -> PyErr {
@@ -559,8 +567,9 @@ fn kept(name: String) -> &'static str {
     name
 }
 
-/// The makers of `algorithms`: `{name: factory(params, seed)}`.
+/// The makers of `algorithms`, `{name: factory(params, seed)}`, and those of this build.
 pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Makers> {
+    let mut makers = crate::run::controllers();
     let each = algorithms.into_iter().flatten().map(|(name, factory)| {
         let name: String = name.extract()?;
         #[cfg(target_os = "linux")]
@@ -571,5 +580,6 @@ pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Makers> {
         let maker = PyMaker { name: name.as_str().into(), factory: factory.unbind() };
         Ok((name, Arc::new(maker) as Arc<dyn Maker>))
     });
-    each.collect()
+    makers.extend(each.collect::<PyResult<Makers>>()?);
+    Ok(makers)
 }

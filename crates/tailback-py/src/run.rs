@@ -143,6 +143,14 @@ pub fn stacks() -> Stacks {
     Stacks::new()
 }
 
+/// The congestion controllers of other stacks that this build has alone.
+pub fn controllers() -> Makers {
+    #[cfg(feature = "quic")]
+    return tailback_quic::controllers();
+    #[cfg(not(feature = "quic"))]
+    Makers::new()
+}
+
 fn build(scenario: &Scenario, makers: &Makers) -> PyResult<Simulation> {
     match caught(|| Simulation::build_hosting(scenario, makers, &stacks())) {
         Ok(built) => built.map_err(scenario_error),

@@ -184,6 +184,9 @@ impl Host for Unasked<'_> {
         Ok(csv::SMALLEST.into())
     }
     fn own(&self, algorithm: &str) -> Own {
+        if crate::run::controllers().contains_key(algorithm) {
+            return Own::Known;
+        }
         let is_known = || {
             let algorithms = self.py.import("tailback.algorithms")?;
             let is_reference = algorithms.call_method1("is_reference", (algorithm,))?.extract::<bool>()?;
@@ -248,6 +251,9 @@ impl Host for Asked<'_> {
         self.ask("schedule", file)
     }
     fn own(&self, algorithm: &str) -> Own {
+        if crate::run::controllers().contains_key(algorithm) {
+            return Own::Known;
+        }
         match self.ask("own", algorithm) {
             Ok(true) => Own::Known,
             Ok(false) => Own::Unknown,

@@ -10,10 +10,13 @@ use std::sync::Arc;
 use tailback_core::foreign::{Stack, Stacks};
 
 mod clock;
+mod controllers;
 mod entropy;
 mod noq;
 mod null;
 mod quinn;
+
+pub use controllers::{CONTROLLERS, ControllerFault, controllers};
 
 /// The stacks, by the name that scenarios use.
 pub fn stacks() -> Stacks {

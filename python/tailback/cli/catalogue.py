@@ -33,6 +33,7 @@ class _Shown(StrEnum):
     METRICS = "metrics"
     SUITES = "suites"
     TRANSPORTS = "transports"
+    CONTROLLERS = "controllers"
 
 
 @app.command()
@@ -84,6 +85,8 @@ def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
             print_rows(row["fields"])
     elif what is _Shown.TRANSPORTS:
         print_rows([row | {"algorithms": ", ".join(row["algorithms"])} for row in rows])
+    elif what is _Shown.CONTROLLERS:
+        print_rows(rows)
     elif what is _Shown.METRICS:
         print_cards(rows, extra=("unit", "definition"))
     elif what is _Shown.PRESETS:

@@ -247,6 +247,49 @@ pub struct Resume {
     pub app_limited: bool,
 }
 
+/// A segment left, for an algorithm that [follows packets](CongestionControl::follows_packets).
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// When.
+    pub now: Time,
+    /// The offset at which it ends: with the time, which transmission it is.
+    pub end: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
+    /// Bytes in flight, these included where they count.
+    pub in_flight: Bytes,
+    /// Neither the window nor a repair waits: there was no more to send.
+    pub app_limited: bool,
+}
+
+/// A transmission taken for lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// When it left.
+    pub sent: Time,
+    /// The offset at which it ends.
+    pub end: u64,
+    /// Its bytes.
+    pub bytes: Bytes,
+}
+
+/// What an ACK or a timer told of packets, for an algorithm that [follows them](CongestionControl::follows_packets).
+#[derive(Clone, Copy, Debug)]
+pub struct Fates<'a> {
+    /// When.
+    pub now: Time,
+    /// The ACK, if it was one.
+    pub ack: Option<&'a Ack>,
+    /// The transmission that left last of all that were delivered so far: when, and the offset at which it ends.
+    pub newest: (Time, u64),
+    /// Transmissions newly taken for lost.
+    pub lost: &'a [Loss],
+    /// First unacknowledged byte.
+    pub snd_una: u64,
+    /// Bytes in flight now.
+    pub in_flight: Bytes,
+}
+
 /// A congestion control algorithm.
 pub trait CongestionControl {
     /// An ACK arrived (in every phase, also when it acknowledges nothing new but carries SACK news). Grow the
@@ -278,6 +321,14 @@ pub trait CongestionControl {
     fn wants_reduction(&self) -> bool {
         false
     }
+    /// Does it keep account of every packet? Then it is told of each that leaves, and what became of them.
+    fn follows_packets(&self) -> bool {
+        false
+    }
+    /// A segment left.
+    fn on_sent(&mut self, _departure: &Departure, _control: &mut Control) {}
+    /// An ACK arrived, after `on_ack`, or a timer took segments for lost.
+    fn on_fates(&mut self, _fates: &Fates<'_>, _control: &mut Control) {}
     /// The algorithm's own quantities for probes, `(name, value)`, in a fixed order.
     fn internals(&self, _out: &mut Vec<(&'static str, f64)>) {}
 }

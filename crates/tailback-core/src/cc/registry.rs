@@ -4,7 +4,7 @@
 //! tests every row inherits (`tests/registry.rs`).
 
 use super::external::External;
-use super::{Ack, Congestion, CongestionControl, Control, PhaseChange, Resume};
+use super::{Ack, Congestion, CongestionControl, Control, Departure, Fates, PhaseChange, Resume};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
 use crate::time::{Bytes, Duration, Time};
@@ -125,6 +125,15 @@ impl CongestionControl for Algorithm {
     #[inline]
     fn wants_reduction(&self) -> bool {
         each!(self, state => state.wants_reduction())
+    }
+    fn follows_packets(&self) -> bool {
+        each!(self, state => state.follows_packets())
+    }
+    fn on_sent(&mut self, departure: &Departure, control: &mut Control) {
+        each!(self, state => state.on_sent(departure, control))
+    }
+    fn on_fates(&mut self, fates: &Fates<'_>, control: &mut Control) {
+        each!(self, state => state.on_fates(fates, control))
     }
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
         each!(self, state => state.internals(out))

@@ -21,6 +21,7 @@ use prefetch_index::prefetch_index;
 pub use rate::RateSample;
 use rate::RateWork;
 
+use crate::cc::Loss;
 use crate::tcp::segment::Range;
 use crate::time::{Bytes, Duration, Time};
 
@@ -161,6 +162,8 @@ pub struct Scoreboard {
     /// The timestamp that the ACK in hand echoes; [`Time::NEVER`]: none.
     pub echoed: Time,
     timestamp_tick: Duration,
+    /// What was newly taken for lost, if somebody wants to know.
+    pub losses: Option<Vec<Loss>>,
 }
 
 impl Scoreboard {
@@ -204,6 +207,7 @@ impl Scoreboard {
             has_rack_news: false,
             echoed: Time::NEVER,
             timestamp_tick,
+            losses: None,
         }
     }
 

@@ -4,7 +4,7 @@
 //! sets off), `output` (what leaves next), `burst` (how much of it at once), `pacing`, `host_queue` (what waits in the
 //! host), `loss` (what is lost), `recovery` (its phases), `reduction` (how the window comes down), `undo`, `frto` (spurious
 //! timeouts), `timers`, `probe` (of a lost tail), `window` (the peer's), `persist` (while it is closed), `usage` (of the
-//! congestion window), `cached_metrics` (what one connection leaves to the next) and `events` (congestion events).
+//! congestion window), `followed` (algorithms that follow each packet), `cached_metrics` (what one connection leaves to the next) and `events` (congestion events).
 //!
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
@@ -15,6 +15,7 @@ mod acks;
 mod burst;
 mod cached_metrics;
 mod events;
+mod followed;
 mod frto;
 mod host_queue;
 mod loss;
@@ -65,6 +66,8 @@ pub struct Sender {
     duplicate_acks: u32,
     // Without SACK: duplicate ACKs taken as departures.
     departed: u32,
+    // The algorithm wants to know of each packet.
+    is_followed: bool,
     send_buffer: Bytes,
     peer: window::PeerWindow,
     timers: timers::Timers,
@@ -100,6 +103,9 @@ pub struct Sender {
 impl Sender {
     /// A sender before the handshake.
     pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
+        let is_followed = algorithm.follows_packets();
+        let mut board = Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick);
+        board.losses = is_followed.then(Vec::new);
         Sender {
             control: Control {
                 cwnd: u64::from(stack.initial_window) * u64::from(mss),
@@ -118,6 +124,7 @@ impl Sender {
             may_force: false,
             duplicate_acks: 0,
             departed: 0,
+            is_followed,
             send_buffer,
             peer: Default::default(),
             timers: Default::default(),
@@ -133,7 +140,7 @@ impl Sender {
                 stack.rto_maximum,
                 stack.clock_tick,
             ),
-            board: Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick),
+            board,
             bursts: Default::default(),
             count: SenderCount::default(),
             algorithm,

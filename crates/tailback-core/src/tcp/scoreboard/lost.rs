@@ -1,6 +1,7 @@
 //! What is taken for lost, by whichever rule the stack has.
 
 use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
+use crate::cc::Loss;
 use crate::time::{Duration, Time};
 
 impl Scoreboard {
@@ -25,6 +26,9 @@ impl Scoreboard {
             self.lost_segments += 1;
         }
         self.to_repair.insert(number);
+        if let Some(losses) = &mut self.losses {
+            losses.push(Loss { sent: segment.sent, end: segment.end, bytes: len });
+        }
         true
     }
 

@@ -76,6 +76,9 @@ impl Sender {
         let verdict = self.judge(segment, &delivery, &news, now, events);
         let ack = self.signals(&prior, &delivery, &news, &verdict, now);
         self.algorithm.on_ack(&ack, &mut self.control);
+        if self.is_followed {
+            self.tell_fates(now, Some(&ack));
+        }
         if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
             self.enter_reduction(now, events);
         }

@@ -252,6 +252,9 @@ impl Sender {
         if self.control.pacing.is_some() || self.stack.pacing {
             self.charge_pacing(u64::from(length) - charged, now);
         }
+        if self.is_followed {
+            self.tell_departure(range, now);
+        }
         self.output.is_unsettled = true;
         self.output.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };

@@ -97,6 +97,9 @@ impl Sender {
         if now >= self.timers.reorder_at {
             acted = true;
             let lost = self.detect_rack(now).0;
+            if self.is_followed && lost > 0 {
+                self.tell_fates(now, None);
+            }
             if lost > 0 && self.phase < Phase::Recovery {
                 self.enter_recovery(now, events);
                 if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
@@ -154,6 +157,9 @@ impl Sender {
             Detection::Rack if self.stack.sack => self.board.mark_stale(now),
             _ => self.board.mark_all(forget),
         };
+        if self.is_followed {
+            self.tell_fates(now, None);
+        }
         self.departed = 0;
         self.duplicate_acks = 0;
         self.recover = self.snd_nxt;
