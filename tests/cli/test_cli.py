@@ -335,3 +335,10 @@ def test_every_example_is_listed_with_what_it_is_and_can_be_copied(name: str, tm
     assert done.exit_code == 0, done.output
     for path in json.loads(done.stdout)["written"]:
         assert Path(path).exists()
+
+
+def test_the_package_can_be_run_as_the_command() -> None:
+    ran = subprocess.run([sys.executable, "-m", "tailback", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"tailback {tb.__version__}\n"
+    ran = subprocess.run([sys.executable, "-m", "tailback", "run", "no.toml"], capture_output=True, text=True)
+    assert (ran.returncode, "no.toml" in ran.stderr) == (2, True)

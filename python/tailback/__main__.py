@@ -1,0 +1,5 @@
+"""`python -m tailback`: the command, where its folder is not on the path."""
+
+from tailback.cli import main
+
+main()
