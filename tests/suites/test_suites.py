@@ -86,7 +86,7 @@ def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(na
         scenario = tb.Scenario.from_toml(file)
         assert scenario.expect is not None, file
         assert scenario.name == file.stem, file
-    judged = testing.Testing([found.folder], candidate=None if found.replaces == "queue" else "reno")
+    judged = testing.Testing([found.folder], candidate="reno" if found.replaces == "cc" else None)
     assert judged.tested.unreadable == []
     assert len(judged.tested.scenarios) == len(found.scenarios)
     assert len(judged.tested.controls) == len(found.controls)
@@ -112,6 +112,10 @@ def test_a_candidate_takes_over_subjects_and_nothing_else(tmp_path: Path) -> Non
         suites.with_candidate(tb.Scenario.from_toml(folder / "known.toml"), "htcp")
     queue = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), "codel", "queue")
     assert (queue.dumbbell.queue.discipline, str(queue.dumbbell.queue.limit)) == ("codel", "1bdp")
+    calls = tb.dumbbell(rate="1mbit", rtt="40ms", flows=[tb.voip(name="subject", params={"calls": 3})], duration="1s")
+    steady = suites.with_candidate(calls, {"name": "udp-cbr", "rate": "80kbit"}, "app")
+    assert (steady.flows[0].app, steady.flows[0].params) == ("udp-cbr", {"rate": "80kbit"})
+    assert suites.with_candidate(calls, "voip-onoff", "app").flows[0].params == {}
 
 
 def test_a_control_that_passes_breaks_its_suite_and_one_that_fails_does_not(tmp_path: Path) -> None:
@@ -193,3 +197,60 @@ def test_a_candidate_may_be_code_of_ones_own_if_that_is_allowed(tmp_path: Path) 
     tested = tb.test(folder / "one.toml", candidate=f"{tmp_path}/slow.py:Slow", allow_code=True)
     assert tested.verdict == "failed"
     assert tb.test(folder / "one.toml", candidate="reno,max_ssthresh=100").verdict == "passed"
+
+
+def declaring(folder: Path, condition: str, rows: str, control: str = "vegas") -> Path:
+    """A suite whose control is sound, with declared verdicts on a second scenario."""
+    suite(folder, "> 4", control=control)
+    (folder / "two.toml").write_text(SCENARIO.replace("{condition}", condition))
+    manifest = folder / "suite.toml"
+    manifest.write_text(manifest.read_text() + rows)
+    return folder
+
+
+DECLARED = '[[expected]]\nscenario = "two"\nverdict = "failed"\nwhy = "two flows share a link"\n'
+
+
+def test_a_declared_failure_is_no_surprise_and_its_end_is_one(tmp_path: Path, tailback: Any) -> None:
+    known = declaring(tmp_path / "known", "> 9", DECLARED)
+    assert tailback("test", str(known))[0] == 1
+    assert tailback("test", str(known), "--as-declared")[0] == 0
+    # It passes by now: the declaration is old.
+    mended = declaring(tmp_path / "mended", "> 1", DECLARED)
+    assert tailback("test", str(mended))[0] == 0
+    code, _, err = tailback("test", str(mended), "--as-declared")
+    assert (code, "passed, and its suite declares failed" in " ".join(err.split())) == (1, True)
+    # And what is not declared must pass.
+    worse = declaring(tmp_path / "worse", "> 9", "")
+    assert tailback("test", str(worse), "--as-declared")[0] == 1
+    code, _, err = tailback("test", str(known), "--as-declared", "--candidate", "bbr")
+    assert (code, "as they are" in " ".join(err.split())) == (2, True)
+
+
+def test_of_several_conditions_the_declared_one_alone_may_fail(tmp_path: Path) -> None:
+    both = '> 9", "other.goodput_mbps > 9'
+    rows = DECLARED + 'condition = "subject.goodput_mbps > 9"\n'
+    tested = tb.test(declaring(tmp_path / "both", both, rows))
+    assert [each.name for each in tested.surprising] == ["two"]
+    assert tested.surprising[0].surprises == [("other.goodput_mbps > 9", "passed", "failed")]
+    unclear = tb.test(declaring(tmp_path / "unclear", both, DECLARED))
+    assert "two has no such condition" in str(unclear.unreadable[0].error)
+
+
+def test_nothing_declared_hides_a_control_that_does_not_fail(tmp_path: Path, tailback: Any) -> None:
+    # A control that passes is broken whatever is declared of others.
+    broken = declaring(tmp_path / "broken", "> 9", DECLARED, control="cubic")
+    assert tailback("test", str(broken), "--as-declared")[0] == 4
+    # Of a scenario that fails anyway a control proves nothing, so this is refused.
+    vacuous = declaring(tmp_path / "vacuous", "> 9", DECLARED.replace('"two"', '"one"'))
+    tested = tb.test(vacuous)
+    assert "then the control proves nothing" in str(tested.unreadable[0].error)
+    assert tailback("test", str(vacuous), "--as-declared")[0] == 2
+
+
+@pytest.mark.parametrize("name", suites.names())
+def test_what_a_suite_declares_names_a_mechanism_and_its_cost_is_known(name: str) -> None:
+    found = suites.find(name)
+    assert found.seconds is not None, "say how long it takes on two cores: seconds = …"
+    for row in found.expected:
+        assert len(row.why) > 20, row

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.cli._app import app
-from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, AsJson, console, emit, say
+from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
 from tailback.cli.runs import AllowCode, Own, Set, own, setting
 
 UNDECIDED, BROKEN = 3, 4
@@ -35,6 +35,14 @@ def test(
     algorithm: Own = None,
     allow_code: AllowCode = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    as_declared: Annotated[
+        bool,
+        typer.Option(
+            "--as-declared",
+            help="Exit with 0 if every scenario comes out as its suite declares, and with 1 if any does not, "
+            "be it better or worse.",
+        ),
+    ] = False,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,10 +60,14 @@ def test(
 
     - `tailback test cubic --candidate bbr`
 
+    - `tailback test cubic hystart --as-declared`
+
     - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
     """
     from tailback.expect import Testing
 
+    if as_declared and (candidate is not None or settings):
+        raise BadInput("--as-declared is about the scenarios as they are. Leave --candidate and --set out.")
     testing = Testing(
         paths,
         candidate=None if candidate is None else setting(f"candidate={candidate}")[1],
@@ -67,20 +79,22 @@ def test(
     try:
         testing.go(progress=not as_json)
     except KeyboardInterrupt:
-        _tell(testing.tested, junit, as_json)
+        _tell(testing.tested, junit, as_json, as_declared)
         say("interrupted: the verdicts there are were kept")
         raise typer.Exit(INTERRUPTED) from None
     tested = testing.tested
-    _tell(tested, junit, as_json)
+    _tell(tested, junit, as_json, as_declared)
     if tested.unreadable:
         raise typer.Exit(BAD_INPUT)
     if tested.broken:
         raise typer.Exit(BROKEN)
+    if as_declared:
+        raise typer.Exit(FAILED if tested.surprising else 0)
     if tested.verdict != "passed":
         raise typer.Exit(FAILED if tested.verdict == "failed" else UNDECIDED)
 
 
-def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
+def _tell(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> None:
     from tailback import suites
     from tailback.expect import output
 
@@ -88,6 +102,10 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
         emit(tested.to_json())
     else:
         _print(output.rows(tested))
+    for each in tested.surprising if as_declared else ():
+        for text, declared, found in each.surprises:
+            told = f"{text}: {found}, and its suite declares {declared}"
+            say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(told)}")
     for each, why in output.broken(tested):
         say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(why)}")
     for bad in tested.unreadable:
@@ -96,7 +114,8 @@ def _tell(tested: Any, junit: Path | None, as_json: bool) -> None:
         say(output.summary(tested))
     if junit is not None:
         output.write_junit(tested, junit)
-    if os.environ.get("GITHUB_ACTIONS") == "true":
+    # What a suite declares is no news to whoever reads a pull request.
+    if os.environ.get("GITHUB_ACTIONS") == "true" and not as_declared:
         for line in output.github_annotations(tested):
             print(line, file=sys.stderr)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):

@@ -59,6 +59,8 @@ class TestedScenario:
     wall_s: float = 0.0
     #: Why it must fail, if it is the control of a suite.
     control: str = ""
+    #: By condition: the verdict that its suite declares, other than "passed", and why.
+    declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -66,6 +68,20 @@ class TestedScenario:
         if self.error:
             return FAILED
         return together([each.verdict for each in self.judged]) if self.judged else UNFINISHED
+
+    @property
+    def surprises(self) -> list[tuple[str, str, str]]:
+        """Conditions that came out otherwise than declared, in either direction: text, declared verdict, verdict."""
+        if self.error or not self.judged:
+            return [("its runs finish", PASSED, self.verdict)]
+        out = []
+        for text, each in zip(self.conditions, self.judged, strict=True):
+            declared = self.declared.get(text, (PASSED, ""))[0]
+            # One failure ends a scenario: what is still undecided then need not have stayed so.
+            is_cut_short = each.verdict == UNDECIDED and declared == PASSED and self.verdict == FAILED
+            if each.verdict != declared and not is_cut_short:
+                out.append((text, declared, each.verdict))
+        return out
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -105,6 +121,11 @@ class Tested:
     def verdict(self) -> str:
         """Of all scenarios that could be read."""
         return together([each.verdict for each in self.scenarios])
+
+    @property
+    def surprising(self) -> list[TestedScenario]:
+        """Scenarios that came out otherwise than their suites declare."""
+        return [each for each in self.scenarios if each.surprises]
 
     @property
     def broken(self) -> list[TestedScenario]:
@@ -300,6 +321,7 @@ class Testing:
                 texts,
                 tuple(place[0] if place else None for place in places),
                 control=control,
+                declared={} if control or candidate is not None or self._changes else _declared(file, texts),
             ),
         )
 
@@ -443,6 +465,25 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
     except _core.ScenarioError as error:
         _, _, problem, fix = map(str, error.args)
         raise ScenarioError([Problem("expect.baseline", expect.baseline.name, problem, fix)]) from None
+    return out
+
+
+def _declared(file: Path, texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """What the suite around a scenario declares of its conditions."""
+    try:
+        suite = suites.opened(file.parent)
+    except TailbackError:
+        return {}  # Whoever tests the folder is told; its scenarios run.
+    out = {}
+    for row in suite.expected if suite else ():
+        if suite is None or file.resolve() != (suite.folder / f"{row.scenario}.toml").resolve():
+            continue
+        text = row.condition or (texts[0] if len(texts) == 1 else "")
+        if text not in texts:
+            fix = f"Give the text of one: {'; '.join(texts)}"
+            problem = Problem("expected.condition", row.condition or None, f"{row.scenario} has no such condition", fix)
+            raise ScenarioError([problem]).located(str(suite.folder / suites.MANIFEST), {})
+        out[text] = (row.verdict, row.why)
     return out
 
 

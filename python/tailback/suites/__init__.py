@@ -5,8 +5,8 @@
 'cc'
 
 A suite is a folder with a `suite.toml` beside its scenarios; those in this folder also go by name. A candidate takes
-the place of the *subject*: the congestion control of every flow called `subject` or `subject-…`, or the discipline of
-the bottleneck's queue.
+the place of the *subject*: the congestion control, or the application, of every flow called `subject` or `subject-…`, or
+the discipline of the bottleneck's queue.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from tailback.scenario.whole import toml_read
 __all__ = [
     "Candidate",
     "Control",
+    "Expected",
     "Suite",
     "find",
     "has_subject",
@@ -35,13 +36,17 @@ __all__ = [
     "with_candidate",
 ]
 
-#: A congestion control or a queue discipline as a scenario names it: a name, or a table with parameters.
+#: A congestion control, an application or a discipline as a scenario names it: a name, or a table with parameters.
 Candidate = str | Mapping[str, Any]
 
 MANIFEST = "suite.toml"
 #: What a manifest says, and whether it must.
-_KEYS = {"title": True, "judges": True, "source": True, "replaces": False, "seconds": False, "control": False}
+_KEYS = {
+    "title": True, "judges": True, "source": True, "replaces": False, "seconds": False, "control": False,
+    "expected": False,
+}  # fmt: skip
 _CONTROL = {"scenario": True, "candidate": True, "why": True}
+_EXPECTED = {"scenario": True, "condition": False, "verdict": True, "why": True}
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,17 @@ class Control:
     scenario: str
     candidate: Candidate
     why: str
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A verdict other than "passed" that the suite's own subjects are known to come to, and by what mechanism."""
+
+    scenario: str
+    verdict: str
+    why: str
+    #: The text of the condition; empty: the only one.
+    condition: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,11 +80,12 @@ class Suite:
     judges: str
     #: Where its numbers come from.
     source: tuple[str, ...]
-    #: What a candidate takes the place of: "cc" or "queue".
+    #: What a candidate takes the place of: "cc", "app" or "queue".
     replaces: str
     #: How long it took on two cores, if that was measured.
     seconds: float | None
     controls: tuple[Control, ...]
+    expected: tuple[Expected, ...] = ()
 
     @property
     def scenarios(self) -> list[Path]:
@@ -146,6 +163,12 @@ def with_candidate(scenario: Scenario, candidate: Candidate, replaces: str = "cc
         fix = f'Call the flows that it takes over "subject" or "subject-…". There are: {", ".join(scenario.flow_names)}'
         problem = "there is no flow for a candidate to take over"
         raise ScenarioError([Problem("flow", None, problem, fix, scenario._file)])
+    if replaces == "app":
+        # With parameters of its own: the subject's mean nothing to it.
+        table = {"name": value} if isinstance(value, str) else value
+        params = {key: item for key, item in table.items() if key != "name"}
+        changes = {"app": table.get("name"), "params": params}
+        return scenario.with_({f"flow[{at}].{key}": item for at in subjects for key, item in changes.items()})
     return scenario.with_({f"flow[{at}].cc": value for at in subjects})
 
 
@@ -164,8 +187,25 @@ def _read(folder: Path) -> Suite:
         if not (folder / f"{row.get('scenario')}.toml").is_file():
             fix = "Give the name of a scenario beside this file, without .toml"
             problems.append(Problem(f"{place}scenario", row.get("scenario"), "there is no such file", fix, str(file)))
-    if (replaces := told.get("replaces", "cc")) not in ("cc", "queue"):
-        problems.append(Problem("replaces", replaces, "a candidate cannot replace this", 'Give "cc" or "queue"'))
+    judging = {row.get("scenario") for row in controls}
+    for number, row in enumerate(told.get("expected", [])):
+        place = f"expected[{number}]."
+        problems += _wrong(row, _EXPECTED, place, file)
+        name = row.get("scenario")
+        if not (folder / f"{name}.toml").is_file():
+            fix = "Give the name of a scenario beside this file, without .toml"
+            problems.append(Problem(f"{place}scenario", name, "there is no such file", fix, str(file)))
+        if name in judging:
+            # It would fail whoever the candidate is.
+            fix = "Give the control a scenario that passes"
+            problem = "a control's scenario cannot be known not to pass: then the control proves nothing"
+            problems.append(Problem(f"{place}scenario", name, problem, fix, str(file)))
+        if row.get("verdict") not in ("failed", "undecided"):
+            fix = 'Give "failed" or "undecided"'
+            problems.append(Problem(f"{place}verdict", row.get("verdict"), "is no such verdict", fix, str(file)))
+    if (replaces := told.get("replaces", "cc")) not in ("cc", "app", "queue"):
+        fix = 'Give "cc", "app" or "queue"'
+        problems.append(Problem("replaces", replaces, "a candidate cannot replace this", fix))
     if problems:
         raise ScenarioError(problems)
     source = told["source"]
@@ -178,6 +218,7 @@ def _read(folder: Path) -> Suite:
         replaces,
         told.get("seconds"),
         tuple(Control(**row) for row in controls),
+        tuple(Expected(**row) for row in told.get("expected", [])),
     )
 
 
