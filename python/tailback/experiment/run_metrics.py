@@ -142,6 +142,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
         if window:
             need(f"{flow}.goodput_mbps", flow, "polls" if flow in tcp else "packets")
             need(f"{flow}.loss", flow, "packets")
+            if flow not in tcp:
+                need(f"{flow}.settle_ms", flow, "packets")
     if window and tcp:
         lacking = ", ".join(f'"{flow}"' for flow in tcp if flow not in resolved["instruments"].get("polls", ()))
         out |= dict.fromkeys(("goodput_mbps", "jain"), f"polls = [{lacking}]" if lacking else "")
@@ -324,6 +326,25 @@ def _answer_p95_ms(
     return 1e3 * float(np.quantile(times, 0.95)) if len(times) else math.nan
 
 
+def _settle_ms(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
+    """From the window's start until the rate over a second stays within a tenth of that of the window's last third."""
+    rows = result.where_flow("packets", flow)
+    start, end = start_s or 0.0, result.duration_s if end_s is None else end_s
+    order = np.argsort(rows["received_s"], kind="stable")
+    times, bytes_ = rows["received_s"][order], rows["bytes"][order].astype(float)
+    sums = np.concatenate(([0.0], np.cumsum(bytes_)))
+
+    def mean(begin: Any, until: Any) -> Any:
+        return (sums[np.searchsorted(times, until)] - sums[np.searchsorted(times, begin)]) / (until - begin)
+
+    last = mean(end - (end - start) / 3.0, end)
+    ends = np.arange(start + 1.0, end, 0.1)
+    if not last or not len(ends):
+        return math.nan
+    outside = ends[np.abs(mean(ends - 1.0, ends) - last) > 0.1 * last]
+    return 1e3 * (float(outside[-1]) - start) if len(outside) else 0.0
+
+
 class _Known(dict[str, str]):
     """The names of `measurable`, and an algorithm's own quantities, which only its runs tell."""
 
@@ -410,6 +431,7 @@ _MEASURES: dict[str, _Measure] = (
         "cwnd_min_bytes": _polled("cwnd", np.min),
         "in_flight_max_bytes": _polled("in_flight", np.max),
         "experience_mos": _mean_opinion,
+        "settle_ms": _settle_ms,
     }
 )
 
