@@ -29,6 +29,7 @@ export const APPS: Record<string, string> = {
   voip: 'Call',
   'voip-onoff': 'Call with pauses',
   'udp-cbr': 'Steady stream',
+  media: 'Video call',
   ping: 'Ping',
   tunnel: 'Tunnel',
   exec: 'Program (live only)',

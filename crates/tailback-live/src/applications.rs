@@ -448,7 +448,8 @@ impl<'a> Flow<'a> {
                     self.record.tally.bytes_returned += Bytes::from(bytes);
                 }
                 let now = self.clock.now();
-                self.cue(side, Cue::Datagram { number, bytes }, now)?;
+                // Sockets are not asked for marks: flows that would want them were refused.
+                self.cue(side, Cue::Datagram { number, bytes, is_marked: false }, now)?;
             }
         }
     }

@@ -268,6 +268,14 @@ fn check_needs(needs: &Needs, packet: Option<u32>, path: &str) -> Result<(), Liv
             "Leave read_rate out, or run it with --engine sim.",
         ));
     }
+    if needs.ecn {
+        return Err(LiveError::refuse(
+            format!("{path}.app.params.ecn"),
+            true,
+            "live applications send datagrams without ECN",
+            "Leave ecn out, or run it with --engine sim.",
+        ));
+    }
     if needs.datagrams && packet.is_some_and(|bytes| bytes < SMALLEST_ECHO) {
         return Err(LiveError::refuse(
             format!("{path}.app.params.packet_bytes"),

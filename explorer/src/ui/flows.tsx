@@ -32,7 +32,7 @@ const NAMES: Record<string, string> = {
   transfers: 'files',
   ping: 'ping',
 };
-const OVER_UDP = ['voip', 'voip-onoff', 'udp-cbr', 'ping'];
+const OVER_UDP = ['voip', 'voip-onoff', 'udp-cbr', 'media', 'ping'];
 const FARTHER: Scale = { low: 0.001, high: 0.5, zero: true };
 
 function setFlow(index: number, kind: string, how: (flow: Fields, document: Document) => Fields): void {

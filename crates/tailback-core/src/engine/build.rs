@@ -15,6 +15,7 @@ use crate::cc::registry::{cards, scalable_responses};
 use crate::foreign::Stacks;
 use crate::link::Link;
 use crate::link::channel;
+use crate::packet::Ecn;
 use crate::params::unknown_name;
 use crate::rng::Stream;
 use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec};
@@ -169,6 +170,7 @@ impl Building<'_> {
         flow.foreign = foreign;
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
+        flow.ecn = if needs.ecn { Ecn::Ect0 } else { Ecn::NotEct };
         Ok(flow)
     }
 

@@ -9,6 +9,7 @@ pub mod connection_vectors;
 pub mod draws;
 pub mod exec;
 pub mod ftp;
+pub mod media;
 pub mod packmime;
 pub mod ping;
 pub mod registry;
@@ -68,6 +69,8 @@ pub enum Cue {
         number: u64,
         /// Its IP length.
         bytes: u32,
+        /// A queue on its way marked it (ECN).
+        is_marked: bool,
     },
 }
 
@@ -265,6 +268,8 @@ pub struct Needs {
     pub read_rate: Option<Rate>,
     /// It wants to see its datagrams, to answer them or to time them.
     pub datagrams: bool,
+    /// Datagrams from its client are ECN capable (ECT(0)).
+    pub ecn: bool,
     /// So many short connections that the congestion table counts them without listing each event.
     pub crowd: bool,
     /// What it offers on average whatever the network does, in bit/s: with the flow's direction, and against it.

@@ -51,7 +51,7 @@ impl Application for Ping {
             (Side::Client, Cue::Stop) => self.next = Time::NEVER,
             (Side::Client, Cue::Wake) => {}
             (Side::Client, Cue::Datagram { number, .. }) => return actions.report(Report::Ponged(number)),
-            (Side::Server, Cue::Datagram { number, bytes }) => {
+            (Side::Server, Cue::Datagram { number, bytes, .. }) => {
                 return actions.push(Action::Reply { number, bytes });
             }
             _ => return,

@@ -75,6 +75,7 @@ applications! {
     voip::Voip,
     voip_onoff::VoipOnOff,
     udp_cbr::UdpCbr,
+    media::Media,
     ping::Ping,
     tunnel::Tunnel,
 }

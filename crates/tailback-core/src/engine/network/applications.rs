@@ -159,8 +159,9 @@ impl<P: Probe> Network<P> {
         let flow = &self.flows[number];
         let is_reverse = side == Side::Server;
         let first = if is_reverse { flow.back[0] } else { flow.route[0] };
+        let ecn = if is_reverse { Ecn::NotEct } else { flow.ecn };
         let slot = self.arena.keep(segment);
-        self.transmit(number as u32, is_reverse, stream as u8, first, stream, slot, bytes, Ecn::NotEct);
+        self.transmit(number as u32, is_reverse, stream as u8, first, stream, slot, bytes, ecn);
     }
 
     pub(super) fn report(&mut self, number: usize, report: Report) {

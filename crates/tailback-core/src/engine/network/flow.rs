@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::foreign::NOT_FOREIGN;
 use crate::engine::connections::{Blueprint, Tally};
+use crate::packet::Ecn;
 use crate::time::{Bytes, Time};
 use crate::traffic::registry::App;
 
@@ -50,6 +51,8 @@ pub struct Flow {
     /// Starts and stops to come, in turn.
     pub switches: VecDeque<Time>,
     pub wants_datagrams: bool,
+    /// What the datagrams of its client say of ECN.
+    pub ecn: Ecn,
     /// Its congestion events are not listed.
     pub is_crowd: bool,
     /// Of a tunnel's connection: the links whose packets its client's and its server's stream carry.
@@ -80,6 +83,7 @@ impl Flow {
             start: switches[0],
             switches,
             wants_datagrams: false,
+            ecn: Ecn::NotEct,
             is_crowd: false,
             carried: [None; 2],
             is_on: false,

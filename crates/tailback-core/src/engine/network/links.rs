@@ -134,7 +134,7 @@ impl<P: Probe> Network<P> {
                 return self.deliver_foreign(packet);
             }
             per_packet.count.datagram_bytes_received += u64::from(packet.bytes);
-            let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes };
+            let cue = Cue::Datagram { number: segment.seq, bytes: packet.bytes, is_marked: segment.ce };
             self.arena.release(packet.slot);
             if self.flows[number].wants_datagrams {
                 let side = if packet.is_reverse { Side::Client } else { Side::Server };

@@ -1,0 +1,183 @@
+//! A media flow settles where NADA's equations rest, shares as they say, and follows the link.
+
+mod common;
+
+use common::{MS, SECOND, column, dumbbell, flow, run};
+use tailback_core::probe::Tables;
+use tailback_core::scenario::{FlowSpec, Params, Scenario, StepSpec, Value};
+
+fn media(name: &str, params: &[(&str, f64)]) -> FlowSpec {
+    let mut flow = flow(name, "media", None);
+    flow.app.params = params.iter().map(|(key, value)| (key.to_string(), Value::Number(*value))).collect();
+    flow
+}
+
+/// Media flows over an RTT of 100 ms and a queue of 300 ms.
+fn path(bps: u64, seconds: u64, flows: Vec<FlowSpec>) -> Scenario {
+    let mut scenario = dumbbell(bps, 100 * MS, Some(bps * 3 / 80), seconds, flows);
+    scenario.instruments.packets = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
+    scenario
+}
+
+/// Size, departure and delay of a flow's packets that left in this window and arrived.
+fn packets(tables: &Tables, flow: usize, window: (f64, f64)) -> Vec<(f64, f64, f64)> {
+    let of = |name| column(tables, "packets", name);
+    let (flows, bytes, sent, received) = (of("flow"), of("bytes"), of("sent_s"), of("received_s"));
+    let rows = (0..flows.len()).filter(|row| flows[*row] == flow as f64 && !received[*row].is_nan());
+    rows.map(|row| (bytes[row], sent[row], received[row] - sent[row]))
+        .filter(|(_, sent, _)| window.0 <= *sent && *sent < window.1)
+        .collect()
+}
+
+fn rate_mbps(tables: &Tables, flow: usize, window: (f64, f64)) -> f64 {
+    let bytes: f64 = packets(tables, flow, window).iter().map(|(bytes, _, _)| bytes).sum();
+    8e-6 * bytes / (window.1 - window.0)
+}
+
+/// Mean of the smallest queueing delays of 15 packets: what the receiver reports.
+fn queueing_ms(tables: &Tables, flow: usize, window: (f64, f64)) -> f64 {
+    let all = packets(tables, flow, (0.0, f64::INFINITY));
+    let base = all.iter().map(|(_, _, delay)| *delay).fold(f64::INFINITY, f64::min);
+    let delays: Vec<f64> = packets(tables, flow, window).iter().map(|(_, _, delay)| delay - base).collect();
+    let least: Vec<f64> =
+        delays.windows(15).map(|some| some.iter().copied().fold(f64::INFINITY, f64::min)).collect();
+    1e3 * least.iter().sum::<f64>() / least.len() as f64
+}
+
+#[track_caller]
+fn assert_near(found: f64, expected: f64, tolerance: f64) {
+    assert!((found - expected).abs() <= tolerance, "{found}, expected {expected} ± {tolerance}");
+}
+
+#[test]
+fn alone_it_rests_where_the_signal_is_its_weight_of_the_rate() {
+    // x = PRIO·XREF·RMAX/r, and r is the link's rate: 15 ms at 1 Mbit/s, 10 ms at 1.5, twice that of priority 2.
+    for (mbps, priority, expected) in [(1.0, 1.0, 15.0), (0.6, 1.0, 25.0), (1.0, 2.0, 30.0)] {
+        let tables = run(&path((1e6 * mbps) as u64, 90, vec![media("media", &[("priority", priority)])]));
+        let window = (40.0, 88.0);
+        assert_near(rate_mbps(&tables, 0, window) / mbps, 1.0, 0.02);
+        assert_near(queueing_ms(&tables, 0, window), expected, 0.1 * expected);
+        assert_eq!(column(&tables, "flows", "packets_dropped")[0], 0.0);
+    }
+}
+
+#[test]
+fn it_stays_between_its_rates() {
+    let tables = run(&path(10_000_000, 60, vec![media("media", &[])]));
+    assert_near(rate_mbps(&tables, 0, (30.0, 58.0)), 1.5, 0.01);
+    // The way up multiplies what arrives by 1 + 50/(100 + 220): a factor of ten takes 16 reports and some more for the
+    // 500 ms over which arrivals are averaged.
+    assert!(rate_mbps(&tables, 0, (10.0, 12.0)) > 1.49);
+    let starved = run(&path(100_000, 60, vec![media("media", &[])]));
+    let sent: f64 = column(&starved, "packets", "bytes").iter().sum();
+    assert_near(8e-6 * sent / 60.0, 0.15, 0.002);
+    let most = column(&tables, "packets", "bytes").into_iter().fold(0.0, f64::max);
+    assert!(most <= 1200.0 && most > 1000.0, "{most}");
+}
+
+#[test]
+fn two_share_equally_and_by_their_priorities() {
+    for (second, expected) in [(1.0, 1.0), (2.0, 2.0)] {
+        let flows = vec![media("one", &[]), media("two", &[("priority", second)])];
+        let tables = run(&path(1_800_000, 120, flows));
+        let [one, two] = [0, 1].map(|flow| rate_mbps(&tables, flow, (60.0, 118.0)));
+        assert_near(one + two, 1.8, 0.04);
+        assert_near(two / one / expected, 1.0, 0.1);
+    }
+}
+
+/// With ε = r/C − 1 and the queue q, equations 5 to 7 are linearly ε″ + (κη/τ + κq₀/τ²)·ε′ + κ/τ²·ε = 0: within 2 % of rest
+/// after 4/(ζω) = 8/(κη/τ + κq₀/τ²) = 3.9 s, of which reports every 100 ms and a round trip know nothing. RFC 8698 states no
+/// time; twice this one is asked here.
+#[test]
+fn a_step_down_is_followed_within_twice_the_time_of_its_equations() {
+    let mut scenario = path(1_200_000, 60, vec![media("media", &[])]);
+    scenario.links[0].schedule =
+        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(800_000), delay_ps: None }];
+    let tables = run(&scenario);
+    assert_near(rate_mbps(&tables, 0, (20.0, 30.0)), 1.2, 0.03);
+    assert_near(rate_mbps(&tables, 0, (37.8, 47.8)), 0.8, 0.03);
+    let settled = packets(&tables, 0, (37.8, 47.8));
+    let most = settled.iter().map(|(_, _, delay)| *delay).fold(0.0, f64::max);
+    // At rest it waits 19 ms; twice that, 50 ms of path and 12 ms for a packet itself.
+    assert!(most < 0.100, "{most}");
+}
+
+/// A third of all packets is lost until it has followed. Their penalty must not, in fading, drive the rate up again.
+#[test]
+fn a_deep_step_down_ends_in_rest_and_not_in_swings() {
+    let mut scenario = path(2_500_000, 90, vec![media("media", &[])]);
+    scenario.links[0].schedule =
+        vec![StepSpec { at_ps: 30 * SECOND, rate_bps: Some(600_000), delay_ps: None }];
+    let tables = run(&scenario);
+    for begin in [60.0, 65.0, 70.0, 75.0, 80.0] {
+        assert_near(rate_mbps(&tables, 0, (begin, begin + 5.0)), 0.6, 0.03);
+    }
+    assert_near(queueing_ms(&tables, 0, (60.0, 85.0)), 25.0, 2.5);
+}
+
+#[test]
+fn regular_losses_hold_it_at_their_price() {
+    // DLOSS·(p/PLRREF)² = XREF·RMAX/r: at 2 % a quarter of the largest rate, with enough packets in 500 ms that some are lost.
+    let mut scenario = path(100_000_000, 60, vec![media("media", &[("max_rate", 15e6)])]);
+    scenario.links[0].wire.loss_every = 50;
+    let tables = run(&scenario);
+    assert_near(rate_mbps(&tables, 0, (20.0, 58.0)) / 0.98, 3.75, 0.375);
+}
+
+#[test]
+fn where_it_may_be_marked_it_is_not_dropped() {
+    let dropped_and_marked = |ecn: bool| {
+        let mut scenario =
+            path(1_000_000, 60, vec![media("media", &[]), media("other", &[("priority", 8.0)])]);
+        for flow in &mut scenario.flows {
+            flow.app.params.insert("ecn".into(), Value::Flag(ecn));
+        }
+        scenario.links[0].queue.discipline = "codel".into();
+        scenario.links[0].queue.params = Params::from([("ecn".into(), Value::Flag(true))]);
+        let tables = run(&scenario);
+        ["dropped", "marked"].map(|name| column(&tables, "links", name)[0])
+    };
+    let [dropped, marked] = dropped_and_marked(false);
+    assert!(dropped > 10.0 && marked == 0.0, "{dropped} {marked}");
+    let [dropped, marked] = dropped_and_marked(true);
+    assert!(dropped == 0.0 && marked > 10.0, "{dropped} {marked}");
+}
+
+#[test]
+fn a_pause_silences_it_and_it_begins_again() {
+    let mut flow = media("media", &[]);
+    flow.stop_ps = Some(20 * SECOND);
+    flow.again = vec![tailback_core::scenario::Period { start_ps: 40 * SECOND, stop_ps: None }];
+    let tables = run(&path(1_000_000, 60, vec![flow]));
+    assert_eq!(packets(&tables, 0, (20.0, 40.0)).len(), 0);
+    assert_near(rate_mbps(&tables, 0, (40.0, 41.0)), 0.16, 0.05);
+    assert_near(rate_mbps(&tables, 0, (50.0, 58.0)), 1.0, 0.03);
+}
+
+#[test]
+fn bad_wires_change_no_law_of_its_own_and_the_same_seed_gives_the_same_rows() {
+    let run_with = |seed: u64| {
+        let mut scenario = path(2_000_000, 30, vec![media("one", &[]), media("two", &[])]);
+        scenario.seed = seed;
+        for link in &mut scenario.links {
+            (link.wire.loss, link.wire.duplicate, link.wire.reorder) = (0.02, 0.05, 0.05);
+            link.wire.reorder_delay_ps = 20 * MS;
+        }
+        let tables = run(&scenario);
+        let rates: Vec<u64> = column(&tables, "packets", "sent_s").into_iter().map(f64::to_bits).collect();
+        assert!(rates.len() > 600);
+        rates
+    };
+    assert_eq!(run_with(1), run_with(1));
+    assert_ne!(run_with(1), run_with(2));
+}
+
+#[test]
+fn rates_the_wrong_way_round_are_refused() {
+    let mut scenario = path(1_000_000, 1, vec![media("media", &[("min_rate", 2e6)])]);
+    let told = tailback_core::engine::Simulation::build(&scenario).err().expect("it is refused").to_string();
+    assert!(told.contains("min_rate") && told.contains("above max_rate"), "{told}");
+    scenario.flows[0].app.params = Params::from([("fps".into(), Value::Number(0.0))]);
+    assert!(tailback_core::engine::Simulation::build(&scenario).is_err());
+}
