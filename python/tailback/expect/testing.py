@@ -59,8 +59,8 @@ class TestedScenario:
     wall_s: float = 0.0
     #: Why it must fail, if it is the control of a suite.
     control: str = ""
-    #: By condition: the verdict that its suite declares, other than "passed", and why.
-    declared: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    #: By place of the condition: the verdict that its suite declares, other than "passed".
+    declared: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -75,8 +75,8 @@ class TestedScenario:
         if self.error or not self.judged:
             return [("its runs finish", PASSED, self.verdict)]
         out = []
-        for text, each in zip(self.conditions, self.judged, strict=True):
-            declared = self.declared.get(text, (PASSED, ""))[0]
+        for place, (text, each) in enumerate(zip(self.conditions, self.judged, strict=True)):
+            declared = self.declared.get(place, PASSED)
             # One failure ends a scenario: what is still undecided then need not have stayed so.
             is_cut_short = each.verdict == UNDECIDED and declared == PASSED and self.verdict == FAILED
             if each.verdict != declared and not is_cut_short:
@@ -468,8 +468,8 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
     return out
 
 
-def _declared(file: Path, texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-    """What the suite around a scenario declares of its conditions."""
+def _declared(file: Path, texts: tuple[str, ...]) -> dict[int, str]:
+    """What the suite around a scenario declares of its conditions, by their places."""
     try:
         suite = suites.opened(file.parent)
     except TailbackError:
@@ -478,12 +478,13 @@ def _declared(file: Path, texts: tuple[str, ...]) -> dict[str, tuple[str, str]]:
     for row in suite.expected if suite else ():
         if suite is None or file.resolve() != (suite.folder / f"{row.scenario}.toml").resolve():
             continue
-        text = row.condition or (texts[0] if len(texts) == 1 else "")
-        if text not in texts:
-            fix = f"Give the text of one: {'; '.join(texts)}"
-            problem = Problem("expected.condition", row.condition or None, f"{row.scenario} has no such condition", fix)
-            raise ScenarioError([problem]).located(str(suite.folder / suites.MANIFEST), {})
-        out[text] = (row.verdict, row.why)
+        meant = [place for place, text in enumerate(texts) if row.condition in ("", text, place + 1)]
+        if len(meant) != 1:
+            told = "; ".join(f"{place} {text}" for place, text in enumerate(texts, 1))
+            problem = f"{row.scenario} has {len(meant)} such conditions"
+            problems = [Problem("expected.condition", row.condition, problem, f"Give the number of one: {told}")]
+            raise ScenarioError(problems).located(str(suite.folder / suites.MANIFEST), {})
+        out[meant[0]] = row.verdict
     return out
 
 

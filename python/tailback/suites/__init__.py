@@ -5,8 +5,8 @@
 'cc'
 
 A suite is a folder with a `suite.toml` beside its scenarios; those in this folder also go by name. A candidate takes
-the place of the *subject*: the congestion control, or the application, of every flow called `subject` or `subject-…`, or
-the discipline of the bottleneck's queue.
+the place of the *subject*: the congestion control, or the application, of every flow called `subject` or
+`subject-…`, or the discipline of the bottleneck's queue.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Expected:
     scenario: str
     verdict: str
     why: str
-    #: The text of the condition; empty: the only one.
-    condition: str = ""
+    #: The text of the condition, or its number from 1; empty: the only one.
+    condition: str | int = ""
 
 
 @dataclass(frozen=True)
