@@ -262,7 +262,7 @@ impl<C: CongestionController> CongestionControl for Driven<C> {
 }
 
 /// s2n-quic's time: whole microseconds, none of them zero.
-fn stamp(now: Time) -> Timestamp {
+pub fn stamp(now: Time) -> Timestamp {
     NoopClock.get_time() + Duration::from_nanos(now.as_ns())
 }
 
@@ -296,7 +296,7 @@ impl Publisher for Told {
 
 /// The connection's own stream of random numbers.
 #[derive(Debug)]
-struct Random(Stream);
+pub struct Random(pub Stream);
 
 impl Generator for Random {
     fn public_random_fill(&mut self, dest: &mut [u8]) {

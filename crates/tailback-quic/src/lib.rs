@@ -15,11 +15,13 @@ mod entropy;
 mod noq;
 mod null;
 mod quinn;
+mod s2n;
 
 pub use controllers::{CONTROLLERS, ControllerFault, controllers};
 
 /// The stacks, by the name that scenarios use.
 pub fn stacks() -> Stacks {
-    let all: [(&str, Arc<dyn Stack>); 2] = [("noq", Arc::new(noq::Noq)), ("quinn", Arc::new(quinn::Quinn))];
+    let all: [(&str, Arc<dyn Stack>); 3] =
+        [("noq", Arc::new(noq::Noq)), ("quinn", Arc::new(quinn::Quinn)), ("s2n-quic", Arc::new(s2n::S2n))];
     all.into_iter().map(|(name, stack)| (name.to_string(), stack)).collect()
 }

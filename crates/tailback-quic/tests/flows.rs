@@ -120,7 +120,7 @@ fn the_same_scenario_and_seed_give_the_same_bytes_in_any_thread() {
 #[ignore = "a hundred runs"]
 fn two_flows_over_quic_and_two_over_tcp_come_out_alike_a_hundred_times() {
     let mut scenario = mixed(7);
-    let kept = ["t1", "t2", "q1", "q4"];
+    let kept = ["t1", "t2", "q4", "q7"];
     scenario.flows.retain(|flow| kept.contains(&flow.name.as_str()));
     let names = kept.map(String::from).to_vec();
     (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
