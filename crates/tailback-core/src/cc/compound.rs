@@ -139,7 +139,7 @@ impl CongestionControl for Compound {
     }
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
-        self.round = RoundRtt { end: self.round.end, ..RoundRtt::default() };
+        self.round.forget();
     }
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {

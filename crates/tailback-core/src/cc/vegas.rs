@@ -5,7 +5,7 @@ use super::parts::ertt::{Ertt, UNIT};
 use super::parts::growth::Growth;
 use super::parts::round::RoundRtt;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume, Signal};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -148,9 +148,18 @@ impl CongestionControl for Vegas {
         }
     }
 
+    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
+        // Linux `tcp_vegas_cwnd_event`: as after idleness, so that a window of two segments, acknowledged together, soon
+        // takes the queue for the path.
+        if self.variant != Variant::FreeBsd {
+            self.round.forget();
+            self.active = true;
+        }
+    }
+
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
         // The path may have changed: forget its base.
-        self.round = RoundRtt { end: self.round.end, ..RoundRtt::default() };
+        self.round.forget();
     }
 
     fn recovery_floor(&self, control: &Control) -> Option<Bytes> {
@@ -275,6 +284,19 @@ mod tests {
             let ack = lab.ack(1);
             vegas.judge(&ack, &mut lab.control);
             assert_eq!(vegas.diff, expected, "{variant}");
+        }
+    }
+
+    #[test]
+    fn linux_forgets_the_base_when_it_sends_with_nothing_in_flight() {
+        let resume = Resume { now: Time::from_ms(5), idle: Duration::ZERO, app_limited: false };
+        for variant in ["linux", "linux-2.6.25"] {
+            let mut vegas = build::<Vegas>(&[("variant", named(variant))]);
+            let mut lab = Lab::avoiding(2, Counting::PerSegment);
+            vegas.round.take(5_000);
+            vegas.on_resume(&resume, &mut lab.control);
+            vegas.round.sample(&Ack { rtt: Some(Duration::from_ms(200)), ..lab.ack(1) });
+            assert_eq!(vegas.round.base_us, 200_001, "{variant}");
         }
     }
 

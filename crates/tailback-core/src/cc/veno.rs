@@ -4,7 +4,7 @@ use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};
 use super::parts::round::RoundRtt;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Duration, Time};
@@ -90,6 +90,13 @@ impl CongestionControl for Veno {
             self.round.begin(change.snd_nxt);
             self.round.samples = samples;
         }
+    }
+
+    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
+        // Linux `tcp_veno_cwnd_event`: as after idleness. The count of samples stays.
+        self.round = RoundRtt { samples: self.round.samples, ..RoundRtt::default() };
+        self.raises = true;
+        self.active = true;
     }
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {

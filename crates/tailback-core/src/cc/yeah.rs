@@ -4,7 +4,7 @@ use super::parts::decrease::landing;
 use super::parts::growth::{Growth, credit};
 use super::parts::round::RoundRtt;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -122,8 +122,13 @@ impl CongestionControl for Yeah {
         }
     }
 
+    fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
+        // Linux has `tcp_vegas_cwnd_event` here too.
+        self.round.forget();
+    }
+
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
-        self.round = RoundRtt { end: self.round.end, ..RoundRtt::default() };
+        self.round.forget();
     }
 
     fn recovery_floor(&self, control: &Control) -> Option<Bytes> {

@@ -42,6 +42,10 @@ impl RoundRtt {
     pub fn is_over(&self, ack: &Ack) -> bool {
         ack.snd_una > self.end
     }
+    /// The path may be another one: forget its RTTs.
+    pub fn forget(&mut self) {
+        *self = RoundRtt { end: self.end, ..RoundRtt::default() };
+    }
     /// Begin another round trip, which ends when `snd_nxt` is acknowledged.
     pub fn begin(&mut self, snd_nxt: u64) {
         self.end = snd_nxt;
