@@ -198,7 +198,7 @@ impl Sender {
             app_limited: rate.is_some_and(|sample| sample.app_limited),
             round_start: news.round_start,
             cwnd_limited: prior.is_cwnd_limited,
-            may_grow: (news.newly_acked > 0 || self.grows_on_sacks(delivery))
+            may_grow: (self.makes_progress(news, delivery) || self.grows_on_sacks(delivery))
                 && prior.is_cwnd_limited
                 && !verdict.is_reducing
                 && !(verdict.was_reducing && grows_first),
@@ -247,6 +247,15 @@ impl Sender {
         };
         self.rtt.on_sample(estimate, latest, self.snd_una, self.snd_nxt);
         Some(latest)
+    }
+
+    /// Does this ACK count for growth? On Linux (`FLAG_DATA_ACKED`) only if it acknowledges a segment's end.
+    #[inline]
+    fn makes_progress(&self, news: &News, delivery: &Delivery) -> bool {
+        match self.stack.counting {
+            Counting::PerAck | Counting::PerSegment => delivery.acked_segments > 0,
+            Counting::PerAckBytes | Counting::Bytes { .. } => news.newly_acked > 0,
+        }
     }
 
     /// Linux `tcp_may_raise_cwnd`.
