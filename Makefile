@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz hunt audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -126,6 +126,10 @@ wheel: $(VENV)/.built ## A wheel for this kind of machine in dist/, compiled by 
 
 hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, and the same found again
 	$(BIN)/pytest -m slow tests/test_hunt.py
+
+suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
+	@$(BIN)/tailback test --as-declared $$($(BIN)/python -c 'from tailback import suites; \
+	    print(*(name for name in suites.names() if (suites.find(name).seconds or 999) <= 60))')
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
 	$(BIN)/python tests/journey/journey.py

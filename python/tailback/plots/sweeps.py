@@ -20,12 +20,25 @@ from ..metrics.rows import Floats
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure
 
-__all__ = ["FIGURES", "NoSuchColumn", "axes_of", "draw", "heat_map", "metric_over_axis", "throughput_delay", "told"]
+__all__ = [
+    "FIGURES",
+    "NoSuchColumn",
+    "axes_of",
+    "draw",
+    "heat_map",
+    "metric_over_axis",
+    "pair_shares",
+    "throughput_delay",
+    "told",
+]
 
 #: Where the values that a sweep varied have their roots in a scenario.
 _ROOTS = ("dumbbell", "flow", "link", "duration", "randomness", "instruments", "warmup")
 
 MARKERS = "osD^vP*X"
+
+#: Of a full packet's 1500 bytes, with time stamps.
+_PAYLOAD = 1448 / 1500
 
 
 class NoSuchColumn(TailbackError, ValueError):
@@ -228,6 +241,55 @@ def heat_map(
     return figure
 
 
+def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None = None) -> Figure:
+    """What one flow keeps beside another, in per cent of its max-min fair share, for every pair of algorithms.
+
+    Of a sweep over the algorithms of two flows, `by` and `axis`: the mean over the runs and over both roles, so that it
+    does not matter whose start was drawn earlier. Both have data without end, so the fair share is half of the
+    bottleneck's payload. A panel for each rate.
+    """
+    pairs = [each.column for each in axes_of(frame) if each.column.endswith(".cc")]
+    down, across = by or (pairs[0] if pairs else ""), axis or (pairs[1] if len(pairs) > 1 else "")
+    if down == across or not {down, across} <= set(pairs):
+        fix = "Sweep the cc of two flows, see scenarios/grids/pairs.toml"
+        raise NoSuchColumn(
+            f"the runs are not of pairs of algorithms; they differ in: {', '.join(pairs) or 'none'}. {fix}"
+        )
+    rows, columns = _axis(frame, down).levels, _axis(frame, across).levels
+    own, other = (
+        metric_column(frame, f"{name.removeprefix('flow.').removesuffix('.cc')}.goodput_mbps")
+        for name in (down, across)
+    )
+    if "dumbbell.rate" not in frame.columns:
+        raise NoSuchColumn("the runs are not of a dumbbell with a rate, of which there could be a fair share")
+    rates = frame["dumbbell.rate"].unique(maintain_order=True).to_list()
+    side = 0.33 * max(len(rows), 4)
+    figure, panels = new_figure(len(rates), 1, width=side + 1.6, height=(side + 1.0) * len(rates))
+    for rate, (ax,) in zip(rates, panels, strict=True):
+        of_rate = frame.filter(pl.col("dumbbell.rate") == rate)
+        fair = (_number(rate) or np.nan) / 2e6 * _PAYLOAD
+        roles = ((down, across, own), (across, down, other))
+        both = pl.concat(
+            [of_rate.select(mine=mine, theirs=theirs, share=100.0 * pl.col(rate_of) / fair)
+             for mine, theirs, rate_of in roles]
+        )  # fmt: skip
+        values = np.full((len(rows), len(columns)), np.nan)
+        for mine, theirs, share in both.group_by("mine", "theirs").agg(pl.col("share").mean()).iter_rows():
+            if mine in rows and theirs in columns:
+                values[rows.index(mine), columns.index(theirs)] = share
+        ax.grid(visible=False)
+        image = ax.imshow(values, cmap="RdBu", vmin=0.0, vmax=200.0)
+        for (i, j), value in np.ndenumerate(values):
+            if np.isfinite(value):
+                ax.text(j, i, f"{value:.0f}", ha="center", va="center", fontsize=7,
+                        color="white" if abs(value - 100.0) > 65.0 else INK)  # fmt: skip
+        ax.set_xticks(range(len(columns)), [str(level) for level in columns], rotation=90)
+        ax.set_yticks(range(len(rows)), [str(level) for level in rows])
+        ax.set(xlabel="beside this one", ylabel="this one keeps", title=f"{rate}, {_runs(of_rate)}")
+        figure.colorbar(image, ax=ax, label="per cent of the fair share", shrink=0.8)
+    return figure
+
+
 def throughput_delay(
     frame: pl.DataFrame, delay: str | None = None, *, goodput: str = "goodput_mbps", by: str | None = None
 ) -> Figure:
@@ -284,6 +346,7 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
 FIGURES = {
     "lines": ("A metric over an axis, with intervals", metric_over_axis),
     "heat-map": ("A metric over two axes", heat_map),
+    "pair-shares": ("Fair shares of pairs of algorithms", pair_shares),
     "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay),
 }
 
@@ -297,6 +360,12 @@ def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str
             f"goodput_mbps against {metric or _delay(frame)}",
             f"A small dot is a run, a marker the mean of a setting{by}; where a setting has three runs or more, the "
             "ellipse is one standard deviation around it. Better is up and to the right.",
+        )
+    if name == "pair-shares":
+        return (
+            "Fair shares of pairs of algorithms",
+            "What the algorithm of the row keeps beside that of the column, in per cent of half the bottleneck: the "
+            "mean of the runs, in both roles. Blue is more than fair, red less.",
         )
     shown = metric or _default_metric(frame)
     along, other = _split(frame, None, None)
@@ -316,10 +385,13 @@ def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None
     done = frame.filter(pl.col("status") == "ok")
     if done.is_empty():
         raise NoSuchColumn("the store has no run that succeeded: there is nothing to draw")
+    if name == "pair-shares" and metric:
+        raise NoSuchColumn(f'metric "{metric}": this figure is of goodput. Use by and axis to choose the two flows')
     if name == "throughput-delay" and axis:
         raise NoSuchColumn(f'axis "{axis}": this figure has goodput and delay for axes. Use by to choose its colours')
     options = (("axis", axis), ("by", by))
     chosen = {key: value for key, value in options if value}
     with house_style():
-        drawn: Figure = FIGURES[name][1](done, metric, **chosen)  # type: ignore[operator]
+        given = () if name == "pair-shares" else (metric,)
+        drawn: Figure = FIGURES[name][1](done, *given, **chosen)  # type: ignore[operator]
     return drawn
