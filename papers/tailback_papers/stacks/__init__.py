@@ -243,8 +243,24 @@ _TWO = (
 _HEADS = ("path", "sender")
 
 
+def by_path(data: Data, name: str, title: str, mode: str, what: str, factor: float, digits: int) -> TableOut:
+    """A row a sender, a column a path: the median over seeds, and the range if it is not one number."""
+
+    def cell(path: str, sender: str) -> str:
+        found = [factor * each for each in _values(data.frame, what, path=path, sender=sender, mode=mode)]
+        if not found:
+            return "–"
+        middle, low, high = (f"{value:.{digits}f}" for value in (float(np.median(found)), min(found), max(found)))
+        return middle if low == high else f"{middle} ({low} … {high})"
+
+    rows = [[sender, *(cell(path, sender) for path in PATHS)] for sender in SENDERS]
+    caption = "Median over seeds, and in brackets the smallest and the largest."
+    heads = ["sender", *(title for title, _ in PATHS.values())]
+    return TableOut(name, title, caption, heads, [row for row in rows if set(row[1:]) != {"–"}])
+
+
 def all_tables(data: Data) -> list[TableOut]:
-    """A table a mode: alone, against Linux's CUBIC, short transfers."""
+    """One quantity over senders and paths, and a table a mode: alone, against Linux's CUBIC, short transfers."""
 
     def rows(mode: str) -> Any:
         return (
@@ -252,6 +268,11 @@ def all_tables(data: Data) -> list[TableOut]:
         )
 
     return [
+        by_path(data, "by-utilisation", "Utilisation alone (%)", ALONE, "utilisation", 100, 1),
+        by_path(data, "by-loss", "Packets lost alone (%)", ALONE, "loss", 100, 2),
+        by_path(data, "by-delay", "The call's delay beside it, 95 % (ms)", ALONE, "call_p95_ms", 1, 1),
+        by_path(data, "by-share", "Share beside Linux's CUBIC (%)", AGAINST, "share", 100, 1),
+        by_path(data, "by-time", f"Time of {SHORT_BYTES} (ms)", SHORT, "short_s", 1e3, 0),
         table("alone", "Alone", "Medians over seeds.", _HEADS, _ONE, rows(ALONE)),
         table("against", "Beside Linux's CUBIC", "Medians over seeds. Even is 50 %.", _HEADS, _TWO, rows(AGAINST)),
         table("short", f"Transfers of {SHORT_BYTES}", "Medians over seeds of the median time.", _HEADS,
@@ -259,21 +280,30 @@ def all_tables(data: Data) -> list[TableOut]:
     ]  # fmt: skip
 
 
+FAMILIES = {"reno": "tab:blue", "cubic": "tab:orange", "bbr": "tab:green"}
+MARKERS = {"linux": "o", "freebsd": "s", "quinn": "^", "noq": "D"}
+
+
 def figure(data: Data) -> Figure:
-    """Utilisation alone and share beside Linux's CUBIC, a line a sender over the paths."""
-    drawn, axes = new_figure(2, height=6.4)
+    """Utilisation alone and share beside Linux's CUBIC: a colour a family, a mark a stack."""
+    drawn, axes = new_figure(2, height=7.2)
     for place, (what, mode, title) in enumerate(
         (("utilisation", ALONE, "utilisation alone"), ("share", AGAINST, "share beside Linux's CUBIC"))
     ):
         ax = axes[place][0]
-        for sender in SENDERS:
+        for number, (sender, (family, stack, _)) in enumerate(SENDERS.items()):
             each = [_values(data.frame, what, path=path, sender=sender, mode=mode) for path in PATHS]
             values = [float(np.median(found)) if found else np.nan for found in each]
             if not np.isnan(values).all():
-                ax.plot(range(len(PATHS)), values, marker=".", label=sender)
-        ax.set_xticks(range(len(PATHS)), list(PATHS), rotation=30)
+                at = np.arange(len(PATHS)) + (number - (len(SENDERS) - 1) / 2) * 0.065
+                ax.plot(at, values, MARKERS.get(stack, "P"), color=FAMILIES[family], label=sender, markersize=5,
+                        fillstyle="none" if sender.endswith("bbr3") else "full")  # fmt: skip
+        ax.set_xticks(range(len(PATHS)), list(PATHS) if place else [])
+        for edge in range(1, len(PATHS)):
+            ax.axvline(edge - 0.5, color="0.85", linewidth=0.8)
         ax.set_ylabel(title)
-    axes[0][0].legend(fontsize=6)
+    axes[1][0].axhline(0.5, color="0.6", linewidth=0.8)
+    axes[1][0].legend(fontsize=6.5, ncol=4, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     return drawn
 
 
