@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 
 import tailback as tb
@@ -74,6 +76,96 @@ def test_qlog_has_what_the_rows_have(tmp_path: Path) -> None:
     plain = tb.run(tb.dumbbell(rate="20mbit", rtt="40ms", flows=[tb.bulk()], duration="100ms"))
     with pytest.raises(tb.TailbackError, match="no flow of this result is over another stack"):
         qlog.write(plain, tmp_path / "none")
+
+
+#: Of draft-ietf-quic-qlog-quic-events-13: the fields of each event that we write, with their types.
+EVENTS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "quic:udp_datagrams_sent": {"count": int, "raw": list},
+    "quic:udp_datagrams_received": {"count": int, "raw": list},
+    "quic:recovery_metrics_updated": {
+        "min_rtt": (int, float), "smoothed_rtt": (int, float), "latest_rtt": (int, float),
+        "congestion_window": int, "bytes_in_flight": int, "ssthresh": int, "pacing_rate": int,
+    },
+    "quic:packet_lost": {},
+}  # fmt: skip
+#: Of draft-ietf-quic-qlog-main-schema-13: QlogFileSeq, TraceSeq, VantagePoint and CommonFields.
+HEAD = {
+    "": {"file_schema", "serialization_format", "title", "description", "trace"},
+    "trace": {"title", "description", "common_fields", "vantage_point", "event_schemas"},
+    "vantage_point": {"name", "type", "flow"},
+    "common_fields": {"tuple", "time_format", "reference_time", "group_id"},
+}
+
+
+def several() -> tb.Scenario:
+    """A flow of several connections over quinn, one of one over noq, and Linux's, captured at both ends."""
+    files = tb.flow(
+        "transfers",
+        name="files",
+        transport="quinn",
+        cc="bbr",
+        bytes="60kB",
+        stop="1s",
+        params={"idle_low": 0.05, "idle_high": 0.1},
+    )
+    instruments = tb.Instruments(packets="all", segments=["files", "other"], captures=["left", "right"])
+    return tb.dumbbell(
+        rate="20mbit", rtt="20ms", queue="0.25bdp", duration="1500ms", instruments=instruments, wire={"loss": 0.004},
+        flows=[tb.bulk(name="ours"), files, tb.bulk("cubic", transport="noq", name="other", stop="1s")],
+    )  # fmt: skip
+
+
+def test_every_connections_log_has_the_drafts_shape_and_its_own_datagrams(tmp_path: Path) -> None:
+    result = tb.run(several())
+    written = qlog.write(result, tmp_path)
+    sent = Counter[str]()
+    for path in written:
+        head, *events = [json.loads(text) for text in path.read_text().split("\x1e")[1:]]
+        trace = head["trace"]
+        parts = {"": head, "trace": trace} | {name: trace[name] for name in ("vantage_point", "common_fields")}
+        for name, part in parts.items():
+            assert set(part) <= HEAD[name], path
+        assert head["serialization_format"] == "application/qlog+json-seq"
+        assert trace["vantage_point"]["type"] in {"client", "server"}
+        assert trace["common_fields"]["reference_time"] == {"clock_type": "monotonic", "epoch": "unknown"}
+        assert trace["event_schemas"] == ["urn:ietf:params:qlog:events:quic-13"]
+        for event in events:
+            assert set(event) == {"time", "name", "data"}
+            fields = EVENTS[event["name"]]
+            for field, value in event["data"].items():
+                assert isinstance(value, fields[field]), event
+                assert not isinstance(value, bool)
+            if "raw" in event["data"]:
+                assert len(event["data"]["raw"]) == event["data"]["count"] == 1
+                sent[path.stem] += 1
+            assert event["data"] or event["name"] == "quic:packet_lost"
+    connections = int(result.column("flows", "connections")[1])
+    clients = [name for name in sent if name.startswith("files-") and name.endswith("-client")]
+    assert len(clients) == connections > 4
+    assert sum(sent[name] for name in clients) == result.column("flows", "packets_sent")[1]
+    assert max(sent[name] for name in clients) < 0.5 * sum(sent[name] for name in clients)
+
+
+def test_captures_tell_connections_apart_and_count_what_the_path_did(tmp_path: Path) -> None:
+    result = tb.run(several())
+    near, far = tb.capture.export_all(result, tmp_path)
+    seen, delays = tb.capture.flows(near), tb.capture.owd(near, far).table.filter(from_to="A>B")
+    bins = tb.capture.throughput(near, bin_s=0.5)
+    for index, name in ((1, "files"), (2, "other")):
+        of = pl.col("name").str.starts_with(f"10.0.{index}.1:") & pl.col("name").str.ends_with("/udp")
+        total = {column: float(result.column("flows", column)[index]) for column in result.numpy("flows")}
+        assert len(seen.filter(of)) == total["connections"] >= (5 if name == "files" else 1), name
+        assert seen.filter(of)["packets"].sum() == total["packets_sent"], name
+        assert seen.filter(of)["payload"].sum() == total["bytes_sent"] - 28 * total["packets_sent"], name
+        assert delays.filter(of)["lost"].sum() == total["packets_dropped"] > 0, name
+        assert delays.filter(of)["paired"].sum() == total["packets_received"], name
+        mine = result.where_flow("packets", name)
+        assert delays.filter(of)["min_ms"].min() == pytest.approx(
+            1e3 * np.nanmin(mine["received_s"] - mine["sent_s"]), abs=1e-6
+        )
+        who = pl.col("who")
+        there = bins.filter(who.str.starts_with(f"10.0.{index}.1:") & ~who.str.ends_with(" back"))
+        assert there["bytes"].sum() == total["bytes_sent"], name
 
 
 @pytest.mark.parametrize(

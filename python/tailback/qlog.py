@@ -1,7 +1,7 @@
 """qlog of flows over QUIC: what the stacks told of themselves, in the form that their own tools read.
 
 A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
-rows: datagrams sent and received (table `packets`, of flows with one connection), metrics at each change and losses
+rows: datagrams sent and received (table `packets`), metrics at each change and losses
 (table `stack_states`). What is inside the packets is not there: nobody kept it.
 """
 
@@ -57,7 +57,7 @@ def write(result: Result, folder: Path) -> dict[Path, int]:
         for connection in connections:
             for is_server in (False, True):
                 rows = mine.filter(connection=connection, at_receiver=is_server)
-                datagrams = _datagrams(result, index, is_server) if len(connections) == 1 else []
+                datagrams = _datagrams(result, index, connection, is_server)
                 events = sorted([*_states(rows), *datagrams], key=lambda event: float(event["time"]))
                 if not events:
                     continue
@@ -83,13 +83,13 @@ def _head(result: Result, title: str, transport: str, side: str) -> dict[str, An
         "title": str(result.resolved.get("name", "")),
         "trace": {
             "title": title,
-            "description": f"{transport}, simulated by tailback",
+            "description": f"{transport}, under tailback {result.meta.get('engine', '')}".strip(),
             "vantage_point": {"name": transport, "type": side},
             "common_fields": {
                 "time_format": "relative_to_epoch",
                 "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
             },
-            "event_schemas": ["urn:ietf:params:qlog:events:quic-12"],
+            "event_schemas": ["urn:ietf:params:qlog:events:quic-13"],
         },
     }
 
@@ -118,10 +118,12 @@ def _number(value: float | None, unit: float) -> float | int | None:
     return value * unit if isinstance(unit, float) else int(value)
 
 
-def _datagrams(result: Result, flow: int, is_server: bool) -> Sequence[dict[str, Any]]:
+def _datagrams(result: Result, flow: int, connection: int, is_server: bool) -> Sequence[dict[str, Any]]:
     """Those of the flow's own direction, which are all that table `packets` has."""
     column, name = ("received_s", "udp_datagrams_received") if is_server else ("sent_s", "udp_datagrams_sent")
-    rows = result.polars("packets").filter(pl.col("flow") == flow).select(column, "bytes").drop_nulls().drop_nans()
+    # A connection is a stream of its flow, counted in 16 bits.
+    mine = result.polars("packets").filter(flow=flow, stream=connection & 0xFFFF)
+    rows = mine.select(column, "bytes").drop_nulls().drop_nans()
     return [
         _event(time_s, name, {"count": 1, "raw": [{"length": size - UDP_HEADERS}]}) for time_s, size in rows.iter_rows()
     ]

@@ -230,7 +230,10 @@ impl Captures {
     /// Add the packet's headers; returns their row.
     fn describe(&mut self, packet: &Packet, segment: &Segment, ticket: Ticket) -> u32 {
         let row = self.headers.flow.len() as u32;
-        let connection = self.numbers.get(&(segment.to & !1)).copied().unwrap_or(0);
+        // A datagram is addressed by what its flow counts in, not by TCP's ends.
+        let is_datagram = segment.flags.0 == 0;
+        let known = self.numbers.get(&(segment.to & !1)).copied().filter(|_| !is_datagram);
+        let connection = known.unwrap_or(0);
         self.headers.push(HeaderRow {
             packet: ticket.packet,
             flow: packet.flow,

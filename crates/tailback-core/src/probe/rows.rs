@@ -404,7 +404,7 @@ tables! {
         received_s: f64 ["s"],
         /// What happened to it.
         fate: PacketFate,
-        /// Which of the flow's streams it belongs to: of `voip` and `voip-onoff`, the call.
+        /// Which of the flow's streams it belongs to: of `voip` and `voip-onoff`, the call; over QUIC, the connection.
         stream: u16,
     }
 

@@ -312,6 +312,7 @@ impl Flow<'_> {
                 sys::set_option(socket, libc::IPPROTO_IP, libc::IP_TOS, ecn as i32)?;
             }
             match sys::send(socket, &datagram) {
+                Ok(Some(_)) if side == Side::Client => self.record.streams.push(serial as u16),
                 Ok(Some(_)) => {}
                 // Its own buffer is full, or something before it was refused: gone, as at a full host.
                 Ok(None) => self.record.socket_drops += 1,

@@ -208,7 +208,8 @@ impl<P: Probe> Network<P> {
             let first = if is_reverse { flow.back[0] } else { flow.route[0] };
             let slot = self.arena.keep(&segment);
             self.arena.carry(slot, datagram);
-            self.transmit(number as u32, is_reverse, which.1 as u8, first, 0, slot, bytes, ecn);
+            // Of a foreign stack's flow each connection is a stream: it has a port of its own.
+            self.transmit(number as u32, is_reverse, which.1 as u8, first, which.1 as u16, slot, bytes, ecn);
         }
     }
 
