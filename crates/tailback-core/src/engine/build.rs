@@ -538,14 +538,16 @@ fn agreed_stacks(tcp: &TcpSpec, path: &str) -> Result<[Stack; 2], ScenarioError>
     };
     let mut stacks = [stack(&tcp.stack, "stack")?, stack(receiver_stack(tcp), "receiver_stack")?];
     // RFC 9293 section 3.7.1: an option is in force only if both ends offer it.
-    let (sack, timestamps, scaling, ecn) = (
+    let (sack, timestamps, scaling, ecn, counts) = (
         stacks.iter().all(|stack| stack.sack),
         stacks.iter().all(|stack| stack.timestamps),
         stacks.iter().all(|stack| stack.window_scaling),
         stacks.iter().map(|stack| stack.ecn).min().expect("two ends"),
+        stacks.iter().all(Stack::counts_marks),
     );
     for stack in &mut stacks {
         (stack.sack, stack.timestamps, stack.window_scaling, stack.ecn) = (sack, timestamps, scaling, ecn);
+        stack.accecn = counts;
     }
     Ok(stacks)
 }

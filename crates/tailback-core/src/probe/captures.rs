@@ -245,7 +245,8 @@ impl Captures {
             ts_val_ps: segment.ts_val.as_ps(),
             ts_ecr_ps: (segment.ts_ecr != Time::NEVER).then_some(segment.ts_ecr.as_ps()),
             length: segment.len,
-            flags: segment.flags.0,
+            // Of AccECN's three bits the highest lies outside this byte.
+            flags: segment.flags.0 as u8,
             repeated: segment.is_repeated,
             bytes: packet.bytes,
             ip_id: ticket.ip_id,

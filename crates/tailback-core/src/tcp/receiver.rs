@@ -132,7 +132,7 @@ impl Receiver {
         }
         let mark_changed = stack.speaks_ecn() && self.take_mark(segment, stack);
         match self.take_data(segment, length, now, srtt, stack) {
-            // RFC 8257 section 3.2: a change of the mark is reported at once.
+            // RFC 8257 section 3.2: a change of the mark is reported at once; RFC 9768 has its own rule.
             AckWhen::Later if mark_changed => AckWhen::Now,
             when => when,
         }
@@ -211,7 +211,10 @@ impl Receiver {
     #[inline(always)]
     pub fn stamp(&mut self, segment: &mut Segment, stack: &Stack) {
         segment.flags = segment.flags.with(Flags::ACK);
-        if self.ecn.is_echoed {
+        if stack.counts_marks() {
+            segment.flags = segment.flags.with_ace(self.ecn.ace());
+            self.ecn.unreported = 0;
+        } else if self.ecn.is_echoed {
             segment.flags = segment.flags.with(Flags::ECE);
         }
         segment.ack = self.next;

@@ -14,9 +14,9 @@ pub struct Range {
     pub end: u64,
 }
 
-/// TCP header bits, by their wire values (RFC 9293 section 3.1, RFC 3168).
+/// TCP header bits, by their wire values (RFC 9293 section 3.1, RFC 3168, RFC 9768).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Flags(pub u8);
+pub struct Flags(pub u16);
 
 impl Flags {
     /// No more data from the sender.
@@ -33,6 +33,8 @@ impl Flags {
     pub const ECE: Flags = Flags(0x40);
     /// Congestion window reduced.
     pub const CWR: Flags = Flags(0x80);
+    /// Accurate ECN: the three bits AE, CWR and ECE are one counter (RFC 9768 section 3.2.2).
+    pub const AE: Flags = Flags(0x100);
 
     /// Are all bits of `other` set?
     pub const fn has(self, other: Flags) -> bool {
@@ -42,7 +44,22 @@ impl Flags {
     pub const fn with(self, other: Flags) -> Flags {
         Flags(self.0 | other.0)
     }
+    /// These, and a count in the three bits of AccECN's ACE field, which were clear.
+    pub const fn with_ace(self, count: u8) -> Flags {
+        Flags(self.0 | (count as u16 % ACE_MODULUS) << ACE_SHIFT)
+    }
+    /// The count in those bits.
+    pub const fn ace(self) -> u8 {
+        (self.0 >> ACE_SHIFT & (ACE_MODULUS - 1)) as u8
+    }
 }
+
+/// ECE is the lowest bit of the ACE field.
+const ACE_SHIFT: u32 = 6;
+/// The ACE field counts modulo this.
+pub const ACE_MODULUS: u16 = 8;
+/// Both ends' counts of CE-marked packets begin here (RFC 9768 section 3.2.1).
+pub const ACE_START: u64 = 5;
 
 /// No row of the packets table belongs to this segment.
 pub const NO_ROW: u32 = u32::MAX;

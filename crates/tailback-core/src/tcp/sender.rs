@@ -90,6 +90,8 @@ pub struct Sender {
     rescued: bool,
     // The next new segment tells the receiver of a reduction.
     owes_cwr: bool,
+    // AccECN: marked packets as far as they are known.
+    marked_packets: u64,
     partial_acks: u32,
     descent: reduction::Descent,
     // ns-2's count of segments in flight during recovery.
@@ -149,6 +151,7 @@ impl Sender {
             frto: Default::default(),
             rescued: false,
             owes_cwr: false,
+            marked_packets: 0,
             partial_acks: 0,
             descent: Default::default(),
             pipe: 0,
@@ -228,6 +231,10 @@ impl Sender {
     /// The peer's window in bytes.
     pub fn send_window(&self) -> Bytes {
         self.peer.right_edge.saturating_sub(self.snd_una)
+    }
+    /// AccECN: packets known to have been marked.
+    pub fn marked_packets(&self) -> u64 {
+        self.marked_packets
     }
     /// Send buffer in bytes.
     pub fn send_buffer(&self) -> Bytes {

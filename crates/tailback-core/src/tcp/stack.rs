@@ -68,6 +68,11 @@ impl Stack {
         !matches!(self.ecn, EcnMode::Off)
     }
 
+    /// Is each ACK's ECN feedback a count, as both ends agreed?
+    pub const fn counts_marks(&self) -> bool {
+        self.accecn && self.speaks_ecn()
+    }
+
     /// Is each change of the mark echoed? L4S needs at least that (RFC 9331 section 4.2).
     pub const fn echoes_each_mark(&self) -> bool {
         self.accurate_echo || matches!(self.ecn, EcnMode::L4s)

@@ -41,6 +41,7 @@ impl Talk {
             "timeouts" => sender.count.timeouts as f64,
             "recoveries" => sender.count.recoveries as f64,
             "undos" => sender.count.undos as f64,
+            "marked" => sender.marked_packets() as f64,
             "retransmitted" => sender.count.segments_retransmitted as f64,
             "delivered" => self.end.receiver.delivered() as f64,
             "acked" => sender.bytes_acked() as f64,
@@ -90,6 +91,7 @@ pub fn describe_flags(flags: Flags) -> String {
         (Flags::RST, 'R'),
         (Flags::ECE, 'E'),
         (Flags::CWR, 'W'),
+        (Flags::AE, 'A'),
         (Flags::ACK, '.'),
     ]
     .into_iter()

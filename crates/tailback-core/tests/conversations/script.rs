@@ -112,6 +112,10 @@ pub fn parse_segment(text: &str) -> Result<Spoken, String> {
         }
     }
     for letter in words.next().ok_or("a segment has flags")?.chars() {
+        if let Some(count) = letter.to_digit(8) {
+            spoken.flags = spoken.flags.with_ace(count as u8);
+            continue;
+        }
         spoken.flags = spoken.flags.with(match letter {
             'S' => Flags::SYN,
             'F' => Flags::FIN,

@@ -90,7 +90,7 @@ const OTHERS: [&str; 10] = [
 const HONEST: &str = "the kernel's receiver is honest";
 
 /// Why the kernel does not follow a field, and what comes nearest, where there is more to say than that it has no setting.
-const FIXED: [(&str, &str, &str); 12] = [
+const FIXED: [(&str, &str, &str); 13] = [
     (
         "small_queue",
         "a packet has left its host as soon as it is sent, so nothing waits there to be bounded",
@@ -107,6 +107,7 @@ const FIXED: [(&str, &str, &str); 12] = [
         "Take the evidence away: timestamps = false, dsack = false",
     ),
     ("accurate_echo", "the kernel echoes each mark for dctcp alone", "Leave it out"),
+    ("accecn", "kernels before 6.18 have no accurate ECN, and of later ones it is not asked", "Leave it out"),
     ("restart_window", "the kernel restarts with the initial window", "Give both the same"),
     ("window_share", "the kernel measures it (since 6.6)", "Leave it out, and set receive_buffer"),
     ("rto_initial", "the kernel's is one second", "Leave it out"),

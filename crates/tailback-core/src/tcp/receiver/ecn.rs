@@ -1,9 +1,10 @@
 //! What the receiver tells of ECN marks.
 //!
-//! Sources: RFC 3168 section 6.1.3 (latched until CWR), RFC 8257 section 3.2 (the mark of the latest segment).
+//! Sources: RFC 3168 section 6.1.3 (latched until CWR), RFC 8257 section 3.2 (the mark of the latest segment), RFC 9768
+//! section 3.2.2 (a count of marked packets, three bits of it with each ACK).
 
 use super::Receiver;
-use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::segment::{ACE_START, Flags, Segment};
 use crate::tcp::stack::Stack;
 
 /// An ACK for what came before the latest segment, with the ECN echo of that time.
@@ -15,12 +16,28 @@ pub struct EarlyAck {
     pub echo: bool,
 }
 
-/// ECE as it goes out with every ACK.
+/// What goes out with every ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub is_echoed: bool,
     /// Accurate echo: the ACK still owed for segments before the mark changed.
     pub early: Option<EarlyAck>,
+    /// AccECN: packets that arrived marked,
+    pub marked: u64,
+    /// those of them that no ACK has told of,
+    pub unreported: u8,
+    /// and whether the latest was one.
+    was_marked: bool,
+}
+
+/// AccECN: so many marks not told of are told at once. RFC 9768 section 3.2.2.5.1: two while data is unacknowledged.
+const TOLD_AT: u8 = 2;
+
+impl Echo {
+    /// The ACE field's count.
+    pub fn ace(&self) -> u8 {
+        (ACE_START + self.marked) as u8
+    }
 }
 
 impl Receiver {
@@ -29,6 +46,9 @@ impl Receiver {
     pub(super) fn take_mark(&mut self, segment: &Segment, stack: &Stack) -> bool {
         if stack.conceals_marks {
             return false;
+        }
+        if stack.counts_marks() {
+            return self.count_mark(segment.ce);
         }
         if !stack.echoes_each_mark() {
             // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
@@ -46,6 +66,15 @@ impl Receiver {
         }
         self.ecn.is_echoed = segment.ce;
         true
+    }
+
+    /// RFC 9768 section 3.2.2.5.1: a mark after a packet without is told at once, and so is the second of a run.
+    fn count_mark(&mut self, is_marked: bool) -> bool {
+        let is_change = is_marked && !self.ecn.was_marked;
+        self.ecn.was_marked = is_marked;
+        self.ecn.marked += u64::from(is_marked);
+        self.ecn.unreported = self.ecn.unreported.saturating_add(u8::from(is_marked));
+        is_change || is_marked && self.ecn.unreported >= TOLD_AT
     }
 
     /// Is an ACK owed before the current one?

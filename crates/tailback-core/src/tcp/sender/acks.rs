@@ -4,7 +4,7 @@
 use super::{CongestionEvent, Sender};
 use crate::cc::{Ack, CongestionControl, Counting, Phase};
 use crate::tcp::scoreboard::Delivery;
-use crate::tcp::segment::{Flags, Segment};
+use crate::tcp::segment::{ACE_MODULUS, ACE_START, Flags, Segment};
 use crate::time::{Bytes, Duration, Time};
 
 /// How things were before an ACK.
@@ -22,8 +22,10 @@ struct News {
     rtt: Option<Duration>,
     /// It acknowledges the first segment of a round.
     round_start: bool,
-    /// It echoes congestion.
+    /// It echoes congestion,
     is_marked: bool,
+    /// of so many bytes.
+    marked: Bytes,
 }
 
 /// What was made of it.
@@ -129,8 +131,47 @@ impl Sender {
         if round_start {
             self.round_end = self.snd_nxt;
         }
+        let (is_marked, marked) = match self.stack.counts_marks() {
+            true => {
+                let packets = self.count_marks(segment, delivery.delivered_segments);
+                let bytes = packets * u64::from(self.control.mss);
+                (packets > 0, bytes.min(delivery.delivered_bytes))
+            }
+            false => self.hear_echo(segment, newly_acked),
+        };
+        News { newly_acked, is_duplicate, rtt, round_start, is_marked, marked }
+    }
+
+    /// Does a classic or DCTCP's echo tell of a mark, and of how many bytes?
+    #[inline]
+    fn hear_echo(&self, segment: &Segment, newly_acked: Bytes) -> (bool, Bytes) {
         let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
-        News { newly_acked, is_duplicate, rtt, round_start, is_marked }
+        let marked = match is_marked {
+            true if self.stack.accurate_echo => newly_acked,
+            true => newly_acked.min(u64::from(self.control.mss)),
+            false => 0,
+        };
+        (is_marked, marked)
+    }
+
+    /// AccECN: packets that the ACK's count shows to be newly marked (RFC 9768 section 3.2.2.5.2). More than seven
+    /// delivered at once may have taken the count around: then it is the most that these packets allow, as in Linux
+    /// without the option's byte counts (`__tcp_accecn_process`), the RFC's safest case. An ACK that delivers nothing
+    /// is superseded, or counts what the next one will.
+    fn count_marks(&mut self, segment: &Segment, delivered: u32) -> u64 {
+        const MODULUS: u64 = ACE_MODULUS as u64;
+        if delivered == 0 {
+            return 0;
+        }
+        let delivered = u64::from(delivered);
+        let known = ACE_START + self.marked_packets;
+        let least = u64::from(segment.flags.ace()).wrapping_sub(known) % MODULUS;
+        let packets = match delivered < MODULUS {
+            true => least,
+            false => delivered - (delivered - least) % MODULUS,
+        };
+        self.marked_packets += packets;
+        packets
     }
 
     /// What is lost, and what that means for the recovery state.
@@ -180,11 +221,7 @@ impl Sender {
             newly_acked_segments: delivery.acked_segments,
             delivered_segments: delivery.delivered_segments,
             lost_segments: verdict.lost,
-            marked: match news.is_marked {
-                true if self.stack.accurate_echo => news.newly_acked,
-                true => news.newly_acked.min(u64::from(self.control.mss)),
-                false => 0,
-            },
+            marked: news.marked,
             rtt: news.rtt,
             rtt_read: self.read_rtt(news.rtt, delivery, now),
             rtt_min: self.rtt.min(),

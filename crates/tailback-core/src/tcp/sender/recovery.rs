@@ -110,8 +110,8 @@ impl Sender {
         self.rescued = false;
         // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
         self.pipe = i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
-        // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason.
-        self.owes_cwr = self.stack.speaks_ecn();
+        // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason. AccECN needs its bit for the count.
+        self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
         self.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
     }

@@ -193,6 +193,8 @@ fields! {
     accurate_echo: bool, Switch;
     /// Echo no mark at all (RFC 3540 section 1).
     conceals_marks: bool, Switch;
+    /// Accurate ECN feedback: each ACK counts the packets that arrived marked, modulo eight (RFC 9768).
+    accecn: bool, Switch;
     /// What a connection leaves for the next one to the same host.
     metrics_cache: MetricsCache, OneOfOrFalse;
     /// Segments the reassembly queue holds at most.

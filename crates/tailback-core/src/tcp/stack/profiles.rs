@@ -115,6 +115,7 @@ profiles! {
         ecn: EcnMode::Off, "not implemented in 7.x";
         accurate_echo: false, "not implemented in 7.x";
         conceals_marks: false, "its receiver is honest";
+        accecn: false, "not implemented in 7.x";
         metrics_cache: MetricsCache::Off,
             "hostcache expires at once, as the VoIP latency study sets it (the default keeps an hour; choose freebsd-7)";
         reassembly_limit: None, "reass.maxqlen is 48 by default; unlimited here, as every study raises it";
@@ -156,6 +157,7 @@ profiles! {
             "taken as if grown at once (tcp_input.c 9.3: recvbuf_auto, from 64 KiB by 16 KiB)";
         ecn: EcnMode::Off, "net.inet.tcp.ecn.enable = 0";
         accurate_echo: false, "classic echo only";
+        accecn: false, "classic echo only";
         metrics_cache: MetricsCache::Off, "off, as for FreeBSD 7 (the default keeps an hour; choose freebsd)";
         reassembly_limit: None, "reass.maxsegments sized from memory; unlimited here";
         send_buffer: 2_097_152, "sendbuf_max 2 MiB";
@@ -223,6 +225,7 @@ profiles! {
         ecn: EcnMode::Off, "tcp_ecn = 0";
         accurate_echo: false, "DCTCP came with 3.18";
         conceals_marks: false, "its receiver is honest";
+        accecn: false, "AccECN came with 6.18";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as every study sets it (the default is 0; choose linux-2.6)";
         reassembly_limit: None, "bounded by the receive buffer only";
@@ -301,6 +304,7 @@ profiles! {
         buffer_grows_ahead: true, "tcp_rcv_space_adjust, since 3.13";
         sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, at most 5 % of the RTT, tcp_comp_sack_nr 44";
         accurate_echo: false, "tcp_dctcp.c: only with DCTCP; set it together with ecn";
+        accecn: false, "6.x up to 6.17 has none; later tcp_ecn = 3 asks for it";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as the truth was measured (the default is 0; choose linux)";
         send_bookkeeping: 1_280,
@@ -368,6 +372,7 @@ profiles! {
         ecn: EcnMode::Off, "ns-default.tcl 2.35: ecn_ 0";
         accurate_echo: false, "classic echo only";
         conceals_marks: false, "its receiver is honest";
+        accecn: false, "classic echo only";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "unlimited";
         send_bookkeeping: 0, "it counts payload";
@@ -436,6 +441,7 @@ profiles! {
         ecn: EcnMode::Off, "since 3.28 (general knowledge)";
         accurate_echo: false, "not in 3.27";
         conceals_marks: false, "its receiver is honest";
+        accecn: false, "not in 3.27";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "it counts payload";
@@ -483,6 +489,7 @@ profiles! {
         quick_acks: 0, "none (tcp-cubic.cc 3.44 says so)";
         ecn: EcnMode::Off, "tcp-socket-base.cc 3.44: UseEcn Off";
         accurate_echo: false, "tcp-dctcp.cc 3.44 alone, off with any other";
+        accecn: false, "not in 3.44";
         send_buffer: 131_072, "tcp-socket.cc 3.44: SndBufSize 131072";
         receive_buffer: 131_072, "tcp-socket.cc 3.44: RcvBufSize 131072";
     }
@@ -545,6 +552,7 @@ profiles! {
         ecn: EcnMode::Off, "off by default (vendor's documentation)";
         accurate_echo: false, "DCTCP came with Windows Server 2012";
         conceals_marks: false, "its receiver is honest";
+        accecn: false, "not implemented in Vista";
         metrics_cache: MetricsCache::Off, "unknown; off";
         reassembly_limit: None, "unknown; unlimited";
         send_bookkeeping: 0, "unknown";
