@@ -310,6 +310,123 @@ fn dctcp_with_classic_marks_waits_and_starves_newreno_in_the_same_queue() {
     assert!((dctcp.mean - reno.mean).abs() < 1.0, "{} and {} ms in one queue", dctcp.mean, reno.mean);
 }
 
+/// A Prague flow with AccECN feedback that sends no bursts.
+fn prague(name: &str) -> FlowSpec {
+    let mut sender = bulk("prague", "linux");
+    sender.name = name.into();
+    set(&mut sender, "ecn", Value::Name("l4s".into()));
+    set(&mut sender, "accecn", Value::Flag(true));
+    set(&mut sender, "burst_segments", Value::Number(1.0));
+    sender
+}
+
+#[test]
+fn at_a_step_alpha_lies_between_single_marks_and_whole_round_trips_of_them() {
+    // Single marks: 1 − α segments more a round trip and w·α/2 less make α = 2/(w + 2) (the draft's steady state). A round
+    // trip in which all is marked, which cuts w by w·α/2, and as many to regrow it: α is the root of 2/w (DCTCP, Alizadeh et
+    // al. 2010, section 3.3). A threshold of 1 ms is two packets to eight here: the marks of a paced flow lie in between.
+    for (mbps, rtt_ms) in [(20, 40), (40, 40), (100, 30)] {
+        let mut scenario = dumbbell(mbps * 1_000_000, rtt_ms * MS, None, 40, vec![prague("low")]);
+        scenario.links[0].queue.discipline = "dualpi2".into();
+        scenario.instruments = Instruments {
+            polls: vec!["low".into()],
+            internals: true,
+            poll_interval_ps: 10 * MS,
+            from_ps: 15 * SECOND,
+            ..Instruments::default()
+        };
+        let tables = run(&scenario);
+        let (quantity, value) = (column(&tables, "internals", "name"), column(&tables, "internals", "value"));
+        let mean = |number: f64| {
+            let all: Vec<f64> = quantity
+                .iter()
+                .zip(&value)
+                .filter(|(it, _)| **it == number)
+                .map(|(_, value)| *value)
+                .collect();
+            all.iter().sum::<f64>() / all.len() as f64
+        };
+        let (alpha, window) = (mean(0.0), mean(1.0));
+        let bounds = 2.0 / (window + 2.0)..(2.0 / window).sqrt();
+        assert!(
+            bounds.contains(&alpha),
+            "{mbps} Mbit/s, {rtt_ms} ms: α {alpha:.4}, w {window:.1}, {bounds:?}"
+        );
+        let goodput = column(&tables, "flows", "bytes_acked")[0] * 8.0 / 40.0;
+        assert!(goodput > 0.9 * 1448.0 / 1500.0 * mbps as f64 * 1e6, "{goodput} bit/s");
+    }
+}
+
+/// Bit/s of two Pragues over 5 and 25 ms beside a NewReno flow at one DualPI2 link, from 20 s to 60 s. The NewReno flow
+/// sets the coupled probability, with which each of their packets is marked.
+fn near_and_far(reference_ms: f64) -> [f64; 2] {
+    let (near, far) = (prague("near"), prague("far"));
+    let far = by(far, &["access", "bottleneck"], &["return"]);
+    let mut flows = vec![near, far, bulk("reno", "linux")];
+    for sender in &mut flows[..2] {
+        let tcp = sender.tcp.as_mut().expect("tcp");
+        tcp.cc_params.insert("reference_rtt".into(), Value::Number(reference_ms));
+    }
+    let mut scenario = dumbbell(40_000_000, 5 * MS, None, 60, flows);
+    scenario.nodes.push("farther".into());
+    scenario.flows[1].from = "farther".into();
+    scenario.links[0].queue.discipline = "dualpi2".into();
+    scenario.links.push(link("access", "farther", "left", 1_000_000_000, 20 * MS, None));
+    scenario.links.push(link("back", "left", "farther", 1_000_000_000, 0, None));
+    scenario.flows[1].back_route = vec!["return".into(), "back".into()];
+    scenario.instruments = Instruments {
+        packets: vec!["near".into(), "far".into()],
+        from_ps: 20 * SECOND,
+        ..Instruments::default()
+    };
+    let tables = run(&scenario);
+    let [flow, bytes, received] =
+        ["flow", "bytes", "received_s"].map(|name| column(&tables, "packets", name));
+    [0.0, 1.0].map(|number| {
+        let arrived = (0..flow.len()).filter(|row| flow[*row] == number && received[*row].is_finite());
+        arrived.map(|row| bytes[row] * 8.0).sum::<f64>() / 40.0
+    })
+}
+
+#[test]
+fn pragues_of_5_and_25_ms_share_evenly_for_they_reckon_with_one_rtt() {
+    // The draft's steady state holds for equal shares of marks: both rates are 2·(1 − p)/p segments in 25 ms. (At a step
+    // alone the shares differ, for the farther flow hears later of the same queue.)
+    let [near, far] = near_and_far(25.0);
+    assert!((0.67..1.5).contains(&(near / far)), "{near} and {far} bit/s");
+    // Each by its own RTT: windows alike, and rates as 26 to 6.
+    let [near, far] = near_and_far(0.0);
+    assert!(near / far > 2.5, "{near} and {far} bit/s");
+}
+
+#[test]
+fn prague_shares_with_cubic_at_dualpi2_and_waits_less_than_a_millisecond() {
+    // As above for DCTCP: RFC 9332's coupling, and a factor of two.
+    for seed in [1, 2] {
+        let mut scenario = beside_classic("cubic", Value::Flag(true), seed);
+        scenario.flows[0] = prague("low");
+        let [low, classic] = shares(&scenario);
+        let ratio = low.rate / classic.rate;
+        assert!(ratio > 0.5 && ratio < 2.0, "{} and {} bit/s", low.rate, classic.rate);
+        assert!(low.mean < 1.0 && low.late < 1.5, "mean {} ms, 99 % {} ms", low.mean, low.late);
+    }
+}
+
+#[test]
+fn prague_without_marks_is_no_worse_a_neighbour_than_newreno() {
+    // A drop-tail queue tells nothing but losses, which halve: beside NewReno half of the link, within the factor of two
+    // that RFC 5348 calls reasonably fair.
+    let mut other = bulk("reno", "linux");
+    other.name = "other".into();
+    // As even as Prague's own packets: whose come in bursts loses more of them.
+    set(&mut other, "pacing", Value::Flag(true));
+    set(&mut other, "burst_segments", Value::Number(1.0));
+    let scenario = dumbbell(20_000_000, 40 * MS, Some(100_000), 120, vec![prague("low"), other]);
+    let acked = column(&run(&scenario), "flows", "bytes_acked");
+    let ratio = acked[0] / acked[1];
+    assert!((0.5..2.0).contains(&ratio), "{} and {} B", acked[0], acked[1]);
+}
+
 #[test]
 fn l4s_is_refused_to_senders_that_do_not_scale_their_response() {
     let complaint = |flow: FlowSpec| {

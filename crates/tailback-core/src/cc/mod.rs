@@ -20,6 +20,7 @@ pub mod hybla;
 pub mod illinois;
 pub mod ledbat;
 pub mod parts;
+pub mod prague;
 pub mod registry;
 pub mod reno;
 pub mod scalable;

@@ -82,6 +82,7 @@ algorithms! {
     illinois::Illinois,
     yeah::Yeah,
     dctcp::Dctcp,
+    prague::Prague,
     ledbat::Ledbat,
     compound::Compound,
     cdg::Cdg,
