@@ -12,6 +12,7 @@ use self::rfc9438::Rfc9438;
 use super::parts::clock::span_us;
 use super::parts::growth::{Growth, credit};
 use super::parts::hystart::{Flavour, HyStart};
+use super::parts::search::Search;
 use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
@@ -37,6 +38,7 @@ const CARD: Card = Card {
         "`freebsd`: β 204/256, C 102/256, one step a window of acknowledged bytes, time from the end of \
               recovery; the first loss halves; after fast convergence the window lands below ssthresh; the \
               friendly window overflows",
+        "`hystart = \"search\"` is draft-chung-ccwg-search-09, which leaves the window where it is at the exit",
     ],
     live_twin: Some("linux:cubic"),
     params: &[
@@ -63,13 +65,15 @@ const CARD: Card = Card {
 pub struct Cubic {
     law: Law,
     hystart: HyStart,
+    /// Instead of HyStart.
+    search: Option<Box<Search>>,
     growth: Growth,
 }
 
 #[derive(Clone, Debug)]
 enum Law {
     Linux(Linux),
-    Rfc9438(Rfc9438),
+    Rfc9438(Box<Rfc9438>),
     FreeBsd(Box<FreeBsd>),
 }
 
@@ -83,13 +87,18 @@ impl Registered for Cubic {
             "rfc9438" => "hystart++",
             _ => "off",
         };
-        let hystart = HyStart::new(Flavour::named(given.given_choice("hystart").unwrap_or(default_hystart)));
+        let start = given.given_choice("hystart").unwrap_or(default_hystart);
         let law = match variant {
-            "rfc9438" => Law::Rfc9438(Rfc9438::new(given)),
+            "rfc9438" => Law::Rfc9438(Box::new(Rfc9438::new(given))),
             "freebsd" => Law::FreeBsd(Box::new(FreeBsd::new(given))),
             _ => Law::Linux(Linux::new(given, variant == "linux")),
         };
-        Ok(Cubic { law, hystart, growth: Growth::default() })
+        Ok(Cubic {
+            law,
+            hystart: HyStart::new(Flavour::named(start)),
+            search: (start == "search").then(Box::default),
+            growth: Growth::default(),
+        })
     }
 }
 
@@ -112,6 +121,9 @@ impl CongestionControl for Cubic {
                     in_slow_start = false;
                 }
             }
+        }
+        if self.search.as_mut().is_some_and(|search| search.ends_slow_start(ack, control)) {
+            in_slow_start = false;
         }
         if !ack.may_grow {
             return;
@@ -164,6 +176,9 @@ impl CongestionControl for Cubic {
             return;
         }
         self.hystart.restart(change.snd_nxt);
+        if let Some(search) = &mut self.search {
+            **search = Search::default();
+        }
         match &mut self.law {
             Law::Linux(law) => law.forget(),
             Law::Rfc9438(law) => law.forget(),

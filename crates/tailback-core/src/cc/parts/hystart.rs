@@ -22,8 +22,8 @@ pub enum Flavour {
 }
 
 impl Flavour {
-    /// The names as a parameter's choices.
-    pub const CHOICES: &'static [&'static str] = &["off", "hystart", "hystart-old", "hystart++"];
+    /// The names as a parameter's choices; `search` is another rule's (`search.rs`), beside which this one is off.
+    pub const CHOICES: &'static [&'static str] = &["off", "hystart", "hystart-old", "hystart++", "search"];
 
     /// The flavour of this name.
     pub fn named(name: &str) -> Self {

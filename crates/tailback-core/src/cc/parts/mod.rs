@@ -7,3 +7,4 @@ pub mod growth;
 pub mod hystart;
 pub mod maximum;
 pub mod round;
+pub mod search;
