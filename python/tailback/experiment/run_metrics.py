@@ -40,7 +40,7 @@ _OWN_STATISTICS: dict[str, Callable[[Any], Any]] = {
     "mean": np.mean, "min": np.min, "max": np.max, "last": lambda values: values[-1],
 }  # fmt: skip
 #: Of those of a flow's exchanges that one of its algorithms carried: `cc` is turn 0.
-_TURN = re.compile(r"turn_(?P<turn>\d+)_(?P<key>answered_mbps|answer_p95_ms)")
+_TURN = re.compile(r"turn_(?P<turn>\d+)_(?P<key>answered_mbps|answer_p9[59]_ms)")
 _WHOLE = ("goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events")
 
 
@@ -319,11 +319,15 @@ def _answered_mbps(
     return 8e-6 * float(np.sum(sizes, dtype=float)) / span
 
 
-def _answer_p95_ms(
-    result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
-) -> float:
-    _, times = _answers(result, flow, start_s, end_s, turn)
-    return 1e3 * float(np.quantile(times, 0.95)) if len(times) else math.nan
+def _answer_ms(share: float) -> Callable[..., float]:
+    def measure(
+        result: Result, flow: str, start_s: float | None, end_s: float | None, turn: int | None = None
+    ) -> float:
+        """The response time that this share of the answers does not exceed."""
+        _, times = _answers(result, flow, start_s, end_s, turn)
+        return 1e3 * float(np.quantile(times, share)) if len(times) else math.nan
+
+    return measure
 
 
 def _settle_ms(result: Result, flow: str, start_s: float | None, end_s: float | None) -> float:
@@ -413,7 +417,11 @@ _FREED: dict[str, _Measure] = {
     "window_step_bytes": _window_step_bytes,
 }
 #: Of exchanges, with the algorithm's turn as a further argument.
-_EXCHANGES: dict[str, Callable[..., float]] = {"answered_mbps": _answered_mbps, "answer_p95_ms": _answer_p95_ms}
+_EXCHANGES: dict[str, Callable[..., float]] = {
+    "answered_mbps": _answered_mbps,
+    "answer_p95_ms": _answer_ms(0.95),
+    "answer_p99_ms": _answer_ms(0.99),
+}
 #: What is not among the totals, or not in a window, by the last part of its name.
 _MEASURES: dict[str, _Measure] = (
     _START
