@@ -1,7 +1,7 @@
 // A scenario file as text, and small changes to it that keep comments and layout.
 
 import { parse, patch, stringify } from '@decimalturn/toml-patch';
-import { bitRate, limit, seconds, type Limit } from './quantity';
+import { bitRate, limit, rateWords, seconds, timeText, timeWords, type Limit } from './quantity';
 
 export type Value = string | number | boolean | bigint | Value[] | { [key: string]: Value | undefined };
 export type Fields = { [key: string]: Value | undefined };
@@ -83,6 +83,10 @@ export interface FlowView {
   cc: string;
   start: number;
   stop: number | undefined;
+  /** Of how many flows before it a run makes lines and cards. */
+  place: number;
+  /** So many alike. */
+  count: number;
   fields: Fields;
 }
 
@@ -92,6 +96,7 @@ export function flowViews(document: Document): FlowView[] {
   const appOf = (flow: Fields): string => text(flow['app']) || 'bulk';
   const unnamed = flows.filter((flow) => !text(flow['name'])).map(appOf);
   const seen: Record<string, number> = {};
+  let place = 0;
   return flows.map((flow, index) => {
     const app = appOf(flow);
     let name = text(flow['name']);
@@ -99,19 +104,69 @@ export function flowViews(document: Document): FlowView[] {
       seen[app] = (seen[app] ?? 0) + 1;
       name = unnamed.filter((each) => each === app).length > 1 ? `${app}-${seen[app]}` : app;
     }
+    const count = Number(flow['count'] ?? 1) || 1;
+    place += count;
     return {
       index,
+      place: place - count,
       name,
       app,
       cc: named(flow['cc'], 'name') || 'cubic',
       start: seconds(flow['start']) ?? 0,
       stop: seconds(flow['stop']),
+      count,
       fields: flow,
     };
   });
 }
 
+/** Flows that the scenario states once, with a count, are together. */
+export function together<Each extends { name: string }>(
+  flows: readonly Each[],
+  views: readonly FlowView[],
+): { name: string; flows: Each[] }[] {
+  const counted = new Map<string, string>();
+  for (const view of views)
+    for (let number = 1; number <= view.count; number++)
+      if (view.count > 1) counted.set(`${view.name}-${number}`, view.name);
+  const out = new Map<string, Each[]>();
+  for (const flow of flows) {
+    const name = counted.get(flow.name) ?? flow.name;
+    out.set(name, [...(out.get(name) ?? []), flow]);
+  }
+  return [...out].map(([name, flows]) => ({ name, flows }));
+}
+
+/** What is set of a congestion control or a stack beside its name, in words; empty for a plain one. */
+export function changed(value: Value | undefined, key: string): string {
+  const { [key]: _, ...rest } = table(value);
+  return Object.entries(rest)
+    .map(([name, each]) => `${name} = ${String(each)}`)
+    .join(', ');
+}
+
+/** A path in a few words, to tell two apart. */
+export function pathWords(document: Document): string {
+  const shape = shapeOf(document);
+  if (shape === 'preset') return named(document['path'], 'preset');
+  if (shape === 'network') return 'a network of its own';
+  const { rate, rtt } = dumbbellOf(document);
+  return `${rateWords(rate)}, ${timeWords(rtt)}`;
+}
+
 export const durationOf = (document: Document): number => seconds(document['duration']) ?? 60;
+
+/** In fewer round trips a flow has hardly begun. */
+const LEAST_ROUNDS = 10;
+
+/** A duration of about this share of the scenario's in which a flow still gets somewhere. */
+export function shorter(document: Document, share: number): string {
+  const half = durationOf(document) / 2;
+  const wanted = Math.min(Math.max(2 * half * share, LEAST_ROUNDS * dumbbellOf(document).rtt), half);
+  // One digit: it is an offer, not a measure.
+  const unit = 10 ** Math.floor(Math.log10(wanted));
+  return timeText(Math.floor(wanted / unit + 1e-9) * unit);
+}
 
 export type Shape = 'dumbbell' | 'preset' | 'network';
 export const shapeOf = (document: Document): Shape =>

@@ -54,13 +54,6 @@ export function figures(outcome: Outcome): Record<string, number> {
       put('window_max', quantile(window, 1));
       put('window_low', quantile(late, 0.02));
       put('window_high', quantile(late, 0.98));
-      put(
-        'rtt_p50_ms',
-        quantile(
-          pick(numbers(table, 'srtt_s'), rows, 1e3).filter((_, at) => t[at]! > end * SETTLED),
-          0.5,
-        ),
-      );
     }
     const congestion = outcome.tables['congestion'];
     const cuts = congestion
@@ -108,7 +101,6 @@ export function figures(outcome: Outcome): Record<string, number> {
         const late = waits.filter((_, at) => t[at]! > end * SETTLED);
         put('queue_max_ms', quantile(waits, 1));
         put('queue_low_ms', quantile(late, 0.05));
-        put('queue_late_p50_ms', quantile(late, 0.5));
         put('empty_percent', (100 * late.filter((wait) => wait === 0).length) / late.length);
       }
       const rtt = scenario.flows.map(
@@ -134,6 +126,43 @@ export function figures(outcome: Outcome): Record<string, number> {
     }
   }
   return out;
+}
+
+/** What the figures that tours speak of are, and their units. */
+const SAID: Record<string, [string, string]> = {
+  goodput_mbps: ['throughput', 'Mbit/s'],
+  share_percent: ['share of the throughput', '%'],
+  delay_p50_ms: ['delay, median', 'ms'],
+  delay_p95_ms: ['delay, 95 %', 'ms'],
+  mos: ['MOS', ''],
+  loss_percent: ['lost', '%'],
+  retransmissions: ['segments sent again', ''],
+  timeouts: ['timeouts', ''],
+  window_low: ['window, lowest', 'packets'],
+  window_high: ['window, highest', 'packets'],
+  window_at_first_reduction: ['window at the first reduction', 'packets'],
+  first_reduction_s: ['first reduction', 's'],
+  kept: ['kept at a reduction', ''],
+  epoch_s: ['between reductions', 's'],
+  queue_p50_ms: ['queue, median', 'ms'],
+  queue_p95_ms: ['queue, 95 %', 'ms'],
+  queue_low_ms: ['queue, lowest', 'ms'],
+  queue_max_ms: ['queue, highest', 'ms'],
+  utilisation_percent: ['in use', '%'],
+  empty_percent: ['queue empty', '%'],
+  bdp_packets: ['BDP', 'packets'],
+  drops: ['drops', ''],
+  marks: ['marks', ''],
+  first_drop_s: ['first drop', 's'],
+  first_burst_drops: ['drops of the first burst', ''],
+};
+
+/** `flow.call.delay_p95_ms` as "call: delay, 95 %" and its unit. */
+export function said(name: string): { what: string; unit: string } {
+  const [, whose, figure] = /^\w+\.(.+)\.(\w+)$/.exec(name)!;
+  const found = SAID[figure!];
+  if (!found) throw new Error(`no words for the figure ${name}`);
+  return { what: `${whose}: ${found[0]}`, unit: found[1] };
 }
 
 /** `2 * flow.call.mos`, a figure or a number. */

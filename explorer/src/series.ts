@@ -26,6 +26,28 @@ export interface Mark {
   key: string;
 }
 
+const SIGNS: Record<string, [sign: string, one: string, more: string]> = {
+  drop: ['×', 'drop', 'drops'],
+  mark: ['△', 'mark', 'marks'],
+  timeout: ['□', 'timeout', 'timeouts'],
+  'recovery-entered': ['○', 'reduction', 'reductions'],
+};
+
+/** "× 12 drops, △ 3 marks": what the signs in the plot are. */
+export function signs(marks: readonly Mark[]): string {
+  const counts = new Map<string, number>();
+  for (const mark of marks) {
+    const what = SIGNS[mark.what] ? mark.what : 'recovery-entered';
+    counts.set(what, (counts.get(what) ?? 0) + 1);
+  }
+  return [...counts]
+    .map(([what, count]) => {
+      const [sign, one, more] = SIGNS[what]!;
+      return `${sign} ${count} ${count === 1 ? one : more}`;
+    })
+    .join(', ');
+}
+
 export interface Panel {
   id: 'queue' | 'window' | 'rate' | 'felt' | 'rtt';
   title: string;

@@ -1,7 +1,7 @@
 // What the page knows. A scenario's text is the state: whatever draws or edits it reads and writes that text.
 
 import { batch, computed, effect, signal } from '@preact/signals';
-import { forPictures, read, write, edit as edited, durationOf, type Document } from './document';
+import { forPictures, read, shorter, write, edit as edited, durationOf, type Document } from './document';
 import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from './engine';
 import { opened, type OpenedResult } from './engine/opened';
 import { decode, encode } from './fragment';
@@ -22,6 +22,8 @@ export const scenario = computed((): Document => {
 });
 export const problems = signal<Problem[]>([]);
 export const outcome = signal<Outcome | undefined>(undefined);
+/** The text that the outcome is of: while another one runs, not the one in the editor. */
+export const ran = signal<string | undefined>(undefined);
 
 /** Nothing has been changed yet. */
 export const isUntouched = computed(() => toml.value === start);
@@ -33,6 +35,8 @@ export interface Pinned {
   name: string;
   outcome: Outcome;
   toml: string;
+  /** The title of the tour's step that it is of: it goes with the step. */
+  step?: string;
 }
 export const pins = signal<Pinned[]>([]);
 
@@ -41,11 +45,16 @@ export type Status =
   | { is: 'ready' }
   | { is: 'running'; share: number; partial?: Record<string, Table> }
   | { is: 'large'; packets: number; rows: number; seconds: number; shorter: string }
+  | { is: 'stopped' }
   | { is: 'failed'; why: string };
 export const status = signal<Status>({ is: 'loading' });
 
 /** What the page has to say once: a broken link, a file that could not be read. */
 export const notice = signal<string | undefined>(undefined);
+/** What can be done once, said in the same place. */
+export const offer = signal<{ says: string; label: string; act: () => void } | undefined>(undefined);
+/** A plot's height is that of this run; pinned ones may leave it. */
+export const isOwnScale = signal(false);
 export const zoom = signal<[number, number] | undefined>(undefined);
 export const cursor = signal<number | undefined>(undefined);
 export const catalogue = signal<Catalogue | undefined>(undefined);
@@ -114,6 +123,37 @@ export function forth(): void {
   toml.value = text;
 }
 
+/** The history outlives a reload, for the tab that it belongs to. */
+const KEPT = 'tailback-history';
+
+function keepHistory(): void {
+  try {
+    sessionStorage.setItem(KEPT, JSON.stringify({ at: location.hash, now: toml.peek(), past, future }));
+  } catch {
+    // Storage can be forbidden or full; then a reload forgets.
+  }
+}
+
+/** The first text of this page. What the page begins with is no step of the reader's. */
+function arrive(text: string): void {
+  past.length = future.length = 0;
+  toml.value = text;
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? 'null') as {
+      at: string;
+      now: string;
+      past: string[];
+      future: string[];
+    } | null;
+    if (kept?.at !== location.hash) return;
+    past.push(...kept.past);
+    future.push(...kept.future);
+    toml.value = kept.now;
+  } catch {
+    // As above.
+  }
+}
+
 /** Another scenario: what was zoomed into or asked about belongs to the one before. */
 export function open(text: string, kind = 'open'): void {
   batch(() => {
@@ -132,12 +172,17 @@ const LET_FINISH_NEXT_MS = 2500;
 /** Longer than this is asked about first. */
 const LONG_S = 20;
 const MANY_ROWS = 6_000_000;
+/** A shorter run says nothing of the machine's speed. */
+const LEAST_TIMED_S = 0.3;
 
 let current: { abort: AbortController; began: number } | undefined;
 /** The text has changed since the run under way began. */
 let isStale = false;
 let isRunning = false;
 let wasCutShort = false;
+let wasStopped = false;
+/** How much longer runs take here than is estimated. */
+let slowness = 1;
 let allowed = '';
 
 /** Run what is too large all the same. */
@@ -146,8 +191,15 @@ export function runAnyway(): void {
   void go();
 }
 
+/** Run what is offered in place of what is too large. It was estimated already. */
+export function runShorter(duration: string): void {
+  edit('duration', (document) => (document['duration'] = duration));
+  allowed = toml.peek();
+}
+
 export function stop(): void {
   isStale = false;
+  wasStopped = true;
   current?.abort.abort();
 }
 
@@ -182,12 +234,16 @@ async function once(text: string): Promise<void> {
     }
     const document = read(text);
     const asked = write(forPictures(document));
-    const expected = await engine.estimate(asked);
+    const estimate = await engine.estimate(asked);
+    const expected = { ...estimate, seconds: estimate.seconds * slowness };
     if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
-      status.value = { is: 'large', ...expected, shorter: shorter(document, expected) };
+      // About five seconds of it.
+      const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows);
+      status.value = { is: 'large', ...expected, shorter: shorter(document, share) };
       return;
     }
     const began = performance.now();
+    wasStopped = false;
     current = { abort, began };
     status.value = { is: 'running', share: 0 };
     const result = await engine.run(asked, {
@@ -201,14 +257,17 @@ async function once(text: string): Promise<void> {
       },
     });
     wasCutShort = false;
+    const took = (performance.now() - began) / 1000;
+    if (took > LEAST_TIMED_S) slowness = Math.min(4, Math.max(0.25, took / estimate.seconds));
     batch(() => {
       outcome.value = result;
+      ran.value = text;
       // A row belongs to its run: after another it would be another event.
       chosen.value = undefined;
       status.value = { is: 'ready' };
     });
   } catch (error) {
-    if (abort.signal.aborted) status.value = { is: 'ready' };
+    if (abort.signal.aborted) status.value = { is: wasStopped ? 'stopped' : 'ready' };
     else if (error instanceof Refused) {
       problems.value = error.problems;
       status.value = { is: 'ready' };
@@ -220,13 +279,6 @@ async function once(text: string): Promise<void> {
 
 function failed(error: unknown): void {
   status.value = { is: 'failed', why: error instanceof Error ? error.message : String(error) };
-}
-
-/** So much simulated time takes about five seconds. */
-function shorter(document: Document, expected: { rows: number; seconds: number }): string {
-  const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows, 0.5);
-  const seconds = durationOf(document) * share;
-  return seconds >= 1 ? `${Math.floor(seconds)}s` : `${Math.max(1, Math.floor(seconds * 1000))}ms`;
 }
 
 export function again(): void {
@@ -247,18 +299,19 @@ export async function address(): Promise<string> {
 }
 
 /** What the address says; false if it says nothing. */
-export async function fromAddress(): Promise<boolean> {
+export async function fromAddress(isFirst = false): Promise<boolean> {
   try {
     const shared = await decode(location.hash);
     if (!shared) return false;
     batch(() => {
-      open(shared.toml);
+      if (isFirst) arrive(shared.toml);
+      else open(shared.toml);
       zoom.value = shared.zoom;
       tour.value = shared.tour === undefined ? undefined : { id: shared.tour, step: shared.step ?? 0 };
     });
     return true;
   } catch (error) {
-    notice.value = `${(error as Error).message} What you had is still here.`;
+    notice.value = `${(error as Error).message} ${isUntouched.peek() ? 'What you see is the example.' : 'What you had is still here.'}`;
     return false;
   }
 }
@@ -267,18 +320,20 @@ export async function fromAddress(): Promise<boolean> {
 async function fromServer(): Promise<void> {
   const found = await opened();
   if (!found) return;
-  open(found.toml);
+  arrive(found.toml);
   if (found.kind === 'scenario') return;
   batch(() => {
     engine.adopt(found.outcome);
     outcome.value = found.outcome;
+    ran.value = found.toml;
     stored.value = found;
     status.value = { is: 'ready' };
   });
 }
 
 export async function begin(): Promise<void> {
-  const isShared = await fromAddress();
+  const isShared = await fromAddress(true);
+  window.addEventListener('pagehide', keepHistory);
   window.addEventListener('hashchange', () => void fromAddress());
   if (!isShared) await fromServer().catch((error: Error) => (notice.value = error.message));
   effect(() => {

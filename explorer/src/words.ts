@@ -52,7 +52,7 @@ export function felt(flow: FlowSummary): Felt {
   if (known(flow.mos)) {
     return {
       figure: `MOS ${flow.mos.toFixed(1)}`,
-      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95 %)` : 'no packet came'}${lost}`,
+      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95\u00a0%)` : 'no packet came'}${lost}`,
       worry: worry(flow.mos),
     };
   }
@@ -76,7 +76,7 @@ export function felt(flow: FlowSummary): Felt {
   if (flow.kind === 'ping' && known(flow.delay_p50_ms)) {
     return {
       figure: waiting(flow.delay_p50_ms),
-      meaning: `there and back (median); 95 %: ${waiting(flow.delay_p95_ms)}${lost}`,
+      meaning: `there and back (median); 95\u00a0%: ${waiting(flow.delay_p95_ms)}${lost}`,
       worry: 0,
     };
   }
@@ -88,11 +88,25 @@ export function felt(flow: FlowSummary): Felt {
   return { figure: `${digits(flow.goodput_mbps)} Mbit/s`, meaning: `on average${delay}${again}`, worry: 0 };
 }
 
+/** Flows of one kind and number as one line: what they have together, and from which to which each. */
+export function alike(flows: readonly FlowSummary[]): Felt {
+  const sizes = flows.map((flow) => flow.goodput_mbps || 0).sort((a, b) => a - b);
+  const worst = flows.map(felt).reduce((worst, each) => (each.worry > worst.worry ? each : worst));
+  const call = flows.filter((flow) => flow.mos !== undefined).sort((a, b) => a.mos! - b.mos!)[0];
+  if (call) return { ...felt(call), meaning: `the worst of them: ${felt(call).meaning}` };
+  const again = flows.reduce((sum, flow) => sum + flow.retransmissions, 0);
+  return {
+    figure: `${digits(sizes.reduce((sum, size) => sum + size, 0))} Mbit/s`,
+    meaning: `together, on average; each ${digits(sizes[0]!)} to ${digits(sizes[sizes.length - 1]!)} Mbit/s${again > 0 ? `; ${again} segments sent again` : ''}`,
+    worry: worst.worry,
+  };
+}
+
 export const fairness = (jain: number): string =>
-  jain > 0.98
-    ? 'an equal share each'
-    : jain > 0.9
-      ? 'nearly equal shares'
-      : jain > 0.7
-        ? 'unequal shares'
-        : 'very unequal shares';
+  jain > 0.995
+    ? 'about equal'
+    : jain > 0.95
+      ? 'not far from equal'
+      : jain > 0.8
+        ? 'unequal'
+        : 'very unequal';

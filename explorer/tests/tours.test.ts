@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { forPictures, read, write } from '../src/document';
-import { figures, holds } from '../src/figures';
-import { tours } from '../src/tours';
+import { figures, holds, said } from '../src/figures';
+import { filled, named, tours } from '../src/tours';
 import { run } from './engine';
 
 const measured = (toml: string): Record<string, number> => figures(run(write(forPictures(read(toml)))));
@@ -20,7 +20,14 @@ test('there_are_tours_of_the_mechanisms_that_a_lecture_explains', () => {
   ]);
 });
 
-describe.each(tours)('$id', ({ steps, question, summary }) => {
+test('a_count_is_told_in_full_and_a_measure_in_three_digits', () => {
+  expect(filled('{a} and {b}', { a: 10072, b: 12.3456 }).map((part) => part.text).join('')).toBe('10072 and 12.3');
+});
+
+/** What is written down as digits, and not filled in from a run. */
+const written = (text: string): string[] => text.replace(/\{[^}]+\}/g, '').match(/\d+(\.\d+)?/g) ?? [];
+
+describe.each(tours)('$id', ({ steps, question, summary, start, answer }) => {
   test('it_has_five_steps_and_a_question', () => {
     expect(steps).toHaveLength(5);
     expect(question).toMatch(/\?/);
@@ -54,11 +61,35 @@ describe.each(tours)('$id', ({ steps, question, summary }) => {
     let before = '';
     for (const step of steps) {
       const known = [before, step.toml, step.law, ...step.claims].join(' ').match(/\d+(\.\d+)?/g) ?? [];
-      const said = step.text.replace(/\{[^}]+\}/g, '').match(/\d+(\.\d+)?/g) ?? [];
       // 95 % is the quantile that every delay here is given at.
-      for (const number of said.filter((each) => each !== '95'))
+      for (const number of written(step.text).filter((each) => each !== '95'))
         expect.soft(known, `${step.title}: ${number}`).toContain(number);
       before = step.toml;
+    }
+  });
+
+  test('its_answer_is_so', () => {
+    const all: Record<string, number> = {};
+    for (const run of answer.runs)
+      for (const [name, value] of Object.entries(measured(run.toml))) all[`${run.name}.${name}`] = value;
+    expect(answer.claims.length).toBeGreaterThan(0);
+    for (const claim of answer.claims) expect.soft(holds(claim, all), claim).toBe(true);
+    for (const name of named(answer.text)) expect.soft(all).toHaveProperty([name]);
+    const known = [question, start, answer.law, ...answer.claims, ...answer.runs.flatMap((run) => [run.toml, run.says])]
+      .join(' ')
+      .match(/\d+(\.\d+)?/g);
+    for (const number of written(answer.text).filter((each) => each !== '95')) expect.soft(known, number).toContain(number);
+  }, 60_000);
+
+  test('a_readers_run_can_be_told_in_the_words_of_its_figures', () => {
+    for (const name of [...steps.map((step) => step.text), answer.text].flatMap(named))
+      expect.soft(said(name).what).toContain(': ');
+  });
+
+  test('each_step_says_which_plots_it_is_about', () => {
+    for (const { look, title } of steps) {
+      expect.soft(look, title).not.toHaveLength(0);
+      for (const id of look) expect.soft(['queue', 'window', 'rate', 'felt', 'rtt'], title).toContain(id);
     }
   });
 });

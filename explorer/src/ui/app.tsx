@@ -1,12 +1,14 @@
 import { useEffect, useState } from 'preact/hooks';
 import { lazy, Suspense } from 'preact/compat';
-import { back, chosen, forth, notice, open, outcome, problems, stored, tour } from '../state';
+import { back, chosen, forth, isUntouched, notice, offer, open, outcome, problems, stored, tour } from '../state';
+import { tours } from '../tours';
 import { FlowsPanel } from './flows';
 import { toResults } from './jump';
 import { Header, Pins, openFile } from './header';
 import { PathPanel } from './path';
 import { Results, Strip } from './results';
-import { TourPanel } from './tour';
+import { HelpBox } from './help';
+import { TourPanel, go } from './tour';
 import { WhyPanel } from './why';
 
 const Editor = lazy(() => import('./editor'));
@@ -15,6 +17,7 @@ const Packets = lazy(() => import('./packets'));
 export function App() {
   const [isEditing, setEditing] = useState(false);
   const [isClose, setClose] = useState(false);
+  const [isTall, setTall] = useState(false);
   useEffect(() => {
     const drop = (event: DragEvent): void => {
       event.preventDefault();
@@ -62,6 +65,36 @@ export function App() {
           </button>
         </div>
       )}
+      {offer.value && (
+        <div class="notice" role="status">
+          <p>
+            {offer.value.says}{' '}
+            <button
+              type="button"
+              class="link"
+              data-do="offer"
+              onClick={() => {
+                offer.peek()!.act();
+                offer.value = undefined;
+              }}
+            >
+              {offer.value.label}
+            </button>
+          </p>
+          <button type="button" onClick={() => (offer.value = undefined)} aria-label="Close">
+            ×
+          </button>
+        </div>
+      )}
+      {isUntouched.value && !tour.value && (
+        <p class="welcome note">
+          New here?{' '}
+          <button type="button" class="link" onClick={() => go(tours[0]!, 0)} data-do="first-tour">
+            Take the first tour
+          </button>
+          , five steps long, or move a slider.
+        </p>
+      )}
       <main class={`${hasSide ? 'with-side' : ''} ${tour.value ? 'with-tour' : ''}`}>
         <div class="controls">
           {stored.value !== undefined && (
@@ -100,13 +133,43 @@ export function App() {
             ))}
         </div>
         {hasSide && (
-          <aside class="side">
+          <aside class={isTall ? 'side tall' : 'side'}>
+            <div class="grip">
+              <Strip />
+              <button type="button" onClick={() => setTall(!isTall)} aria-expanded={isTall}>
+                {isTall ? 'Less' : 'More'} of the text
+              </button>
+            </div>
             <TourPanel />
             <WhyPanel />
           </aside>
         )}
       </main>
       {!hasSide && <Strip />}
+      <HelpBox />
+    </>
+  );
+}
+
+const FORMAT = 'docs/scenario.md';
+
+/** What mends it; a page of the documentation that it names opens here. */
+function Fix({ children }: { children: string }) {
+  const [page, setPage] = useState('');
+  const [before, after] = children.split(FORMAT);
+  if (after === undefined) return <>{children}</>;
+  const show = (): void => {
+    if (page) setPage('');
+    else void import('../../../docs/scenario.md?raw').then(({ default: text }) => setPage(text));
+  };
+  return (
+    <>
+      {before}
+      <button type="button" class="link" aria-expanded={page !== ''} onClick={show}>
+        {FORMAT}
+      </button>
+      {after}
+      {page && <pre class="page">{page}</pre>}
     </>
   );
 }
@@ -122,7 +185,7 @@ function Problems({ show }: { show: (() => void) | undefined }) {
             {problem.fix && (
               <>
                 <br />
-                {problem.fix}
+                <Fix>{problem.fix}</Fix>
               </>
             )}
           </li>

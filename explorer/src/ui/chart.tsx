@@ -6,9 +6,10 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { linkStroke, stroke, type Stroke } from '../colours';
 import { digits } from '../quantity';
-import type { Line, Mark, Panel } from '../series';
-import { chosen, duration, zoom } from '../state';
+import { signs, type Line, type Mark, type Panel } from '../series';
+import { chosen, duration, isOwnScale, zoom } from '../state';
 import { inTurn } from './frame';
+import { Help } from './help';
 
 export interface Drawn extends Panel {
   /** The same panel of pinned runs. */
@@ -18,6 +19,8 @@ export interface Drawn extends Panel {
 /** Heights and letters grow with the page's letters, as the style sheet sets them for wide screens. */
 export const rem = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
 const height = (): number => Math.round(12 * rem());
+/** Signs and strokes too: those of a usual screen, times this. */
+const thick = (): number => rem() / 16;
 /** How near a click has to be to an event. */
 const REACH_PX = 14;
 /** From here on a movement with the button down is a drag. */
@@ -36,8 +39,11 @@ export function colours(): Colours {
   return { ink: of('--ink'), soft: of('--soft'), grid: of('--grid'), paper: of('--paper') };
 }
 
+/** Dots for a level, short dashes for a pinned run. */
+const LEVEL = [2, 4];
+
 export function strokeOf(line: Line, order: readonly string[], ink: string): Stroke {
-  if (line.level) return { colour: ink, dash: [2, 4] };
+  if (line.level) return { colour: ink, dash: LEVEL };
   return line.rank === undefined ? stroke(Math.max(0, order.indexOf(line.key))) : linkStroke(line.rank, ink);
 }
 
@@ -65,7 +71,18 @@ function increasing(line: Line): number[] {
   return out;
 }
 
-export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly string[]; theme: string }) {
+/** What an axis reaches at least: below it there is nothing worth a look. */
+const LEAST: Partial<Record<Panel['id'], number>> = { queue: 1 };
+
+interface Given {
+  panel: Drawn;
+  order: readonly string[];
+  theme: string;
+  /** The step of a tour is about it. */
+  isAbout?: boolean;
+}
+
+export function Chart({ panel, order, theme, isAbout }: Given) {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef(panel);
@@ -87,12 +104,15 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
       return {
         label: line.label,
         stroke: isPinned ? `${stroke}b3` : stroke,
-        width: line.level ? 1 : isPinned ? 1 : 1.5,
-        dash: isPinned ? [5, 5] : dash,
-        points: line.points ? { show: true, size: 4, fill: stroke } : { show: false },
+        width: (line.level || isPinned ? 1 : 1.5) * thick(),
+        dash: (isPinned ? [5, 5] : dash)?.map((part) => part * thick()),
+        points: line.points ? { show: true, size: 4 * thick(), fill: stroke } : { show: false },
         ...(line.points ? { paths: () => null } : {}),
-        value: (_, value: number | null) =>
-          value === null || value === undefined ? '–' : `${digits(value)} ${panel.unit}`,
+        value: (_, value: number | null) => {
+          // A level is the same everywhere.
+          const found = line.level ? latest.current.lines[index]?.y[0] : value;
+          return found === null || found === undefined ? '–' : `${digits(found)} ${panel.unit}`;
+        },
       };
     });
     const axis: uPlot.Axis = {
@@ -110,7 +130,12 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
             time: false,
             range: (_, low, high) => zoom.peek() ?? [Math.min(0, low ?? 0), Math.max(duration.peek(), high ?? 0)],
           },
-          y: { range: (_, low, high) => [Math.min(0, low ?? 0), high > 0 ? high * 1.08 : 1] },
+          y: {
+            range: (self, low, high) => {
+              const most = isOwnScale.peek() && count < lines.length ? highest(self, count) : high;
+              return [Math.min(0, low ?? 0), Math.max(LEAST[panel.id] ?? 0, most > 0 ? most * 1.08 : 1)];
+            },
+          },
         },
         axes: [
           {
@@ -132,14 +157,17 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
           sync: { key: 'tailback', setSeries: false },
           // Whether it was a click or a drag is told by the distance, below.
           drag: { x: true, y: false, setScale: false, click: () => undefined },
-          points: { size: 6 },
+          points: { size: 6 * thick() },
           dataIdx: (self, index, hovered) =>
             nearest(self.data[index] as (number | null | undefined)[] | undefined, hovered),
         },
         legend: {
           show: true,
           live: true,
-          markers: { width: 3, dash: (self, index) => (self.series[index]?.dash ? 'dashed' : 'solid') },
+          markers: {
+            width: 3,
+            dash: (_, index) => (lines[index - 1]?.level ? 'dotted' : index > count || series[index - 1]?.dash ? 'dashed' : 'solid'),
+          },
         },
         hooks: {
           setSelect: [
@@ -185,7 +213,7 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
 
   useSignalEffect(() => {
     const [low, high] = zoom.value ?? [0, duration.value];
-    void chosen.value;
+    void [chosen.value, isOwnScale.value];
     if (plot.current && high > low) plot.current.setScale('x', { min: low, max: high });
     plot.current?.redraw(false);
   });
@@ -227,22 +255,15 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
   };
 
   const events = panel.marks.length;
+  const term = TERMS[panel.id];
   return (
-    <figure class="chart" data-panel={panel.id}>
+    <figure class={isAbout ? 'chart about' : 'chart'} data-panel={panel.id}>
       <figcaption>
-        <h3>{panel.title}</h3>
+        <h3>{term ? <Help term={term}>{panel.title}</Help> : panel.title}</h3>
         <span class="unit">{panel.unit}</span>
         {events > 0 && (
           <span class="hint">
-            {events}{' '}
-            {panel.id === 'queue'
-              ? events === 1
-                ? 'drop or mark'
-                : 'drops or marks'
-              : events === 1
-                ? 'reduction'
-                : 'reductions'}
-            : click one to see why
+            {signs(panel.marks)}: click one to see why
           </span>
         )}
       </figcaption>
@@ -254,8 +275,29 @@ export function Chart({ panel, order, theme }: { panel: Drawn; order: readonly s
         onKeyDown={keys}
         aria-label={`${panel.title} over time. Keys: plus and minus zoom, arrows move, 0 shows all, n and p go through the events.`}
       />
+      <p class="keys" aria-hidden="true">
+        <kbd>+</kbd> <kbd>−</kbd> zoom, <kbd>←</kbd> <kbd>→</kbd> move, <kbd>0</kbd> all
+        {events > 0 && (
+          <>
+            , <kbd>n</kbd> <kbd>p</kbd> through the events
+          </>
+        )}
+      </p>
     </figure>
   );
+}
+
+const TERMS: Partial<Record<Panel['id'], 'queue' | 'cwnd'>> = { queue: 'queue', window: 'cwnd' };
+
+/** The highest value in sight of the run's own lines. */
+function highest(plot: uPlot, count: number): number {
+  const [low, high] = [plot.scales['x']!.min ?? -Infinity, plot.scales['x']!.max ?? Infinity];
+  const x = plot.data[0];
+  let most = 0;
+  for (const line of plot.data.slice(1, count + 1))
+    for (let at = 0; at < x.length; at++)
+      if (x[at]! >= low && x[at]! <= high && (line[at] ?? 0) > most) most = line[at]!;
+  return most;
 }
 
 function nearest(values: (number | null | undefined)[] | undefined, index: number): number {
@@ -279,7 +321,7 @@ function nearestMark(plot: uPlot, marks: readonly Mark[], x: number, y: number):
 
 function drawMarks(plot: uPlot, marks: readonly Mark[], order: readonly string[], colour: Colours): void {
   const { ctx, bbox } = plot;
-  const scale = devicePixelRatio;
+  const scale = devicePixelRatio * thick();
   const [low, high] = [plot.scales['x']!.min ?? 0, plot.scales['x']!.max ?? 1];
   ctx.save();
   ctx.beginPath();

@@ -2,11 +2,11 @@
 
 import { stroke } from '../colours';
 import {
+  changed,
   durationOf,
   flowViews,
   list,
   named,
-  table,
   type Document,
   type Fields,
   type FlowView,
@@ -15,6 +15,7 @@ import {
 import { digits, seconds, timeText, timeWords } from '../quantity';
 import { catalogue, scenario, edit } from '../state';
 import { APPS } from '../words';
+import { Help } from './help';
 import { Slider, type Scale } from './slider';
 
 /** What is offered first; every other application is in the list of a flow. */
@@ -33,6 +34,8 @@ const NAMES: Record<string, string> = {
   ping: 'ping',
 };
 const OVER_UDP = ['voip', 'voip-onoff', 'udp-cbr', 'media', 'ping'];
+/** More at once is a study, not a picture. */
+const MOST_ALIKE = 100;
 const FARTHER: Scale = { low: 0.001, high: 0.5, zero: true };
 
 function setFlow(index: number, kind: string, how: (flow: Fields, document: Document) => Fields): void {
@@ -41,6 +44,9 @@ function setFlow(index: number, kind: string, how: (flow: Fields, document: Docu
     document.flow = flows.map((flow, at) => (at === index ? how(flow, document) : flow));
   });
 }
+
+/** What stands for a part that has parameters of its own in the text: its plain one can then be chosen, too. */
+const AS_WRITTEN = '(as written)';
 
 const setKey = (index: number, key: string, value: Value | undefined): void =>
   setFlow(index, key, (flow) => ({ ...flow, [key]: value }));
@@ -91,7 +97,7 @@ function FlowRow({
   isAlone: boolean;
   isNetwork: boolean;
 }) {
-  const { colour } = stroke(flow.index);
+  const { colour } = stroke(flow.place);
   const isTcp = !OVER_UDP.includes(flow.app);
   const cards = catalogue.value;
   const farther = seconds(flow.fields['access_delay']) ?? 0;
@@ -117,6 +123,32 @@ function FlowRow({
       document.flow = list(document.flow as Value | undefined).filter((_, at) => at !== flow.index);
     });
   const stop = flow.stop ?? length;
+  const title = (of: 'algorithms' | 'stacks', name: string): string =>
+    cards?.[of].find((card) => card.name === name)?.title ?? name;
+  const ccChanged = changed(flow.fields['cc'], 'name');
+  const stack = named(flow.fields['stack'], 'name') || 'linux';
+  const stackChanged = changed(flow.fields['stack'], 'name');
+  const stacks = (
+    <label class="field">
+      <span>Stack</span>
+      <select
+        value={stackChanged ? AS_WRITTEN : stack}
+        onChange={(event) => event.currentTarget.value !== AS_WRITTEN && setName('stack', event.currentTarget.value)}
+        data-choice="stack"
+      >
+        {stackChanged && (
+          <option value={AS_WRITTEN}>
+            {title('stacks', stack)}, changed in the text: {stackChanged}
+          </option>
+        )}
+        {(cards?.stacks ?? []).map((card) => (
+          <option value={card.name} key={card.name}>
+            {card.title}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
   return (
     <li class="flow" style={{ '--flow': colour }}>
       <div class="head">
@@ -129,6 +161,25 @@ function FlowRow({
           spellcheck={false}
           onChange={(event) => setKey(flow.index, 'name', event.currentTarget.value.trim() || undefined)}
         />
+        {!isNetwork && flow.app !== 'tunnel' && (
+          <label class="count">
+            ×{' '}
+            <input
+              type="number"
+              min={1}
+              max={MOST_ALIKE}
+              step={1}
+              value={flow.count}
+              aria-label={`How many of ${flow.name}`}
+              title="How many of these"
+              data-count={flow.name}
+              onChange={(event) => {
+                const value = Math.min(MOST_ALIKE, Math.max(1, Math.round(Number(event.currentTarget.value))));
+                setKey(flow.index, 'count', value > 1 ? value : undefined);
+              }}
+            />
+          </label>
+        )}
         <button
           type="button"
           class="remove"
@@ -156,7 +207,16 @@ function FlowRow({
         {isTcp && (
           <label>
             <span>Congestion control</span>
-            <select value={flow.cc} onChange={(event) => setName('cc', event.currentTarget.value)} data-choice="cc">
+            <select
+              value={ccChanged ? AS_WRITTEN : flow.cc}
+              onChange={(event) => event.currentTarget.value !== AS_WRITTEN && setName('cc', event.currentTarget.value)}
+              data-choice="cc"
+            >
+              {ccChanged && (
+                <option value={AS_WRITTEN}>
+                  {title('algorithms', flow.cc)}, {ccChanged}
+                </option>
+              )}
               {(cards?.algorithms ?? [{ name: flow.cc, title: flow.cc }]).map((card) => (
                 <option value={card.name} key={card.name} title={card.law}>
                   {card.title}
@@ -166,6 +226,12 @@ function FlowRow({
           </label>
         )}
       </div>
+      {ccChanged && (
+        <p class="note">
+          {title('algorithms', flow.cc)} with {ccChanged}: set in the text.
+        </p>
+      )}
+      {isTcp && flow.fields['stack'] !== undefined && stacks}
       <details>
         <summary>
           from {timeWords(flow.start)} to {flow.stop === undefined ? 'the end' : timeWords(flow.stop)}
@@ -213,24 +279,7 @@ function FlowRow({
             onInput={(value) => setKey(flow.index, 'access_delay', value > 0 ? timeText(value / 2) : undefined)}
           />
         )}
-        {isTcp && (
-          <label class="field">
-            <span>Stack</span>
-            <select
-              value={named(flow.fields['stack'], 'name') || 'linux'}
-              onChange={(event) => setName('stack', event.currentTarget.value)}
-            >
-              {(cards?.stacks ?? []).map((card) => (
-                <option value={card.name} key={card.name}>
-                  {card.title}
-                </option>
-              ))}
-            </select>
-          </label>
-        )}
-        {Object.keys(table(flow.fields['cc'])).length > 1 && (
-          <p class="note">Its congestion control has parameters of its own: see the text.</p>
-        )}
+        {isTcp && flow.fields['stack'] === undefined && stacks}
       </details>
     </li>
   );
@@ -251,7 +300,9 @@ function Length({ document }: { document: Document }) {
         onInput={(value) => edit('duration', (changed) => (changed['duration'] = `${digits(value, 2)}s`))}
       />
       <label class="field">
-        <span>Seed</span>
+        <span>
+          <Help term="seed">Seed</Help>
+        </span>
         <input
           type="number"
           min={0}

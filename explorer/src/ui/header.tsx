@@ -1,10 +1,27 @@
 // What concerns the whole page: open, share, take away, compare, go back.
 
-import { useRef } from 'preact/hooks';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import { pathWords, read } from '../document';
 import { command, csv, fileName, png, save, svg } from '../export';
-import { address, back, scenario, duration, forth, notice, open, outcome, pins, toml, tour, zoom } from '../state';
+import {
+  address,
+  back,
+  scenario,
+  duration,
+  forth,
+  isOwnScale,
+  notice,
+  open,
+  outcome,
+  pins,
+  toml,
+  zoom,
+  type Pinned,
+} from '../state';
 import { choice, type Choice } from '../theme';
 import { drawn, order } from './results';
+import { list as tourList } from './tour';
 
 const KEPT_PINS = 3;
 const isLocal = /^(127\.|localhost$|\[::1\])/.test(location.hostname);
@@ -54,7 +71,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         tailback <small>explorer</small>
       </h1>
       <nav aria-label="Page">
-        <button type="button" onClick={() => (tour.value = { id: '', step: 0 })} data-do="tours">
+        <button type="button" onClick={tourList} data-do="tours">
           Tours
         </button>
         <button type="button" onClick={() => file.current!.click()}>
@@ -81,12 +98,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         >
           Share
         </button>
-        <details
-          class="menu"
-          onClick={(event) => (event.target as Element).closest('div') && event.currentTarget.removeAttribute('open')}
-        >
-          <summary>Take away</summary>
-          <div>
+        <Menu title="Take away">
             <button type="button" onClick={() => save(`${fileName(name)}.toml`, toml.peek(), 'application/toml')}>
               Scenario (TOML)
             </button>
@@ -121,8 +133,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
                   {table.replaceAll('_', ' ')}: {rows} rows (CSV)
                 </button>
               ))}
-          </div>
-        </details>
+        </Menu>
         <button type="button" disabled={!outcome.value} onClick={pin} data-do="pin">
           Pin this run
         </button>
@@ -145,24 +156,72 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
   );
 }
 
+/** A menu that closes by its own button, Escape, a choice, or a click elsewhere. */
+function Menu({ title, children }: { title: string; children: ComponentChildren }) {
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    const outside = (event: Event): void => {
+      if (!menu.current!.contains(event.target as Node)) menu.current!.open = false;
+    };
+    addEventListener('pointerdown', outside);
+    addEventListener('focusin', outside);
+    return () => {
+      removeEventListener('pointerdown', outside);
+      removeEventListener('focusin', outside);
+    };
+  }, []);
+  return (
+    <details
+      ref={menu}
+      class="menu"
+      onKeyDown={(event) => {
+        if (event.key !== 'Escape') return;
+        event.currentTarget.open = false;
+        event.currentTarget.querySelector('summary')!.focus();
+      }}
+    >
+      <summary>{title}</summary>
+      <div onClick={() => (menu.current!.open = false)}>{children}</div>
+    </details>
+  );
+}
+
 export function Pins() {
   if (!pins.value.length) return null;
+  const here = pathWords(scenario.value);
+  /** Runs over another path are not told apart by their lines. */
+  const elsewhere = (pin: Pinned): string => {
+    const there = pathWords(read(pin.toml));
+    return there === here ? '' : `, on another path: ${there}`;
+  };
   return (
     <ul class="pins" aria-label="Pinned runs">
       {pins.value.map((each, index) => (
         <li key={index}>
-          <input
-            type="text"
-            value={each.name}
-            aria-label="Name of the pinned run"
-            onChange={(event) => {
-              const name = event.currentTarget.value;
-              pins.value = pins.peek().map((pin, at) => (at === index ? { ...pin, name } : pin));
-            }}
-          />
-          <button type="button" onClick={() => open(each.toml)} title="Go back to its scenario">
-            Open
-          </button>
+          <i class="dashes" aria-hidden="true" />
+          {each.step !== undefined ? (
+            <span>
+              Dashed: {each.name}, “{each.step}”{elsewhere(each)}
+            </span>
+          ) : (
+            <>
+              <input
+                type="text"
+                value={each.name}
+                aria-label="Name of the pinned run"
+                onChange={(event) => {
+                  const name = event.currentTarget.value;
+                  pins.value = pins.peek().map((pin, at) => (at === index ? { ...pin, name } : pin));
+                }}
+              />
+              <span>dashed{elsewhere(each)}</span>
+            </>
+          )}
+          {each.step === undefined && (
+            <button type="button" onClick={() => open(each.toml)} title="Go back to its scenario">
+              Open
+            </button>
+          )}
           <button
             type="button"
             onClick={() => (pins.value = pins.peek().filter((_, at) => at !== index))}
@@ -172,6 +231,16 @@ export function Pins() {
           </button>
         </li>
       ))}
+      <li class="plain">
+        <label>
+          <input
+            type="checkbox"
+            checked={isOwnScale.value}
+            onChange={(event) => (isOwnScale.value = event.currentTarget.checked)}
+          />{' '}
+          Scale to this run
+        </label>
+      </li>
     </ul>
   );
 }

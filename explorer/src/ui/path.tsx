@@ -169,13 +169,16 @@ function Dumbbell({ document }: { document: Document }) {
   const { rate, rtt, loss, fields } = dumbbellOf(document);
   const { discipline, size } = queueOf(fields['queue'], names);
   const multiple = inBdp(size, rate, rtt);
-  const setQueue = (value: number): void =>
-    setDumbbell('queue', 'queue', withLimit(fields['queue'], limitText({ amount: value, unit: 'bdp' }), names));
   const bdp = (rate * rtt) / 8;
+  const isInBytes = size?.unit === 'bytes';
+  const setQueue = (value: number, inBytes = isInBytes): void => {
+    const held: Limit = inBytes ? { amount: Math.round(value * bdp), unit: 'bytes' } : { amount: value, unit: 'bdp' };
+    setDumbbell('queue', 'queue', withLimit(fields['queue'], limitText(held), names));
+  };
   const kept =
     multiple === undefined
       ? 'a limit of its own'
-      : `${digits(multiple, 2)} BDP = ${digits((multiple * bdp) / 1000, 3)} kB = ${timeWords(multiple * rtt)}`;
+      : inWords(multiple, `${digits((multiple * bdp) / 1000, 3)} kB`, timeWords(multiple * rtt), isInBytes);
   const card = catalogue.value?.queues.find((each) => each.name === discipline);
   return (
     <>
@@ -228,8 +231,19 @@ function Dumbbell({ document }: { document: Document }) {
           scale={QUEUE}
           words={kept}
           onInput={setQueue}
-          hint="1 BDP is rate × round trip"
+          term="bdp"
         />
+      )}
+      {multiple !== undefined && (size?.unit === 'bdp' || isInBytes) && (
+        <label class="note">
+          <input
+            type="checkbox"
+            checked={isInBytes}
+            data-choice="bytes"
+            onChange={(event) => setQueue(multiple, event.currentTarget.checked)}
+          />{' '}
+          Hold the kB when rate or round trip change
+        </label>
       )}
       {multiple === undefined && (
         <p class="note">
@@ -250,6 +264,12 @@ function Dumbbell({ document }: { document: Document }) {
     </>
   );
 }
+
+/** A length in three ways, that first which is held. */
+const inWords = (multiple: number, bytes: string, time: string, isInBytes: boolean): string => {
+  const bdp = `${digits(multiple, 2)} BDP`;
+  return isInBytes ? `${bytes} = ${bdp} = ${time}` : `${bdp} = ${bytes} = ${time}`;
+};
 
 interface Shown {
   rate: number;

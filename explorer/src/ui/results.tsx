@@ -1,31 +1,30 @@
 // Who feels what, and the plots.
 
 import { computed } from '@preact/signals';
-import { flowViews, dumbbellOf, type Document } from '../document';
-import type { Outcome, Table } from '../engine';
+import { flowViews, dumbbellOf, together, type Document } from '../document';
+import type { FlowSummary, Outcome, Table } from '../engine';
 import { stroke } from '../colours';
-import { digits } from '../quantity';
+import { digits, seconds, timeWords } from '../quantity';
 import { panels, resolved, type Panel, type Resolved } from '../series';
 import {
   again,
   duration,
-  edit,
-  isUntouched,
   outcome,
+  ran,
   pins,
   runAnyway,
+  runShorter,
   scenario,
   status,
   stop,
-  tour,
+  toml,
   zoom,
 } from '../state';
 import { theme } from '../theme';
-import { fairness, felt, waiting } from '../words';
-import { APPS } from '../words';
-import { tours } from '../tours';
+import { APPS, alike, fairness, felt, waiting } from '../words';
 import { Chart, type Drawn } from './chart';
-import { go } from './tour';
+import { Explained, Help } from './help';
+import { shownStep } from './tour';
 import { toResults } from './jump';
 
 /** A run under way, as far as its polls tell. */
@@ -101,24 +100,27 @@ export const drawn = computed((): Drawn[] =>
 
 export function Results() {
   const result = outcome.value;
+  const look = shownStep()?.look ?? [];
+  // What a step is about comes first.
+  const charts = [
+    ...look.flatMap((id) => drawn.value.filter((panel) => panel.id === id)),
+    ...drawn.value.filter((panel) => !look.includes(panel.id)),
+  ];
+  const isWhole = !zoom.value || (zoom.value[0] <= 0 && zoom.value[1] >= duration.value);
+  const isOld = ran.value !== toml.value && (status.value.is === 'running' || status.value.is === 'stopped');
   return (
     <>
       <Told />
-      {isUntouched.value && !tour.value && (
-        <p class="note">
-          New here?{' '}
-          <button type="button" class="link" onClick={() => go(tours[0]!, 0)}>
-            Take the first tour
-          </button>
-          , five steps long, or move a slider.
-        </p>
+      {result && (
+        <div class={isOld ? 'past-run' : undefined}>
+          <Cards result={result} />
+        </div>
       )}
-      {result && <Cards result={result} />}
       <div class="toolbar" role="group" aria-label="Time axis">
-        {zoom.value ? (
+        {!isWhole ? (
           <>
             <span>
-              {digits(zoom.value[0], 4)} to {digits(zoom.value[1], 4)} s
+              {digits(zoom.value![0], 4)} to {digits(zoom.value![1], 4)} s
             </span>
             <button type="button" onClick={() => (zoom.value = undefined)}>
               Show all of it
@@ -128,9 +130,15 @@ export function Results() {
           <span class="hint">Drag over a plot to zoom in; a double click shows all.</span>
         )}
       </div>
-      <div class={shown.value.isPartial ? 'charts partial' : 'charts'}>
-        {drawn.value.map((panel) => (
-          <Chart key={panel.id} panel={panel} order={order.value} theme={theme.value} />
+      <div class={shown.value.isPartial ? 'charts partial' : isOld ? 'charts past-run' : 'charts'}>
+        {charts.map((panel) => (
+          <Chart
+            key={panel.id}
+            panel={panel}
+            order={order.value}
+            theme={theme.value}
+            isAbout={look.includes(panel.id)}
+          />
         ))}
       </div>
       {result && result.links.length > 0 && <LinksTable result={result} />}
@@ -172,7 +180,7 @@ function Told() {
     return (
       <div class="told warning" role="alert">
         <p>
-          This would be about {count(now.packets)} packets and {count(now.rows)} rows, about{' '}
+          This would be about {count(now.packets)} packets and {count(now.rows)} lines of results, and take about{' '}
           {count(Math.max(now.seconds, 1))} s in this tab.
           {now.rows > 2e7 && ' It may need more memory than a tab has.'} Nothing has been run yet; what you see is the
           run before.
@@ -180,12 +188,22 @@ function Told() {
         <button
           type="button"
           class="primary"
-          onClick={() => edit('duration', (changed) => (changed['duration'] = now.shorter))}
+          onClick={() => runShorter(now.shorter)}
         >
-          Run only {now.shorter}
+          Run only {timeWords(seconds(now.shorter)!)}
         </button>
         <button type="button" onClick={runAnyway}>
           Run it all the same
+        </button>
+      </div>
+    );
+  }
+  if (now.is === 'stopped') {
+    return (
+      <div class="told warning" role="status">
+        <p>Stopped. What you see is the run before.</p>
+        <button type="button" class="primary" onClick={again}>
+          Run again
         </button>
       </div>
     );
@@ -207,8 +225,10 @@ function Cards({ result }: { result: Outcome }) {
   const flows = resolved(result).flows;
   const titles = (kind: string, cc?: string): string => [APPS[kind] ?? kind, cc].filter(Boolean).join(', ');
   const most = 12;
+  const grouped = together(result.flows, flowViews(scenario.value));
   const tcp = result.flows.filter((flow) => ['bulk', 'ftp', 'hftp', 'transfers'].includes(flow.kind));
   const total = tcp.reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
+  const share = (flow: FlowSummary): number => (100 * flow.goodput_mbps) / total;
   const jain = result.links
     .map((link) => link.jain)
     .filter((value) => value !== undefined)
@@ -219,22 +239,29 @@ function Cards({ result }: { result: Outcome }) {
         Who feels what
       </h2>
       <ul class="cards" aria-live="polite">
-        {result.flows.slice(0, most).map((flow, index) => {
-          const said = felt(flow);
+        {grouped.slice(0, most).map(({ flows: same, name }) => {
+          const flow = same[0]!;
+          const index = result.flows.indexOf(flow);
+          const said = same.length > 1 ? alike(same) : felt(flow);
           return (
             <li
               key={flow.name}
               class={`card worry-${said.worry}`}
               style={{ '--flow': stroke(index).colour }}
-              data-flow={flow.name}
+              data-flow={name}
             >
               <p class="who">
                 <span class="swatch" aria-hidden="true" />
-                {flow.name} <span class="kind">{titles(flow.kind, flows[index]?.tcp?.cc)}</span>
+                {same.length > 1 ? `${name}, ${same.length} times` : name}{' '}
+                <span class="kind">{titles(flow.kind, flows[index]?.tcp?.cc)}</span>
               </p>
-              <p class="figure">{said.figure}</p>
-              <p class="meaning">{said.meaning}</p>
-              {pins.value.map((pin) => {
+              <p class="figure">
+                <Explained>{said.figure}</Explained>
+              </p>
+              <p class="meaning">
+                <Explained>{said.meaning}</Explained>
+              </p>
+              {same.length === 1 && pins.value.map((pin) => {
                 const other = pin.outcome.flows.find((each) => each.name === flow.name);
                 return (
                   other && (
@@ -247,30 +274,32 @@ function Cards({ result }: { result: Outcome }) {
             </li>
           );
         })}
-        {result.flows.length > most && (
+        {grouped.length > most && (
           <li class="card">
-            <p class="meaning">and {result.flows.length - most} more flows</p>
+            <p class="meaning">and {grouped.length - most} more</p>
           </li>
         )}
       </ul>
       {tcp.length > 1 && jain !== undefined && (
         <div class="shares">
           <p>
-            Shares of the link: {fairness(jain)} (Jain's index {digits(jain, 2)})
+            Shares of the link: {fairness(jain)} (<Help term="jain">Jain's index</Help> {digits(jain, 2)})
           </p>
           <div
             class="bar"
             role="img"
-            aria-label={tcp.map((flow) => `${flow.name} ${digits((100 * flow.goodput_mbps) / total, 2)} %`).join(', ')}
+            aria-label={tcp.map((flow) => `${flow.name} ${digits(share(flow), 2)} %`).join(', ')}
           >
             {tcp.map((flow) => {
               const index = result.flows.indexOf(flow);
               return (
                 <span
                   key={flow.name}
-                  style={{ width: `${(100 * flow.goodput_mbps) / total}%`, background: stroke(index).colour }}
+                  style={{ width: `${share(flow)}%`, background: stroke(index).colour }}
                   title={`${flow.name}: ${digits(flow.goodput_mbps)} Mbit/s`}
-                />
+                >
+                  {share(flow) >= 12 && <b>{digits(share(flow), 2)} %</b>}
+                </span>
               );
             })}
           </div>
@@ -293,10 +322,16 @@ function LinksTable({ result }: { result: Outcome }) {
             <tr>
               <th scope="col">Link</th>
               <th scope="col">In use</th>
-              <th scope="col">Queue, half of the time</th>
-              <th scope="col">Queue, 95 %</th>
+              <th scope="col">
+                Queue, <Help term="median">median</Help>
+              </th>
+              <th scope="col">
+                Queue, <Help term="quantile">{'95\u00a0%'}</Help>
+              </th>
               <th scope="col">Drops</th>
-              <th scope="col">Marks</th>
+              <th scope="col">
+                <Help term="mark">Marks</Help>
+              </th>
             </tr>
           </thead>
           <tbody>
@@ -315,7 +350,8 @@ function LinksTable({ result }: { result: Outcome }) {
       </div>
       <p class="note">
         {result.events.toLocaleString('en')} events
-        {Number.isFinite(result.wall_ms) && ` in ${digits(result.wall_ms)} ms`}. Hash of the rows: {result.hash}.
+        {Number.isFinite(result.wall_ms) && ` in ${digits(result.wall_ms)} ms`}.{' '}
+        <Help term="hash">Hash of the rows</Help>: {result.hash}.
         {result.warnings.length > 0 && ` ${result.warnings.join(' ')}`}
       </p>
     </section>

@@ -1,6 +1,8 @@
 // A slider over orders of magnitude, with its value in words and as text that can be typed.
 
 import { useId } from 'preact/hooks';
+import type { Name } from '../glossary';
+import { Help } from './help';
 
 export interface Scale {
   low: number;
@@ -30,16 +32,26 @@ interface Given {
   words: string;
   onInput: (value: number) => void;
   hint?: string;
+  /** What explains the label. */
+  term?: Name;
   name?: string;
 }
 
-export function Slider({ label, value, scale, words, onInput, hint, name }: Given) {
+export function Slider({ label, value, scale, words, onInput, hint, term, name }: Given) {
   const id = useId();
   return (
     <div class="slider">
-      <label for={id} title={hint}>
-        {label}
-      </label>
+      <span class="label">
+        <label for={id} title={hint}>
+          {label}
+        </label>
+        {term && (
+          <>
+            {' '}
+            <Help term={term}>?</Help>
+          </>
+        )}
+      </span>
       <output for={id}>{words}</output>
       <input
         id={id}

@@ -1,10 +1,11 @@
 // Why one event happened: facts, the law with its numbers, the source.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Why } from '../engine';
 import { digits } from '../quantity';
 import { numbers, panels } from '../series';
 import { chosen, engine, outcome, stored, zoom } from '../state';
+import { Explained } from './help';
 
 const UNITS: Record<string, string> = {
   bytes: 'B',
@@ -40,6 +41,13 @@ export function WhyPanel() {
       isStale = true;
     };
   }, [asked, outcome.value]);
+  const panel = useRef<HTMLElement>(null);
+  useEffect(() => {
+    // Beside a tour it may lie outside what is in sight of its column or sheet.
+    const [side, it] = [panel.current?.parentElement, panel.current];
+    const above = side?.querySelector<HTMLElement>('.grip')?.offsetHeight ?? 0;
+    if (side && it) side.scrollTop += it.getBoundingClientRect().top - side.getBoundingClientRect().top - above;
+  }, [asked]);
   if (!asked || !outcome.value) return null;
   const go = (by: number): void => {
     const marks = panels(outcome.peek()!)
@@ -52,7 +60,7 @@ export function WhyPanel() {
   };
   const t = numbers(outcome.value.tables[asked.table]!, 't_s')[asked.row]!;
   return (
-    <section class="why" aria-label="Why" aria-live="polite">
+    <section class="why" aria-label="Why" aria-live="polite" ref={panel}>
       <header>
         <h2>Why, at {digits(t, 6)} s</h2>
         <button type="button" onClick={() => go(-1)} aria-label="The event before">
@@ -83,12 +91,19 @@ export function WhyPanel() {
               return (
                 <div key={name}>
                   <dt>{words}</dt>
-                  <dd>{text}</dd>
+                  <dd>
+                    <Explained>{text}</Explained>
+                  </dd>
                 </div>
               );
             })}
           </dl>
-          {why.source && <p class="source">{why.source}</p>}
+          {why.source && (
+            <p class="source">
+              {why.formula ? 'The same rule stands in: ' : 'More on it in: '}
+              {why.source}
+            </p>
+          )}
         </>
       )}
     </section>
