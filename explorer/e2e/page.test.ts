@@ -120,7 +120,7 @@ test('the address is the state: another tab opens the same', async () => {
 
 test.each(['s=%%%', 's=AAAA', 's=' + 'q'.repeat(50)])('a broken address (%s) is told in words, and the page goes on', async (fragment) => {
   const { page, errors } = await begun(`${server.url}#${fragment}`);
-  expect(await page.locator('.notice').innerText()).toContain('damaged');
+  expect(await page.locator('.notice').innerText()).toMatch(/damaged[^]*What you see is the example/);
   expect(await page.locator('.card[data-flow]').count()).toBeGreaterThan(0);
   expect(errors).toEqual([]);
   await page.close();
@@ -138,6 +138,10 @@ test('a wrong text is told with its line, and what was drawn stays', async () =>
   await told.waitFor();
   expect(await told.innerText()).toMatch(/line \d+: flow\[\d\]\.cc/);
   expect(await events(page)).toBe(before);
+  // Where the format is the matter its description opens in place.
+  await page.keyboard.insertText('\n= 3\n');
+  await page.click('.problems button:has-text("docs/scenario.md")');
+  expect(await page.locator('.problems .page').innerText()).toContain('[dumbbell]');
   expect(errors).toEqual([]);
   await page.close();
 });

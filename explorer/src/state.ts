@@ -172,8 +172,6 @@ const LET_FINISH_NEXT_MS = 2500;
 /** Longer than this is asked about first. */
 const LONG_S = 20;
 const MANY_ROWS = 6_000_000;
-/** A shorter run says nothing of the machine's speed. */
-const LEAST_TIMED_S = 0.3;
 
 let current: { abort: AbortController; began: number } | undefined;
 /** The text has changed since the run under way began. */
@@ -181,8 +179,6 @@ let isStale = false;
 let isRunning = false;
 let wasCutShort = false;
 let wasStopped = false;
-/** How much longer runs take here than is estimated. */
-let slowness = 1;
 let allowed = '';
 
 /** Run what is too large all the same. */
@@ -234,8 +230,7 @@ async function once(text: string): Promise<void> {
     }
     const document = read(text);
     const asked = write(forPictures(document));
-    const estimate = await engine.estimate(asked);
-    const expected = { ...estimate, seconds: estimate.seconds * slowness };
+    const expected = await engine.estimate(asked);
     if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
       // About five seconds of it.
       const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows);
@@ -257,8 +252,6 @@ async function once(text: string): Promise<void> {
       },
     });
     wasCutShort = false;
-    const took = (performance.now() - began) / 1000;
-    if (took > LEAST_TIMED_S) slowness = Math.min(4, Math.max(0.25, took / estimate.seconds));
     batch(() => {
       outcome.value = result;
       ran.value = text;

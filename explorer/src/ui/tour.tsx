@@ -18,7 +18,8 @@ let isAsked = false;
 function show(text: string, to: { id: string; step: number }, at?: [number, number]): void {
   isAsked = tour.peek()?.id !== to.id;
   batch(() => {
-    mine.value ??= toml.peek();
+    if (!tour.peek()?.id) mine.value ??= toml.peek();
+    offer.value = undefined;
     open(text);
     zoom.value = at;
     tour.value = to;
@@ -198,7 +199,7 @@ function Steps({ of, number }: { of: Tour; number: number }) {
             </button>
           </div>
         )}
-        {isLast && <Question of={of} known={known} key={of.id} />}
+        {isLast && <Question of={of} key={of.id} />}
       </div>
       <footer>
         <button type="button" onClick={() => (number > 0 ? go(of, number - 1) : list())}>
@@ -261,9 +262,10 @@ function Yours({ names }: { names: string[] }) {
   );
 }
 
-function Question({ of, known }: { of: Tour; known: Set<Name> }) {
+function Question({ of }: { of: Tour }) {
   const isOpen = useSignal(false);
   const { answer } = of;
+  const known = new Set<Name>();
   useEffect(() => {
     if (!isOpen.value) return;
     const abort = new AbortController();
