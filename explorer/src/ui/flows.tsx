@@ -138,7 +138,7 @@ function FlowRow({
       >
         {stackChanged && (
           <option value={AS_WRITTEN}>
-            {title('stacks', stack)}, changed in the text: {stackChanged}
+            {title('stacks', stack)}, changed in the text
           </option>
         )}
         {(cards?.stacks ?? []).map((card) => (
@@ -232,6 +232,7 @@ function FlowRow({
         </p>
       )}
       {isTcp && flow.fields['stack'] !== undefined && stacks}
+      {stackChanged && <p class="note">Set in the text: {stackChanged}.</p>}
       <details>
         <summary>
           from {timeWords(flow.start)} to {flow.stop === undefined ? 'the end' : timeWords(flow.stop)}
