@@ -175,3 +175,21 @@ def test_what_has_no_live_counterpart_is_refused_with_what_works(flow: tb.Flow, 
     assert problem.field.endswith(field)
     assert fix in problem.fix
     assert "--engine sim" in problem.fix
+
+
+@needs_live
+def test_media_follow_their_reports_over_real_sockets() -> None:
+    """It leaves its smallest rate, which without reports it never would, and keeps to the link's 0.6 Mbit/s.
+
+    How fast it rises says how busy this machine is: it jumps only while no packet is 10 ms late.
+    """
+    call = tb.dumbbell(
+        rate="600kbit", rtt="20ms", queue="300ms", duration="8s", flows=[tb.flow("media", name="media")],
+        instruments={"packets": "all"},
+    )  # fmt: skip
+    rows = live.run(call).where_flow("packets", "media")
+    late = (rows["sent_s"] >= 6.0) & (rows["sent_s"] < 8.0)
+    assert 0.2 < 8e-6 * rows["bytes"][late].sum() / 2.0 < 0.75
+    marked = call.with_({"flow[0].params": {"ecn": True}})
+    with pytest.raises(tb.TailbackError, match="live applications send datagrams without ECN"):
+        live.run(marked)
