@@ -67,7 +67,8 @@ def boot(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is ours to hear.
+        # Ctrl-C is ours to hear. A session of its own would be scheduled as a group of its own, and make niceness void.
+        process_group=0,
         preexec_fn=_die_with_us,
     )
     try:
