@@ -124,9 +124,11 @@ ENTRY2(void, vegas_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct vegas *vegas = state(sk);
 
-	/* After idleness the path may have changed: forget its base. */
-	if (event == CA_EVENT_CWND_RESTART)
+	/* After idleness, and with nothing in flight, the path may have changed: forget its base. */
+	if (event == CA_EVENT_CWND_RESTART || event == CA_EVENT_TX_START)
 		round_forget(&vegas->round);
+	if (event == CA_EVENT_TX_START)
+		vegas->active = true;
 }
 
 ENTRY1(u32, vegas_undo_cwnd, struct sock *, sk)

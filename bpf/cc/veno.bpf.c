@@ -116,9 +116,16 @@ ENTRY2(void, veno_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct veno *veno = state(sk);
 
-	if (event == CA_EVENT_CWND_RESTART) {
-		round_forget(&veno->round);
-		veno->raises = true;
+	u32 samples = veno->round.samples;
+
+	if (event != CA_EVENT_CWND_RESTART && event != CA_EVENT_TX_START)
+		return;
+	round_forget(&veno->round);
+	veno->raises = true;
+	if (event == CA_EVENT_TX_START) {
+		/* The count of samples stays. */
+		veno->round.samples = samples;
+		veno->active = true;
 	}
 }
 

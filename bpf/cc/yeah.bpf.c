@@ -143,8 +143,8 @@ ENTRY2(void, yeah_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct yeah *yeah = state(sk);
 
-	/* After idleness the path may have changed: forget its base. */
-	if (event == CA_EVENT_CWND_RESTART)
+	/* After idleness, and with nothing in flight, the path may have changed: forget its base. */
+	if (event == CA_EVENT_CWND_RESTART || event == CA_EVENT_TX_START)
 		round_forget(&yeah->round);
 }
 
