@@ -167,14 +167,13 @@ def run_pairs(
         raise TailbackError(f"pairs is {pairs}, and one pair has no interval. Give 2 or more, for example 60")
     both = [each if isinstance(each, Scenario) else Scenario.from_toml(each) for each in (a, b)]
     resolved = [each.resolve(algorithms=factories(algorithms), allow_code=allow_code) for each in both]
-    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in resolved]
-    known = tuple(name for name in measurable(resolved[0]) if name in names[0] & names[1])
-    known = tuple(name for name in known if name.rpartition(".")[2] != "cwnd_mean_bytes")
+    lean = [_lean(each) for each in resolved]
+    names = [{name for name, lacks in measurable(each).items() if not lacks} for each in lean]
+    known = tuple(name for name in measurable(lean[0]) if name in names[0] & names[1])
     first = int(resolved[0]["seed"])
     # A seed has 64 bits.
     seeds = tuple((first + number) % 2**64 for number in range(pairs))
     out = PairedRuns(labels, seeds, confidence, _known=known)
-    lean = [_lean(each) for each in resolved]
     # Both of a seed follow one another, so that an interrupted comparison has whole pairs.
     work = [(side, seed) for seed in seeds for side in (0, 1)]
     began = time.perf_counter()
