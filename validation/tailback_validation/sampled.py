@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import tailback as tb
+from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
 from tailback.result import Result
 
@@ -173,9 +174,10 @@ def measure(result: Result) -> dict[str, float]:
 def draws(cell: Cell, folder: Path) -> list[dict[str, float]]:
     """What the simulator measures in a cell with `DRAWS` other seeds; run once, and kept beside the engines' runs."""
     file = folder / "draws" / f"{cell.number:04d}.json"
+    told = {"cell": asdict(cell), "simulator": engine_fingerprint(), "draws": DRAWS, "spread": DRAW_SPREAD}
     if file.is_file():
         kept = json.loads(file.read_text())
-        if kept["cell"] == asdict(cell) and len(kept["measures"]) == DRAWS:
+        if {key: kept.get(key) for key in told} == told:
             return list(kept["measures"])
     plain = cell.scenario()
     again = [
@@ -184,7 +186,7 @@ def draws(cell: Cell, folder: Path) -> list[dict[str, float]]:
     ]
     measures = [measure(result) for result in tb.run_many(again)]
     with whole_file(file) as partial:
-        partial.write_text(json.dumps({"cell": asdict(cell), "measures": measures}, indent=1) + "\n")
+        partial.write_text(json.dumps(told | {"measures": measures}, indent=1) + "\n")
     return measures
 
 
@@ -198,6 +200,8 @@ def run_cells(
 ) -> None:
     """Run what is not in `folder` yet, cell by cell, on "sim" and kernels by name; one file a run, whole or not at all.
 
+    A simulator's run is of the engine of the day: that of another is run again.
+
     It ends before a run that begins after `seconds`; what is there is kept, and the next call goes on.
     """
     from tailback import vm
@@ -206,12 +210,14 @@ def run_cells(
     for cell in cells:
         for engine in engines:
             file = folder / engine / f"{cell.number:04d}.json"
-            if file.is_file():
+            found: dict[str, Any] = {"cell": asdict(cell), "engine": engine}
+            if engine == "sim":
+                found["simulator"] = engine_fingerprint()
+            if file.is_file() and json.loads(file.read_text()).get("simulator") == found.get("simulator"):
                 continue
             if time.monotonic() - began > seconds:
                 return
             started = time.monotonic()
-            found: dict[str, Any] = {"cell": asdict(cell), "engine": engine}
             try:
                 result = tb.run(cell.scenario()) if engine == "sim" else vm.run(cell.scenario(), kernel=engine)
                 found |= {"measures": measure(result), "kernel": result.meta.get("kernel")}
@@ -267,7 +273,8 @@ def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
 def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[list[Error], list[str]]:
     """The errors of engine `of` against `against` where both have run, and why others were refused.
 
-    Of the simulator with `draws`: what it measures with other random numbers.
+    Runs of another build of the simulator do not count. The simulator's errors come with `draws`: what it measures with
+    other random numbers.
     """
     found, refused = [], []
     for cell in cells:
@@ -275,6 +282,8 @@ def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[
         if not all(file.is_file() for file in files):
             continue
         rows = [json.loads(file.read_text()) for file in files]
+        if any(row["engine"] == "sim" and row.get("simulator") != engine_fingerprint() for row in rows):
+            continue
         if any(row["cell"] != asdict(cell) for row in rows):
             raise tb.TailbackError(f"{folder}: cell {cell.number} is of another design. Give another folder")
         reasons = [row["refused"] for row in rows if "refused" in row]

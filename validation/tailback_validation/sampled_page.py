@@ -44,7 +44,7 @@ _MECHANISMS = {
     ),
     61: (
         "One packet: the median is eight packets on the kernel and nine here. Phase, as in cell 24: with "
-        "`processing_jitter` of 100 µs 17 of the simulator's twenty runs have the kernel's 7.04 ms."
+        "`processing_jitter` of 100 µs 18 of the simulator's twenty runs have the kernel's 7.04 ms."
     ),
 }
 
