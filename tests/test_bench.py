@@ -19,7 +19,7 @@ from tailback import bench, cli
 ROOT = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("name", ["a", "a-probed", "e"])
+@pytest.mark.parametrize("name", ["a", "a-cubic", "a-probed", "e"])
 def test_a_measurement_counts_what_the_run_did(name: str) -> None:
     found = bench.measure(name, 2, rounds=1)
     assert found is not None
@@ -128,3 +128,14 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
     assert "| e | ns-3.44 | no C++ compiler |" in text
     assert "| a | four | 2.50 | 5.0 | 30 | 100 |" in text
     assert "not in this engine yet" in text
+
+
+def test_a_reading_without_a_sure_difference_is_no_figure() -> None:
+    captures = compare().captures
+    still = [((0.50, 90.0), (1.50, 200.0)), ((0.60, 91.0), (1.45, 201.0))]
+    sure = captures.difference("flows", 950_000, still)
+    assert (sure.packets, sure.cpu_s, sure.peak_mb, sure.trouble) == (950_000, pytest.approx(0.95), 201.0, "")
+    # One short reading took as long as the best long one.
+    busy = captures.difference("flows", 950_000, [*still, ((1.46, 90.0), (1.60, 200.0))])
+    assert busy.trouble
+    assert busy.trouble in captures.section([busy, sure], 100.0)

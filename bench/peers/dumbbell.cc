@@ -1,4 +1,4 @@
-// One bottleneck in ns-3, as in the other two programs of the comparison (see peers.py): two nodes, one link.
+// One bottleneck in ns-3, as in the other two programs of the comparison (see compare.py): two nodes, one link.
 //
 //   dumbbell RATE_BPS RTT_MS QUEUE_PACKETS|0 FLOWS VOIP(0|1) DURATION_S OBSERVE(0|1)
 //

@@ -1,11 +1,13 @@
-# One bottleneck in ns-2, as in the other two programs of the comparison (see peers.py): senders at one end, receivers
+# One bottleneck in ns-2, as in the other two programs of the comparison (see compare.py): senders at one end, receivers
 # at the other, no further links, so that ns-2 has the least to do.
 #
-#   ns dumbbell.tcl RATE_BPS RTT_MS QUEUE_PACKETS FLOWS VOIP(0|1) DURATION_S OBSERVE(0|1)
+#   ns dumbbell.tcl RATE_BPS RTT_MS QUEUE_PACKETS FLOWS VOIP(0|1) DURATION_S OBSERVE(0|1) [ALGORITHM LOSS]
+#
+# With ALGORITHM it is Linux's of that name (Agent/TCP/Linux), and the wire loses each packet with probability LOSS.
 #
 # Prints one line of JSON. With OBSERVE the queue is monitored, which costs time; the timed run goes without.
 
-lassign $argv rate rtt limit count voip duration observe
+lassign $argv rate rtt limit count voip duration observe algorithm loss
 
 # Ten segments first and SACK, as Linux does. 1448 bytes of payload and 52 of headers: IP packets of 1500 bytes.
 Agent/TCP set windowInit_ 10
@@ -24,15 +26,25 @@ $ns simplex-link $right $left $rate [expr {$rtt / 2.0}]ms DropTail
 $ns queue-limit $left $right $limit
 $ns queue-limit $right $left 1000000
 
+if {$algorithm ne ""} {
+    set wire [new ErrorModel]
+    $wire set rate_ $loss
+    $wire unit packet
+    $wire ranvar [new RandomVariable/Uniform]
+    $wire drop-target [new Agent/Null]
+    $ns link-lossmodel $wire $left $right
+}
+
 set senders {}
 for {set i 0} {$i < $count} {incr i} {
-    set tcp [new Agent/TCP/Sack1]
+    set tcp [new [expr {$algorithm eq "" ? "Agent/TCP/Sack1" : "Agent/TCP/Linux"}]]
     # Delayed acknowledgements, one for two segments, as the receivers of the other two.
     set sink [new Agent/TCPSink/Sack1/DelAck]
     $ns attach-agent $left $tcp
     $ns attach-agent $right $sink
     $ns connect $tcp $sink
     $tcp set fid_ $i
+    if {$algorithm ne ""} { $ns at 0 "$tcp select_ca $algorithm" }
     set ftp [new Application/FTP]
     $ftp attach-agent $tcp
     $ns at [expr {double($i) / $count}] "$ftp start"

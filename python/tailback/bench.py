@@ -50,6 +50,12 @@ def gigabit(seconds: int, **more: Any) -> Scenario:
     return dumbbell(rate="1gbit", rtt="100ms", queue="8333packets", flows=flows, duration=f"{seconds}s", **more)
 
 
+def gigabit_cubic(seconds: int, **more: Any) -> Scenario:
+    """(a') Four CUBIC flows in a queue of 0.2 BDP, and a wire that loses one packet in a million."""
+    path: dict[str, Any] = {"rate": "1gbit", "rtt": "100ms", "queue": "1667packets", "wire": {"loss": 1e-6}}
+    return dumbbell(**path, flows=_bulks(4, cc="cubic"), duration=f"{seconds}s", **more)
+
+
 def probed(seconds: int) -> Scenario:
     """(a) with windows and backlog read every millisecond, and every drop."""
     watch = {"polls": "all", "queue_polls": ["bottleneck"], "drops": ["bottleneck"], "poll_interval": "1ms"}
@@ -108,6 +114,7 @@ class _Bench:
 #: What is measured, by the letter it has in docs/performance.md.
 SCENARIOS: Mapping[str, _Bench] = {
     "a": _Bench("4 bulk flows, 1 Gbit/s, 100 ms", gigabit, 60, 10),
+    "a-cubic": _Bench("4 bulk CUBIC flows, 1 Gbit/s, 100 ms, 0.2 BDP, a loss of 1e-6", gigabit_cubic, 60, 0),
     "a-probed": _Bench("the same, windows and queue read every ms", probed, 60, 0),
     "b": _Bench(f"the same beside {WEB_SESSIONS} web sessions/s", web, 830, 0, rounds=1),
     "w": _Bench("4,000 + 1,000 web sessions/s, 1 Gbit/s", sessions, 100, 0, rounds=1),
