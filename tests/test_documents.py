@@ -5,10 +5,13 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from tailback import registry
+from tailback.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -53,13 +56,47 @@ def test_the_readme_shows_python_that_runs() -> None:
         subprocess.run([sys.executable, "-c", block], check=True, stdout=subprocess.DEVNULL)
 
 
-def test_the_readme_shows_commands_and_files_that_exist() -> None:
-    calls = re.findall(r"^\.venv/bin/tailback (.*?)(?: {2,}#.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert calls
-    tailback = Path(sys.executable).with_name("tailback")
-    for command in {call.split()[0] for call in calls}:
-        subprocess.run([tailback, command, "--help"], check=True, stdout=subprocess.DEVNULL)
-    files = [word for call in calls for word in call.split() if word.startswith("scenarios/")]
+def command_lines(text: str) -> list[str]:
+    """Calls of `tailback` in a text: lines of blocks and comments, and what stands in backquotes."""
+    text = re.sub(r"\\\n\s*", " ", text)
+    lines = re.findall(r"^ *(?:#\s+|\$ )?(?:sudo )?(?:\.venv/bin/)?tailback ([a-z].*)$", text, re.MULTILINE)
+    inline = re.findall(r"`(?:\$ )?(?:sudo )?tailback ([a-z][^`]*)`", text)
+    return [re.split(r"\s#\s", " ".join(line.split()))[0] for line in lines + inline]
+
+
+def wrong_in(call: str, command: Any) -> str | None:
+    """The first word of a call that names no command or option."""
+    words = call.split()
+    while hasattr(command, "commands"):
+        if not words or words[0].startswith("-"):
+            return None
+        if words[0] not in command.commands:
+            return words[0]
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]} | {"--help", "-h"}
+    given = [found[0] for word in words if (found := re.match(r"--[\w-]+", word))]
+    return next((name for name in given if name not in options), None)
+
+
+PROSE = {"README.md: measures", "docs/index.md: evaluates", "python/tailback/cli/pcap.py: …"}
+"""Sentences about tailback that look like calls."""
+
+
+def test_every_command_line_names_a_command_and_its_options() -> None:
+    patterns = [f"{folder}/**/*.{kind}" for folder in ("python/tailback", "papers") for kind in ("py", "md", "toml")]
+    places = [*DOCUMENTS, *(path for pattern in patterns for path in ROOT.glob(pattern))]
+    calls = [(path, call) for path in places for call in command_lines(path.read_text())]
+    assert len(calls) > 300
+    tailback = typer.main.get_command(app)
+    assert wrong_in("run a.toml --speed 7", tailback) == "--speed"
+    assert wrong_in("results shwo KEY", tailback) == "shwo"
+    wrong = {f"{path.relative_to(ROOT)}: {word}" for path, call in calls if (word := wrong_in(call, tailback))}
+    assert wrong == PROSE
+
+
+def test_the_readme_names_files_that_exist() -> None:
+    files = re.findall(r"scenarios/[\w/.-]+\.toml", (ROOT / "README.md").read_text())
+    assert files
     assert [file for file in files if not (ROOT / file).exists()] == []
 
 

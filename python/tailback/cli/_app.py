@@ -32,7 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "What TCP congestion control does to throughput, to queues, and to the people who share them.\n\n"
-        "Start with `tailback run scenarios/voip-and-bulk.toml`, then `tailback study --list`."
+        "Start with `tailback init`, then `tailback run scenario.toml`; `tailback study --list` shows the studies."
     ),
 )
 

@@ -23,12 +23,16 @@ BROKEN = 4
 def assess(
     candidate: Annotated[
         str,
-        typer.Argument(metavar="CANDIDATE", help="`cubic`, `cubic,beta=0.5`, or a class of your own: `mine.py:Mine`."),
+        typer.Argument(
+            metavar="CANDIDATE", help="`cubic`, `cubic,beta=0.5`, `mine.py:Mine` or `mine.bpf.c`; docs/candidates.md."
+        ),
     ],
     against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",
     quick: Annotated[bool, typer.Option("--quick", help="A few cells and three seeds, within a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Only this experiment. May be repeated.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the dossier. Default: results/assess/CANDIDATE.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the dossier. Default: results/assess/CANDIDATE, or CANDIDATE-quick.")
+    ] = None,
     store: Annotated[Path, typer.Option(help="The folder of runs.")] = Path("results/assess/store"),
     on: Annotated[
         str | None, typer.Option(help="A Dask cluster: dask://HOST:8786, or dask:///path/to/scheduler.json.")

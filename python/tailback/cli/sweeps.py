@@ -56,7 +56,8 @@ def sweep(
     keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
     allow_code: Annotated[
-        bool, typer.Option("--allow-code", help="Run the Python classes that the scenario names. Read them first.")
+        bool,
+        typer.Option("--allow-code", help="Run the classes and BPF sources that the scenarios name. Read them first."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

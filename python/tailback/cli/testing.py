@@ -27,8 +27,9 @@ def test(
     candidate: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="Judge this algorithm (or queue discipline) in the place of each scenario's subject.",
+            metavar="CANDIDATE",
+            help="Judge this in the place of each scenario's subject: `bbr`, `mine.py:Mine` or `mine.bpf.c`; where a "
+            "suite is about applications or queues, `media` or `pie`.",
         ),
     ] = None,
     settings: Set = None,
