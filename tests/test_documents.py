@@ -146,6 +146,17 @@ def test_the_tables_and_types_of_the_schema_are_current() -> None:
         assert path.read_text() == text, f"{path.name} is old: run scripts/scenario_page"
 
 
+@pytest.mark.parametrize(
+    ("page", "chapter"),
+    [("docs/stacks.md", "Which field does what"), ("docs/live.md", "Which fields of the stack hosts follow")],
+)
+def test_every_field_of_a_stack_has_its_place(page: str, chapter: str) -> None:
+    text = (ROOT / page).read_text().split(f"## {chapter}\n")[1].split("\n## ")[0]
+    fields = [field.name for field in registry.card("stacks", "linux").fields]
+    assert len(fields) > 50
+    assert [name for name in fields if not re.search(rf"`{name}(?: = [^`]+)?`", text)] == []
+
+
 def test_every_part_has_its_table() -> None:
     from tailback.scenario.parts import schema
 
