@@ -30,7 +30,7 @@ help: ## List the targets
 demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
 
-test: test-takes lint check-rust check-python ## Lint, then every test there is: what CI runs
+test: test-takes lint check-rust check-python ## Lint, then every test that is not slow; CI runs it, and the slow ones
 
 # First of all, so that one knows before the compiler starts.
 demo-takes:
