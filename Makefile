@@ -128,8 +128,7 @@ hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Re
 	$(BIN)/pytest -m slow tests/test_hunt.py
 
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
-	@$(BIN)/tailback test --as-declared $$($(BIN)/python -c 'from tailback import suites; \
-	    print(*(name for name in suites.names() if (suites.find(name).seconds or 999) <= 60))')
+	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
 	$(BIN)/python tests/journey/journey.py
