@@ -26,8 +26,10 @@ struct storage {
 struct window {
 	u32 cwnd;
 	u32 ssthresh;
-	/* Bytes a second; zero for none. */
+	/* Bytes a second; all ones for none. */
 	u64 pacing;
+	/* Of a Rust crate: what it did wrong. */
+	const char *fault;
 };
 
 struct connection {

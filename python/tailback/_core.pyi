@@ -304,9 +304,12 @@ def bpf_guard() -> None:
 
 @final
 class NativeAlgorithm:
-    """A compiled BPF source as one of `run`'s algorithms: its libraries with the parameters (JSON) of each."""
+    """A compiled candidate as one of `run`'s algorithms: its libraries with the parameters (JSON) of each."""
 
     def __new__(cls, libraries: list[tuple[str, str]]) -> NativeAlgorithm: ...
+    def demand_sound(self) -> None:
+        """Open each, which runs their code; `ValueError` says what is wrong with one."""
+
     def __call__(self, params: dict[str, Any], seed: int) -> Any: ...
 
 class LiveError(RuntimeError):

@@ -1,7 +1,7 @@
 """Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
 A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
-allows code (`tailback.consent`). What "bpf:mine.bpf.c" names is a source in C: `tailback.bpf`.
+allows code (`tailback.consent`). What "bpf:mine.bpf.c" and "rust:path/to/crate" name is compiled: `tailback.native`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
 
-from tailback import bpf, registry
+from tailback import native, registry
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
@@ -64,7 +64,7 @@ class Algorithm(Protocol):
 class Source:
     """What an algorithm of your own was when it ran."""
 
-    #: The class; empty of a BPF source.
+    #: The class; empty of what is compiled.
     attribute: str
     #: The file that defines it, whole; None where there is none, as of a class typed into a notebook.
     text: str | None
@@ -92,7 +92,7 @@ class Source:
 
 def kept_as(name: str, source: Source) -> Factory:
     """The factory of what a result keeps the source of, by that source alone."""
-    return bpf.Declared(name, source.text or "") if bpf.is_source(name) else factory(source.load(name))
+    return native.declared(name, source.text or "") if native.is_source(name) else factory(source.load(name))
 
 
 @functools.cache
@@ -101,8 +101,8 @@ def made_from(name: str, source: Source) -> Factory:
 
     Its own class is taken where it has the same source, as a class may need the package that it stands in.
     """
-    if bpf.is_source(name):
-        return bpf.Declared(name, source.text or "")
+    if native.is_source(name):
+        return native.declared(name, source.text or "")
     made_by = _registered.get(name)
     if made_by is None and is_reference(name):
         with contextlib.suppress(TailbackError):
@@ -204,8 +204,8 @@ def sources(
     made = _registered | dict(given or {})
     found = {}
     for name in sorted(named(resolved)):
-        if bpf.is_source(name):
-            found[name] = Source("", bpf.read(name, folder))
+        if native.is_source(name):
+            found[name] = Source("", native.read(name, folder))
         elif name in made or is_reference(name):
             found[name] = _source_of(made[name] if name in made else load(name.removeprefix(_PREFIX)))
     return found
@@ -233,14 +233,14 @@ def _text_of(made_by: Any) -> str | None:
 
 
 def is_reference(name: str) -> bool:
-    """Is this "python:module:Class", or "bpf:mine.bpf.c"?"""
-    return name.startswith(_PREFIX) or bpf.is_source(name)
+    """Is this "python:module:Class", "bpf:mine.bpf.c" or "rust:path/to/crate"?"""
+    return name.startswith(_PREFIX) or native.is_source(name)
 
 
 def referenced(name: str, folder: Path | None = None) -> Factory:
-    """The factory of "python:module:Class", or of "bpf:mine.bpf.c" in the scenario's `folder` or here."""
-    if bpf.is_source(name):
-        return bpf.Declared(name, bpf.read(name, folder))
+    """The factory of "python:module:Class", or of what is compiled, in the scenario's `folder` or here."""
+    if native.is_source(name):
+        return native.declared(name, native.read(name, folder))
     return factory(load(name.removeprefix(_PREFIX)))
 
 

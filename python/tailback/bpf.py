@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import re
 import shutil
 import tempfile
@@ -21,7 +20,7 @@ from typing import Any
 from tailback import _core
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["Declared", "is_source", "libraries", "place", "read"]
+__all__ = ["Declared", "Inert", "is_source", "place", "read"]
 
 PREFIX = "bpf:"
 _lock = threading.Lock()
@@ -61,7 +60,7 @@ class Declared:
         """Compile it with these parameters; `ValueError` says what is wrong."""
         del seed
         self.library(params)
-        return _Inert()
+        return Inert()
 
     def library(self, params: Mapping[str, Any]) -> Path:
         """The compiled library."""
@@ -81,7 +80,7 @@ class Declared:
             return _library(self.name.removeprefix(PREFIX), self.text, defines)
 
 
-class _Inert:
+class Inert:
     """Stands where an algorithm would while a scenario is checked."""
 
     def on_ack(self, ack: object, control: object) -> None:
@@ -103,17 +102,3 @@ def _library(name: str, text: str, defines: tuple[tuple[str, str], ...]) -> Path
     file = Path(tempfile.mkstemp(suffix=".so", dir=_folder())[1])
     file.write_bytes(compiled)
     return file
-
-
-def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:
-    """By name: the libraries a run needs, each with the parameters (JSON) that are compiled into it."""
-    found: dict[str, dict[str, str]] = {}
-    for flow in resolved.get("flows", ()):
-        tcp = flow.get("tcp") or {}
-        for row in (tcp, *(tcp.get("cc_turns") or ())):
-            name = str(row.get("cc", ""))
-            if name in declared:
-                params = dict(row.get("cc_params") or {})
-                text = json.dumps(params, sort_keys=True)
-                found.setdefault(name, {})[text] = str(declared[name].library(params))
-    return {name: list(pairs.items()) for name, pairs in found.items()}

@@ -5,6 +5,7 @@ What `candidate` tells apart:
 - "cubic" or "cubic,beta=0.5": built in, with parameters;
 - "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and wants `allow_code`;
 - "mine.bpf.c" or "bpf:mine.bpf.c": a source as people write them for the kernel, likewise;
+- "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -18,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tailback import bpf, registry
+from tailback import bpf, crates, native, registry
 from tailback.algorithms import Algorithm, algorithm, is_reference, registered, sources
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
@@ -27,6 +28,8 @@ __all__ = ["Candidate", "candidate"]
 
 #: Of the files of BPF sources.
 _ENDING = ".bpf.c"
+#: Of the manifests of crates.
+_MANIFEST = "Cargo.toml"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -38,7 +41,7 @@ class Candidate:
     label: str
     #: What a scenario's `cc` takes.
     cc: str | dict[str, Any]
-    #: "built-in", "python" or "bpf".
+    #: "built-in", "python", "bpf" or "rust".
     kind: str
     #: Must whoever runs it allow code? Then the caller of `candidate` has.
     allow_code: bool
@@ -86,7 +89,7 @@ def candidate(
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
     runs_code = is_reference(name)
     if name not in _known() and not runs_code:
-        if ":" not in name and not name.endswith(_ENDING):
+        if ":" not in name and not name.endswith((_ENDING, _MANIFEST)):
             raise TailbackError(_unknown(name))
         runs_code = True
     if runs_code and not allow_code:
@@ -95,11 +98,11 @@ def candidate(
             "with --allow-code, or allow_code=True in Python."
         )
     if not is_reference(name) and runs_code:
-        name = f"bpf:{name}" if name.endswith(_ENDING) else f"python:{name}"
+        name = _referring(name)
     cc = {"name": name} | {key: value for key, value in cc.items() if key != "name"}
     resolved = _checked(cc, allow_code)
     source = sources(resolved, None).get(name)
-    kind = "built-in" if source is None else "bpf" if bpf.is_source(name) else "python"
+    kind = "built-in" if source is None else name.partition(":")[0] if native.is_source(name) else "python"
     given = json.dumps([cc, source.sha256 if source else None], sort_keys=True, default=str)
     return Candidate(
         label=_label(cc),
@@ -109,6 +112,13 @@ def candidate(
         digest=digest(given.encode()),
         source=source.text if source else None,
     )
+
+
+def _referring(name: str) -> str:
+    """As a scenario's `cc` says it."""
+    if name.endswith(_MANIFEST):
+        return f"{crates.PREFIX}{name.removesuffix(_MANIFEST).rstrip('/') or '.'}"
+    return f"{bpf.PREFIX}{name}" if name.endswith(_ENDING) else f"python:{name}"
 
 
 def _registered(made_by: Callable[..., Algorithm]) -> dict[str, Any]:
@@ -149,7 +159,7 @@ def _unknown(name: str) -> str:
     hint = f' Did you mean "{close}"?' if close else ""
     return (
         f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
-        "file.py:Class or module:Class; and BPF sources, as mine.bpf.c"
+        "file.py:Class or module:Class; BPF sources, as mine.bpf.c; and Rust crates, as mine/Cargo.toml"
     )
 
 
@@ -170,13 +180,13 @@ def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
 
 def _label(cc: Mapping[str, Any]) -> str:
     """Short, and without folders: a table has little room, and a page may be given away."""
-    name = _place(str(cc["name"])).rpartition(":")[2].rpartition("/")[2].removesuffix(_ENDING)
+    name = _place(str(cc["name"])).rpartition(":")[2].rstrip("/").rpartition("/")[2].removesuffix(_ENDING)
     given = [f"{key}={value}" for key, value in cc.items() if key != "name"]
     return " ".join([name, *given])
 
 
 def _place(name: str) -> str:
-    return name.removeprefix("python:").removeprefix("bpf:")
+    return name.removeprefix("python:").removeprefix(bpf.PREFIX).removeprefix(crates.PREFIX)
 
 
 def _toml(value: Any) -> str:

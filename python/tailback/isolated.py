@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, bpf
+from tailback import _core, native
 from tailback._core import Cancel
 from tailback.algorithms import Factory, Source, made_from
 from tailback.errors import TailbackError
@@ -36,19 +36,34 @@ def run(
     sources: Mapping[str, Source],
     sink: Callable[..., object] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """As `_core.run`; in a process of its own if the scenario names a BPF source."""
-    declared = {name: made for name, made in factories.items() if name in sources and isinstance(made, bpf.Declared)}
+    """As `_core.run`; in a process of its own if the scenario names what is compiled natively."""
+    declared = {name: made for name, made in factories.items() if name in sources and isinstance(made, native.Declared)}
     if not declared:
         return _core.run(text, cancel, progress, dict(factories), sink)
     others = {name: source for name, source in sources.items() if name not in declared}
     for name, source in others.items():
         if source.text is None:
             raise TailbackError(f"{name} stands in no file, so that no other process can run it beside {min(declared)}")
-    natives = bpf.libraries(json.loads(text), declared)
+    natives = native.libraries(json.loads(text), declared)
     job = {"text": text, "natives": natives, "sources": others, "wants": (progress is not None, sink is not None)}
+    return _done(job, min(declared), cancel, progress, sink)
+
+
+def demand_sound(name: str, libraries: list[tuple[str, str]]) -> None:
+    """Open compiled libraries with their parameters; raises what is wrong with one, or what it did."""
+    _done({"sound": libraries}, name)
+
+
+def _done(
+    job: Mapping[str, Any],
+    name: str,
+    cancel: Cancel | None = None,
+    progress: Callable[[float], object] | None = None,
+    sink: Callable[..., object] | None = None,
+) -> dict[str, dict[str, Any]]:
     worker = _taken()
     try:
-        tables = worker.work(job, min(declared), cancel, progress, sink)
+        tables = worker.work(job, name, cancel, progress, sink)
     except _Failed as failed:
         # Said by the engine: the process is sound.
         _give_back(worker)
@@ -172,6 +187,12 @@ def serve(incoming: int, outgoing: int) -> None:
 
 
 def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
+    if "sound" in job:
+        try:
+            _core.NativeAlgorithm(job["sound"]).demand_sound()
+        except ValueError as error:
+            return "error", type(error).__name__, error.args
+        return "done", {}
     algorithms: dict[str, Any] = {name: made_from(name, source) for name, source in job["sources"].items()}
     algorithms |= {name: _core.NativeAlgorithm(pairs) for name, pairs in job["natives"].items()}
     wants_progress, wants_rows = job["wants"]

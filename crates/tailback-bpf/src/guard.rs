@@ -29,6 +29,11 @@ pub fn begin(hook: &'static CStr, at_ns: u64) {
     HOOK.store(hook.as_ptr().cast_mut(), Ordering::Release);
 }
 
+/// The simulated time at which the last hook began.
+pub fn at_ns() -> u64 {
+    AT_NS.load(Ordering::Relaxed)
+}
+
 /// It returned.
 #[inline]
 pub fn end() {
@@ -62,6 +67,7 @@ extern "C" fn on_crash(signal: c_int) {
     let what: &[u8] = match signal {
         libc::SIGSEGV | libc::SIGBUS => b"crashed: it used memory that is not its own",
         libc::SIGFPE => b"crashed: it divided by zero, which in the kernel gives zero",
+        libc::SIGABRT => b"crashed: it aborted",
         _ => b"crashed: it ran into an impossible instruction",
     };
     if !HOOK.load(Ordering::Acquire).is_null() {

@@ -4,17 +4,21 @@
     reason = "a library is opened and called; what it does is its own, see the crate's page"
 )]
 
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CStr, CString, c_char, c_void};
 use std::fmt;
+use std::fmt::Write;
 use std::fs;
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tailback_core::cc::external::{External, Maker};
 use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, PhaseChange, Resume, Signal};
-use tailback_core::scenario::Params;
+use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::{elf, guard};
@@ -26,6 +30,53 @@ const UNLIMITED: u32 = 0x7fff_ffff;
 /// The kernel's numbers of events.
 const TX_START: u32 = 0;
 const CWND_RESTART: u32 = 1;
+/// The version of what a crate and this file tell each other: `tailback.rs` of the template has it too.
+pub const CRATE_VERSION: u32 = 1;
+
+/// What errors call hooks and fields: the words of who wrote the candidate.
+#[derive(Debug)]
+struct Words {
+    ack: &'static CStr,
+    congestion: &'static CStr,
+    established: &'static CStr,
+    phase: &'static CStr,
+    undo: &'static CStr,
+    resume: &'static CStr,
+    restart: &'static CStr,
+    cwnd: &'static str,
+    pacing: &'static str,
+    no_ssthresh: &'static str,
+    no_limit: &'static str,
+}
+
+/// Of the kernel's struct.
+const OF_BPF: Words = Words {
+    ack: c"an acknowledgement",
+    congestion: c"ssthresh",
+    established: c"init",
+    phase: c"set_state",
+    undo: c"undo_cwnd",
+    resume: c"cwnd_event",
+    restart: c"cwnd_event",
+    cwnd: "snd_cwnd",
+    pacing: "sk_pacing_rate",
+    no_ssthresh: "it returned 0",
+    no_limit: "it returned no limit: return where the window should land",
+};
+/// Of the template's trait.
+const OF_CRATE: Words = Words {
+    ack: c"on_ack",
+    congestion: c"on_congestion",
+    established: c"on_established",
+    phase: c"on_phase",
+    undo: c"on_undo",
+    resume: c"on_resume",
+    restart: c"on_idle_restart",
+    cwnd: "cwnd",
+    pacing: "pacing",
+    no_ssthresh: "it set ssthresh to 0",
+    no_limit: "it set no ssthresh: set where the window should land",
+};
 
 /// What a hook did that no sender can work with, on its way out of the engine.
 #[derive(Debug)]
@@ -46,6 +97,8 @@ struct Window {
     ssthresh: u32,
     /// Bytes a second; `u64::MAX` for none.
     pacing: u64,
+    /// Of a crate: what it did wrong, such as a panic; else null.
+    fault: *const c_char,
 }
 
 /// `struct given` of native.c.
@@ -94,6 +147,7 @@ pub struct Library {
     handle: *mut c_void,
     ops: Ops,
     owns_window: bool,
+    words: &'static Words,
     functions: Functions,
 }
 
@@ -102,15 +156,24 @@ unsafe impl Send for Library {}
 // SAFETY: as above; the handle and the functions are only read.
 unsafe impl Sync for Library {}
 
-impl Library {
-    /// Open what [`crate::Source::library`] made, or say what is wrong with it.
-    pub fn open(path: &Path) -> Result<Self, String> {
-        let bytes =
-            fs::read(path).map_err(|error| format!("the compiled library cannot be read: {error}"))?;
-        let section = elf::ops(&bytes).ok_or("the compiled library has no congestion control")?;
+/// A handle that is closed unless somebody keeps it.
+struct Handle(*mut c_void);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: opened once; null only when it was kept.
+        unsafe {
+            if !self.0.is_null() {
+                libc::dlclose(self.0);
+            }
+        }
+    }
+}
+
+impl Handle {
+    fn open(path: &Path) -> Result<Self, String> {
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path has a zero in it")?;
-        // SAFETY: the library was made from native.c and the candidate; each symbol has the type native.c gives it, and
-        // the section lies where the file says, from where it was loaded.
+        // SAFETY: the name ends with a zero; what the library does as it is loaded is its own.
         unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             if handle.is_null() {
@@ -118,57 +181,162 @@ impl Library {
                 let why = if why.is_null() { c"no reason given" } else { CStr::from_ptr(why) };
                 return Err(format!("the compiled library cannot be opened: {}", why.to_string_lossy()));
             }
-            let find = |name: &CStr| libc::dlsym(handle, name.as_ptr());
-            use std::mem::transmute;
-            let functions = Functions {
-                new: transmute::<*mut c_void, unsafe extern "C" fn(Ops, u64) -> Connection>(find(
-                    c"tailback_new",
-                )),
-                free: transmute::<*mut c_void, unsafe extern "C" fn(Connection)>(find(c"tailback_free")),
-                established: transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Connection, u64, *mut Window, u32, u32),
-                >(find(c"tailback_established")),
-                ack: transmute::<*mut c_void, unsafe extern "C" fn(Connection, *const Given, *mut Window)>(
-                    find(c"tailback_ack"),
-                ),
-                congestion: transmute::<*mut c_void, unsafe extern "C" fn(Connection, u64, u32, *mut Window)>(
-                    find(c"tailback_congestion"),
-                ),
-                state: transmute::<*mut c_void, unsafe extern "C" fn(Connection, u64, u32, u32, *mut Window)>(
-                    find(c"tailback_state"),
-                ),
-                undo: transmute::<*mut c_void, unsafe extern "C" fn(Connection, u64, *mut Window)>(find(
-                    c"tailback_undo",
-                )),
-                event: transmute::<
-                    *mut c_void,
-                    unsafe extern "C" fn(Connection, u64, u64, u32, u32, *mut Window),
-                >(find(c"tailback_event")),
-            };
-            let size = transmute::<*mut c_void, unsafe extern "C" fn() -> u64>(find(c"tailback_ops_size"))();
-            let mut place: libc::Dl_info = std::mem::zeroed();
-            libc::dladdr(find(c"tailback_ops_size"), &raw mut place);
-            let ops: Ops = place.dli_fbase.cast::<u8>().add(section.address as usize).cast();
-            let mut library = Library { handle, ops, owns_window: false, functions };
-            let count = section.place.len() as u64 / size;
-            if count != 1 {
-                return Err(format!(
-                    "it has {count} congestion controls: leave one struct tcp_congestion_ops in it"
-                ));
+            Ok(Handle(handle))
+        }
+    }
+
+    /// The library as if never opened before. One whose threads keep something of it stays loaded after it was closed,
+    /// with its global variables as the last run left them; then a copy is opened.
+    fn afresh(path: &Path) -> Result<Self, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| "a path has a zero in it")?;
+        // SAFETY: the name ends with a zero; RTLD_NOLOAD loads nothing.
+        let loaded = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        if loaded.is_null() {
+            return Handle::open(path);
+        }
+        drop(Handle(loaded));
+        let copy = path.with_extension(format!("{}.so", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        fs::copy(path, &copy).map_err(|error| format!("the compiled library cannot be copied: {error}"))?;
+        let opened = Handle::open(&copy);
+        // It stays mapped; a file that is left behind harms nobody.
+        let _ = fs::remove_file(&copy);
+        opened
+    }
+
+    /// Where a symbol is; null if it is not there.
+    fn find(&self, name: &CStr) -> *mut c_void {
+        // SAFETY: the handle is open.
+        unsafe { libc::dlsym(self.0, name.as_ptr()) }
+    }
+
+    /// A function by name.
+    ///
+    /// # Safety
+    /// `F` is the type of a function, and the library gives this one that type.
+    unsafe fn function<F: Copy>(&self, name: &CStr) -> Result<F, String> {
+        const { assert!(mem::size_of::<F>() == mem::size_of::<*mut c_void>()) };
+        let found = self.find(name);
+        if found.is_null() {
+            return Err(format!("the compiled library has no function {}", name.to_string_lossy()));
+        }
+        // SAFETY: the caller says so.
+        Ok(unsafe { mem::transmute_copy(&found) })
+    }
+}
+
+impl Library {
+    /// Open what [`crate::Source::library`] made, or a crate compiled with the template's `export!`, with parameters that
+    /// the first has compiled in and the second reads; or say what is wrong with it.
+    pub fn open(path: &Path, params: &Params) -> Result<Self, String> {
+        let mut handle = Handle::afresh(path)?;
+        // SAFETY: the library was made from native.c or the template's tailback.rs, in a version that is asked for; each
+        // symbol has the type those give it.
+        unsafe {
+            let is_crate = !handle.find(c"tailback_abi").is_null();
+            if !is_crate && handle.find(c"tailback_ops_size").is_null() {
+                return Err(
+                    "it exports no congestion control: end src/lib.rs with tailback::export!(Mine)".into()
+                );
             }
-            let hooks = transmute::<*mut c_void, unsafe extern "C" fn(Ops) -> u32>(find(c"tailback_hooks"))(
-                library.ops,
-            );
+            let ops = if is_crate { crate_ops(&handle, params)? } else { kernel_ops(&handle, path)? };
+            let hooks = handle.function::<unsafe extern "C" fn(Ops) -> u32>(c"tailback_hooks")?(ops);
             if hooks & 1 == 0 {
                 return Err(
                     "it needs ssthresh, undo_cwnd, and cong_avoid or cong_control, as in the kernel".into()
                 );
             }
-            library.owns_window = hooks & 2 != 0;
-            Ok(library)
+            let functions = Functions {
+                new: handle.function(c"tailback_new")?,
+                free: handle.function(c"tailback_free")?,
+                established: handle.function(c"tailback_established")?,
+                ack: handle.function(c"tailback_ack")?,
+                congestion: handle.function(c"tailback_congestion")?,
+                state: handle.function(c"tailback_state")?,
+                undo: handle.function(c"tailback_undo")?,
+                event: handle.function(c"tailback_event")?,
+            };
+            Ok(Library {
+                handle: mem::replace(&mut handle.0, ptr::null_mut()),
+                ops,
+                owns_window: hooks & 2 != 0,
+                words: if is_crate { &OF_CRATE } else { &OF_BPF },
+                functions,
+            })
         }
     }
+}
+
+/// The struct of a BPF source: where the file says, from where it was loaded.
+///
+/// # Safety
+/// The library was made from native.c.
+unsafe fn kernel_ops(handle: &Handle, path: &Path) -> Result<Ops, String> {
+    let bytes = fs::read(path).map_err(|error| format!("the compiled library cannot be read: {error}"))?;
+    let section = elf::ops(&bytes).ok_or("the compiled library has no congestion control")?;
+    // SAFETY: native.c gives the function this type, and it lies in the library.
+    unsafe {
+        let size = handle.function::<unsafe extern "C" fn() -> u64>(c"tailback_ops_size")?();
+        let count = section.place.len() as u64 / size;
+        if count != 1 {
+            return Err(format!(
+                "it has {count} congestion controls: leave one struct tcp_congestion_ops in it"
+            ));
+        }
+        let mut place: libc::Dl_info = mem::zeroed();
+        libc::dladdr(handle.find(c"tailback_ops_size"), &raw mut place);
+        Ok(place.dli_fbase.cast::<u8>().add(section.address as usize).cast())
+    }
+}
+
+/// What a crate makes its connections from: parameters that it has read.
+///
+/// # Safety
+/// The library has the template's `export!`, of whatever version.
+unsafe fn crate_ops(handle: &Handle, params: &Params) -> Result<Ops, String> {
+    let mut lines = String::new();
+    for (name, value) in params {
+        let value = match value {
+            Value::Number(number) => number.to_string(),
+            Value::Flag(flag) => flag.to_string(),
+            Value::Name(text) => text.clone(),
+        };
+        if name.contains(['\n', '=']) || value.contains('\n') {
+            return Err(format!("{name}: a parameter of a crate is one line, and its name has no ="));
+        }
+        // A String takes all.
+        let _ = writeln!(lines, "{name}={value}");
+    }
+    let lines = CString::new(lines).map_err(|_| "a parameter has a zero in it")?;
+    // SAFETY: every version has `tailback_abi`, and this one the rest; the texts outlive the calls.
+    unsafe {
+        let version = handle.function::<unsafe extern "C" fn() -> u32>(c"tailback_abi")?();
+        if version != CRATE_VERSION {
+            return Err(format!(
+                "its src/tailback.rs is version {version}, and this tailback works with version {CRATE_VERSION}: \
+                 copy the file that comes with it"
+            ));
+        }
+        type Make = unsafe extern "C" fn(*const c_char, *mut *const c_char) -> Ops;
+        let make = handle.function::<Make>(c"tailback_ops")?;
+        let mut fault = ptr::null();
+        guard::begin(c"new", 0);
+        let ops = make(lines.as_ptr(), &raw mut fault);
+        guard::end();
+        if !ops.is_null() {
+            return Ok(ops);
+        }
+        Err(text(fault).unwrap_or_else(|| "it could not be made, and does not say why".into()))
+    }
+}
+
+/// A text of the library's; none of null.
+///
+/// # Safety
+/// It is null, or ends with a zero.
+unsafe fn text(what: *const c_char) -> Option<String> {
+    // SAFETY: the caller says so.
+    (!what.is_null()).then(|| unsafe { CStr::from_ptr(what) }.to_string_lossy().into_owned())
 }
 
 impl Drop for Library {
@@ -186,7 +354,7 @@ impl fmt::Debug for Library {
     }
 }
 
-/// A candidate by the name it has in scenarios, compiled for each set of parameters.
+/// A candidate by the name it has in scenarios, with the library of each set of parameters.
 #[derive(Debug)]
 pub struct NativeMaker {
     name: Arc<str>,
@@ -209,7 +377,7 @@ impl NativeMaker {
         if let Some(library) = open.upgrade() {
             return Ok(library);
         }
-        let library = Arc::new(Library::open(&self.libraries[number].1)?);
+        let library = Arc::new(Library::open(&self.libraries[number].1, params)?);
         *open = Arc::downgrade(&library);
         Ok(library)
     }
@@ -250,8 +418,10 @@ impl Drop for Native {
 
 impl Native {
     fn new(name: Arc<str>, library: Arc<Library>, seed: u64) -> Self {
+        guard::begin(c"new", guard::at_ns());
         // SAFETY: the ops belong to the library.
         let connection = unsafe { (library.functions.new)(library.ops, seed) };
+        guard::end();
         assert!(!connection.is_null(), "memory for a connection");
         Native { name, library, connection, acked: 0 }
     }
@@ -269,6 +439,7 @@ impl Native {
             cwnd: control.cwnd_segments().clamp(1, u64::from(UNLIMITED)) as u32,
             ssthresh: control.ssthresh_segments().min(u64::from(UNLIMITED)) as u32,
             pacing: 0,
+            fault: ptr::null(),
         };
         let mut window = before;
         let now_ns = now.as_ps() / 1000;
@@ -276,14 +447,21 @@ impl Native {
         call(&self.library.functions, self.connection, now_ns, &raw mut window);
         guard::end();
         let mss = u64::from(control.mss);
+        let words = self.library.words;
         let said = || hook.to_str().unwrap_or("a hook");
+        // SAFETY: the harness of a crate leaves null or a text there, and native.c nothing.
+        if let Some(what) = unsafe { text(window.fault) } {
+            fail(&self.name, said(), what);
+        }
         if window.cwnd != before.cwnd {
             let bytes = u64::from(window.cwnd) * mss;
             if window.cwnd == 0 {
-                fail(&self.name, said(), "it set snd_cwnd to 0: nothing would ever be sent again");
+                let what = format!("it set {} to 0: nothing would ever be sent again", words.cwnd);
+                fail(&self.name, said(), what);
             }
             if bytes > MOST_WINDOW {
-                fail(&self.name, said(), format!("it set snd_cwnd to {}: more than 1 TiB", window.cwnd));
+                let what = format!("it set {} to {}: more than 1 TiB", words.cwnd, window.cwnd);
+                fail(&self.name, said(), what);
             }
             control.cwnd = bytes;
         }
@@ -296,7 +474,10 @@ impl Native {
         if self.library.owns_window {
             control.pacing = match window.pacing {
                 u64::MAX => None,
-                0 => fail(&self.name, said(), "it set sk_pacing_rate to 0: nothing would ever be sent again"),
+                0 => {
+                    let what = format!("it set {} to 0: nothing would ever be sent again", words.pacing);
+                    fail(&self.name, said(), what)
+                }
                 bytes => Some(Rate::from_bps(bytes.saturating_mul(8))),
             };
         }
@@ -337,7 +518,7 @@ impl CongestionControl for Native {
             is_app_limited: ack.app_limited.into(),
         };
         // SAFETY: the record and the window outlive the call; the connection is the library's own.
-        self.lend(c"an acknowledgement", ack.now, control, |functions, connection, _, window| unsafe {
+        self.lend(self.library.words.ack, ack.now, control, |functions, connection, _, window| unsafe {
             (functions.ack)(connection, &raw const given, window);
         });
     }
@@ -349,37 +530,54 @@ impl CongestionControl for Native {
         }
         let is_timeout = matches!(congestion.signal, Signal::Timeout { .. });
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"ssthresh", congestion.now, control, |functions, connection, now, window| unsafe {
-            (functions.congestion)(connection, now, is_timeout.into(), window);
-        });
+        self.lend(
+            self.library.words.congestion,
+            congestion.now,
+            control,
+            |functions, connection, now, window| unsafe {
+                (functions.congestion)(connection, now, is_timeout.into(), window);
+            },
+        );
+        let words = self.library.words;
+        let said = || words.congestion.to_str().unwrap_or("a hook");
         if control.ssthresh == 0 {
-            fail(&self.name, "ssthresh", "it returned 0: nothing would ever be sent again");
+            fail(&self.name, said(), format!("{}: nothing would ever be sent again", words.no_ssthresh));
         }
         // Left unlimited, the window would land there at the end of the recovery.
         if !self.library.owns_window && control.ssthresh > MOST_WINDOW {
-            fail(&self.name, "ssthresh", "it returned no limit: return where the window should land");
+            fail(&self.name, said(), words.no_limit);
         }
     }
 
     fn on_established(&mut self, now: Time, srtt: Option<Duration>, control: &mut Control) {
         let (mss, srtt) = (control.mss, srtt.map_or(0, micros));
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"init", now, control, |functions, connection, now, window| unsafe {
-            (functions.established)(connection, now, window, mss, srtt);
-        });
+        self.lend(
+            self.library.words.established,
+            now,
+            control,
+            |functions, connection, now, window| unsafe {
+                (functions.established)(connection, now, window, mss, srtt);
+            },
+        );
     }
 
     fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
         let (from, to) = (change.from as u32, change.to as u32);
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"set_state", change.now, control, |functions, connection, now, window| unsafe {
-            (functions.state)(connection, now, from, to, window);
-        });
+        self.lend(
+            self.library.words.phase,
+            change.now,
+            control,
+            |functions, connection, now, window| unsafe {
+                (functions.state)(connection, now, from, to, window);
+            },
+        );
     }
 
     fn on_undo(&mut self, now: Time, control: &mut Control) {
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"undo_cwnd", now, control, |functions, connection, now, window| unsafe {
+        self.lend(self.library.words.undo, now, control, |functions, connection, now, window| unsafe {
             (functions.undo)(connection, now, window);
         });
     }
@@ -387,15 +585,20 @@ impl CongestionControl for Native {
     fn on_resume(&mut self, resume: &Resume, control: &mut Control) {
         let (idle, limited) = (resume.idle.as_ps() / 1000, resume.app_limited.into());
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"cwnd_event", resume.now, control, |functions, connection, now, window| unsafe {
-            (functions.event)(connection, now, idle, limited, TX_START, window);
-        });
+        self.lend(
+            self.library.words.resume,
+            resume.now,
+            control,
+            |functions, connection, now, window| unsafe {
+                (functions.event)(connection, now, idle, limited, TX_START, window);
+            },
+        );
     }
 
     fn on_idle_restart(&mut self, now: Time, idle: Duration, control: &mut Control) {
         let idle = idle.as_ps() / 1000;
         // SAFETY: the window outlives the call; the connection is the library's own.
-        self.lend(c"cwnd_event", now, control, |functions, connection, now, window| unsafe {
+        self.lend(self.library.words.restart, now, control, |functions, connection, now, window| unsafe {
             (functions.event)(connection, now, idle, 1, CWND_RESTART, window);
         });
     }

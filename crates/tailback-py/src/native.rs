@@ -1,4 +1,5 @@
-//! Congestion controls in BPF sources, compiled natively: the other side of `tailback_bpf`, where that is Linux.
+//! Congestion controls in BPF sources and Rust crates, compiled natively: the other side of `tailback_bpf`, where that
+//! is Linux.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +27,7 @@ pub fn bpf_guard() {
     guard::install();
 }
 
-/// A compiled candidate, as one of `run`'s algorithms: by the parameters (JSON) compiled into each, its libraries.
+/// A compiled candidate, as one of `run`'s algorithms: by the parameters (JSON) of each, its libraries.
 #[pyclass(frozen, module = "tailback._core")]
 pub struct NativeAlgorithm {
     libraries: Vec<(Params, PathBuf)>,
@@ -48,5 +49,10 @@ impl NativeAlgorithm {
             Err(error) => Err(PyValueError::new_err(error.to_string())),
         };
         Ok(NativeAlgorithm { libraries: libraries.into_iter().map(read).collect::<PyResult<_>>()? })
+    }
+    /// Open each of its libraries, which runs their code; `ValueError` says for people what is wrong with one.
+    fn demand_sound(&self) -> PyResult<()> {
+        let open = |(params, path): &(Params, PathBuf)| tailback_bpf::Library::open(path, params).map(drop);
+        self.libraries.iter().try_for_each(open).map_err(PyValueError::new_err)
     }
 }

@@ -429,7 +429,8 @@ impl Name {
 
 kind!(Name, shape("name"), read: Name::of, write: |it| it.0.as_str().into());
 
-/// The name of an algorithm or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c".
+/// The name of an algorithm or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c",
+/// "rust:path/to/crate".
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeName(pub String);
 
@@ -443,7 +444,7 @@ impl Deref for CodeName {
 impl CodeName {
     fn of(node: &Node) -> Result<Self, Fault> {
         let text = node.as_text().unwrap_or_default();
-        let place = text.strip_prefix("python:").or_else(|| text.strip_prefix("bpf:"));
+        let place = ["python:", "bpf:", "rust:"].iter().find_map(|kind| text.strip_prefix(kind));
         match place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control)) {
             true => Ok(CodeName(text.into())),
             false => Name::of(node).map(|name| CodeName(name.0)),

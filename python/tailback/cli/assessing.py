@@ -24,7 +24,8 @@ def assess(
     candidate: Annotated[
         str,
         typer.Argument(
-            metavar="CANDIDATE", help="`cubic`, `cubic,beta=0.5`, `mine.py:Mine` or `mine.bpf.c`; docs/candidates.md."
+            metavar="CANDIDATE",
+            help="`cubic,beta=0.5`, `mine.py:Mine`, `mine.bpf.c` or `mine/Cargo.toml`; docs/candidates.md.",
         ),
     ],
     against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",

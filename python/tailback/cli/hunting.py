@@ -19,7 +19,8 @@ def hunt(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="CANDIDATE", help="cubic, cubic,beta=0.5, mine.py:Mine or mine.bpf.c; docs/candidates.md."
+            metavar="CANDIDATE",
+            help="cubic,beta=0.5, mine.py:Mine, mine.bpf.c or mine/Cargo.toml; docs/candidates.md.",
         ),
     ],
     seed: Annotated[int, typer.Option(min=0, help="The same seed and runs find the same, on any machine.")] = 1,

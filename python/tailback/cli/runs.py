@@ -46,7 +46,7 @@ AllowCode = Annotated[
     bool,
     typer.Option(
         "--allow-code",
-        help="Run the classes, BPF sources and programs that are named. Read them first; see docs/security.md.",
+        help="Run the classes, BPF sources, crates and programs that are named. Read them first; see docs/security.md.",
     ),
 ]
 

@@ -12,9 +12,20 @@ import tomllib
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import takewhile
+from pathlib import Path
 from posixpath import dirname, join, normpath
 
-__all__ = ["about", "data", "names", "needs", "read"]
+__all__ = ["about", "crate", "data", "names", "needs", "read"]
+
+
+def crate() -> Path:
+    """The folder of the template of a congestion control in Rust.
+
+    >>> from tailback import examples
+    >>> sorted(each.name for each in examples.crate().iterdir())
+    ['Cargo.toml', 'src']
+    """
+    return Path(__file__).parent / "crate"
 
 
 def _folder() -> Traversable:

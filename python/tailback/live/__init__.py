@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, bpf
+from tailback import _core, bpf, crates
 from tailback._core import Cancel
 from tailback.algorithms import named
 from tailback.consent import demand_allowed
@@ -51,6 +51,7 @@ def _here(scenario: Scenario) -> str:
 
 def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
     """The texts of BPF sources, by name."""
+    crates.demand_none(resolved)
     return {name: bpf.read(name, scenario.folder) for name in named(resolved) if bpf.is_source(name)}
 
 

@@ -340,7 +340,7 @@ def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
 def told(name: str, source: Source) -> dict[str, Any]:
     """What `meta.json` says of an algorithm of the user's own."""
     # A name may be that of a file in another folder.
-    stem = re.sub(r"[^\w.+-]+", ".", name.removeprefix("python:").removeprefix("bpf:")).strip(".")
+    stem = re.sub(r"[^\w.+-]+", ".", re.sub("^(python|bpf|rust):", "", name)).strip(".")
     ending = ".py" if source.attribute else ""
     file = None if source.text is None else f"{_ALGORITHMS}/{stem}{ending}"
     return {"name": name, "class": source.attribute, "file": file, "sha256": source.sha256}

@@ -1,0 +1,186 @@
+"""Congestion controls in a Rust crate: "rust:path/to/crate".
+
+The crate implements the trait of `src/tailback.rs`, a file that the template has. cargo compiles it to a
+shared library, which runs in a process of its own, as a BPF source does (`tailback.isolated`). See docs/candidates.md.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tailback.bpf import Inert
+from tailback.checksums import digest
+from tailback.errors import Problem, ScenarioError, TailbackError
+
+__all__ = ["Declared", "demand_none", "is_source", "place", "read"]
+
+PREFIX = "rust:"
+#: Beside what is in src/.
+_FILES = ("Cargo.toml", "Cargo.lock", "build.rs", "rust-toolchain.toml")
+#: A congestion control is some kilobytes; more is a folder named by mistake.
+_MOST_BYTES = 1_000_000
+#: Lines of cargo's complaints that are passed on.
+_MOST_LINES = 30
+_HEAD = re.compile(r"==== (.+), (\d+) lines")
+_lock = threading.Lock()
+
+
+def is_source(name: str) -> bool:
+    """Is this "rust:path/to/crate"?"""
+    return name.startswith(PREFIX)
+
+
+def place(name: str, folder: Path | None = None) -> Path:
+    """Where the crate lies: beside the scenario if it is there, else from here."""
+    written = name.removeprefix(PREFIX)
+    beside = Path(folder, written) if folder is not None else None
+    return beside if beside is not None and beside.is_dir() else Path(written)
+
+
+def read(name: str, folder: Path | None = None) -> str:
+    """The files of "rust:path/to/crate" as one text, in `folder` or here; each after a line with its name."""
+    root = place(name, folder)
+    if not (root / "Cargo.toml").is_file():
+        raise TailbackError(f"{root} is no Rust crate: it has no Cargo.toml.")
+    files = [root / each for each in _FILES if (root / each).is_file()]
+    files += sorted(path for path in (root / "src").rglob("*") if path.is_file())
+    out, size = [], 0
+    for file in files:
+        size += file.stat().st_size
+        if size > _MOST_BYTES:
+            raise TailbackError(f"{root} holds more than {_MOST_BYTES:,} bytes in src: that is no congestion control.")
+        try:
+            text = file.read_text(encoding="utf-8").removesuffix("\n")
+        except OSError as error:
+            raise TailbackError(f"{file} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise TailbackError(f"{file} is not UTF-8 text.") from None
+        lines = text.split("\n")
+        out += [f"==== {file.relative_to(root).as_posix()}, {len(lines)} lines", *lines]
+    return "\n".join([*out, ""])
+
+
+def _files(text: str) -> dict[str, str]:
+    """The files by name again."""
+    lines, out, at = text.split("\n"), {}, 0
+    while at < len(lines) - 1:
+        found = _HEAD.fullmatch(lines[at])
+        path = PurePosixPath(found[1]) if found else None
+        if found is None or path is None or path.is_absolute() or ".." in path.parts:
+            raise ValueError("the kept files of the crate are damaged")
+        end = at + 1 + int(found[2])
+        out[found[1]] = "\n".join([*lines[at + 1 : end], ""])
+        at = end
+    return out
+
+
+def demand_none(resolved: Mapping[str, Any]) -> None:
+    """Raise `ScenarioError` if a description that is to run on a kernel names a crate."""
+    from tailback.algorithms import named
+
+    for name in filter(is_source, sorted(named(resolved))):
+        raise ScenarioError([Problem("cc", name, "the kernel runs no Rust crate", "Run it with --engine sim.")])
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A crate as what the engine's check takes for an algorithm. Nothing of it runs in this process."""
+
+    name: str
+    text: str
+
+    def __call__(self, params: dict[str, Any], seed: int) -> Any:
+        """Compile it, and try it with these parameters; `ValueError` says what is wrong."""
+        del seed
+        self.library(params)
+        return Inert()
+
+    def library(self, params: Mapping[str, Any]) -> Path:
+        """The compiled library, which takes these parameters."""
+        from tailback import _core
+
+        if not hasattr(_core, "NativeAlgorithm"):
+            raise ValueError("crates need Linux")
+        with _lock:
+            return _sound(self.name, _library(self.name.removeprefix(PREFIX), self.text), json.dumps(dict(params)))
+
+
+@functools.cache
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="tailback-rust-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@functools.lru_cache(maxsize=256)
+def _library(name: str, text: str) -> Path:
+    """Compile a crate from the text alone: what is kept is what runs."""
+    cargo = shutil.which("cargo")
+    if cargo is None:
+        raise ValueError(f"{name}: it is compiled by cargo, which is not installed. Install Rust: https://rustup.rs")
+    root = _folder() / digest(text.encode())[:16]
+    for file, content in _files(text).items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_text(content, encoding="utf-8")
+    # A panic must unwind to be told from a crash.
+    settings = {"CARGO_TARGET_DIR": str(root / "target"), "CARGO_PROFILE_RELEASE_PANIC": "unwind"}
+    done = subprocess.run(
+        [
+            cargo,
+            "rustc",
+            "--quiet",
+            "--release",
+            "--lib",
+            "--crate-type",
+            "cdylib",
+            "--message-format",
+            "json-render-diagnostics",
+        ],
+        cwd=root,
+        env=os.environ | settings | {"CARGO_TERM_COLOR": "never"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode:
+        said = "\n".join(done.stderr.strip().splitlines()[:_MOST_LINES])
+        raise ValueError(f"{name} does not compile:\n{said}")
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    built = [
+        Path(file)
+        for row in rows
+        if row.get("reason") == "compiler-artifact" and "cdylib" in row["target"]["crate_types"]
+        for file in row["filenames"]
+        if file.endswith(".so")
+    ]
+    if not built:
+        raise ValueError(f"{name}: cargo made no shared library of it")
+    return built[-1]
+
+
+@functools.lru_cache(maxsize=1024)
+def _sound(name: str, library: Path, params: str) -> Path:
+    """The library, once it was tried with these parameters, in another process."""
+    from tailback import _core, isolated
+
+    try:
+        isolated.demand_sound(name, [(params, str(library))])
+    except TailbackError as error:
+        raise ValueError(str(error)) from None
+    except _core.AlgorithmError as error:
+        raise ValueError(f"it failed as one was made: {error.args[3]}") from None
+    return library

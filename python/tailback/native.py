@@ -1,0 +1,43 @@
+"""Candidates that are compiled and run in a process of their own: BPF sources and Rust crates, by their names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tailback import bpf, crates
+
+__all__ = ["Declared", "declared", "is_source", "libraries", "read"]
+
+Declared = bpf.Declared | crates.Declared
+
+
+def is_source(name: str) -> bool:
+    """Is this "bpf:mine.bpf.c" or "rust:path/to/crate"?"""
+    return bpf.is_source(name) or crates.is_source(name)
+
+
+def read(name: str, folder: Path | None = None) -> str:
+    """The text that is run, from `folder` or here."""
+    return crates.read(name, folder) if crates.is_source(name) else bpf.read(name, folder)
+
+
+def declared(name: str, text: str) -> Declared:
+    """What the engine's check takes for it."""
+    return crates.Declared(name, text) if crates.is_source(name) else bpf.Declared(name, text)
+
+
+def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:
+    """By name: the libraries a run needs, each with the parameters (JSON) that it is run with."""
+    found: dict[str, dict[str, str]] = {}
+    for flow in resolved.get("flows", ()):
+        tcp = flow.get("tcp") or {}
+        for row in (tcp, *(tcp.get("cc_turns") or ())):
+            name = str(row.get("cc", ""))
+            if name in declared:
+                params = dict(row.get("cc_params") or {})
+                text = json.dumps(params, sort_keys=True)
+                found.setdefault(name, {})[text] = str(declared[name].library(params))
+    return {name: list(pairs.items()) for name, pairs in found.items()}
