@@ -1,0 +1,92 @@
+"""What the pages show as TOML and Python can be used as it stands there."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback.expect import demand_sound
+from tailback.experiment import read_sweep
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+SWEEPS, NO_SCENARIOS = ROOT / "docs/sweeps.md", {ROOT / "docs/papers.md", ROOT / "docs/suites.md"}
+
+
+def blocks(language: str, page: Path) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def alternatives(block: str) -> list[str]:
+    """A block as it is; if its lines are several values of one key, each line."""
+    keys = re.findall(r"^([\w-]+) =", block, re.MULTILINE)
+    return block.splitlines() if len(keys) > len(set(keys)) and "[" not in block else [block]
+
+
+def whole(part: Mapping[str, Any]) -> dict[str, Any]:
+    """A scenario with this part in it: what the part leaves out is an ordinary path with a flow or two."""
+    rest = dict(part)
+    out: dict[str, Any] = {"duration": "20s", "flow": [{"name": "a"}, {"name": "b", "app": "voip"}]}
+    if "expect" in rest:
+        out["flow"] = [{"name": "a"}, {"name": "b"}, {"name": "call", "app": "voip"}]
+        out["instruments"] = {"packets": ["call"], "polls": ["a", "b"]}
+    flow = {key: rest.pop(key) for key in ("cc", "stack") if key in rest}
+    out["flow"][0] |= flow
+    if "medium" in rest:
+        rest["link"] = [{"name": "there", "from": "left", "to": "right", "medium": rest.pop("medium")}]
+    if "link" in rest:
+        ends = {"from": rest["link"][0]["to"], "to": rest["link"][0]["from"]}
+        rest["link"] = [*rest["link"], {"name": "way-back", **ends}]
+        if rest["link"][0].get("medium", {}).get("name") == "tunnel":
+            rest["link"] += [{"name": "line", "rate": "8mbit", "from": "left", "to": "right"}]
+        for each in (out | rest)["flow"]:
+            each |= {"from": ends["to"], "to": ends["from"]}
+    elif not {"path", "dumbbell"} & set(rest):
+        out["dumbbell"] = {"rate": "10mbit", "rtt": "40ms"}
+        out["dumbbell"] |= {"queue": rest.pop("queue")} if "queue" in rest else {}
+    return out | rest
+
+
+SCENARIOS = [
+    pytest.param(text, id=f"{page.relative_to(ROOT)}: {text.splitlines()[0]}")
+    for page in PAGES
+    for block in blocks("toml", page)
+    for text in alternatives(block)
+    if page not in {SWEEPS, *NO_SCENARIOS}
+]
+
+
+@pytest.mark.parametrize("text", SCENARIOS)
+def test_what_a_page_says_of_a_scenario_has_nothing_wrong(text: str) -> None:
+    scenario = tb.Scenario.from_dict(whole(tomllib.loads(text)))
+    resolved = scenario.resolve(live=True)
+    if scenario.expect is not None:
+        demand_sound(scenario, resolved, {})
+
+
+def test_the_sweeps_of_the_page_can_be_read(tmp_path: Path) -> None:
+    first, until, metrics = blocks("toml", SWEEPS)
+    base = ROOT / "scenarios/voip-and-bulk.toml"
+    (tmp_path / "voip-and-bulk.toml").write_bytes(base.read_bytes())
+    (tmp_path / "grids").mkdir()
+    for text in (first, re.sub(r"^seeds = .*", "", first, flags=re.MULTILINE) + until, first + metrics):
+        (tmp_path / "grids/sweep.toml").write_text(text)
+        wanted = read_sweep(tmp_path / "grids/sweep.toml")
+        assert len(wanted.design) == 4
+
+
+@pytest.mark.parametrize(
+    "page", ["candidates", "own-algorithm", "scenario", "links/index", "export", "sweeps"], ids=lambda page: page
+)
+def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"tb": tb, "scenario": tb.Scenario.from_toml("scenarios/voip-and-bulk.toml")}
+    shown = blocks("python", ROOT / f"docs/{page}.md")
+    assert shown
+    for block in shown:
+        exec(compile(block, f"{page}.md", "exec"), names)
