@@ -39,6 +39,16 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert dead == []
 
 
+def test_every_page_of_the_guide_is_listed() -> None:
+    """On the guide's first page, or on the first page of its folder."""
+    guide = ROOT / "docs"
+    listed = set()
+    for first in (guide / "index.md", *guide.glob("*/index.md"), *guide.glob("*/README.md")):
+        links = re.findall(r"\]\(([^)#\s]+\.(?:md|ipynb))", first.read_text())
+        listed |= {first, *((first.parent / link).resolve() for link in links)}
+    assert {*guide.glob("**/*.md"), *guide.glob("**/*.ipynb")} - listed == set()
+
+
 def test_the_map_names_what_exists() -> None:
     """A path in ARCHITECTURE or CONTRIBUTING exists; one with a placeholder has at least its folder."""
     for document in (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"):
