@@ -24,9 +24,11 @@ from tailback.experiment import (
     Data,
     Measured,
     Plot,
+    Rule,
     Study,
     Summary,
     TableOut,
+    judge,
     table,
 )
 from tailback.metrics import Rows
@@ -62,6 +64,8 @@ SENDERS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
     "noq new_reno": ("reno", "noq", {"transport": "noq", "cc": "new_reno"}),
     "noq cubic": ("cubic", "noq", {"transport": "noq", "cc": "cubic"}),
     "noq bbr3": ("bbr", "noq", {"transport": "noq", "cc": "bbr3"}),
+    "s2n-quic cubic": ("cubic", "s2n-quic", {"transport": "s2n-quic", "cc": "cubic"}),
+    "s2n-quic bbr2": ("bbr", "s2n-quic", {"transport": "s2n-quic", "cc": "bbr2"}),
 }
 """Family, stack, and the fields of the flow."""
 QUICK_SENDERS = ("linux cubic", "freebsd cubic", "quinn cubic", "quinn new_reno", "noq cubic")
@@ -203,30 +207,106 @@ def _gain(runs: pl.DataFrame) -> float | None:
     return 100 * (float(np.mean(bbrs)) - float(np.mean(cubics))) if bbrs and cubics else None
 
 
-def _claim(ident: str, text: str, unit: str, definition: str, measure: Any, rule: Any) -> Claim:
-    return Claim(ident, text, "", "expected", unit, definition, measure, rule, "utilisation", kind="expectation")
+Measure = Callable[[Data, int], Measured | None]
+
+WIDER = "s2n-quic came into the grid after the verdict on the four other stacks was known."
 
 
-CLAIMS = (
+def _claim(ident: str, text: str, unit: str, definition: str, measure: Measure, rule: Rule, changed: str = "") -> Claim:
+    return Claim(ident, text, "", "expected", unit, definition, measure, rule, "utilisation", kind="expectation",
+                 redefined=changed)  # fmt: skip
+
+
+_ALL = (
     _claim("ST-1", "Alone the CUBICs of all stacks behave alike", " points",
            "Largest over paths of: highest less lowest utilisation among the stacks' CUBICs.",
-           _over(_spread("cubic"), max), AtMost(3, 6)),
+           _over(_spread("cubic"), max), AtMost(3, 6), WIDER),
     _claim("ST-2", "Alone the Renos of all stacks behave alike", " points",
            "Largest over paths of: highest less lowest utilisation among the stacks' Renos.",
            _over(_spread("reno"), max), AtMost(3, 6)),
     _claim("ST-3", "Beside Linux's CUBIC every stack's CUBIC gets its half of a FIFO", " points",
            "Largest over the paths with a FIFO of: the share furthest from 50 %.",
-           _over(_unevenness, max, FIFOS), AtMost(10, 20)),
+           _over(_unevenness, max, FIFOS), AtMost(10, 20), WIDER),
     _claim("ST-4", "With FQ-CoDel no sender of any stack takes more than its half", " %",
-           "Largest share beside Linux's CUBIC.", _over(_largest_share, max, ("fq-codel",)), AtMost(55, 60)),
+           "Largest share beside Linux's CUBIC.", _over(_largest_share, max, ("fq-codel",)), AtMost(55, 60), WIDER),
     _claim("ST-5", "In a shallow queue BBRs harm Linux's CUBIC more than CUBICs do", " points",
-           "Mean harm by BBRs less mean harm by CUBICs.", _over(_more_harm, max, ("shallow",)), AtLeast(10, 0)),
+           "Mean harm by BBRs less mean harm by CUBICs.", _over(_more_harm, max, ("shallow",)), AtLeast(10, 0), WIDER),
     _claim("ST-6", "A short transfer takes as long over every stack's CUBIC", "",
            "Median over paths of: the slowest stack's median time over the fastest's, 100 kB.",
-           _over(_slowest, lambda each: float(np.median(each))), AtMost(1.25, 1.5)),
+           _over(_slowest, lambda each: float(np.median(each))), AtMost(1.25, 1.5), WIDER),
     _claim("ST-7", "At 0.1 % loss BBRs use more of the link than CUBICs", " points",
-           "Mean utilisation of BBRs less that of CUBICs.", _over(_gain, max, ("lossy",)), AtLeast(5, 0)),
+           "Mean utilisation of BBRs less that of CUBICs.", _over(_gain, max, ("lossy",)), AtLeast(5, 0), WIDER),
 )  # fmt: skip
+
+
+def _unlike(sender: str) -> Measure:
+    """How far its utilisation alone is from Linux's CUBIC's."""
+
+    def off(runs: pl.DataFrame) -> float | None:
+        both = [_values(runs, "utilisation", sender=name, mode=ALONE) for name in (sender, "linux cubic")]
+        return 100 * abs(both[0][0] - both[1][0]) if all(both) else None
+
+    return _over(off, max)
+
+
+def _held(sender: str) -> Measure:
+    """Its share where a queue is short for a while or always."""
+
+    def share(runs: pl.DataFrame) -> float | None:
+        found = _values(runs, "share", sender=sender, mode=AGAINST)
+        return 100 * found[0] if found else None
+
+    return _over(share, lambda each: float(np.mean(each)), ("shallow", "varying"))
+
+
+def _spared(sender: str) -> Measure:
+    """What it leaves Linux's CUBIC that Linux's BBR takes, of what CUBIC has beside itself."""
+
+    def less(runs: pl.DataFrame) -> float | None:
+        names = ("linux cubic", "linux bbr", sender)
+        itself, bbr, theirs = (_values(runs, "ours_mbps", sender=name, mode=AGAINST) for name in names)
+        return 100 * (theirs[0] - bbr[0]) / itself[0] if itself and bbr and theirs and itself[0] > 0 else None
+
+    return _over(less, max, ("shallow",))
+
+
+def _alone(sender: str, what: str, path: str) -> Measure:
+    """One figure of a run alone, in per cent."""
+
+    def value(runs: pl.DataFrame) -> float | None:
+        found = _values(runs, what, sender=sender, mode=ALONE)
+        return 100 * found[0] if found else None
+
+    return _over(value, max, (path,))
+
+
+#: Of s2n-quic, written down before its first run here: the claim, the measure of a sender, and a sender that fails it.
+_OF_S2N: tuple[tuple[str, str, str, str, Callable[[str], Measure], str, Rule, str], ...] = (
+    ("ST-8", "Alone s2n-quic's CUBIC uses as much of the link as Linux's", " points",
+     "Largest over paths of: its utilisation and that of Linux's CUBIC, how far apart.",
+     _unlike, "s2n-quic cubic", AtMost(5, 8), "freebsd cubic"),
+    ("ST-9", "It has HyStart, as Linux's has and quinn's has not: it holds its half where a queue is short", " %",
+     "Mean of its shares beside Linux's CUBIC in the shallow queue and at the varying rate.",
+     _held, "s2n-quic cubic", AtLeast(42, 38), "quinn cubic"),
+    ("ST-10", "In a shallow queue s2n-quic's BBRv2 leaves Linux's CUBIC more than Linux's BBRv1 does", " points",
+     "What CUBIC has beside it less what it has beside Linux's BBR, of what it has beside itself.",
+     _spared, "s2n-quic bbr2", AtLeast(20, 5), "quinn bbr"),
+    ("ST-11", "Its BBRv2 bounds its own losses near the 2 % of its draft", " %",
+     "Packets lost alone in the shallow queue.",
+     lambda sender: _alone(sender, "loss", "shallow"), "s2n-quic bbr2", AtMost(2, 4), "quinn bbr"),
+    ("ST-12", "At 0.1 % loss its BBRv2 still uses the link", " %", "Its utilisation alone.",
+     lambda sender: _alone(sender, "utilisation", "lossy"), "s2n-quic bbr2", AtLeast(85, 70), "linux cubic"),
+)  # fmt: skip
+
+CLAIMS = _ALL + tuple(
+    _claim(ident, text, unit, definition, measure(sender), rule)
+    for ident, text, unit, definition, measure, sender, rule, _ in _OF_S2N
+)
+CONTROLS = tuple(
+    _claim(ident, f"The same of {control}", unit, definition, measure(control), rule)
+    for ident, _, unit, definition, measure, _, rule, control in _OF_S2N
+)
+"""Each of these must come out as "not": a rule that anybody keeps decides nothing."""
 
 _ONE = (
     Column("utilisation (%)", "utilisation", 1, 100.0),
@@ -243,20 +323,59 @@ _TWO = (
 _HEADS = ("path", "sender")
 
 
+_RANGE = "Median over seeds, and in brackets the smallest and the largest."
+
+
+def _shown(found: Sequence[float], factor: float, digits: int) -> str:
+    if not found:
+        return "–"
+    middle, low, high = (f"{factor * value:.{digits}f}" for value in (float(np.median(found)), min(found), max(found)))
+    return middle if low == high else f"{middle} ({low} … {high})"
+
+
 def by_path(data: Data, name: str, title: str, mode: str, what: str, factor: float, digits: int) -> TableOut:
     """A row a sender, a column a path: the median over seeds, and the range if it is not one number."""
 
     def cell(path: str, sender: str) -> str:
-        found = [factor * each for each in _values(data.frame, what, path=path, sender=sender, mode=mode)]
-        if not found:
-            return "–"
-        middle, low, high = (f"{value:.{digits}f}" for value in (float(np.median(found)), min(found), max(found)))
-        return middle if low == high else f"{middle} ({low} … {high})"
+        return _shown(_values(data.frame, what, path=path, sender=sender, mode=mode), factor, digits)
 
     rows = [[sender, *(cell(path, sender) for path in PATHS)] for sender in SENDERS]
-    caption = "Median over seeds, and in brackets the smallest and the largest."
     heads = ["sender", *(title for title, _ in PATHS.values())]
-    return TableOut(name, title, caption, heads, [row for row in rows if set(row[1:]) != {"–"}])
+    return TableOut(name, title, _RANGE, heads, [row for row in rows if set(row[1:]) != {"–"}])
+
+
+def by_stack(data: Data) -> TableOut:
+    """A row a stack: its CUBIC, and the latest of its BBRs."""
+
+    def of(sender: str | None, what: str, path: str, mode: str, factor: float, digits: int) -> str:
+        return _shown(_values(data.frame, what, sender=sender, path=path, mode=mode), factor, digits) if sender else "–"
+
+    rows = []
+    for stack in dict.fromkeys(stack for _, stack, _ in SENDERS.values()):
+        mine = {family: sender for sender, (family, where, _) in SENDERS.items() if where == stack}
+        cubic, bbr = mine.get("cubic"), mine.get("bbr")
+        rows.append([
+            stack,
+            *(of(cubic, "utilisation", path, ALONE, 100, 1) for path in ("shallow", "lossy")),
+            *(of(cubic, "share", path, AGAINST, 100, 1) for path in ("shallow", "deep")),
+            of(cubic, "short_s", "deep", SHORT, 1e3, 0),
+            bbr.split()[1] if bbr else "none",
+            of(bbr, "share", "shallow", AGAINST, 100, 1),
+            of(bbr, "loss", "shallow", ALONE, 100, 2),
+        ])  # fmt: skip
+    rows.append(["quiche 0.29.3 (not run: its clock is the machine's)", *["–"] * 8])
+    heads = ["stack", "its CUBIC: uses alone, shallow (%)", "with 0.1 % loss (%)", "share, shallow (%)",
+             "share, deep (%)", "100 kB, deep (ms)", "its latest BBR", "BBR's share, shallow (%)",
+             "BBR loses alone, shallow (%)"]  # fmt: skip
+    return TableOut("by-stack", "The six stacks", f"{_RANGE} Shares are beside Linux's CUBIC.", heads, rows)
+
+
+def controls(data: Data) -> TableOut:
+    """The rules on s2n-quic, applied to senders that must fail them."""
+    found = [judge(claim, data) for claim in CONTROLS]
+    rows = [[each.id, each.text, each.ours, each.spread, each.threshold, each.verdict] for each in found]
+    heads = ["rule of", "applied to", "value", "spread", "rule", "verdict"]
+    return TableOut("controls", "Controls", 'Each must come out as "not".', heads, rows)
 
 
 def all_tables(data: Data) -> list[TableOut]:
@@ -268,6 +387,8 @@ def all_tables(data: Data) -> list[TableOut]:
         )
 
     return [
+        by_stack(data),
+        controls(data),
         by_path(data, "by-utilisation", "Utilisation alone (%)", ALONE, "utilisation", 100, 1),
         by_path(data, "by-loss", "Packets lost alone (%)", ALONE, "loss", 100, 2),
         by_path(data, "by-delay", "The call's delay beside it, 95 % (ms)", ALONE, "call_p95_ms", 1, 1),
@@ -281,7 +402,7 @@ def all_tables(data: Data) -> list[TableOut]:
 
 
 FAMILIES = {"reno": "tab:blue", "cubic": "tab:orange", "bbr": "tab:green"}
-MARKERS = {"linux": "o", "freebsd": "s", "quinn": "^", "noq": "D"}
+MARKERS = {"linux": "o", "freebsd": "s", "quinn": "^", "noq": "D", "s2n-quic": "v"}
 
 
 def figure(data: Data) -> Figure:
@@ -295,9 +416,9 @@ def figure(data: Data) -> Figure:
             each = [_values(data.frame, what, path=path, sender=sender, mode=mode) for path in PATHS]
             values = [float(np.median(found)) if found else np.nan for found in each]
             if not np.isnan(values).all():
-                at = np.arange(len(PATHS)) + (number - (len(SENDERS) - 1) / 2) * 0.065
+                at = np.arange(len(PATHS)) + (number - (len(SENDERS) - 1) / 2) * 0.06
                 ax.plot(at, values, MARKERS.get(stack, "P"), color=FAMILIES[family], label=sender, markersize=5,
-                        fillstyle="none" if sender.endswith("bbr3") else "full")  # fmt: skip
+                        fillstyle="full" if sender.endswith((" bbr", "reno", "cubic")) else "none")  # fmt: skip
         ax.set_xticks(range(len(PATHS)), list(PATHS) if place else [])
         for edge in range(1, len(PATHS)):
             ax.axvline(edge - 0.5, color="0.85", linewidth=0.8)

@@ -1,0 +1,56 @@
+"""Study stacks: the rules on s2n-quic can come out either way, and its tables name six stacks."""
+
+from __future__ import annotations
+
+import pytest
+
+from tailback.experiment import Data, judge
+from tailback_papers import stacks
+
+CELLS = {cell.key: cell for cell in stacks.grid(quick=False)}
+#: What every sender does unless a case says otherwise: half of the link beside CUBIC, little loss.
+USUAL = {"utilisation": 0.95, "loss": 0.001, "share": 0.5, "ours_mbps": 9.0, "short_s": 0.2}
+
+
+def _data(**others: dict[str, float]) -> Data:
+    """A run of every cell; `others` by sender, with `_` for what a keyword may not have."""
+    summaries = {}
+    for key, cell in CELLS.items():
+        own = others.get(cell.factors["sender"].replace(" ", "_").replace("-", "_"), {})
+        summaries[key, 1] = USUAL | own
+    return Data(CELLS, summaries, (1,))
+
+
+@pytest.mark.parametrize(
+    ("ident", "good", "bad"),
+    [
+        ("ST-8", {}, {"s2n_quic_cubic": {"utilisation": 0.8}}),
+        ("ST-9", {}, {"s2n_quic_cubic": {"share": 0.3}}),
+        ("ST-10", {"linux_bbr": {"ours_mbps": 1.0}}, {"linux_bbr": {"ours_mbps": 8.9}}),
+        ("ST-11", {}, {"s2n_quic_bbr2": {"loss": 0.3}}),
+        ("ST-12", {}, {"s2n_quic_bbr2": {"utilisation": 0.5}}),
+    ],
+)
+def test_a_rule_on_s2n_decides(ident: str, good: dict[str, dict[str, float]], bad: dict[str, dict[str, float]]) -> None:
+    (claim,) = (claim for claim in stacks.CLAIMS if claim.id == ident)
+    assert judge(claim, _data(**good)).verdict == "reproduced"
+    assert judge(claim, _data(**bad)).verdict == "not"
+
+
+def test_a_control_is_the_claims_rule_on_another_sender() -> None:
+    known = {claim.id: claim for claim in stacks.CLAIMS}
+    assert [each.id for each in stacks.CONTROLS] == ["ST-8", "ST-9", "ST-10", "ST-11", "ST-12"]
+    for control in stacks.CONTROLS:
+        assert (control.rule, control.definition) == (known[control.id].rule, known[control.id].definition)
+    spoilt = _data(
+        freebsd_cubic={"utilisation": 0.5}, quinn_cubic={"share": 0.2}, linux_cubic={"utilisation": 0.6},
+        quinn_bbr={"loss": 0.4, "ours_mbps": 0.1}, linux_bbr={"ours_mbps": 1.0},
+    )  # fmt: skip
+    assert {judge(control, spoilt).verdict for control in stacks.CONTROLS} == {"not"}
+
+
+def test_the_closing_table_has_six_stacks_and_quiche_was_not_run() -> None:
+    rows = stacks.by_stack(_data()).rows
+    assert [row[0].split()[0] for row in rows] == ["linux", "freebsd", "quinn", "noq", "s2n-quic", "quiche"]
+    assert set(rows[-1][1:]) == {"–"}
+    assert all("–" not in row[1:6] for row in rows[:-1])
