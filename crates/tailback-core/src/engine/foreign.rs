@@ -13,7 +13,7 @@ use crate::rng::Stream;
 use crate::scenario::{Params, Scenario, ScenarioError};
 use crate::tcp::segment::NO_ROW;
 use crate::time::{Bytes, Duration, Time};
-use crate::traffic::{Connection, Side};
+use crate::traffic::{Action, Connection, Side};
 
 /// Datagrams and wakes of a flow without any time passing; more, and none ever will.
 pub const MOST_AT_AN_INSTANT: u32 = 200_000;
@@ -169,6 +169,19 @@ impl Half {
     }
 }
 
+/// What is to be done for an action of an application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// It is nothing of a connection: whoever runs the flow does it.
+    Elsewhere,
+    /// Its connection is over.
+    Nothing,
+    /// The end of the connection of this serial number is to be served: it knows what is wanted of it.
+    Service(u32),
+    /// The stack is to close that end first: it has no way to take back what it holds.
+    Closing(u32),
+}
+
 /// The scenario's flows of these stacks, nothing of them begun; an error as before a simulation.
 pub fn flows(scenario: &Scenario, stacks: &Stacks) -> Result<Vec<Foreign>, ScenarioError> {
     Ok(build::build(scenario, &Makers::new(), stacks)?.foreign)
@@ -231,6 +244,40 @@ impl Foreign {
     /// The connection of this number.
     pub fn of(&mut self, connection: Connection) -> Option<&mut Live> {
         self.live.iter_mut().find(|live| live.connection == connection)
+    }
+
+    /// Tell an end what its application wants of it.
+    pub fn note(&mut self, side: Side, action: &Action) -> Wanted {
+        let connection = match *action {
+            Action::Write(connection, _)
+            | Action::WriteForever(connection)
+            | Action::Close { connection, .. }
+            | Action::TellReceived(connection, _)
+            | Action::CallAt(connection, _) => connection,
+            Action::TellDrained(_) | Action::Carry(_) => {
+                panic!("flow {}: {action:?} was to be refused before time zero", self.flow)
+            }
+            Action::Connect(_)
+            | Action::TurnAway
+            | Action::Datagram { .. }
+            | Action::Reply { .. }
+            | Action::WakeAt(_)
+            | Action::Report(_) => return Wanted::Elsewhere,
+        };
+        let Some(live) = self.of(connection) else { return Wanted::Nothing };
+        let half = &mut live.halves[usize::from(side == Side::Server)];
+        match *action {
+            Action::Write(_, bytes) => half.to_write = half.to_write.saturating_add(bytes),
+            Action::WriteForever(_) => half.to_write = Bytes::MAX,
+            Action::TellReceived(_, bytes) => half.receive_mark = bytes,
+            Action::CallAt(_, time) => half.call_at = time,
+            Action::Close { discard: true, .. } => {
+                half.to_write = 0;
+                return Wanted::Closing(live.serial);
+            }
+            _ => half.is_finishing = true,
+        }
+        Wanted::Service(live.serial)
     }
 
     /// When the first of its ends is to be woken.

@@ -27,7 +27,7 @@ impl Flow<'_> {
 
     /// Actions for a connection that is over come to nothing.
     fn perform(&mut self, side: Side, action: Action, now: Time) -> io::Result<()> {
-        if self.foreign.is_some() && self.act_hosted(side, action, now) {
+        if self.foreign.is_some() && self.act_hosted(side, &action, now) {
             return Ok(());
         }
         match action {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tailback_core::engine::foreign::{Foreign, Half, panic_text};
+use tailback_core::engine::foreign::{Foreign, Half, Wanted, panic_text};
 use tailback_core::foreign::{Progress, StackFault};
 use tailback_core::packet::{Ecn, FlowId};
 use tailback_core::probe::rows::CongestionRow;
@@ -146,33 +146,16 @@ impl Flow<'_> {
     }
 
     /// What the application wants of a connection; false if it is nothing of a connection.
-    pub(super) fn act_hosted(&mut self, side: Side, action: Action, now: Time) -> bool {
-        let connection = match action {
-            Action::Write(connection, _)
-            | Action::WriteForever(connection)
-            | Action::Close { connection, .. }
-            | Action::TellReceived(connection, _)
-            | Action::CallAt(connection, _) => connection,
-            Action::TellDrained(_) | Action::Carry(_) => {
-                unreachable!("{action:?} was refused before time zero")
-            }
-            _ => return false,
-        };
-        let flow = &mut self.hosted().flow;
-        let Some(serial) = flow.of(connection).map(|live| live.serial) else { return true };
-        let half = flow.half(serial, side).expect("it was just found");
-        match action {
-            Action::Write(_, bytes) => half.to_write = half.to_write.saturating_add(bytes),
-            Action::WriteForever(_) => half.to_write = Bytes::MAX,
-            Action::TellReceived(_, bytes) => half.receive_mark = bytes,
-            Action::CallAt(_, time) => half.call_at = time,
-            // The stack has no way to take back what it holds: the connection ends.
-            Action::Close { discard: true, .. } => {
-                half.to_write = 0;
+    pub(super) fn act_hosted(&mut self, side: Side, action: &Action, now: Time) -> bool {
+        let serial = match self.hosted().flow.note(side, action) {
+            Wanted::Elsewhere => return false,
+            Wanted::Nothing => return true,
+            Wanted::Service(serial) => serial,
+            Wanted::Closing(serial) => {
                 self.ask((serial, side), now, |half, now| half.endpoint.close(now));
+                serial
             }
-            _ => half.is_finishing = true,
-        }
+        };
         self.touched.push_back(token((serial, side)));
         true
     }

@@ -5,14 +5,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Network;
-use crate::engine::foreign::{Half, panic_text};
+use crate::engine::foreign::{Half, Wanted, panic_text};
 use crate::foreign::{Progress, UDP_HEADERS};
 use crate::packet::{FlowId, Packet};
 use crate::probe::{self, Probe};
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::tcp::sender::{CongestionEvent, CongestionEventKind};
 use crate::time::{Bytes, Time};
-use crate::traffic::{Action, Connection, Cue, Report, Side};
+use crate::traffic::{Action, Connection, Cue, Opening, Report, Side};
 
 /// Which end: the flow's number among those of foreign stacks, the connection's, and the side.
 type Which = (usize, u32, Side);
@@ -321,62 +321,45 @@ impl<P: Probe> Network<P> {
     /// Do it; the connection, if it may now have something to send.
     fn perform_foreign(&mut self, number: usize, side: Side, action: Action) -> Option<u32> {
         let foreign = self.flows[number].foreign as usize;
-        let now = self.now;
-        let connection = match action {
-            Action::Connect(opening) => {
-                if self.fault.is_some() {
-                    return None;
-                }
-                let it = &mut self.foreign[foreign];
-                let opened =
-                    catch_unwind(AssertUnwindSafe(|| it.open(opening.connection, opening.turn, now)));
-                let serial = match opened {
-                    Ok(serial) => serial,
-                    Err(payload) => {
-                        let what = format!("it panicked: {}", panic_text(payload.as_ref()));
-                        self.accuse(foreign, what, true);
-                        return None;
-                    }
-                };
-                let flow = &mut self.flows[number];
-                flow.alive += 1;
-                flow.finished = Time::NEVER;
-                self.per_packet[number].count.connections += 1;
+        match self.foreign[foreign].note(side, &action) {
+            Wanted::Service(serial) => return Some(serial),
+            Wanted::Closing(serial) => {
+                self.ask((foreign, serial, side), |half, now| half.endpoint.close(now));
                 return Some(serial);
             }
+            Wanted::Nothing => return None,
+            Wanted::Elsewhere => {}
+        }
+        match action {
+            Action::Connect(opening) => return self.open_foreign(number, foreign, opening),
             Action::Report(report) => {
                 if P::WANTS {
                     self.report_foreign(number, foreign, report);
                 }
-                return None;
             }
-            Action::Write(connection, _)
-            | Action::WriteForever(connection)
-            | Action::Close { connection, .. }
-            | Action::TellReceived(connection, _)
-            | Action::CallAt(connection, _) => connection,
-            Action::TellDrained(_) | Action::Carry(_) => {
-                panic!("flow {number}: {action:?} was to be refused before time zero")
-            }
-            Action::TurnAway | Action::Datagram { .. } | Action::Reply { .. } | Action::WakeAt(_) => {
-                self.perform(number, side, action);
+            action => self.perform(number, side, action),
+        }
+        None
+    }
+
+    fn open_foreign(&mut self, number: usize, foreign: usize, opening: Opening) -> Option<u32> {
+        if self.fault.is_some() {
+            return None;
+        }
+        let (it, now) = (&mut self.foreign[foreign], self.now);
+        let opened = catch_unwind(AssertUnwindSafe(|| it.open(opening.connection, opening.turn, now)));
+        let serial = match opened {
+            Ok(serial) => serial,
+            Err(payload) => {
+                let what = format!("it panicked: {}", panic_text(payload.as_ref()));
+                self.accuse(foreign, what, true);
                 return None;
             }
         };
-        let serial = self.foreign[foreign].of(connection)?.serial;
-        let half = self.foreign[foreign].half(serial, side)?;
-        match action {
-            Action::Write(_, bytes) => half.to_write = half.to_write.saturating_add(bytes),
-            Action::WriteForever(_) => half.to_write = Bytes::MAX,
-            Action::TellReceived(_, bytes) => half.receive_mark = bytes,
-            Action::CallAt(_, time) => half.call_at = time,
-            // The stack has no way to take back what it holds: the connection ends.
-            Action::Close { discard: true, .. } => {
-                half.to_write = 0;
-                self.ask((foreign, serial, side), |half, now| half.endpoint.close(now));
-            }
-            _ => half.is_finishing = true,
-        }
+        let flow = &mut self.flows[number];
+        flow.alive += 1;
+        flow.finished = Time::NEVER;
+        self.per_packet[number].count.connections += 1;
         Some(serial)
     }
 
