@@ -337,7 +337,9 @@ impl<P: Probe> Network<P> {
                     self.report_foreign(number, foreign, report);
                 }
             }
-            action => self.perform(number, side, action),
+            action => {
+                self.perform(number, side, action);
+            }
         }
         None
     }

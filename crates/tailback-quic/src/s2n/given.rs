@@ -1,0 +1,83 @@
+//! What an application may choose and s2n-quic asks for: connection IDs, tokens, whom to let in.
+
+use s2n_quic_core::stateless_reset::token::Token;
+use s2n_quic_core::{connection, endpoint, stateless_reset, token};
+use tailback_core::rng::Stream;
+
+/// Connection IDs of sixteen bytes, as s2n-quic's, from a stream of random bits.
+pub struct Ids(pub Stream);
+
+impl Ids {
+    const LEN: usize = 16;
+}
+
+impl connection::id::Validator for Ids {
+    fn validate(&self, _info: &connection::id::ConnectionInfo, buffer: &[u8]) -> Option<usize> {
+        (buffer.len() >= Self::LEN).then_some(Self::LEN)
+    }
+}
+
+impl connection::id::Generator for Ids {
+    fn generate(&mut self, _info: &connection::id::ConnectionInfo) -> connection::LocalId {
+        let bits = sixteen(&mut self.0);
+        connection::LocalId::try_from(&bits[..]).expect("sixteen bytes")
+    }
+}
+
+fn sixteen(stream: &mut Stream) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes.chunks_mut(8).for_each(|part| part.copy_from_slice(&stream.bits().to_le_bytes()));
+    bytes
+}
+
+/// Tokens for stateless resets, which are not sent, as by default.
+pub struct Resets(pub Stream);
+
+impl stateless_reset::token::Generator for Resets {
+    const ENABLED: bool = false;
+    fn generate(&mut self, _id: &[u8]) -> Token {
+        sixteen(&mut self.0).into()
+    }
+}
+
+/// Nobody is asked to prove an address.
+pub struct NoTokens;
+
+impl token::Format for NoTokens {
+    const TOKEN_LEN: usize = 0;
+    fn generate_new_token(
+        &mut self,
+        _context: &mut token::Context<'_>,
+        _id: &connection::LocalId,
+        _buffer: &mut [u8],
+    ) -> Option<()> {
+        None
+    }
+    fn generate_retry_token(
+        &mut self,
+        _context: &mut token::Context<'_>,
+        _id: &connection::InitialId,
+        _buffer: &mut [u8],
+    ) -> Option<()> {
+        None
+    }
+    fn validate_token(
+        &mut self,
+        _context: &mut token::Context<'_>,
+        _token: &[u8],
+    ) -> Option<connection::InitialId> {
+        None
+    }
+}
+
+/// Who connects is let in.
+pub struct Anybody;
+
+impl endpoint::limits::Limiter for Anybody {
+    fn on_connection_attempt(
+        &mut self,
+        _attempt: &endpoint::limits::ConnectionAttempt,
+    ) -> endpoint::limits::Outcome {
+        endpoint::limits::Outcome::allow()
+    }
+}
