@@ -3,7 +3,7 @@
 #[path = "../../tailback-core/tests/common/mod.rs"]
 mod common;
 
-use common::{MS, bits, column, dumbbell, flow, tcp};
+use common::{MS, assert_alike_in_any_thread, column, dumbbell, flow, tcp, watch_all};
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, Scenario};
@@ -58,20 +58,13 @@ fn mixed(seed: u64) -> Scenario {
     let wire = &mut scenario.links[0].wire;
     (wire.loss, wire.duplicate, wire.reorder, wire.reorder_delay_ps) = (0.002, 0.001, 0.002, 5 * MS);
     scenario.seed = seed;
-    let names: Vec<String> = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
-    (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
+    watch_all(&mut scenario);
     scenario
 }
 
 #[test]
 fn the_same_scenario_and_seed_give_the_same_bytes_in_any_thread() {
-    let first = bits(&run(&mixed(1)));
-    assert!(first == bits(&run(&mixed(1))), "the same run, another result");
-    assert!(first != bits(&run(&mixed(2))), "another seed, the same result");
-    let others: Vec<_> = (0..3).map(|_| std::thread::spawn(|| bits(&run(&mixed(1))))).collect();
-    for other in others {
-        assert!(first == other.join().expect("a run"), "another thread, another result");
-    }
+    assert_alike_in_any_thread(mixed, run);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 #[path = "../../tailback-core/tests/common/mod.rs"]
 mod common;
 
-use common::{MS, bits, bulk, column, dumbbell, flow, tcp};
+use common::{MS, assert_alike_in_any_thread, bits, bulk, column, dumbbell, flow, tcp, watch_all};
 use tailback_core::engine::Simulation;
 use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, Scenario, Value};
@@ -100,20 +100,13 @@ fn mixed(seed: u64) -> Scenario {
     let wire = &mut scenario.links[0].wire;
     (wire.loss, wire.duplicate, wire.reorder, wire.reorder_delay_ps) = (0.001, 0.001, 0.001, MS);
     scenario.seed = seed;
-    let names: Vec<String> = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
-    (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
+    watch_all(&mut scenario);
     scenario
 }
 
 #[test]
 fn the_same_scenario_and_seed_give_the_same_bytes_in_any_thread() {
-    let first = bits(&run(&mixed(1)));
-    assert!(first == bits(&run(&mixed(1))), "the same run, another result");
-    assert!(first != bits(&run(&mixed(2))), "another seed, the same result");
-    let others: Vec<_> = (0..3).map(|_| std::thread::spawn(|| bits(&run(&mixed(1))))).collect();
-    for other in others {
-        assert!(first == other.join().expect("a run"), "another thread, another result");
-    }
+    assert_alike_in_any_thread(mixed, run);
 }
 
 #[test]
@@ -122,8 +115,7 @@ fn two_flows_over_quic_and_two_over_tcp_come_out_alike_a_hundred_times() {
     let mut scenario = mixed(7);
     let kept = ["t1", "t2", "q4", "q7"];
     scenario.flows.retain(|flow| kept.contains(&flow.name.as_str()));
-    let names = kept.map(String::from).to_vec();
-    (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
+    watch_all(&mut scenario);
     let first = bits(&run(&scenario));
     let all: Vec<_> = (0..4)
         .map(|_| {

@@ -141,3 +141,20 @@ pub fn bits(tables: &Tables) -> Vec<u64> {
     }
     bits
 }
+
+/// Record every flow's segments and packets.
+pub fn watch_all(scenario: &mut Scenario) {
+    let names: Vec<String> = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
+    (scenario.instruments.segments, scenario.instruments.packets) = (names.clone(), names);
+}
+
+/// The same scenario and seed give the same bytes, in any thread; another seed gives others.
+pub fn assert_alike_in_any_thread(make: fn(u64) -> Scenario, run: fn(&Scenario) -> Tables) {
+    let first = bits(&run(&make(1)));
+    assert!(first == bits(&run(&make(1))), "the same run, another result");
+    assert!(first != bits(&run(&make(2))), "another seed, the same result");
+    let others: Vec<_> = (0..3).map(|_| std::thread::spawn(move || bits(&run(&make(1))))).collect();
+    for other in others {
+        assert!(first == other.join().expect("a run"), "another thread, another result");
+    }
+}
