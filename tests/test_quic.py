@@ -146,6 +146,26 @@ def test_every_connections_log_has_the_drafts_shape_and_its_own_datagrams(tmp_pa
     assert max(sent[name] for name in clients) < 0.5 * sum(sent[name] for name in clients)
 
 
+def test_what_qvis_reads_has_its_header_its_names_and_a_packet_a_datagram(tmp_path: Path) -> None:
+    result = tb.run(beside_tcp())
+    drafts, written = qlog.write(result, tmp_path / "qlog"), qlog.write(result, tmp_path / "qvis", "qvis")
+    assert {path.name: count for path, count in written.items()} == {path.name: n for path, n in drafts.items()}
+    names = {"client": "transport:packet_sent", "server": "transport:packet_received"}
+    for path in written:
+        head, *events = [json.loads(text) for text in path.read_text().split("\x1e")[1:]]
+        # Its loader asks for these three, and its diagrams for a number as reference time.
+        assert (head["qlog_version"], head["qlog_format"]) == ("0.3", "JSON-SEQ")
+        assert head["trace"]["common_fields"] == {"time_format": "relative", "reference_time": 0}
+        side = head["trace"]["vantage_point"]["type"]
+        assert {event["name"] for event in events} <= {
+            names[side], "recovery:metrics_updated", "recovery:packet_lost",
+        }  # fmt: skip
+        packets = [event["data"] for event in events if event["name"] == names[side]]
+        assert len(packets) > 100
+        # Without a header its congestion diagram stops; a length of zero it leaves out.
+        assert all(set(packet) == {"header", "raw"} and packet["raw"]["length"] > 0 for packet in packets)
+
+
 def test_captures_tell_connections_apart_and_count_what_the_path_did(tmp_path: Path) -> None:
     result = tb.run(several())
     near, far = tb.capture.export_all(result, tmp_path)

@@ -3,6 +3,9 @@
 A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
 rows: datagrams sent and received (table `packets`), metrics at each change and losses
 (table `stack_states`). What is inside the packets is not there: nobody kept it.
+
+The drafts' own form is one; the other is what the viewer qvis reads, version 0.3. There a datagram stands as a packet
+of unknown type, for qvis draws nothing else.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 
@@ -19,7 +22,9 @@ from tailback.errors import ResultError
 from tailback.files import whole_file
 from tailback.result import Result
 
-__all__ = ["write"]
+__all__ = ["Form", "write"]
+
+Form = Literal["qlog", "qvis"]
 
 SEPARATOR = "\x1e"
 """RFC 7464 section 2.2."""
@@ -35,9 +40,23 @@ _METRICS = {
     "pacing_rate": ("pacing_bps", 1),
 }
 """qlog's name of each metric, the column, and its unit in that of qlog."""
+_EVENTS: Mapping[Form, Mapping[str, str]] = {
+    "qlog": {
+        "sent": "quic:udp_datagrams_sent",
+        "received": "quic:udp_datagrams_received",
+        "metrics": "quic:recovery_metrics_updated",
+        "lost": "quic:packet_lost",
+    },
+    "qvis": {
+        "sent": "transport:packet_sent",
+        "received": "transport:packet_received",
+        "metrics": "recovery:metrics_updated",
+        "lost": "recovery:packet_lost",
+    },
+}
 
 
-def write(result: Result, folder: Path) -> dict[Path, int]:
+def write(result: Result, folder: Path, form: Form = "qlog") -> dict[Path, int]:
     """Write the files of every flow over QUIC, `FLOW-CONNECTION-SIDE.sqlog`; how many events each has.
 
     `ResultError` if the run had no such flow, or recorded nothing of it (`[instruments] segments`).
@@ -57,14 +76,14 @@ def write(result: Result, folder: Path) -> dict[Path, int]:
         for connection in connections:
             for is_server in (False, True):
                 rows = mine.filter(connection=connection, at_receiver=is_server)
-                datagrams = _datagrams(result, index, connection, is_server)
-                events = sorted([*_states(rows), *datagrams], key=lambda event: float(event["time"]))
+                datagrams = _datagrams(result, index, connection, is_server, form)
+                events = sorted([*_states(rows, form), *datagrams], key=lambda event: float(event["time"]))
                 if not events:
                     continue
                 side = "server" if is_server else "client"
                 name = result.flow_spec(index)["name"]
                 path = folder / f"{name}-{connection}-{side}.sqlog"
-                head = _head(result, f"{name}, connection {connection}", transport, side)
+                head = _head(result, f"{name}, connection {connection}", transport, side, form)
                 folder.mkdir(parents=True, exist_ok=True)
                 with whole_file(path) as place:
                     place.write_text(
@@ -76,40 +95,46 @@ def write(result: Result, folder: Path) -> dict[Path, int]:
     return written
 
 
-def _head(result: Result, title: str, transport: str, side: str) -> dict[str, Any]:
+def _head(result: Result, title: str, transport: str, side: str, form: Form) -> dict[str, Any]:
+    trace = {
+        "title": title,
+        "description": f"{transport}, under tailback {result.meta.get('engine', '')}".strip(),
+        "vantage_point": {"name": transport, "type": side},
+    }
+    named = {"title": str(result.resolved.get("name", ""))}
+    if form == "qvis":
+        clock = {"time_format": "relative", "reference_time": 0}
+        return {"qlog_version": "0.3", "qlog_format": "JSON-SEQ"} | named | {"trace": trace | {"common_fields": clock}}
     return {
         "file_schema": "urn:ietf:params:qlog:file:sequential",
         "serialization_format": "application/qlog+json-seq",
-        "title": str(result.resolved.get("name", "")),
-        "trace": {
-            "title": title,
-            "description": f"{transport}, under tailback {result.meta.get('engine', '')}".strip(),
-            "vantage_point": {"name": transport, "type": side},
+    } | named | {
+        "trace": trace | {
             "common_fields": {
                 "time_format": "relative_to_epoch",
                 "reference_time": {"clock_type": "monotonic", "epoch": "unknown"},
             },
             "event_schemas": ["urn:ietf:params:qlog:events:quic-13"],
         },
-    }
+    }  # fmt: skip
 
 
-def _event(time_s: float, name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def _event(form: Form, time_s: float, kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
     # Milliseconds, to the nanosecond.
-    return {"time": round(time_s * 1e3, 6), "name": f"quic:{name}", "data": dict(data)}
+    return {"time": round(time_s * 1e3, 6), "name": _EVENTS[form][kind], "data": dict(data)}
 
 
-def _states(rows: pl.DataFrame) -> Iterator[dict[str, Any]]:
+def _states(rows: pl.DataFrame, form: Form) -> Iterator[dict[str, Any]]:
     lost, before = 0, dict.fromkeys(_METRICS)
     for row in rows.sort("t_s", maintain_order=True).iter_rows(named=True):
         for _ in range(row["packets_lost"] - lost):
-            yield _event(row["t_s"], "packet_lost", {})
+            yield _event(form, row["t_s"], "lost", {})
         lost = row["packets_lost"]
         now = {name: _number(row[column], unit) for name, (column, unit) in _METRICS.items()}
         changed = {name: value for name, value in now.items() if value is not None and value != before[name]}
         before = now
         if changed:
-            yield _event(row["t_s"], "recovery_metrics_updated", changed)
+            yield _event(form, row["t_s"], "metrics", changed)
 
 
 def _number(value: float | None, unit: float) -> float | int | None:
@@ -118,12 +143,15 @@ def _number(value: float | None, unit: float) -> float | int | None:
     return value * unit if isinstance(unit, float) else int(value)
 
 
-def _datagrams(result: Result, flow: int, connection: int, is_server: bool) -> Sequence[dict[str, Any]]:
+def _datagrams(result: Result, flow: int, connection: int, is_server: bool, form: Form) -> Sequence[dict[str, Any]]:
     """Those of the flow's own direction, which are all that table `packets` has."""
-    column, name = ("received_s", "udp_datagrams_received") if is_server else ("sent_s", "udp_datagrams_sent")
+    column, kind = ("received_s", "received") if is_server else ("sent_s", "sent")
     # A connection is a stream of its flow, counted in 16 bits.
     mine = result.polars("packets").filter(flow=flow, stream=connection & 0xFFFF)
     rows = mine.select(column, "bytes").drop_nulls().drop_nans()
-    return [
-        _event(time_s, name, {"count": 1, "raw": [{"length": size - UDP_HEADERS}]}) for time_s, size in rows.iter_rows()
-    ]
+    return [_event(form, time_s, kind, _datagram(size - UDP_HEADERS, form)) for time_s, size in rows.iter_rows()]
+
+
+def _datagram(length: int, form: Form) -> dict[str, Any]:
+    raw = {"length": length}
+    return {"header": {"packet_type": "unknown"}, "raw": raw} if form == "qvis" else {"count": 1, "raw": [raw]}

@@ -30,6 +30,7 @@ class _Format(StrEnum):
     SIFTR = "siftr"
     FLENT = "flent"
     QLOG = "qlog"
+    QVIS = "qvis"
 
 
 class _Target(StrEnum):
@@ -208,7 +209,7 @@ def export(
         typer.Option(
             "--format",
             help="Of a result. `csv`: a file a table; `siftr`: a FreeBSD siftr(4) log; `flent`: Flent's data file; "
-            "`qlog`: a file a side of each connection over QUIC.",
+            "`qlog`: a file a side of each connection over QUIC; `qvis`: the same as the viewer qvis reads it.",
         ),
     ] = None,
     target: Annotated[
@@ -221,8 +222,8 @@ def export(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder (csv, qlog) or file. Default: RESULT-csv, RESULT-qlog, RESULT-FLOW.siftr.log, "
-            "RESULT.flent.gz, NAME-netem.sh or NAME-ns3.cc."
+            help="Folder (csv, qlog, qvis) or file. Default: RESULT-csv, RESULT-qlog, RESULT-qvis, "
+            "RESULT-FLOW.siftr.log, RESULT.flent.gz, NAME-netem.sh or NAME-ns3.cc."
         ),
     ] = None,
     flow: Annotated[
@@ -256,7 +257,7 @@ def export(
 
     if (form is None) == (target is None):
         raise BadInput(
-            f"{subject}: give --format csv, siftr, flent or qlog for a result, or --as netem or ns3 for a scenario"
+            f"{subject}: give --format {', '.join(_Format)} for a result, or --as netem or ns3 for a scenario"
         )
     if target is not None:
         _export_scenario(subject, target, settings, out, as_json)
@@ -270,8 +271,8 @@ def export(
         from tailback.capture import write_flent
 
         paths = [write_flent(opened, out or beside(subject, ".flent.gz"))]
-    elif form is _Format.QLOG:
-        paths = list(import_module("tailback.qlog").write(opened, out or beside(subject, "-qlog")))
+    elif form in (_Format.QLOG, _Format.QVIS):
+        paths = list(import_module("tailback.qlog").write(opened, out or beside(subject, f"-{form}"), str(form)))
     else:
         which = flow or _logged_flow(opened)
         chosen = out or beside(subject, f"-{which}.siftr.log")
