@@ -101,6 +101,31 @@ def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
 
 
 @boots
+def test_quic_stacks_carry_over_its_sockets_what_they_carry_simulated() -> None:
+    stacks = ["quinn", "noq", "s2n-quic"]
+    one = tb.dumbbell(
+        rate="8mbit",
+        rtt="20ms",
+        queue="8bdp",
+        flows=[tb.bulk("cubic", transport=stack, name=stack) for stack in stacks],
+        duration="1200ms",
+        instruments=tb.Instruments(segments=stacks, packets="all"),
+    )
+    simulated, result = tb.run(one), vm.run(one)
+    assert result.meta["fit"] is True
+    assert result.meta["notes"] == []
+    flows, states = result.numpy("flows"), result.polars("stack_states")
+    # Who gets how much of a second is chance; together they fill the link.
+    assert sum(flows["bytes_received"]) == pytest.approx(sum(simulated.numpy("flows")["bytes_received"]), rel=0.03)
+    assert min(flows["bytes_received"]) > 50_000
+    assert set(states.select("flow", "at_receiver").iter_rows()) == {
+        (n, end) for n in range(3) for end in (False, True)
+    }
+    packets = result.polars("packets").drop_nulls("received_s")
+    assert (packets["received_s"] - packets["sent_s"]).drop_nans().min() >= 0.01
+
+
+@boots
 def test_what_the_kernel_lacks_runs_as_a_twin_and_shows_its_quantities() -> None:
     one = tb.dumbbell(
         rate="4mbit",
