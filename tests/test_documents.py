@@ -1,5 +1,6 @@
 """The documents' promises: a link leads somewhere, and what is named exists."""
 
+import inspect
 import re
 import runpy
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+import tailback as tb
 from tailback import registry, suites
 from tailback.cli import app
 
@@ -86,6 +88,28 @@ def wrong_in(call: str, command: Any) -> str | None:
     options = {name for each in command.params for name in [*each.opts, *each.secondary_opts]} | {"--help", "-h"}
     given = [found[0] for word in words if (found := re.match(r"--[\w-]+", word))]
     return next((name for name in given if name not in options), None)
+
+
+def test_every_command_that_may_run_code_is_told() -> None:
+    text = " ".join((ROOT / "docs/security.md").read_text().split())
+    asks = re.search(
+        r"`--allow-code` of `tailback (.*?)\. In Python it is `allow_code=True` of `tb\.(.*?)\. Without", text
+    )
+    assert asks
+    commands, functions = (set(re.findall(r"[a-z_]+(?=`)", part)) for part in asks.groups())
+    tailback: Any = typer.main.get_command(app)
+    assert commands == {
+        name for name, each in tailback.commands.items() if any("--allow-code" in it.opts for it in each.params)
+    }
+    takes = {name for name in tb.__all__ if "allow_code" in _parameters(getattr(tb, name))}
+    assert functions == {*takes - {"Candidate"}, "run"}
+
+
+def _parameters(what: Any) -> set[str]:
+    try:
+        return set(inspect.signature(what).parameters)
+    except (TypeError, ValueError):
+        return set()
 
 
 PROSE = {"README.md: measures", "docs/index.md: evaluates", "python/tailback/cli/pcap.py: …"}

@@ -37,6 +37,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print exactly one JSON obj
 ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="A folder that `tailback run --out` wrote.")]
 
 
+#: The forms of a candidate; see docs/candidates.md.
+CANDIDATE = "`cubic`, `cubic,beta=0.5`, `mine.py:Mine`, `mine.bpf.c` or `mine/Cargo.toml`; see docs/candidates.md."
+
+
 def console() -> Console:
     # Piped output is for programs and files: no wrapping at a guessed width.
     return Console() if sys.stdout.isatty() else Console(width=200, no_color=True)

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.cli._app import app
-from tailback.cli._common import FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
+from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
 from tailback.cli.runs import AllowCode
 from tailback.cli.testing import UNDECIDED
 
@@ -21,13 +21,7 @@ BROKEN = 4
 
 @app.command()
 def assess(
-    candidate: Annotated[
-        str,
-        typer.Argument(
-            metavar="CANDIDATE",
-            help="`cubic,beta=0.5`, `mine.py:Mine`, `mine.bpf.c` or `mine/Cargo.toml`; docs/candidates.md.",
-        ),
-    ],
+    candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
     against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",
     quick: Annotated[bool, typer.Option("--quick", help="A few cells and three seeds, within a minute.")] = False,
     only: Annotated[list[str] | None, typer.Option(help="Only this experiment. May be repeated.")] = None,

@@ -9,20 +9,14 @@ import typer
 from rich.markup import escape
 
 from tailback.cli._app import app
-from tailback.cli._common import FAILED, INTERRUPTED, AsJson, BadInput, emit, say
+from tailback.cli._common import CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, emit, say
 from tailback.cli.runs import AllowCode
 from tailback.errors import TailbackError
 
 
 @app.command()
 def hunt(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="CANDIDATE",
-            help="cubic,beta=0.5, mine.py:Mine, mine.bpf.c or mine/Cargo.toml; docs/candidates.md.",
-        ),
-    ],
+    what: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
     seed: Annotated[int, typer.Option(min=0, help="The same seed and runs find the same, on any machine.")] = 1,
     runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 400,
     weakness: Annotated[

@@ -20,6 +20,7 @@ from tailback.cli._common import (
     print_rows,
     say,
 )
+from tailback.cli.runs import AllowCode
 
 _STORE = Path("results/store")
 _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.")]
@@ -55,10 +56,7 @@ def sweep(
     tables_at: _TablesAt = None,
     keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
-    allow_code: Annotated[
-        bool,
-        typer.Option("--allow-code", help="Run the classes and BPF sources that the scenarios name. Read them first."),
-    ] = False,
+    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario at many points, with many seeds. A run that is in the store already is not run again.

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tailback.cli._app import app
-from tailback.cli._common import BAD_INPUT, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
+from tailback.cli._common import BAD_INPUT, CANDIDATE, FAILED, INTERRUPTED, AsJson, BadInput, console, emit, say
 from tailback.cli.runs import AllowCode, Own, Set, own, setting
 
 UNDECIDED, BROKEN = 3, 4
@@ -28,8 +28,8 @@ def test(
         str | None,
         typer.Option(
             metavar="CANDIDATE",
-            help="Judge this in the place of each scenario's subject: `bbr`, `mine.py:Mine` or `mine.bpf.c`; where a "
-            "suite is about applications or queues, `media` or `pie`.",
+            help="Judge this in the place of each scenario's subject: an application or a queue where the suite is "
+            f"about these, else {CANDIDATE}",
         ),
     ] = None,
     settings: Set = None,
