@@ -198,6 +198,11 @@ def test_reno_against_reno_passes_whatever_is_run(store: Path) -> None:
     assert done.failed == 0
     assert not done.is_broken
     assert [each.experiment.name for each in done.criteria if each.is_missing_must] == ["principles"]
+    assert [row["name"] for row in done.to_json()["criteria"] if row["missing_must"]] == ["principles"]
+    red = [line for line in done.markdown().splitlines() if "\N{LARGE RED CIRCLE} **not run**" in line]
+    assert len(red) == 1
+    assert "| 5.3 |" in red[0]
+    assert output.html(done).count('<span class="badge must">not run</span>') == 1
 
 
 # --- Running --------------------------------------------------------------------------------------------------

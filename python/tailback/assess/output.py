@@ -28,6 +28,8 @@ _LENIENT = (
     "allowance, both fixed before the first run; of several baselines the one that allows most counts. Passed and "
     "failed mean that the 95 % interval of the margin, taken seed by seed, lies on one side; else it is undecided."
 )
+#: A red disc, before what the RFC demands and was not run.
+_RED = "\N{LARGE RED CIRCLE}"
 BROKEN = "This suite is broken: an algorithm whose verdict is known came out otherwise. No verdict below counts."
 
 
@@ -120,6 +122,7 @@ def as_json(done: Assessment) -> dict[str, Any]:
             {
                 "name": each.experiment.name, "section": each.experiment.section, "title": each.experiment.title,
                 "word": each.experiment.word, "verdict": each.verdict, "why": each.why,
+                "missing_must": each.is_missing_must,
                 "worst": worst(each.worst, cells), "found": [one.to_json() for one in each.found],
                 "by_ware": together([one.verdict for one in each.ware]) if each.ware else None,
                 "ware": [one.to_json() for one in each.ware],
@@ -145,6 +148,8 @@ def markdown(done: Assessment) -> str:
     lines += ["| § | Criterion | RFC | Verdict | What weighs most |", "|---|---|---|---|---|"]
     for each in done.criteria:
         verdict = f"**{each.verdict}**" if each.verdict == FAILED or each.is_missing_must else each.verdict
+        # Markdown has no colours of its own.
+        verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         told = worst(each.worst, cells) or each.why
         lines.append(
             f"| {each.experiment.section} | {each.experiment.title} | {each.experiment.word} | {verdict} | {told} |"
