@@ -25,7 +25,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 .PHONY: help demo test fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
@@ -76,7 +76,7 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 	$(BIN)/python scripts/link_figures
 	$(BIN)/python scripts/gallery
 
-bench-peers: $(VENV)/.built ## The same beside ns-2, ns-3, tshark and tcptrace, in ten minutes; writes docs/performance.md
+bench-peers: $(VENV)/.built ## Measure the engine beside ns-2, ns-3, tshark and tcptrace, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
 pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, cards, algorithms

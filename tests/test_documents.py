@@ -55,7 +55,8 @@ def test_the_map_names_what_exists() -> None:
     """A path in ARCHITECTURE or CONTRIBUTING exists; one with a placeholder has at least its folder."""
     for document in (ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"):
         paths = re.findall(
-            r"`((?:crates|python|papers|validation|docs|scripts|tests|scenarios)/[^`\s]*)`", document.read_text()
+            r"`((?:bench|bpf|crates|docs|explorer|papers|python|scenarios|scripts|tests|validation)/[^`\s]*)`",
+            document.read_text(),
         )
         assert paths
         assert [path for path in paths if not (ROOT / path.split("<")[0]).exists()] == [], document.name
