@@ -68,6 +68,14 @@ def test_what_a_page_says_of_a_scenario_has_nothing_wrong(text: str) -> None:
         demand_sound(scenario, resolved, {})
 
 
+def test_the_error_of_the_page_is_what_is_said() -> None:
+    page = ROOT / "docs/scenario.md"
+    (shown,) = blocks("text", page)
+    with pytest.raises(tb.ScenarioError) as error:
+        tb.Scenario.parse_toml(blocks("toml", page)[0].replace('"cubic"', '"qubic"'), file="hello.toml").resolve()
+    assert str(error.value).startswith(shown.removesuffix("…\n"))
+
+
 def test_the_sweeps_of_the_page_can_be_read(tmp_path: Path) -> None:
     first, until, metrics = blocks("toml", SWEEPS)
     base = ROOT / "scenarios/voip-and-bulk.toml"
