@@ -68,6 +68,8 @@ pub struct Sender {
     departed: u32,
     // The algorithm wants to know of each packet.
     is_followed: bool,
+    // Losses are found by RACK, clocks are exact, marks mean nothing: most ACKs are of one kind then, see `acks`.
+    is_modern: bool,
     send_buffer: Bytes,
     peer: window::PeerWindow,
     timers: timers::Timers,
@@ -102,6 +104,10 @@ pub struct Sender {
     recalled: Option<Box<Metrics>>,
 }
 
+fn is_modern(stack: &Stack) -> bool {
+    stack.sack && stack.detection == Detection::Rack && stack.clock_tick.is_zero() && !stack.speaks_ecn()
+}
+
 impl Sender {
     /// A sender before the handshake.
     pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
@@ -127,6 +133,7 @@ impl Sender {
             duplicate_acks: 0,
             departed: 0,
             is_followed,
+            is_modern: is_modern(&stack) && !is_followed,
             send_buffer,
             peer: Default::default(),
             timers: Default::default(),

@@ -5,7 +5,17 @@ use super::{
     APP_LIMITED, DELIVERED, Delivery, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent, reads_before,
 };
 use crate::tcp::segment::Range;
-use crate::time::{Duration, Time};
+use crate::time::{Bytes, Duration, Time};
+
+/// Segments that are acknowledged together.
+struct Train {
+    segments: usize,
+    bytes: Bytes,
+    /// Which of them gives a rate sample, if any does.
+    sampled: Option<usize>,
+    /// The one behind them, if there is one, is not acknowledged, and nothing else is known of it either.
+    is_all: bool,
+}
 
 impl Scoreboard {
     /// Take the cumulative acknowledgement and the SACK blocks of an ACK.
@@ -36,10 +46,55 @@ impl Scoreboard {
         }
         if ack > self.una {
             if TRAINS && self.prior_highest.is_none() {
-                self.advance_train(ack, now, &mut delivery);
+                let train = self.train(ack);
+                if train.segments > 0 {
+                    self.take_train(&train, now, &mut delivery);
+                }
             }
-            self.advance(ack, now, rtt_min, &mut delivery);
+            if self.segments.front().is_some_and(|segment| segment.end <= ack) {
+                self.advance_singly(ack, now, rtt_min, &mut delivery);
+            }
+            self.advance(ack);
         }
+        self.count_delivered(&delivery, now);
+        delivery
+    }
+
+    /// Take an acknowledgement without SACK blocks as [`Self::on_ack`] does, and then look for losses as
+    /// [`Self::mark_by_rack`] does, of a flight in which nothing is SACKed, lost or sent again, and which is acknowledged
+    /// in order: nothing is lost then. `None`: it is another one, and nothing was done.
+    #[inline(always)]
+    pub fn take_undisturbed(&mut self, ack: u64, now: Time) -> Option<Delivery> {
+        let is_disturbed = self.highest_sacked.is_some()
+            || self.lost_segments > 0
+            || self.retransmitted > 0
+            || !self.known.is_empty()
+            || !self.again.is_empty();
+        if is_disturbed || ack <= self.una {
+            return None;
+        }
+        let train = self.train(ack);
+        if !train.is_all || train.segments == 0 {
+            return None;
+        }
+        let last = &self.segments[train.segments - 1];
+        if (last.sent, last.end) <= (self.rack.sent, self.rack.end) {
+            return None;
+        }
+        let mut delivery = Delivery::default();
+        self.prior_highest = None;
+        self.take_train(&train, now, &mut delivery);
+        self.advance(ack);
+        self.count_delivered(&delivery, now);
+        self.has_rack_news = self.segments.is_empty();
+        if !self.has_rack_news {
+            self.unjudged = self.unjudged.max(self.base);
+        }
+        Some(delivery)
+    }
+
+    #[inline(always)]
+    fn count_delivered(&mut self, delivery: &Delivery, now: Time) {
         self.delivered += delivery.delivered_bytes;
         if delivery.delivered_segments > 0 {
             self.delivered_time = now;
@@ -47,7 +102,6 @@ impl Scoreboard {
                 self.app_limited_until = 0;
             }
         }
-        delivery
     }
 
     fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
@@ -113,16 +167,16 @@ impl Scoreboard {
         }
     }
 
-    /// Segments at the head that were sent once, and of which nothing else is known, are acknowledged together: what
-    /// `advance` does of each by itself.
+    /// The segments at the head that were sent once, and of which nothing else is known, up to `ack`.
     #[inline(always)]
-    fn advance_train(&mut self, ack: u64, now: Time, delivery: &mut Delivery) {
-        let (mut count, mut bytes) = (0, 0);
+    fn train(&self, ack: u64) -> Train {
+        let (mut count, mut bytes, mut is_all) = (0, 0, true);
         // The first of those with the most delivered before them gives the rate sample.
         let (mut is_sampled, mut most, mut sampled) = (self.work.any, self.work.prior_delivered, None);
         while let Some(segment) = self.segments.get(count) {
             let is_plain = segment.flags & !(APP_LIMITED | FIN) == 0 && segment.transmissions == 1;
             if segment.end > ack || !is_plain {
+                is_all = is_plain;
                 break;
             }
             if !is_sampled || segment.delivered > most {
@@ -131,9 +185,13 @@ impl Scoreboard {
             bytes += u64::from(segment.len);
             count += 1;
         }
-        if count == 0 {
-            return;
-        }
+        Train { segments: count, bytes, sampled, is_all }
+    }
+
+    /// They are acknowledged together: what `advance_singly` does of each by itself.
+    #[inline(always)]
+    fn take_train(&mut self, train: &Train, now: Time, delivery: &mut Delivery) {
+        let Train { segments: count, bytes, sampled, .. } = *train;
         if let Some(sampled) = sampled {
             let segment = self.segments[sampled];
             self.sample_rate(&segment);
@@ -158,7 +216,8 @@ impl Scoreboard {
         self.segments.drain(..count);
     }
 
-    fn advance(&mut self, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+    #[inline(never)]
+    fn advance_singly(&mut self, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
         while let Some(segment) = self.segments.front().copied() {
             if segment.end > ack {
                 break;
@@ -193,6 +252,11 @@ impl Scoreboard {
                 }
             }
         }
+    }
+
+    /// What lies below `ack` has been taken.
+    #[inline(always)]
+    fn advance(&mut self, ack: u64) {
         self.una = ack;
         self.frontier = self.frontier.max(self.base);
         if self.highest_sacked.is_some_and(|highest| highest < self.base) {

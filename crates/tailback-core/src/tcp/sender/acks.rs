@@ -47,8 +47,58 @@ impl Sender {
         // The side that only receives hears nothing else: no need to look further.
         let has_news = segment.ack != self.snd_una || segment.sack_count > 0 || self.probe.end != 0;
         if has_news || !self.board.is_empty() {
-            self.on_news(segment, right_edge, now, events);
+            let is_plain = self.expects_plain(segment);
+            if !is_plain || !self.on_plain_news(segment, right_edge, now, events) {
+                self.on_news(segment, right_edge, now, events);
+            }
         }
+    }
+
+    /// Is it an ACK that can only bring progress: no SACK, and nothing lost, sent again, marked or undecided?
+    #[inline(always)]
+    fn expects_plain(&self, segment: &Segment) -> bool {
+        self.is_modern
+            && self.phase == Phase::Open
+            && segment.ack > self.snd_una
+            && segment.sack_count == 0
+            && self.probe.end == 0
+            && self.departed == 0
+            && !self.is_in_frto()
+    }
+
+    /// What [`Self::on_news`] does of such an ACK, as far as it may come to anything. False: the flight is disturbed, and
+    /// nothing was done.
+    #[inline(never)]
+    fn on_plain_news(
+        &mut self,
+        segment: &Segment,
+        right_edge: u64,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) -> bool {
+        let in_flight = self.board.in_flight();
+        let Some(delivery) = self.board.take_undisturbed(segment.ack, now) else { return false };
+        let is_cwnd_limited = self.is_cwnd_limited(in_flight);
+        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
+        self.board.echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
+        let newly_acked = segment.ack - self.snd_una;
+        self.snd_una = segment.ack;
+        self.break_burst();
+        self.duplicate_acks = 0;
+        self.partial_acks = 0;
+        if let (Some(estimate), Some(latest)) = (delivery.rtt_first, delivery.rtt_last) {
+            self.rtt.on_sample(estimate, latest, self.snd_una, self.snd_nxt);
+        }
+        let round_start = self.begins_round();
+        self.timers.restarts = true;
+        self.undo.first_retransmission = Time::NEVER;
+        let rtt = delivery.rtt_last;
+        let news = News { newly_acked, is_duplicate: false, rtt, round_start, is_marked: false, marked: 0 };
+        let verdict = Verdict { lost: 0, is_undone: false, was_reducing: false, is_reducing: false };
+        let ack = self.signals(&prior, &delivery, &news, &verdict, now);
+        self.pass_on(&ack, now, events);
+        self.conclude(now);
+        true
     }
 
     /// An ACK arrived that says something. The window reached to `right_edge` before it.
@@ -77,21 +127,43 @@ impl Sender {
         }
         let verdict = self.judge(segment, &delivery, &news, now, events);
         let ack = self.signals(&prior, &delivery, &news, &verdict, now);
-        self.algorithm.on_ack(&ack, &mut self.control);
+        self.pass_on(&ack, now, events);
+        if verdict.is_reducing && !verdict.is_undone && !self.algorithm.owns_window() {
+            self.reduce(&delivery, news.newly_acked, verdict.lost, news.is_duplicate, !verdict.was_reducing);
+        }
+        self.conclude(now);
+    }
+
+    /// The algorithm receives the ACK, and may ask for a reduction.
+    #[inline(never)]
+    fn pass_on(&mut self, ack: &Ack, now: Time, events: &mut Vec<CongestionEvent>) {
+        self.algorithm.on_ack(ack, &mut self.control);
         if self.is_followed {
-            self.tell_fates(now, Some(&ack));
+            self.tell_fates(now, Some(ack));
         }
         if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
             self.enter_reduction(now, events);
         }
-        if verdict.is_reducing && !verdict.is_undone && !self.algorithm.owns_window() {
-            self.reduce(&delivery, news.newly_acked, verdict.lost, news.is_duplicate, !verdict.was_reducing);
-        }
+    }
+
+    /// The window is what it will be.
+    #[inline(always)]
+    fn conclude(&mut self, now: Time) {
         self.keep_floor();
         self.output.is_unsettled = true;
         if self.timers.restarts {
             self.set_timer(now);
         }
+    }
+
+    /// Does the ACK in hand acknowledge the first segment of a round?
+    #[inline(always)]
+    fn begins_round(&mut self) -> bool {
+        let begins = self.snd_una > self.round_end;
+        if begins {
+            self.round_end = self.snd_nxt;
+        }
+        begins
     }
 
     /// What the ACK shows of progress, duplicates, reordering and the RTT is counted.
@@ -127,10 +199,7 @@ impl Sender {
             self.count_duplicate(segment);
         }
         let rtt = self.sample_rtt(segment, newly_acked, delivery, now);
-        let round_start = self.snd_una > self.round_end;
-        if round_start {
-            self.round_end = self.snd_nxt;
-        }
+        let round_start = self.begins_round();
         let (is_marked, marked) = match self.stack.counts_marks() {
             true => {
                 let packets = self.count_marks(segment, delivery.delivered_segments);
@@ -322,4 +391,99 @@ fn ticks_between(from: Time, to: Time, tick: Duration) -> Duration {
     }
     let reading = |at: Time| at.as_ps() / tick.as_ps();
     tick * (reading(to) - reading(from)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tcp::receiver::{AckWhen, Receiver};
+    use crate::tcp::stack::Stack;
+
+    const MSS: u32 = 1000;
+    const WINDOW: Bytes = 1 << 22;
+
+    fn established(cc: &str, takes_plainly: bool) -> Sender {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let algorithm = crate::cc::registry::build(cc, &Default::default(), "tcp", 1).unwrap();
+        let mut sender = Sender::new(stack, algorithm, MSS, WINDOW);
+        assert!(sender.is_modern);
+        sender.is_modern = takes_plainly;
+        sender.on_established(Time::from_ms(20), WINDOW, Some(Duration::from_ms(20)));
+        sender
+    }
+
+    /// All of a sender but who it is, and how far RACK has looked, which it may do later.
+    fn shown(sender: &Sender) -> String {
+        let text = format!("{sender:?}");
+        let (before, after) = text.split_once("unjudged: ").unwrap();
+        let after = after.split_once(',').unwrap().1;
+        format!("{before}{after}").replace("is_modern: true", "").replace("is_modern: false", "")
+    }
+
+    #[test]
+    fn the_first_acknowledgement_of_a_flight_is_plain() {
+        let (mut sender, now) = (established("reno", true), Time::from_ms(20));
+        sender.write_forever();
+        let sent = std::iter::from_fn(|| sender.next_segment(now)).count();
+        let ack = Segment { ack: u64::from(MSS), window: WINDOW, flags: Flags::ACK, ..Segment::blank() };
+        assert!(sent == 10 && sender.expects_plain(&ack));
+        assert!(sender.on_plain_news(&ack, sender.peer.right_edge, Time::from_ms(40), &mut Vec::new()));
+        assert_eq!((sender.snd_una, sender.in_flight()), (1000, 9000));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn plain_acknowledgements_do_what_the_long_way_does(
+            cc in prop::sample::select(vec!["reno", "cubic", "bbr", "htcp", "ledbat"]),
+            // Of each step: does data get lost, overtake, or wait; does its ACK get lost; how many microseconds it takes.
+            steps in prop::collection::vec((0u32..100, 0u32..100, 1u64..3000), 50..250),
+            disturbance in 0u32..12,
+        ) {
+            let mut senders = [true, false].map(|plainly| established(cc, plainly));
+            let stack = Stack::named("linux", "stack").unwrap();
+            let mut receiver = Receiver::new(&stack, WINDOW, 7, MSS);
+            let (mut now, mut way, mut events) = (Time::from_ms(20), Vec::new(), [Vec::new(), Vec::new()]);
+            senders.iter_mut().for_each(|sender| sender.write(300_000));
+            for (fate, ack_fate, wait) in steps {
+                let [one, other] = senders.each_mut().map(|sender| {
+                    let sent: Vec<_> = std::iter::from_fn(|| sender.next_segment(now)).collect();
+                    sender.settle(now);
+                    sent
+                });
+                prop_assert_eq!(format!("{one:?}"), format!("{other:?}"));
+                way.extend(one.into_iter().map(|it| Segment {
+                    seq: it.seq, len: it.len, flags: it.flags, ts_val: now, ..Segment::blank()
+                }));
+                now += Duration::from_us(wait);
+                for (sender, events) in senders.iter_mut().zip(&mut events) {
+                    if sender.next_wake() <= now {
+                        sender.on_timer(now, events);
+                    }
+                }
+                if way.is_empty() {
+                    continue;
+                }
+                let overtakes = fate < disturbance && way.len() > 1;
+                let segment = way.remove(usize::from(overtakes));
+                let is_lost = (disturbance..2 * disturbance).contains(&fate);
+                if is_lost || receiver.on_segment(&segment, now, Duration::ZERO, &stack) == AckWhen::Never {
+                    continue;
+                }
+                let mut ack = Segment { ts_val: now, ..Segment::blank() };
+                receiver.stamp(&mut ack, &stack);
+                if ack_fate >= disturbance {
+                    for (sender, events) in senders.iter_mut().zip(&mut events) {
+                        sender.on_ack(&ack, now, events);
+                    }
+                }
+                prop_assert_eq!(shown(&senders[0]), shown(&senders[1]));
+            }
+            prop_assert_eq!(format!("{:?}", events[0]), format!("{:?}", events[1]));
+        }
+    }
 }
