@@ -65,6 +65,31 @@ fn instruments_change_nothing() {
 }
 
 #[test]
+fn segments_that_leave_together_are_those_that_leave_one_by_one() {
+    for cc in ["reno", "cubic", "bbr"] {
+        let (mut one, mut other) = (bulk(cc, "linux"), bulk(cc, "linux"));
+        (one.name, other.name) = ("one".into(), "other".into());
+        let mut scenario = dumbbell(200_000_000, 20 * MS, Some(200_000), 5, vec![one, other]);
+        scenario.links[0].wire.loss = if cc == "cubic" { 1e-4 } else { 0.0 };
+        let together = run(&scenario);
+        // Whoever records segments looks at each by itself, and at its sender.
+        scenario.instruments.segments = vec!["one".into(), "other".into()];
+        let singly = run(&scenario);
+        for table in ["flows", "links", "congestion", "engine"] {
+            let of = |tables: &tailback_core::probe::Tables| {
+                let found = tables.tables.iter().find(|it| it.name == table).expect("a table of every run");
+                format!("{found:?}")
+            };
+            assert_eq!(of(&together), of(&singly), "{cc}: {table}");
+        }
+        assert!(
+            column(&together, "flows", "packets_dropped").iter().sum::<f64>() > 0.0,
+            "{cc}: nothing was lost"
+        );
+    }
+}
+
+#[test]
 fn a_stranger_elsewhere_disturbs_no_random_stream() {
     let mut scenario = busy();
     for name in ["up", "down"] {

@@ -59,6 +59,25 @@ impl Arena {
         self.ever += 1;
     }
 
+    /// Take a slot for the segment that comes after the one in slot `before`, in nothing else different from it, and
+    /// without SACK blocks. Nothing was written since in the slot of that one, though it may be free again.
+    #[inline]
+    pub fn take_alike(&mut self, before: u32) -> u32 {
+        let slot = self.next();
+        let one = &self.slots[before as usize];
+        // Every field by name, so that a new one cannot be forgotten; together they are one copy of a cache line.
+        let Segment { seq, ack, window, ts_val, ts_ecr, to, row, len, flags, is_repeated, .. } = *one;
+        let Segment { ce, window_scale, sack_count, is_dsack, sack: _, .. } = *one;
+        let next = &mut self.slots[slot as usize];
+        (next.seq, next.ack, next.window, next.ts_val, next.ts_ecr) = (seq, ack, window, ts_val, ts_ecr);
+        (next.to, next.row, next.len, next.flags, next.is_repeated) = (to, row, len, flags, is_repeated);
+        (next.ce, next.window_scale, next.sack_count, next.is_dsack) =
+            (ce, window_scale, sack_count, is_dsack);
+        next.seq += u64::from(len);
+        self.take(slot);
+        slot
+    }
+
     /// Keep a segment; returns its slot.
     pub fn keep(&mut self, segment: &Segment) -> u32 {
         let slot = self.next();

@@ -51,6 +51,12 @@ impl Foreseen {
         }
     }
 
+    /// Is a departure due by `now`?
+    #[inline]
+    pub fn is_due(&self, now: Time) -> bool {
+        self.step <= now
+    }
+
     /// The transmission of the first that waits begins.
     #[inline]
     fn begin_next(&mut self, of: &mut Interface, at: Time, watch: &mut impl Watch) {

@@ -260,14 +260,15 @@ impl Interface {
         watch.on_drop(at, &packet, self.queued, reason);
     }
 
-    /// Deliver what has arrived at the far end by `now`.
+    /// Deliver what has arrived at the far end by `now`. Returns when the next to come arrives, see [`Self::next_arrival`].
     #[inline(always)]
-    pub fn hand_over(&mut self, now: Time, host: &mut impl Host) {
-        while let Some(&(due, packet)) = self.pipe.front() {
+    pub fn hand_over(&mut self, now: Time, host: &mut impl Host) -> Time {
+        loop {
+            let due = self.next_arrival();
             if due > now {
-                break;
+                return due;
             }
-            self.pipe.pop_front();
+            let Some((due, packet)) = self.pipe.pop_front() else { return Time::NEVER };
             self.pipe_bytes -= Bytes::from(packet.bytes);
             self.count_delivery(&packet);
             if self.wire.as_mut().is_some_and(|wire| wire.is_duplicated()) {

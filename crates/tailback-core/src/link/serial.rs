@@ -122,7 +122,7 @@ impl Serve for Serial {
     }
 
     #[inline(always)]
-    fn next_wake(&self, of: &Interface) -> Time {
+    fn next_wake(&self, of: &Interface, _arrival: Time) -> Time {
         match of.pipe.front() {
             // What departs later arrives later, unless some are held back.
             Some(&(due, _)) if !of.is_reordering() && !of.reports => due,

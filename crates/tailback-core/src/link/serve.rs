@@ -18,10 +18,10 @@ pub trait Serve {
         of.enqueue(packet, now, fate, watch);
         of.note_backlog(now);
     }
-    /// When the link must be advanced next.
+    /// When the link must be advanced next; `arrival`: what [`Interface::next_arrival`] says.
     #[inline(always)]
-    fn next_wake(&self, of: &Interface) -> Time {
-        of.next_arrival()
+    fn next_wake(&self, _of: &Interface, arrival: Time) -> Time {
+        arrival
     }
     /// What is neither in the queue nor in the pipe.
     fn between(&self) -> Backlog;

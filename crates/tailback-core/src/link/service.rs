@@ -79,8 +79,24 @@ impl Link {
             of.arrive(&mut packet, now);
             service.push(of, packet, fate, watch);
             of.check(service.resident(of));
-            (!keeps_wake).then(|| service.next_wake(of))
+            (!keeps_wake).then(|| service.next_wake(of, of.next_arrival()))
         })
+    }
+
+    /// As [`Self::push`], at the same instant as the last one: of a link that has nothing to do meanwhile, and whose wake stays
+    /// as it is. False: it is none, and nothing was done.
+    #[inline(always)]
+    pub fn push_again(&mut self, mut packet: Packet, fate: &mut Fate, watch: &mut impl Watch) -> bool {
+        let of = &mut self.interface;
+        let Service::Foreseen(service) = &mut self.service else { return false };
+        if of.pipe.is_empty() || service.is_due(of.now) || packet.enqueued != of.now {
+            return false;
+        }
+        let now = of.now;
+        of.arrive(&mut packet, now);
+        service.push(of, packet, fate, watch);
+        of.check(service.resident(of));
+        true
     }
 
     /// Do everything due until `now`, and hand over what has arrived by then, in order of arrival. Returns when the
@@ -91,9 +107,9 @@ impl Link {
         of.turn_to(now);
         each!(&mut self.service, service => {
             service.catch_up(of, now, fate, host);
-            of.hand_over(now, host);
+            let next = of.hand_over(now, host);
             of.check(service.resident(of));
-            service.next_wake(of)
+            service.next_wake(of, next)
         })
     }
 
@@ -113,7 +129,7 @@ impl Link {
     /// may be. [`Time::NEVER`] if nothing is under way.
     #[inline(always)]
     pub fn next_wake(&self) -> Time {
-        each!(&self.service, service => service.next_wake(&self.interface))
+        each!(&self.service, service => service.next_wake(&self.interface, self.interface.next_arrival()))
     }
 
     /// Who decides when its packets leave.

@@ -72,6 +72,10 @@ pub trait Probe {
         _segment: &Segment,
     ) {
     }
+    /// Does anybody look at each segment of this flow, or at the end that sends it?
+    fn watches_segments(&self, _flow: FlowId) -> bool {
+        false
+    }
     /// Polling time for a flow.
     fn poll_flow(&mut self, _now: Time, _flow: FlowId, _end: &Endpoint, _progress: Progress) {}
     /// Polling time for a flow of a foreign stack.

@@ -212,6 +212,11 @@ impl Probe for Recorder {
         }
     }
 
+    #[inline]
+    fn watches_segments(&self, flow: FlowId) -> bool {
+        self.flows[flow.0 as usize].segments || self.captures.is_some()
+    }
+
     fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, progress: Progress) {
         if !self.is_on(now) {
             return;

@@ -44,6 +44,17 @@ pub enum State {
     TimeWait = 10,
 }
 
+/// What [`Endpoint::compose_next`] has found to send.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Composed {
+    /// Nothing.
+    Nothing,
+    /// A segment; others may follow.
+    Segment,
+    /// A segment, and nothing else before something happens.
+    Last,
+}
+
 /// Linux tcp_syn_retries: five repetitions, then the attempt is given up.
 const SYN_TRIES: u32 = 6;
 
@@ -272,23 +283,35 @@ impl Endpoint {
     /// The next segment to put on the wire at `now`, complete.
     pub fn next_segment(&mut self, now: Time) -> Option<Segment> {
         let mut segment = Segment::blank();
-        self.compose_next(now, &mut segment).then_some(segment)
+        (self.compose_next(now, &mut segment) != Composed::Nothing).then_some(segment)
     }
 
-    /// As [`Self::next_segment`], into its place; false if there is none, and then nothing was written.
+    /// As [`Self::next_segment`], into its place; if there is none, nothing was written.
     #[inline(always)]
-    pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> bool {
+    pub fn compose_next(&mut self, now: Time, place: &mut Segment) -> Composed {
         // The end that only receives has an acknowledgement to send, or nothing.
         let is_open = self.is_established() && !self.syn_due;
         if is_open && self.sender.is_silent() && !self.receiver.owes_early_ack() && self.receiver.is_honest()
         {
-            let owes = self.ack_pending;
-            if owes {
-                self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+            if !self.ack_pending {
+                return Composed::Nothing;
             }
-            return owes;
+            self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+            return Composed::Last;
         }
-        self.compose_next_of_all(now, place)
+        if self.compose_next_of_all(now, place) { Composed::Segment } else { Composed::Nothing }
+    }
+
+    /// `segment` has just been composed: how many more leave at once that differ from it in `seq` alone, each a segment on.
+    #[inline]
+    pub fn take_alike(&mut self, segment: &Segment, now: Time) -> u32 {
+        let is_plain = segment.flags == Flags::ACK && segment.sack_count == 0 && !segment.is_repeated;
+        let is_full = segment.len == self.sender.mss();
+        if is_plain && is_full && self.receiver.acknowledges_alike() {
+            self.sender.take_alike(now)
+        } else {
+            0
+        }
     }
 
     /// As [`Self::compose_next`], whatever the end has to send.
@@ -301,7 +324,9 @@ impl Endpoint {
         if !self.is_established() {
             return false;
         }
-        if let Some(early) = self.receiver.take_early_ack() {
+        if self.receiver.owes_early_ack()
+            && let Some(early) = self.receiver.take_early_ack()
+        {
             self.compose_early(early, now, place);
             return true;
         }

@@ -107,6 +107,11 @@ impl Receiver {
     pub fn is_honest(&self) -> bool {
         self.is_honest
     }
+    /// Is what it says with one segment what it says with the next, if nothing arrives between them?
+    #[inline]
+    pub fn acknowledges_alike(&self) -> bool {
+        self.is_honest && self.offer.reader.is_none() && !self.owes_early_ack()
+    }
     /// The timestamp to echo.
     pub fn echo(&self) -> Time {
         self.echo

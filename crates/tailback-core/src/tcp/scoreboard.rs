@@ -324,6 +324,33 @@ impl Scoreboard {
         self.out += u64::from(len);
     }
 
+    /// So many segments of `len` bytes left, the first from `start` on: what [`Self::push`] does of each, while others are
+    /// in flight.
+    #[inline]
+    pub fn push_alike(&mut self, number: u32, len: u32, start: u64, now: Time) {
+        let mut segment = Sent {
+            end: start,
+            len,
+            flags: if self.app_limited_until > 0 { APP_LIMITED } else { 0 },
+            transmissions: 1,
+            sent: now,
+            order: self.next_order,
+            high: start,
+            delivered: self.delivered,
+            delivered_time: self.delivered_time,
+            first_sent: self.first_sent,
+        };
+        self.segments.extend((0..number).map(|_| {
+            segment.end += u64::from(len);
+            segment.high = segment.end;
+            let sent = segment;
+            segment.order += 1;
+            sent
+        }));
+        self.next_order += u64::from(number);
+        self.out += u64::from(number) * u64::from(len);
+    }
+
     /// The lowest lost segment not yet retransmitted: its payload range and whether it carries FIN.
     #[inline]
     pub fn next_repair(&self) -> Option<(Range, bool)> {

@@ -235,6 +235,11 @@ impl Sender {
     pub fn bytes_acked(&self) -> Bytes {
         self.snd_una - u64::from(self.is_fin_acked())
     }
+    /// Payload of a full segment.
+    #[inline]
+    pub fn mss(&self) -> u32 {
+        self.control.mss
+    }
     /// The peer's window in bytes.
     pub fn send_window(&self) -> Bytes {
         self.peer.right_edge.saturating_sub(self.snd_una)

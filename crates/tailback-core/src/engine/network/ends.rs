@@ -5,7 +5,7 @@ use super::flow::NOBODY;
 use crate::engine::connections::{End, MOST_PAIRS, Tally, index_of};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
-use crate::tcp::endpoint::State;
+use crate::tcp::endpoint::{Composed, State};
 use crate::tcp::segment::{NO_ROW, ip_bytes};
 use crate::time::{Bytes, Time};
 use crate::traffic::{Cue, Opening, Side};
@@ -128,7 +128,8 @@ impl<P: Probe> Network<P> {
             // Written where it will lie; the slot is taken once there is a segment.
             let slot = self.arena.next();
             let segment = self.arena.at_mut(slot);
-            if !it.end.compose_next(self.now, segment) {
+            let composed = it.end.compose_next(self.now, segment);
+            if composed == Composed::Nothing {
                 break;
             }
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
@@ -138,15 +139,24 @@ impl<P: Probe> Network<P> {
             let stack = it.end.stack();
             let bytes = ip_bytes(segment, stack.timestamps);
             let ecn = stack.codepoint(segment);
-            if stack.small_queue.is_some() {
+            let looks_at_queue = stack.small_queue.is_some();
+            let is_seen = P::WANTS && self.probe.watches_segments(FlowId(flow));
+            let alike = if is_seen { 0 } else { it.end.take_alike(segment, self.now) };
+            if looks_at_queue {
                 let payload = segment.len;
                 self.note_queued(index, first, payload, bytes);
             }
             self.arena.take(slot);
             // Unique among those open, as a port is.
             let conversation = (index >> 1) as u8;
-            self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
+            let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
+            if alike > 0 {
+                self.transmit_alike(packet, first, alike);
+            }
             it = self.connections.at(index);
+            if composed == Composed::Last {
+                break;
+            }
         }
         if it.end.state() != it.state {
             self.tell_state(index);
@@ -165,17 +175,7 @@ impl<P: Probe> Network<P> {
         slot: u32,
         bytes: u32,
         ecn: Ecn,
-    ) {
-        let count = &mut self.per_packet[number as usize].count;
-        if !is_reverse {
-            if P::WANTS {
-                let index = count.packets_sent;
-                let row = self.probe.sent(self.now, FlowId(number), index, bytes, stream);
-                self.arena.at_mut(slot).row = row;
-            }
-            count.packets_sent += 1;
-            count.bytes_sent += u64::from(bytes);
-        }
+    ) -> Packet {
         let packet = Packet {
             slot,
             flow: FlowId(number),
@@ -186,10 +186,36 @@ impl<P: Probe> Network<P> {
             conversation,
             enqueued: self.now,
         };
-        if P::WANTS {
-            self.probe.departed(self.now, &packet, self.arena.number(slot), stream, self.arena.at(slot));
-        }
+        self.note_transmission(&packet, stream);
         self.push(first, packet);
+        packet
+    }
+
+    /// So many segments more that differ from the one in `packet` by their place in the stream alone.
+    #[inline(never)]
+    fn transmit_alike(&mut self, mut packet: Packet, first: u32, number: u32) {
+        for _ in 0..number {
+            packet.slot = self.arena.take_alike(packet.slot);
+            self.note_transmission(&packet, 0);
+            self.push_again(first, packet);
+        }
+    }
+
+    #[inline(always)]
+    fn note_transmission(&mut self, packet: &Packet, stream: u16) {
+        let (flow, slot) = (packet.flow, packet.slot);
+        let count = &mut self.per_packet[flow.0 as usize].count;
+        if !packet.is_reverse {
+            if P::WANTS {
+                let row = self.probe.sent(self.now, flow, count.packets_sent, packet.bytes, stream);
+                self.arena.at_mut(slot).row = row;
+            }
+            count.packets_sent += 1;
+            count.bytes_sent += u64::from(packet.bytes);
+        }
+        if P::WANTS {
+            self.probe.departed(self.now, packet, self.arena.number(slot), stream, self.arena.at(slot));
+        }
     }
 
     /// Take a pair of places for a new connection; false if there is none.

@@ -86,6 +86,18 @@ impl<P: Probe> Network<P> {
         self.settle_fate();
     }
 
+    /// As [`Self::push`], of a packet that follows another one into this link within the event.
+    #[inline(always)]
+    pub(super) fn push_again(&mut self, link: u32, packet: Packet) {
+        let mut host = lend!(self, link, false);
+        let is_quick = !P::WANTS && self.links[link as usize].push_again(packet, &mut self.fate, &mut host);
+        if is_quick {
+            self.settle_fate();
+        } else {
+            self.push_apart(link, packet);
+        }
+    }
+
     #[inline]
     pub(super) fn settle_fate(&mut self) {
         if !self.fate.is_empty() {

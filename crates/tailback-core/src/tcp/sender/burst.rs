@@ -133,6 +133,44 @@ impl Sender {
         self.bursts.is_deferred = false;
     }
 
+    /// A full segment of a burst has just left: how many like it follow at once, as nothing holds them back. They count as
+    /// sent. The burst's last one, which may be pushed, is not among them, nor is any of a sender in which losses, marks
+    /// or those who follow each packet make one segment differ from the next: those leave one by one.
+    #[inline]
+    pub fn take_alike(&mut self, now: Time) -> u32 {
+        if self.bursts.left < 2 || self.phase != Phase::Open || !self.sends_alike() {
+            return 0;
+        }
+        let number = self.bursts.left - 1;
+        let (mss, next) = (u64::from(self.control.mss), self.snd_nxt);
+        let bytes = u64::from(number) * mss;
+        let end = next + bytes;
+        let is_room = end < self.write_end
+            && end <= self.buffered_end()
+            && end <= self.peer.right_edge
+            && self.board.in_flight() + bytes <= self.control.cwnd;
+        if !is_room || self.bursts.charged < bytes {
+            return 0;
+        }
+        self.board.push_alike(number, self.control.mss, next, now);
+        self.snd_nxt = end;
+        self.bursts.left = 1;
+        self.bursts.charged -= bytes;
+        self.count.segments_sent += u64::from(number);
+        self.on_alike_sent(now);
+        number
+    }
+
+    /// Does nothing but its number tell one new segment from the next?
+    #[inline]
+    fn sends_alike(&self) -> bool {
+        self.board.lost_segments() == 0
+            && self.departed == 0
+            && !self.is_followed
+            && !self.is_in_frto()
+            && self.stack.small_queue.is_none()
+    }
+
     fn begin_burst(&mut self, now: Time, available: Bytes) -> bool {
         // Time alone ends no wait: Linux looks again at an ACK, at a write, or when a timer sends.
         if self.bursts.is_deferred {

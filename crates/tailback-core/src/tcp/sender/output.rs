@@ -210,6 +210,11 @@ impl Sender {
         Some(segment)
     }
 
+    /// New segments left behind another one, together.
+    pub(super) fn on_alike_sent(&mut self, now: Time) {
+        self.output = Output { is_unsettled: true, has_sent: true, has_sent_new: true, last_sent: now };
+    }
+
     /// Sender-side silly-window avoidance (RFC 9293 section 3.8.6.2.1): a short segment only if it is the end
     /// of what the application wrote, or half of the largest window the peer ever offered.
     fn may_be_short(&self, bytes: Bytes, available: Bytes, window: Bytes) -> bool {
