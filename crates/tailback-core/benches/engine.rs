@@ -88,6 +88,20 @@ fn web() -> Scenario {
     scenario
 }
 
+/// Web sessions alone, 4,000 a second one way and 1,000 the other: what short connections cost.
+fn sessions() -> Scenario {
+    let flows = [("there", 4_000.0), ("back", 1_000.0)].map(|(name, rate)| {
+        let mut web = flow(name, "web", Some(tcp("reno", "linux")));
+        web.app.params.insert("rate".into(), Value::Number(rate));
+        if name == "back" {
+            (web.from, web.to) = (web.to, web.from);
+            (web.route, web.back_route) = (web.back_route, web.route);
+        }
+        web
+    });
+    dumbbell(1_000_000_000, 100 * MS, Some(12_500_000), 30, flows.into())
+}
+
 /// Something of everything on a path that loses, reorders and doubles: slow, but its checksum sees much.
 fn zoo() -> Scenario {
     let mut flows = Vec::new();
@@ -152,7 +166,7 @@ fn main() {
         |word: &&String| *word == "-1" || word.strip_suffix('s').is_some_and(|n| n.parse::<u64>().is_ok());
     let chosen: Vec<&String> = words.iter().filter(|word| !is_option(word)).collect();
     type Case = (&'static str, fn() -> Scenario);
-    let all: [Case; 11] = [
+    let all: [Case; 12] = [
         ("gigabit", gigabit),
         ("gigabit-cubic", gigabit_cubic),
         ("gigabit-probed", gigabit_probed),
@@ -163,6 +177,7 @@ fn main() {
         ("thin-4", || thin(4)),
         ("codel", codel),
         ("web", web),
+        ("sessions", sessions),
         ("zoo", zoo),
     ];
     for (name, scenario) in all {

@@ -2,7 +2,7 @@
 //!
 //! A connection takes two neighbouring places, the client's at an even index. Segments are addressed to an index and
 //! its generation, so that one still under way when its connection is over finds nobody, not the place's next
-//! owner. A free place is a null pointer: what a connection held goes back when it ends.
+//! owner. A free place is a null pointer; the memory of some ends that are over is kept for the next ones.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -69,12 +69,17 @@ impl End {
     }
 }
 
+/// So many ends that are over keep their memory for others: connections come and go in turns.
+const MOST_SPARE: usize = 32;
+
 /// The slab.
 #[derive(Debug, Default)]
 pub struct Connections {
     ends: Vec<Option<Box<End>>>,
     /// The clients' addresses of free pairs, one generation on.
     free: Vec<u32>,
+    /// Ends that are over: asking for their memory again costs more than a handshake.
+    spare: Vec<Box<End>>,
 }
 
 impl Connections {
@@ -126,6 +131,22 @@ impl Connections {
             self.ends.extend([None, None]);
             address
         })
+    }
+    /// A new end, in the memory of one that is over if there is any.
+    #[inline(always)]
+    pub fn place(&mut self, end: impl FnOnce() -> End) -> Box<End> {
+        let Some(mut place) = self.spare.pop() else { return Box::new(end()) };
+        let flight = place.end.sender.take_flight();
+        *place = end();
+        place.end.sender.give_flight(flight);
+        place
+    }
+    /// An end is over and nobody looks at it any more. Whoever made an algorithm of their own may wait for its end.
+    pub fn recycle(&mut self, end: Box<End>) {
+        let is_external = matches!(end.end.sender.algorithm(), Algorithm::External(_));
+        if self.spare.len() < MOST_SPARE && !is_external {
+            self.spare.push(end);
+        }
     }
     /// Open a connection in a reserved pair.
     pub fn open(&mut self, client: Box<End>, server: Box<End>) {

@@ -53,6 +53,13 @@ struct Sent {
     first_sent: Time,
 }
 
+/// Segments for which the memory of a flight that is over is kept.
+const LONGEST_SPARE: usize = 16;
+
+/// Memory for a flight, with nothing in it.
+#[derive(Debug)]
+pub struct Flight(VecDeque<Sent>);
+
 /// What an acknowledgement delivered.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery {
@@ -229,6 +236,18 @@ impl Scoreboard {
         // Where the next one goes, as far as the buffer does not wrap there.
         let last = if other.is_empty() { one } else { other };
         prefetch_index(last, last.len());
+    }
+    /// See [`super::sender::Sender::take_flight`]. A long one goes back to where it came from.
+    pub fn take_flight(&mut self) -> Flight {
+        let mut segments = std::mem::take(&mut self.segments);
+        segments.clear();
+        segments.shrink_to(LONGEST_SPARE);
+        Flight(segments)
+    }
+    /// See [`super::sender::Sender::give_flight`].
+    pub fn give_flight(&mut self, Flight(segments): Flight) {
+        debug_assert!(self.segments.is_empty() && segments.is_empty(), "a flight is under way");
+        self.segments = segments;
     }
     /// Bytes between snd_una and the highest sent.
     pub fn outstanding(&self) -> Bytes {

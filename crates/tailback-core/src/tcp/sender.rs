@@ -40,7 +40,7 @@ use crate::cc::registry::Algorithm;
 use crate::cc::{CongestionControl, Control, Phase};
 use crate::tcp::metrics::Metrics;
 use crate::tcp::rtt::{RtoRule, RttEstimator};
-use crate::tcp::scoreboard::Scoreboard;
+use crate::tcp::scoreboard::{Flight, Scoreboard};
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
@@ -214,6 +214,14 @@ impl Sender {
     #[inline]
     pub fn fetch_flight(&self) {
         self.board.fetch_flight();
+    }
+    /// The memory of its flight, which is over.
+    pub fn take_flight(&mut self) -> Flight {
+        self.board.take_flight()
+    }
+    /// Use that memory, before anything was sent.
+    pub fn give_flight(&mut self, flight: Flight) {
+        self.board.give_flight(flight);
     }
     /// The stack this sender runs.
     pub fn stack(&self) -> &Stack {

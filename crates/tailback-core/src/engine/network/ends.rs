@@ -229,16 +229,8 @@ impl<P: Probe> Network<P> {
             return false;
         }
         let address = self.connections.reserve();
-        let peer = address + 1;
         let plan =
             flow.plan.as_mut().unwrap_or_else(|| panic!("flow {number} over datagrams opens a connection"));
-        let [mut client, mut server] =
-            [(0, peer), (1, address)].map(|(end, peer)| plan[end].endpoint(opening.turn, peer));
-        if P::WANTS {
-            self.probe.connected(self.now, FlowId(number as u32), address, [&client, &server]);
-        }
-        client.connect();
-        server.listen();
         let place = opening.connection as usize;
         if flow.connections.len() <= place {
             flow.connections.resize(place + 1, NOBODY);
@@ -252,9 +244,10 @@ impl<P: Probe> Network<P> {
             Some(links) => *links,
             None => [flow.route[0], flow.back[0]],
         };
-        let new_end = |end, address, side, state, first| {
-            Box::new(End {
-                end,
+        let connections = &mut self.connections;
+        let mut new_end = |address: u32, side, state, first| {
+            connections.place(|| End {
+                end: plan[usize::from(side == Side::Server)].endpoint(opening.turn, address ^ 1),
                 address,
                 flow: number as u32,
                 connection: opening.connection,
@@ -271,10 +264,14 @@ impl<P: Probe> Network<P> {
                 row: NO_ROW,
             })
         };
-        self.connections.open(
-            new_end(client, address, Side::Client, State::Closed, firsts[0]),
-            new_end(server, peer, Side::Server, State::Listen, firsts[1]),
-        );
+        let mut client = new_end(address, Side::Client, State::Closed, firsts[0]);
+        let mut server = new_end(address + 1, Side::Server, State::Listen, firsts[1]);
+        if P::WANTS {
+            self.probe.connected(self.now, FlowId(number as u32), address, [&client.end, &server.end]);
+        }
+        client.end.connect();
+        server.end.listen();
+        self.connections.open(client, server);
         self.remind(index_of(address));
         true
     }
@@ -308,6 +305,8 @@ impl<P: Probe> Network<P> {
             let [one, other] = self.connections.close(client);
             let flow = &mut self.flows[number];
             flow.past.add(&one.end, &other.end);
+            self.connections.recycle(one);
+            self.connections.recycle(other);
             flow.connections[connection as usize] = NOBODY;
             flow.alive -= 1;
             self.per_packet[number].count.connections_failed += u64::from(has_failed);
