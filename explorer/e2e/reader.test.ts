@@ -1,28 +1,16 @@
 // What a reader meets who takes a tour and plays with it: numbers that stay true, words that are explained, ways back.
 
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import type { Browser, Page } from 'playwright-core';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launch, opened, serve, site, type Served } from './harness';
+import type { Page } from 'playwright-core';
+import { beforeAll, expect, test } from 'vitest';
+import { explored } from './harness';
 
-let server: Served;
-let browser: Browser;
 let page: Page;
 let errors: string[];
 
 beforeAll(async () => {
-  if (!existsSync(join(site, 'index.html'))) throw new Error('The page is not built: make explorer');
-  server = await serve(site);
-  browser = await launch();
-  ({ page, errors } = await opened(browser, server.url));
-  await page.waitForSelector('[data-panel=queue] canvas');
-  await page.waitForSelector('.links .note');
-});
-
-afterAll(async () => {
-  await browser?.close();
-  server?.close();
+  const found = await explored();
+  ({ page, errors } = found);
+  return found.close;
 });
 
 const focused = () => page.evaluate(() => document.activeElement?.id ?? '');
