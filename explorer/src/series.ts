@@ -87,20 +87,28 @@ export function numbers(table: Table, name: string): ArrayLike<number> {
   return column instanceof BigInt64Array ? Float64Array.from(column, Number) : column;
 }
 
-/** The rows of a table by the value of one column, in their order. */
+/** What was grouped of a table whose rows will not change. */
+const grouped = new WeakMap<Table, Map<string, Map<number, Uint32Array>>>();
+
+/** The rows of a table by the number in one column, in their order. */
 export function groups(table: Table | undefined, by: string): Map<number, Uint32Array> {
+  if (!table) return new Map();
+  const known = grouped.get(table) ?? new Map<string, Map<number, Uint32Array>>();
+  const found = known.get(by) ?? group(numbers(table, by));
+  grouped.set(table, known.set(by, found));
+  return found;
+}
+
+function group(values: ArrayLike<number>): Map<number, Uint32Array> {
+  const counts: number[] = [];
+  for (let row = 0; row < values.length; row++) counts[values[row]!] = (counts[values[row]!] ?? 0) + 1;
   const out = new Map<number, Uint32Array>();
-  if (!table) return out;
-  const values = numbers(table, by);
-  const counts = new Map<number, number>();
-  for (let row = 0; row < table.rows; row++) counts.set(values[row]!, (counts.get(values[row]!) ?? 0) + 1);
-  const filled = new Map<number, number>();
-  for (const [value, count] of counts) out.set(value, new Uint32Array(count));
-  for (let row = 0; row < table.rows; row++) {
+  counts.forEach((count, value) => out.set(value, new Uint32Array(count)));
+  counts.fill(0);
+  const rows = [...counts.keys()].map((value) => out.get(value));
+  for (let row = 0; row < values.length; row++) {
     const value = values[row]!;
-    const at = filled.get(value) ?? 0;
-    out.get(value)![at] = row;
-    filled.set(value, at + 1);
+    rows[value]![counts[value]!++] = row;
   }
   return out;
 }

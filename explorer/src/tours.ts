@@ -43,9 +43,13 @@ const files = import.meta.glob<string>('./tours/*.toml', { query: '?raw', import
 /** The order in which a lecture would take them. */
 const ORDER = ['bufferbloat', 'slow-start', 'sawtooth', 'cubic', 'htcp', 'codel', 'bbr', 'rtt-unfairness', 'l4s'];
 
-export const tours: Tour[] = Object.entries(files)
-  .map(([path, file]) => tourOf(path.replace(/^.*\/|\.toml$/g, ''), file))
-  .sort((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
+let all: Tour[] | undefined;
+
+/** Read when the first of them is asked for: the page's first plot does not wait for it. */
+export const tours = (): Tour[] =>
+  (all ??= Object.entries(files)
+    .map(([path, file]) => tourOf(path.replace(/^.*\/|\.toml$/g, ''), file))
+    .sort((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id)));
 
 /** A scenario of its own, or the one before with some values set. */
 function scenarioOf(found: Fields, before: string): string {

@@ -89,7 +89,7 @@ export function App() {
       {isUntouched.value && !tour.value && (
         <p class="welcome note">
           New here?{' '}
-          <button type="button" class="link" onClick={() => go(tours[0]!, 0)} data-do="first-tour">
+          <button type="button" class="link" onClick={() => go(tours()[0]!, 0)} data-do="first-tour">
             Take the first tour
           </button>
           , five steps long, or move a slider.

@@ -17,12 +17,18 @@ export interface Drawn extends Panel {
 }
 
 /** Heights and letters grow with the page's letters, as the style sheet sets them for wide screens. */
-export const rem = (): number => parseFloat(getComputedStyle(document.documentElement).fontSize) || 16;
+export const rem = (): number =>
+  (letter ??= parseFloat(getComputedStyle(document.documentElement).fontSize) || 16);
+/** Asked for anew when the window has another size: to ask makes the browser lay out what has changed. */
+let letter: number | undefined;
+addEventListener('resize', () => (letter = undefined));
 const height = (): number => Math.round(12 * rem());
 /** Signs and strokes too: those of a usual screen, times this. */
 const thick = (): number => rem() / 16;
 /** How near a click has to be to an event. */
 const REACH_PX = 14;
+/** A plot so near to what is in sight is kept as new as if it were there. */
+const NEAR = '100px';
 /** From here on a movement with the button down is a drag. */
 const DRAG_PX = 4;
 
@@ -47,8 +53,16 @@ export function strokeOf(line: Line, order: readonly string[], ink: string): Str
   return line.rank === undefined ? stroke(Math.max(0, order.indexOf(line.key))) : linkStroke(line.rank, ink);
 }
 
-const holes = (values: ArrayLike<number>): (number | null)[] =>
-  Array.from(values, (value) => (Number.isFinite(value) ? value : null));
+type Values = (number | null)[] | uPlot.TypedArray;
+const isTyped = (values: ArrayLike<number>): values is uPlot.TypedArray => ArrayBuffer.isView(values);
+
+/** A missing value is null there; numbers without one stay the array that they are. */
+function holes(values: ArrayLike<number>): Values {
+  let at = 0;
+  while (at < values.length && Number.isFinite(values[at])) at++;
+  if (at === values.length && isTyped(values)) return values;
+  return Array.from(values, (value) => (Number.isFinite(value) ? value : null));
+}
 
 /** All lines on one axis. Where a line has no value of its own nothing breaks it. */
 export function aligned(lines: readonly Line[]): uPlot.AlignedData {
@@ -56,11 +70,15 @@ export function aligned(lines: readonly Line[]): uPlot.AlignedData {
   if (!first) return [[]];
   const isSame = lines.every(
     (line) =>
-      line.x.length === first.x.length &&
-      line.x[0] === first.x[0] &&
-      line.x[line.x.length - 1] === first.x[first.x.length - 1],
+      line.level ||
+      (line.x.length === first.x.length &&
+        line.x[0] === first.x[0] &&
+        line.x[line.x.length - 1] === first.x[first.x.length - 1]),
   );
-  if (isSame) return [Array.from(first.x), ...lines.map((line) => holes(line.y))];
+  if (isSame) {
+    const values = (line: Line): Values => (line.level ? new Float64Array(first.x.length).fill(line.y[0]!) : holes(line.y));
+    return [isTyped(first.x) ? first.x : Array.from(first.x), ...lines.map(values)] as uPlot.AlignedData;
+  }
   return uPlot.join(lines.map((line) => [increasing(line), holes(line.y)] as uPlot.AlignedData));
 }
 
@@ -86,7 +104,17 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
   const holder = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const latest = useRef(panel);
+  /** The lines that the plot was made for: those of a later run may be more. */
+  const inside = useRef<readonly Line[]>([]);
   const at = useRef(-1);
+  const isSeen = useRef(true);
+  const isStale = useRef(false);
+  const redraw = (): void =>
+    inTurn(holder, () => {
+      isStale.current = false;
+      // In a batch it is drawn at once, so that the time it takes is counted.
+      plot.current?.batch((self: uPlot) => self.setData(aligned(inside.current)));
+    });
   latest.current = panel;
   const lines = [
     ...panel.lines,
@@ -209,7 +237,24 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
     };
   }, [shape]);
 
-  useEffect(() => inTurn(holder, () => plot.current?.setData(aligned(lines))), [panel]);
+  useEffect(() => {
+    inside.current = lines;
+    isStale.current = true;
+    if (isSeen.current) redraw();
+  }, [panel]);
+
+  // What is out of sight is drawn when it comes into sight.
+  useEffect(() => {
+    const observer = new IntersectionObserver(
+      (seen) => {
+        isSeen.current = seen.at(-1)!.isIntersecting;
+        if (isSeen.current && isStale.current) redraw();
+      },
+      { rootMargin: NEAR },
+    );
+    observer.observe(holder.current!);
+    return () => observer.disconnect();
+  }, []);
 
   useSignalEffect(() => {
     const [low, high] = zoom.value ?? [0, duration.value];

@@ -1,6 +1,7 @@
 // Who feels what, and the plots.
 
 import { computed } from '@preact/signals';
+import { useEffect, useState } from 'preact/hooks';
 import { flowViews, dumbbellOf, together, type Document } from '../document';
 import type { FlowSummary, Outcome, Table } from '../engine';
 import { stroke } from '../colours';
@@ -106,6 +107,7 @@ export function Results() {
     ...look.flatMap((id) => drawn.value.filter((panel) => panel.id === id)),
     ...drawn.value.filter((panel) => !look.includes(panel.id)),
   ];
+  const begun = useInTurn(charts.length);
   const isWhole = !zoom.value || (zoom.value[0] <= 0 && zoom.value[1] >= duration.value);
   const isOld = ran.value !== toml.value && (status.value.is === 'running' || status.value.is === 'stopped');
   return (
@@ -131,7 +133,7 @@ export function Results() {
         )}
       </div>
       <div class={shown.value.isPartial ? 'charts partial' : isOld ? 'charts past-run' : 'charts'}>
-        {charts.map((panel) => (
+        {charts.slice(0, begun).map((panel) => (
           <Chart
             key={panel.id}
             panel={panel}
@@ -144,6 +146,17 @@ export function Results() {
       {result && result.links.length > 0 && <LinksTable result={result} />}
     </>
   );
+}
+
+/** How many of so many plots are there: at first one, and one more each frame. */
+function useInTurn(all: number): number {
+  const [begun, begin] = useState(1);
+  useEffect(() => {
+    if (begun >= all) return;
+    const asked = requestAnimationFrame(() => begin(begun + 1));
+    return () => cancelAnimationFrame(asked);
+  }, [begun, all]);
+  return begun;
 }
 
 /** On a narrow screen the figures stay in sight while the path is changed above them. */
@@ -180,10 +193,9 @@ function Told() {
     return (
       <div class="told warning" role="alert">
         <p>
-          This would be about {count(now.packets)} packets and {count(now.rows)} lines of results, and take about{' '}
-          {count(Math.max(now.seconds, 1))} s in this tab.
-          {now.rows > 2e7 && ' It may need more memory than a tab has.'} Nothing has been run yet; what you see is the
-          run before.
+          By its beginning this would take about {count(Math.max(now.seconds, 1))} s in this tab, for at most{' '}
+          {count(now.packets)} packets and {count(now.rows)} lines of results.
+          {now.rows > 2e7 && ' It may need more memory than a tab has.'} What you see is the run before.
         </p>
         <button
           type="button"

@@ -39,7 +39,7 @@ export function list(): void {
 /** The step that the page shows. */
 export function shownStep(): Step | undefined {
   const now = tour.value;
-  return now && tours.find((each) => each.id === now.id)?.steps[now.step];
+  return now && tours().find((each) => each.id === now.id)?.steps[now.step];
 }
 
 /** The last scenario of the tour that was another one. */
@@ -70,7 +70,7 @@ function leave(): void {
 export function TourPanel() {
   const now = tour.value;
   if (!now) return null;
-  const found = tours.find((each) => each.id === now.id);
+  const found = tours().find((each) => each.id === now.id);
   return (
     <div class="touring" onKeyDown={(event) => event.key === 'Escape' && leave()}>
       {found ? <Steps of={found} number={Math.min(Math.max(now.step, 0), found.steps.length - 1)} /> : <List />}
@@ -103,7 +103,7 @@ function List() {
       </header>
       <p class="note">Five steps each, and a question to try. Every number comes from the run beside it.</p>
       <ol class="tours">
-        {tours.map((each) => (
+        {tours().map((each) => (
           <li key={each.id}>
             <button type="button" onClick={() => go(each, 0)} data-tour={each.id}>
               {each.title}
@@ -218,7 +218,7 @@ function Steps({ of, number }: { of: Tour; number: number }) {
 
 function Onward({ of, number }: { of: Tour; number: number }) {
   const isLast = number === of.steps.length - 1;
-  const next = tours[tours.indexOf(of) + 1];
+  const next = tours()[tours().indexOf(of) + 1];
   if (isLast && !next) return null;
   return (
     <button
