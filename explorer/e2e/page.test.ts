@@ -1,18 +1,17 @@
 // The page as `tailback explore` serves it: a path is drawn, sliders moved, states shared, errors told, results opened.
 
-import { existsSync, mkdtempSync } from 'node:fs';
+import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { asked, discard, launch, opened, serve, site, type Served } from './harness';
+import { asked, built, discard, launch, opened, serve, type Served } from './harness';
 
 let server: Served;
 let browser: Browser;
 
 beforeAll(async () => {
-  if (!existsSync(join(site, 'index.html'))) throw new Error('The page is not built: make explorer');
-  server = await serve(site);
+  server = await serve(built());
   browser = await launch();
 });
 
@@ -163,12 +162,16 @@ test('a tour goes through its five steps, with numbers of the run beside it', as
   await page.close();
 });
 
-test('what is too long is estimated, and a shorter one offered', async () => {
+test('what is too long is judged by its beginning, and a shorter one offered', async () => {
   const { page, errors } = await begun();
-  await page.locator('[data-slider=rate]').evaluate((slider: HTMLInputElement) => {
-    slider.value = '400';
-    slider.dispatchEvent(new Event('input', { bubbles: true }));
-  });
+  // Twenty that fill ten gigabits a second for ten minutes.
+  await page.locator('[data-count=download]').fill('20');
+  await page.keyboard.press('Tab');
+  for (const name of ['duration', 'rate'])
+    await page.locator(`[data-slider=${name}]`).evaluate((slider: HTMLInputElement) => {
+      slider.value = '400';
+      slider.dispatchEvent(new Event('input', { bubbles: true }));
+    });
   await page.waitForSelector('.told.warning');
   expect(await page.locator('.told.warning').innerText()).toMatch(/packets.*Run only/s);
   await page.click('.told.warning button.primary');
@@ -180,7 +183,7 @@ test('what is too long is estimated, and a shorter one offered', async () => {
 test('a stored result is shown with its own rows, a live one where the machine can make it', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'tailback-stored-'));
   const made = asked<{ engine: string; hash: string; flows: string[] }>('stored', join(folder, 'kept'));
-  const served = await serve(site, join(folder, 'kept'));
+  const served = await serve(built(), join(folder, 'kept'));
   const { page, errors } = await opened(browser, served.url);
   await page.waitForSelector('.stored');
   expect(await page.locator('.stored').innerText()).toContain(`kept: ${made.engine}`);

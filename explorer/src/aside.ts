@@ -1,7 +1,6 @@
 // Runs beside the page's own: of the step before, of a step that the reader has changed, of an answer.
 
 import { signal } from '@preact/signals';
-import { forPictures, read, write } from './document';
 import { Engine, type Outcome } from './engine';
 import { figures } from './figures';
 
@@ -29,7 +28,7 @@ export function runBeside(toml: string, signal: AbortSignal): Promise<Outcome> {
     const before = kept.get(toml);
     if (before) return before;
     engine ??= new Engine();
-    const outcome = await engine.run(write(forPictures(read(toml))), { signal });
+    const outcome = await engine.run(toml, { signal });
     remember(toml, outcome);
     return outcome;
   };

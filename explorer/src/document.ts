@@ -9,18 +9,28 @@ export interface Document extends Fields {
   flow?: Fields[];
 }
 
+/** What was read last: a text is asked for by several, one after another. */
+const known = new Map<string, Document>();
+const MOST_KNOWN = 4;
+
+/** What a text says; nobody changes it in place. */
 export function read(text: string): Document {
-  return parse(text) as Document;
+  const found = known.get(text) ?? (parse(text) as Document);
+  known.delete(text);
+  known.set(text, found);
+  for (const [oldest] of known) if (known.size > MOST_KNOWN) known.delete(oldest);
+  return found;
 }
 
 /** The text with one change: what the change does not touch stays as it is written. */
 export function edit(text: string, change: (document: Document) => void): string {
-  const document = read(text);
+  const document = plain(read(text)) as Document;
   change(document);
-  const wanted = JSON.stringify(plain(document), sorted);
-  const patched = patch(text, plain(document) as object);
+  const meant = plain(document) as object;
+  const patched = patch(text, meant);
   // The patch is a convenience: where it would say something else than was meant, the text is written anew.
-  return JSON.stringify(plain(read(patched)), sorted) === wanted ? patched : stringify(plain(document) as object);
+  const isSame = JSON.stringify(plain(read(patched)), sorted) === JSON.stringify(meant, sorted);
+  return isSame ? patched : stringify(meant);
 }
 
 export const write = (document: Document): string => stringify(plain(document) as object);
@@ -179,14 +189,6 @@ export function dumbbellOf(document: Document): { rate: number; rtt: number; los
   const rtt = seconds(fields['rtt']) ?? there + (seconds(fields['back_delay']) ?? there);
   const loss = table(fields['wire'])['loss'];
   return { rate: bitRate(fields['rate']) ?? 1e7, rtt, loss: typeof loss === 'number' ? loss : 0, fields };
-}
-
-/** The document without what it records, so that the engine records what pictures show. Which rows are kept changes no
- * packet's fate: it is the same run. A stretch of time that is to be recorded stays. */
-export function forPictures(document: Document): Document {
-  const { expect: _, instruments, ...rest } = document;
-  const { from, until } = table(instruments);
-  return { ...rest, ...((from ?? until) ? { instruments: { from, until } } : {}) } as Document;
 }
 
 /** The document that records every segment of one flow within a stretch of time, for the packet view. */

@@ -1,13 +1,15 @@
 // What the page knows. A scenario's text is the state: whatever draws or edits it reads and writes that text.
 
 import { batch, computed, effect, signal } from '@preact/signals';
-import { forPictures, read, shorter, write, edit as edited, durationOf, type Document } from './document';
-import { Engine, Refused, type Catalogue, type Outcome, type Problem, type Table } from './engine';
+import { read, shorter, edit as edited, durationOf, type Document } from './document';
+import { Engine, Refused, TooLarge, type Catalogue, type Outcome, type Problem, type Table } from './engine';
 import { opened, type OpenedResult } from './engine/opened';
 import { decode, encode } from './fragment';
 import start from './start.toml?raw';
 
 export const engine = new Engine();
+/** The module is fetched and compiled while the page is laid out; a failure is told by the first run. */
+const loaded = engine.ready().catch(() => undefined);
 
 export const toml = signal(start);
 let understood: Document = read(start);
@@ -220,39 +222,27 @@ function cutShort(): void {
 }
 
 async function once(text: string): Promise<void> {
+  await loaded;
   const abort = new AbortController();
+  const began = performance.now();
+  wasStopped = false;
+  current = { abort, began };
   try {
-    const found = await engine.check(text);
-    problems.value = found;
-    if (found.length) {
-      status.value = { is: 'ready' };
-      return;
-    }
-    const document = read(text);
-    const asked = write(forPictures(document));
-    const expected = await engine.estimate(asked);
-    if ((expected.seconds > LONG_S || expected.rows > MANY_ROWS) && allowed !== text) {
-      // About five seconds of it.
-      const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows);
-      status.value = { is: 'large', ...expected, shorter: shorter(document, share) };
-      return;
-    }
-    const began = performance.now();
-    wasStopped = false;
-    current = { abort, began };
-    status.value = { is: 'running', share: 0 };
-    const result = await engine.run(asked, {
+    const result = await engine.run(text, {
       signal: abort.signal,
+      ...(allowed === text ? {} : { most: { seconds: LONG_S, rows: MANY_ROWS } }),
+      // What takes no longer than a glance is drawn when it is whole.
+      pollsAfterMs: LET_FINISH_MS,
       onProgress: (now, until, partial) => {
         cutShort();
-        // What takes no longer than a glance is drawn when it is whole.
-        const isLong = performance.now() - began > LET_FINISH_MS;
-        if (!abort.signal.aborted)
-          status.value = { is: 'running', share: now / until, ...(isLong && partial ? { partial } : {}) };
+        if (abort.signal.aborted) return;
+        problems.value = [];
+        status.value = { is: 'running', share: now / until, ...(partial ? { partial } : {}) };
       },
     });
     wasCutShort = false;
     batch(() => {
+      problems.value = [];
       outcome.value = result;
       ran.value = text;
       // A row belongs to its run: after another it would be another event.
@@ -264,6 +254,12 @@ async function once(text: string): Promise<void> {
     else if (error instanceof Refused) {
       problems.value = error.problems;
       status.value = { is: 'ready' };
+    } else if (error instanceof TooLarge) {
+      const { expected } = error;
+      // About five seconds of it.
+      const share = Math.min(5 / expected.seconds, MANY_ROWS / 4 / expected.rows);
+      problems.value = [];
+      status.value = { is: 'large', ...expected, shorter: shorter(read(text), share) };
     } else failed(error);
   } finally {
     current = undefined;
@@ -324,6 +320,15 @@ async function fromServer(): Promise<void> {
   });
 }
 
+/** What menus list is not asked for before the first run is drawn, or so much time has passed. */
+const MENUS_MS = 1000;
+
+const until = (holds: () => boolean, most: number): Promise<void> =>
+  new Promise((done) => {
+    setTimeout(done, most);
+    effect(() => void (holds() && done()));
+  });
+
 export async function begin(): Promise<void> {
   const isShared = await fromAddress(true);
   window.addEventListener('pagehide', keepHistory);
@@ -343,6 +348,7 @@ export async function begin(): Promise<void> {
         .catch(() => undefined);
     }, 600);
   });
+  await until(() => !['loading', 'running'].includes(status.value.is), MENUS_MS);
   try {
     [catalogue.value, everything.value] = await Promise.all([
       engine.catalogue(),

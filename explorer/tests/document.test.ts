@@ -3,7 +3,6 @@ import { describe, expect, test } from 'vitest';
 import {
   edit,
   flowViews,
-  forPictures,
   list,
   queueOf,
   read,
@@ -34,12 +33,6 @@ describe.each(files)('%s', (name) => {
     expect(read(after)).toEqual({ ...before, seed: 77 });
     const comments = text(name).match(/^#.*$/gm) ?? [];
     for (const comment of comments) expect(after).toContain(comment);
-  });
-
-  test('what_the_page_runs_differs_only_in_what_is_recorded_and_judged', () => {
-    const { instruments: _, expect: __, ...rest } = read(text(name));
-    const { instruments: ___, ...run } = forPictures(read(text(name)));
-    expect(run).toEqual(rest);
   });
 });
 

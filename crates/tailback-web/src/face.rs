@@ -10,7 +10,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::reasons::{self, Asked};
 use crate::run::{Ended, Finished, Run};
-use crate::text::{Said, Text, check, listed};
+use crate::text::{Said, Text, listed};
 use crate::{rows, summary};
 
 #[wasm_bindgen]
@@ -30,12 +30,6 @@ fn refused(said: &[Said]) -> JsValue {
     json!({ "problems": listed(said) }).to_string().into()
 }
 
-/// All that is wrong with TOML text, as JSON.
-#[wasm_bindgen(js_name = check)]
-pub fn check_text(toml: &str) -> String {
-    listed(&check(toml)).to_string()
-}
-
 /// TOML text in normal form: JSON text of `{json, toml}`.
 #[wasm_bindgen]
 pub fn normal(toml: &str) -> Result<String, JsValue> {
@@ -48,20 +42,6 @@ pub fn normal(toml: &str) -> Result<String, JsValue> {
 #[wasm_bindgen(js_name = fromJson)]
 pub fn from_json(json: &str) -> Result<String, JsValue> {
     Text::from_json(json).map(|text| text.written().1).map_err(|said| refused(&said))
-}
-
-/// What a run will come to: `[packets, rows]`.
-#[wasm_bindgen]
-pub fn expected(toml: &str, pictures: bool) -> Result<Vec<f64>, JsValue> {
-    let expected = Text::read(toml)
-        .and_then(|mut text| {
-            if pictures {
-                text.record_for_pictures();
-            }
-            text.expected()
-        })
-        .map_err(|said| refused(&said))?;
-    Ok(vec![expected.packets, expected.rows])
 }
 
 /// Every part with its fields, every preset, and the JSON Schema, as JSON text.
@@ -95,6 +75,13 @@ impl JsRun {
             Ended::Refused(said) => refused(&said),
             Ended::Fault(fault) => json!({ "fault": fault }).to_string().into(),
         })
+    }
+
+    /// What the run will come to: full packets at most, and rows.
+    #[wasm_bindgen(getter)]
+    pub fn expected(&self) -> Vec<f64> {
+        let expected = self.0.expected();
+        vec![expected.packets, expected.rows]
     }
 
     /// Simulated seconds so far.

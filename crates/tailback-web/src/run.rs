@@ -1,7 +1,7 @@
 //! One run, in slices between which others have their turn.
 
 use serde_json::Value;
-use tailback_core::engine::Simulation;
+use tailback_core::engine::{Expected, Simulation};
 use tailback_core::probe::{Table, Tables};
 use tailback_core::scenario::Scenario;
 
@@ -38,22 +38,22 @@ pub enum Ended {
 }
 
 impl Run {
-    /// Begin to run TOML text; with `pictures`, recording what pictures show.
+    /// Begin to run TOML text; with `pictures`, recording what they need and nothing else.
     pub fn start(toml: &str, seed: Option<u64>, pictures: bool) -> Result<Run, Vec<Said>> {
         let ready = Text::read(toml)?.ready(seed, pictures)?;
-        // Of what is run, so that what the engine says of it has its place; in the text given it may have none.
-        let simulation = match Simulation::build(&ready.engine) {
-            Ok(simulation) => simulation,
-            Err(error) => {
-                let mut given = Text::read(toml)?.complaints();
-                if given.is_empty() {
-                    given =
-                        vec![Said { path: error.field, message: error.problem, fix: error.fix, at: None }];
-                }
-                return Err(given);
-            }
-        };
+        let simulation = Simulation::build(&ready.engine).map_err(|error| {
+            // In the text given it has a place; what is recorded beyond it has none.
+            let given = Text::read(toml).and_then(|text| text.complaints());
+            given.err().unwrap_or_else(|| {
+                vec![Said { path: error.field, message: error.problem, fix: error.fix, at: None }]
+            })
+        })?;
         Ok(Run { simulation, scenario: ready.engine, json: ready.json, toml: ready.toml })
+    }
+
+    /// What the run will come to.
+    pub fn expected(&self) -> Expected {
+        Simulation::expected(&self.scenario).expect("it was built before")
     }
 
     /// Run about `most` more events; true when the run is over.

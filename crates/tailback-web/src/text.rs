@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
-use tailback_core::engine::{Expected, Simulation};
+use tailback_core::engine::Simulation;
 use tailback_core::scenario::{self as engine, ScenarioError};
 use tailback_scenario::node::{self, Node};
 use tailback_scenario::part::{Form, Kind, Names, Positive, Span, Whole};
@@ -90,36 +90,25 @@ impl Text {
         }
     }
 
-    /// Record what pictures show, unless the scenario says what to record of it.
-    pub fn record_for_pictures(&mut self) {
+    /// Record what pictures show and nothing else, in the stretch of time that the scenario names. Which rows are kept
+    /// changes no packet's fate: it is the same run.
+    fn record_for_pictures(&mut self) {
         let duration = self.scenario.duration.0.0;
+        let given = std::mem::replace(&mut self.scenario.instruments, Instruments::off());
+        self.scenario.expect = None;
         let wanted = &mut self.scenario.instruments;
-        let is_off = |names: &Names| matches!(names, Names::Of(names) if names.is_empty());
-        if is_off(&wanted.polls) && is_off(&wanted.queue_polls) && is_off(&wanted.segments) {
-            let whole = (duration / POLLS).max(SHORTEST_INTERVAL) / SHORTEST_INTERVAL * SHORTEST_INTERVAL;
-            wanted.poll_interval = Positive(Span(whole));
-        }
-        let drops = is_off(&wanted.queues);
-        let Instruments { polls, queue_polls, requests, echoes, .. } = wanted;
-        for names in [polls, queue_polls, requests, echoes] {
-            if is_off(names) {
-                *names = Names::All;
-            }
-        }
-        if drops && is_off(&wanted.drops) {
-            wanted.drops = Names::All;
+        (wanted.from, wanted.until) = (given.from, given.until);
+        let whole = (duration / POLLS).max(SHORTEST_INTERVAL) / SHORTEST_INTERVAL * SHORTEST_INTERVAL;
+        wanted.poll_interval = Positive(Span(whole));
+        let Instruments { polls, queue_polls, requests, echoes, drops, .. } = wanted;
+        for names in [polls, queue_polls, requests, echoes, drops] {
+            *names = Names::All;
         }
     }
 
-    /// Record the packets of flows over UDP, whose delay nothing else tells, unless packets are recorded already.
-    fn record_datagrams(&mut self) -> Result<(), Vec<Said>> {
-        let is_off = matches!(&self.scenario.instruments.packets, Names::Of(names) if names.is_empty());
-        if is_off {
-            let (engine, _) = self.resolve()?;
-            let over_udp = engine.flows.iter().filter(|flow| flow.tcp.is_none());
-            self.scenario.instruments.packets = Names::Of(over_udp.map(|flow| flow.name.clone()).collect());
-        }
-        Ok(())
+    /// What the scenario itself records or expects is left out of a picture; what is wrong with it is said all the same.
+    fn says_what_to_record(&self) -> bool {
+        self.scenario.instruments != Instruments::off() || self.scenario.expect.is_some()
     }
 
     /// The engine's form.
@@ -133,16 +122,24 @@ impl Text {
         Ok((engine, resolved))
     }
 
-    /// The engine's form with a seed, recording what pictures need if `pictures`.
+    /// The engine's form with a seed; with `pictures`, recording what they need and nothing else.
     pub fn ready(mut self, seed: Option<u64>, pictures: bool) -> Result<Ready, Vec<Said>> {
         if let Some(seed) = seed {
             self.scenario.seed = Whole(seed);
         }
         if pictures {
+            if self.says_what_to_record() {
+                self.complaints()?;
+            }
             self.record_for_pictures();
-            self.record_datagrams()?;
         }
-        let (engine, _) = self.resolve()?;
+        let (mut engine, _) = self.resolve()?;
+        if pictures {
+            // Of flows over UDP nothing but their packets tells the delay.
+            let over_udp = engine.flows.iter().filter(|flow| flow.tcp.is_none());
+            engine.instruments.packets = over_udp.map(|flow| flow.name.clone()).collect();
+            self.scenario.instruments.packets = Names::Of(engine.instruments.packets.clone());
+        }
         let (json, toml) = self.written();
         Ok(Ready { engine, toml, json })
     }
@@ -155,22 +152,10 @@ impl Text {
     }
 
     /// What is wrong that only the engine knows.
-    pub fn complaints(&self) -> Vec<Said> {
-        self.expected().err().unwrap_or_default()
-    }
-
-    /// What a run will come to.
-    pub fn expected(&self) -> Result<Expected, Vec<Said>> {
+    pub fn complaints(&self) -> Result<(), Vec<Said>> {
         let (engine, resolved) = self.resolve()?;
-        Simulation::build(&engine)
-            .and_then(|_| Simulation::expected(&engine))
-            .map_err(|error| self.translated(&resolved, &error))
-    }
-
-    /// An engine, ready to run.
-    pub fn simulation(&self) -> Result<Simulation, Vec<Said>> {
-        let (engine, resolved) = self.resolve()?;
-        Simulation::build(&engine).map_err(|error| self.translated(&resolved, &error))
+        let built = Simulation::build(&engine);
+        built.map(drop).map_err(|error| self.translated(&resolved, &error))
     }
 
     fn translated(&self, resolved: &Resolved, error: &ScenarioError) -> Vec<Said> {
@@ -193,7 +178,63 @@ fn located(problem: Problem, places: &HashMap<String, (usize, usize)>) -> Said {
     Said { path: problem.field, message: problem.problem, fix: problem.fix, at }
 }
 
-/// All that is wrong with TOML text.
-pub fn check(toml: &str) -> Vec<Said> {
-    Text::read(toml).map_or_else(|said| said, |text| text.complaints())
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCENARIO: &str = "
+duration = \"9s\"
+[dumbbell]
+rate = \"10mbit\"
+rtt = \"40ms\"
+[[flow]]
+name = \"downloads\"
+count = 2
+[[flow]]
+app = \"voip\"
+[[flow]]
+app = \"ping\"
+";
+    const RECORDS: &str = "
+[instruments]
+segments = \"all\"
+from = \"2s\"
+until = \"3s\"
+[expect]
+conditions = [\"downloads-1.goodput_mbps > 1\"]
+";
+
+    #[test]
+    fn a_picture_differs_only_in_what_is_recorded_and_what_is_written_down_of_it_runs_the_same() {
+        for text in [SCENARIO.to_string(), format!("{SCENARIO}{RECORDS}")] {
+            let picture = Text::read(&text).and_then(|text| text.ready(Some(7), true)).unwrap();
+            let again = Text::read(&picture.toml).and_then(|text| text.ready(None, false)).unwrap();
+            assert_eq!(picture.engine, again.engine);
+            let written = Text::read(&text).and_then(|text| text.ready(Some(7), false)).unwrap();
+            let instruments = picture.engine.instruments.clone();
+            assert_eq!(picture.engine, engine::Scenario { instruments, ..written.engine });
+        }
+    }
+
+    #[test]
+    fn a_picture_records_what_it_needs_in_the_stretch_of_time_that_is_asked_for() {
+        let recorded = |more: &str| {
+            let text = format!("{SCENARIO}{more}");
+            Text::read(&text).and_then(|text| text.ready(None, true)).unwrap().engine.instruments
+        };
+        let found = recorded(RECORDS);
+        assert_eq!(found.segments, Vec::<String>::new());
+        assert_eq!(found.packets, ["voip", "ping"]);
+        assert_eq!(found.polls, ["downloads-1", "downloads-2"]);
+        assert_eq!((found.from_ps, found.until_ps), (2_000_000_000_000, Some(3_000_000_000_000)));
+        assert_eq!((recorded("").from_ps, recorded("").until_ps), (0, None));
+    }
+
+    #[test]
+    fn what_is_wrong_with_what_a_picture_leaves_out_is_said() {
+        let wrong = format!("{SCENARIO}[instruments]\nsegments = [\"nobody\"]\n");
+        let said = Text::read(&wrong).and_then(|text| text.ready(None, true)).err().unwrap();
+        assert_eq!(said[0].path, "instruments.segments[0]");
+        assert!(said[0].at.is_some());
+    }
 }

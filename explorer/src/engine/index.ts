@@ -1,6 +1,6 @@
 // The engine for the page: the simulator as WebAssembly in a worker. Nothing here draws.
 //
-// A worker answers one thing at a time, but a run goes in slices, between which it checks texts and hears that the run is
+// A worker answers one thing at a time, but a run goes in slices, between which it explains rows and hears that the run is
 // to be cancelled. A worker that panicked, ran out of memory or does not answer is ended, and the next call starts another.
 
 import type { Answer, Ask } from './messages';
@@ -85,11 +85,22 @@ export interface Catalogue {
   media: Card[];
 }
 
+/** What a run will come to: full packets at most, rows, and seconds by how long its beginning took. */
+export interface Expected {
+  packets: number;
+  rows: number;
+  seconds: number;
+}
+
 export interface RunOptions {
   seed?: number;
-  /** Record what pictures show where the scenario does not say what to record; on unless said otherwise. */
+  /** Record what pictures need and nothing else; on unless said otherwise. Off, what the scenario says. */
   pictures?: boolean;
+  /** What turns out to come to more is ended. */
+  most?: { seconds: number; rows: number };
   onProgress?: (time_s: number, until_s: number, partial?: Record<string, Table>) => void;
+  /** What has been polled is told along with the progress from so long on: copying it takes time. */
+  pollsAfterMs?: number;
   signal?: AbortSignal;
 }
 
@@ -104,6 +115,14 @@ export class Refused extends Error {
   constructor(readonly problems: Problem[]) {
     super(problems.map((it) => [it.path, it.message].filter(Boolean).join(': ')).join('\n'));
     this.name = 'Refused';
+  }
+}
+
+/** A run that would come to more than it may. */
+export class TooLarge extends Error {
+  constructor(readonly expected: Expected) {
+    super(`The run would take about ${Math.round(expected.seconds)} s.`);
+    this.name = 'TooLarge';
   }
 }
 
@@ -136,21 +155,12 @@ export class Engine {
     await this.#ask({ do: 'ready' });
   }
 
-  check(toml: string): Promise<Problem[]> {
-    return this.#ask({ do: 'check', toml });
-  }
-
   normal(toml: string): Promise<{ json: object; toml: string }> {
     return this.#ask({ do: 'normal', toml });
   }
 
   fromJson(json: object): Promise<string> {
     return this.#ask({ do: 'fromJson', json: JSON.stringify(json) });
-  }
-
-  /** At most so many full packets, rows and seconds, the last from how fast the runs before were. */
-  estimate(toml: string): Promise<{ packets: number; rows: number; seconds: number }> {
-    return this.#ask({ do: 'estimate', toml });
   }
 
   /** `{parts, presets, json_schema}`: every field with its meaning, and the JSON Schema of a scenario. */
@@ -162,12 +172,13 @@ export class Engine {
     return this.#ask({ do: 'catalogue' });
   }
 
-  /** Rejects with `Refused` (its `problems`), with an `AbortError`, or with an Error told in words. */
+  /** Rejects with `Refused` (its `problems`), `TooLarge`, an `AbortError`, or an Error told in words. */
   async run(toml: string, options: RunOptions = {}): Promise<Outcome> {
-    const { signal, onProgress, seed, pictures = true } = options;
+    const { signal, onProgress, pictures = true, seed, most, pollsAfterMs } = options;
     signal?.throwIfAborted();
     const id = this.#next;
-    const ran = this.#ask<Outcome>({ do: 'run', toml, seed, pictures, polls: onProgress !== undefined }, onProgress);
+    const polls = onProgress !== undefined;
+    const ran = this.#ask<Outcome>({ do: 'run', toml, pictures, polls, seed, most, pollsAfterMs }, onProgress);
     const cancel = () => {
       this.#worker?.postMessage({ id, do: 'cancel' } satisfies Ask);
       setTimeout(() => this.#pending.has(id) && this.#end('The run did not stop, so its worker was ended.'), PATIENCE_MS);
@@ -237,6 +248,7 @@ export class Engine {
     this.#pending.delete(answer.id);
     if ('value' in answer) pending.resolve(answer.value as never);
     else if ('problems' in answer) pending.reject(new Refused(answer.problems));
+    else if ('large' in answer) pending.reject(new TooLarge(answer.large));
     else if ('cancelled' in answer) pending.reject(new DOMException('The run was cancelled.', 'AbortError'));
     else {
       pending.reject(new Error(answer.fault));

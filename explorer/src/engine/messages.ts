@@ -1,13 +1,13 @@
 // What the page and the engine's worker say to each other.
 
-import type { Problem, Table } from './index';
+import type { Expected, Problem, RunOptions, Table } from './index';
 
 export type Ask = { id: number } & (
   | { do: 'ready' }
-  | { do: 'check' | 'normal' | 'estimate'; toml: string }
+  | { do: 'normal'; toml: string }
   | { do: 'fromJson'; json: string }
   | { do: 'schema' | 'catalogue' }
-  | { do: 'run'; toml: string; seed?: number; pictures: boolean; polls: boolean }
+  | { do: 'run'; toml: string; pictures: boolean; polls: boolean } & Pick<RunOptions, 'seed' | 'most' | 'pollsAfterMs'>
   | { do: 'cancel' }
   | { do: 'why'; asked: string }
 );
@@ -16,6 +16,7 @@ export type Answer = { id: number } & (
   | { value: unknown }
   | { progress: { now_s: number; until_s: number; polled?: Record<string, Table> } }
   | { problems: Problem[] }
+  | { large: Expected }
   | { cancelled: true }
   | { fault: string; isBroken: boolean }
 );

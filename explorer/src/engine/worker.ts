@@ -3,9 +3,10 @@
 import type { Outcome, Problem, Table } from './index';
 import type { Answer, Ask } from './messages';
 import { withNaN } from './opened';
+import { TRIAL_MS, expectedSeconds, type Moment } from './trial';
 import init, * as wasm from './wasm/tailback_web.js';
 
-/** A slice takes about so long: a cancel is heard, and a text checked, as soon. */
+/** A slice takes about so long: a cancel is heard, and a row explained, as soon. */
 const SLICE_MS = 12;
 /** The page is told how far a run is, and has its polls, as often. */
 const TELL_MS = 80;
@@ -17,8 +18,6 @@ Object.assign(globalThis, { tailbackPanicked: (text: string) => (panic = text) }
 let loaded: Promise<unknown> | undefined;
 const load = () => (loaded ??= init());
 
-/** Full packets a second, from the runs so far; at first what a slow machine does. */
-let speed = 250_000;
 let eventsASlice = 40_000;
 const cancelled = new Set<number>();
 /** A cancel of an earlier one comes too late. */
@@ -70,16 +69,10 @@ function quick(ask: Ask): unknown {
   switch (ask.do) {
     case 'ready':
       return true;
-    case 'check':
-      return JSON.parse(wasm.check(ask.toml));
     case 'normal':
       return JSON.parse(wasm.normal(ask.toml));
     case 'fromJson':
       return wasm.fromJson(ask.json);
-    case 'estimate': {
-      const [packets, rows] = wasm.expected(ask.toml, true) as unknown as [number, number];
-      return { packets, rows, seconds: packets / speed };
-    }
     case 'schema':
       return JSON.parse(wasm.schema());
     case 'catalogue':
@@ -122,29 +115,40 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
   const run = new wasm.Run(ask.toml, ask.seed, ask.pictures);
   let isOurs = true;
   try {
+    const [packets, rows] = run.expected as unknown as [number, number];
+    const { seconds: most, rows: mostRows } = ask.most ?? { seconds: Infinity, rows: Infinity };
+    const isTooLarge = (seconds: number): boolean => {
+      if (seconds <= most && rows <= mostRows) return false;
+      say({ id: ask.id, large: { packets, rows, seconds } });
+      return true;
+    };
+    const tried: Moment[] = [];
+    let isTried = !ask.most;
     let told = performance.now();
     for (;;) {
       const before = performance.now();
       const isOver = run.advance(eventsASlice);
       const now = performance.now();
       if (isOver) break;
+      if (!isTried) {
+        tried.push({ ms: now - began, simulated_s: run.nowS });
+        isTried = now - began >= TRIAL_MS || rows > mostRows;
+        if (isTried && isTooLarge(expectedSeconds(tried, run.untilS))) return undefined;
+      }
       // Half the way towards the slice that would take its time.
       const wanted = (eventsASlice * SLICE_MS) / Math.max(now - before, 0.1);
       eventsASlice = Math.max(FEWEST_EVENTS, Math.round((eventsASlice + Math.min(wanted, 8 * eventsASlice)) / 2));
       if (now - told >= TELL_MS) {
         told = now;
-        const polled = ask.polls ? (run.polled() as Record<string, Table>) : undefined;
+        const isWanted = ask.polls && isTried && now - began >= (ask.pollsAfterMs ?? 0);
+        const polled = isWanted ? (run.polled() as Record<string, Table>) : undefined;
         say({ id: ask.id, progress: { now_s: run.nowS, until_s: run.untilS, polled } }, buffers(polled));
       }
       await breathe();
       if (isCancelled(ask.id)) return undefined;
     }
     isOurs = false;
-    const outcome = finished(run.finish() as { told: string; tables: Record<string, Table> }, began);
-    const packets = outcome.tables.engine?.columns.packets?.[0];
-    // About two packets in three carry data.
-    if (Number(packets) > 20_000) speed = (Number(packets) * 0.6 * 1e3) / outcome.wall_ms;
-    return outcome;
+    return finished(run.finish() as { told: string; tables: Record<string, Table> }, began);
   } catch (error) {
     // What stopped in the middle cannot be taken apart.
     isOurs &&= !isTrap(error);
