@@ -96,3 +96,17 @@ def test_the_drafts_own_durations_can_be_had(tmp_path: Path, monkeypatch: pytest
     # Table 3: warm-up 179 s, duration 829 s, prefill 52.02 s.
     assert told["duration"] == f"{179 + 829 + 52.02:g}s"
     assert told["flow"][0]["params"]["prefill"] == "52.02s"
+
+
+def test_a_camp_is_compared_with_its_own_turn_of_the_baseline(tmp_path: Path) -> None:
+    text = (suites.find("tcpeval").folder / "impact-50.toml").read_text()
+    file = tmp_path / "impact.toml"
+    file.write_text(text.replace('duration = "60s"', 'duration = "9s"').replace("least = 4", "least = 2"))
+    found = tb.test(file).to_json()["scenarios"][0]["conditions"]
+    camps = [each for each in found if ".turn_" in each["condition"]]
+    assert len(camps) == 3
+    # Reno in the place of Reno: the same to the byte.
+    for each in camps:
+        assert each["verdict"] == "passed"
+        factor = float(each["condition"].partition("baseline")[0].split()[-2])
+        assert each["bounds"][0]["mean"] == pytest.approx(factor * each["measured"]["mean"])

@@ -458,8 +458,10 @@ def _baseline(expect: Any, resolved: Mapping[str, Any], algorithms: Algorithms |
     out: dict[str, Any] = copy.deepcopy(dict(resolved))
     for row in out["flows"]:
         if row["name"] in chosen:
-            row["tcp"] |= {"cc": expect.baseline.name, "cc_params": dict(expect.baseline.params)}
-            row["tcp"].pop("cc_turns", None)
+            own = {"cc": expect.baseline.name, "cc_params": dict(expect.baseline.params)}
+            # Turns stay turns, so that each can be compared with its own.
+            turns = {"cc_turns": [own for _ in row["tcp"]["cc_turns"]]} if row["tcp"].get("cc_turns") else {}
+            row["tcp"] |= own | turns
     try:
         _core.check(json.dumps(out), factories(algorithms), False)
     except _core.ScenarioError as error:
