@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import runpy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -257,3 +258,13 @@ def test_what_a_suite_declares_names_a_mechanism(name: str) -> None:
     found = suites.find(name)
     for row in found.expected:
         assert len(row.why) > 20, row
+
+
+def test_what_make_suites_leaves_out_is_named_with_its_reason(tmp_path: Path) -> None:
+    left_out = runpy.run_path(str(ROOT / "scripts/quick_suites"))["left_out"]
+    folder = suite(tmp_path / "mine", "> 1")
+    silent = suites.opened(folder)
+    assert silent is not None
+    assert left_out([silent]) == {"mine": "does not say how long it takes"}
+    assert left_out([replace(silent, seconds=900)]) == {"mine": "takes 900 s on two cores"}
+    assert left_out([replace(silent, seconds=9)]) == {}
