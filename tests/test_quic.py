@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -224,5 +225,5 @@ def test_a_stacks_fault_fails_its_run_and_a_sweep_goes_on(tmp_path: Path, monkey
 
 def test_results_name_the_version_that_is_compiled_in() -> None:
     for row in json.loads(_core.registry())["transports"]:
-        crate = {"s2n-quic": "s2n-quic-transport"}.get(row["name"], f"{row['name']}-proto")
-        assert f'name = "{crate}"\nversion = "{row["version"]}"' in LOCK.read_text()
+        built = re.findall(rf'name = "{row["name"]}[\w-]*"\nversion = "(.*)"', LOCK.read_text())
+        assert row["version"] in built, row
