@@ -212,6 +212,18 @@ def test_every_field_of_a_stack_has_its_place(page: str, chapter: str) -> None:
     assert [name for name in fields if not re.search(rf"`{name}(?: = [^`]+)?`", text)] == []
 
 
+def test_every_metric_of_conditions_has_its_place() -> None:
+    from tailback.experiment import run_metrics as them
+
+    text = (ROOT / "docs/ci.md").read_text().split("**Metrics**")[1].split("**Units.**")[0]
+    told = {name.split(".")[-1] for name in re.findall(r"`([\w.]+)`", text)}
+    experience = {f"experience_{name}" for name in them._EXPERIENCE}
+    names = {*them._WHOLE, *them._FLOW, *them._LINK, *them._DELAY, *experience, *them._MEASURES}
+    assert names - told == set()
+    patterns = {name for name in told - names if "_" in name}
+    assert patterns == {"turn_1_answered_mbps", "own_bandwidth_bps_max", "own_mode_is_3", "own_mode_enters_3"}
+
+
 def test_every_part_has_its_table() -> None:
     from tailback.scenario.parts import schema
 
