@@ -41,14 +41,20 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert dead == []
 
 
-def test_every_page_of_the_guide_is_listed() -> None:
-    """On the guide's first page, or on the first page of its folder."""
+def test_every_page_of_the_guide_is_once_in_its_menu() -> None:
     guide = ROOT / "docs"
-    listed = set()
-    for first in (guide / "index.md", *guide.glob("*/index.md"), *guide.glob("*/README.md")):
-        links = re.findall(r"\]\(([^)#\s]+\.(?:md|ipynb))", first.read_text())
-        listed |= {first, *((first.parent / link).resolve() for link in links)}
-    assert {*guide.glob("**/*.md"), *guide.glob("**/*.ipynb")} - listed == set()
+    menu = runpy.run_path(str(ROOT / "scripts/menu_in_docs.py"))["menu"](guide)
+
+    def pages(entries: list[Any]) -> list[str]:
+        return [
+            page
+            for entry in entries
+            for page in ([entry] if isinstance(entry, str) else pages(next(iter(entry.values()))))
+        ]
+
+    assert sorted(pages(menu)) == sorted(path.relative_to(guide).as_posix() for path in guide.glob("**/*.md"))
+    first = (guide / "index.md").read_text()
+    assert all(f"]({path.relative_to(guide)})" in first for path in guide.glob("**/*.ipynb"))
 
 
 def test_the_map_names_what_exists() -> None:
