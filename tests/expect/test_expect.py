@@ -542,7 +542,7 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
     (tmp_path / "mine.py").write_text("from tailback.examples.newreno import NewReno as Mine\n")
     given = {
         "paths": f"{folder}\n", "algorithm": "mine=mine.py:Mine", "set": 'flow.a.cc=mine\nname="$(touch hacked)"',
-        "allow-code": "false", "junit": "report.xml",
+        "candidate": "", "allow-code": "false", "as-declared": "false", "junit": "report.xml",
     }  # fmt: skip
     assert set(given) | {"package"} == set(action["inputs"])
     env = {name: given[value.split("inputs.")[1].split(" ")[0]] for name, value in step["env"].items()}
@@ -555,3 +555,21 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
     assert ElementTree.parse(tmp_path / "report.xml").getroot().attrib["tests"] == "2"
     assert "tailback test" in (tmp_path / "summary.md").read_text()
     assert not (tmp_path / "hacked").exists()
+
+
+def test_the_action_judges_a_candidate_by_a_suite_and_names_what_lies_in_no_repository(tmp_path: Path) -> None:
+    action = yaml.safe_load((Path(__file__).parents[2] / "action.yml").read_text())
+    step = action["runs"]["steps"][-1]
+    (tmp_path / "mine.py").write_text("from tailback.examples.newreno import NewReno as Mine\n")
+    env = dict.fromkeys(step["env"], "") | {
+        "PATHS": "hystart/exit-20ms", "GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md",
+        "PYTHONPATH": os.pathsep.join(sys.path), "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+    }  # fmt: skip
+    script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+    given = {"CANDIDATE": "mine.py:Mine", "ALLOW_CODE": "true"}
+    for more, code in (({"AS_DECLARED": "true"}, 0), ({"CANDIDATE": "mine.py:Mine"}, 2), (given, 1)):
+        done = subprocess.run(script, cwd=tmp_path, env=env | more, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+    # NewReno's slow start does not end by delay.
+    assert "::error title=hystart/exit-20ms.toml%3A failed" in done.stderr
+    assert "file=" not in done.stderr

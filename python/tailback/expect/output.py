@@ -105,6 +105,9 @@ def _annotation(kind: str, file: str, line: int | None, title: str, text: str) -
     def named(value: str) -> str:
         return escaped(value).replace(":", "%3A").replace(",", "%2C")
 
+    if suites.shown(file) != file:
+        # A suite of the package's own lies in no repository: GitHub would show it nowhere.
+        return f"::{kind} title={named(f'{suites.shown(file)}: {title}')}::{escaped(text)}"
     place = f"file={named(file)}" + ("" if line is None else f",line={line}")
     return f"::{kind} {place},title={named(title)}::{escaped(text)}"
 
