@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+import tailback as tb
+from tailback import metrics
 from tailback.experiment import Data, judge
 from tailback_papers import stacks
+
+PAGE = Path(__file__).parents[2] / "docs/studies/stacks.md"
 
 CELLS = {cell.key: cell for cell in stacks.grid(quick=False)}
 #: What every sender does unless a case says otherwise: half of the link beside CUBIC, little loss.
@@ -54,3 +61,32 @@ def test_the_closing_table_has_six_stacks_and_quiche_was_not_run() -> None:
     assert [row[0].split()[0] for row in rows] == ["linux", "freebsd", "quinn", "noq", "s2n-quic", "quiche"]
     assert set(rows[-1][1:]) == {"–"}
     assert all("–" not in row[1:6] for row in rows[:-1])
+
+
+@pytest.fixture(scope="module")
+def defects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tb.Scenario]:
+    """The page's scenarios, by name."""
+    folder, found = tmp_path_factory.mktemp("defects"), {}
+    for number, text in enumerate(re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)):
+        path = folder / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        scenario = tb.Scenario.from_toml(path)
+        found[scenario.name] = scenario
+        assert scenario.resolve()["flows"]
+    return found
+
+
+def test_s2ns_bursts_need_a_queue_of_ten_packets(defects: dict[str, tb.Scenario]) -> None:
+    short = defects["s2n-cubic-bursts"]
+    longer = tb.dumbbell(
+        rate="20mbit", rtt="40ms", queue="14packets", flows=[tb.bulk("cubic", transport="s2n-quic")], duration="20s"
+    )
+    used = [100 * float(metrics.utilisation(tb.run(each), "bottleneck")) for each in (short, longer)]
+    assert used == pytest.approx([10, 80], abs=2)
+
+
+def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Scenario]) -> None:
+    result = tb.run(defects["s2n-cubic-stuck"])
+    polls = result.numpy("polls")
+    assert set(polls["cwnd"][polls["t_s"] > 0.7].tolist()) == {48652}
+    assert result.column("flows", "packets_dropped")[0] == 38
