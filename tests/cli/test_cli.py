@@ -137,7 +137,7 @@ def test_ready_scenarios_pass_the_check(tailback: Any, path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["run", "none.toml"], "No such file"),
+        (["run", "none.toml"], "No such file or directory. Give a scenario file; `tailback examples` lists"),
         (["run", "{small}", "--set", "flow.bulk.cc=qubic"], 'Did you mean "cubic"'),
         (["run", "{small}", "--set", "dumbbell.rate=0mbit"], "above zero"),
         (["run", "{small}", "--set", "dumbbell.rat=1mbit"], 'Did you mean "rate"'),

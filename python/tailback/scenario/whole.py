@@ -67,8 +67,8 @@ class Scenario(ScenarioFields):
             # Some editors begin a file with a byte-order mark.
             text = Path(path).read_text(encoding="utf-8-sig")
         except OSError as error:
-            problem = Problem("", None, f"cannot be read: {error.strerror}", "Give the path of a scenario file", file)
-            raise ScenarioError([problem]) from None
+            fix = "Give a scenario file; `tailback examples` lists and copies those that come with tailback"
+            raise ScenarioError([Problem("", None, f"cannot be read: {error.strerror}", fix, file)]) from None
         except UnicodeDecodeError:
             raise ScenarioError([Problem("", None, "is not UTF-8 text", "Save it as UTF-8", file)]) from None
         return cls.parse_toml(text, file=file)
