@@ -79,6 +79,7 @@ pub struct Connections {
     /// The clients' addresses of free pairs, one generation on.
     free: Vec<u32>,
     /// Ends that are over: asking for their memory again costs more than a handshake.
+    #[allow(clippy::vec_box, reason = "the boxes are what is kept: `ends` holds such")]
     spare: Vec<Box<End>>,
 }
 
