@@ -14,6 +14,7 @@ import typer
 import tailback as tb
 from tailback import registry, suites
 from tailback.cli import app
+from tailback.experiment import studies
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -153,6 +154,17 @@ def test_the_readme_counts_what_there_is() -> None:
         "{} rows of three runs each compare it with the kernel of today": (len(live),),
     }
     assert [text.format(*found) for text, found in counts.items() if text.format(*found) not in readme] == []
+
+
+def test_the_sizes_of_studies_are_those_of_their_grids() -> None:
+    said = re.findall(r"tailback study (\S+) +# (\d+) cells × (\d+) seeds", "".join(map(Path.read_text, DOCUMENTS)))
+    assert len(said) == 2
+    for name, cells, seeds in said:
+        found = studies.get(name)
+        assert (len(found.grid(False)), found.seeds) == (int(cells), int(seeds)), name
+    demo = studies.get("voip-latency")
+    runs = sum(demo.seeds if cell.seeds is None else cell.seeds for cell in demo.grid(False))
+    assert f"# repeats a paper: {runs} runs of 3 minutes" in (ROOT / "README.md").read_text()
 
 
 def test_ci_runs_what_contributing_says() -> None:
