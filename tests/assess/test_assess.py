@@ -313,6 +313,11 @@ def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:
         )
 
 
+def test_a_candidate_that_draws_from_something_else_than_its_seed_is_refused(own: Any) -> None:
+    with pytest.raises(tb.UnfitCandidate, match="two results with one seed"):
+        tb.assess(own("import random\n        control.cwnd = control.mss * random.randint(2, 40)"), allow_code=True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
