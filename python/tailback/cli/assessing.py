@@ -54,7 +54,10 @@ def assess(
     from tailback.assess.run import InterruptedAssessment, StuckCandidate, UnknownWord
     from tailback.assess.run import assess as examine
 
-    name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in Path(candidate).name)
+    place = Path(candidate)
+    # All manifests of crates have one name.
+    place = place.absolute().parent if place.name == "Cargo.toml" else place
+    name = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in place.name)
     folder = out if out is not None else Path("results/assess") / (name + ("-quick" if quick else ""))
     try:
         done = examine(
