@@ -79,6 +79,12 @@ def test_suites_go_by_name_wherever_a_path_does(tmp_path: Path, monkeypatch: pyt
     assert suites.shown("mine/one.toml") == "mine/one.toml"
 
 
+def test_a_word_that_is_no_suite_gets_the_suites_told() -> None:
+    told = str(tb.test("l4z").unreadable[0].error)
+    assert "neither a suite nor a file" in told
+    assert "l4s" in told
+
+
 @pytest.mark.parametrize("name", suites.names())
 def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(name: str) -> None:
     found = suites.find(name)

@@ -290,6 +290,9 @@ class Testing:
     def _case(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> _Case | None:
         if not is_named and not _expects(file):
             return None
+        if not file.exists() and len(file.parts) == 1 and not file.suffix:
+            fix = f"Suites are {', '.join(suites.names())}"
+            raise ScenarioError([Problem("", None, "is neither a suite nor a file or folder", fix, str(file))])
         scenario = Scenario.from_toml(file)
         if candidate is not None:
             suite = suites.opened(file.parent)
