@@ -125,6 +125,22 @@ test('a long run tells how far it is and what was polled, lets others ask beside
   expect(last[2]).toBeGreaterThan(first[2]);
 });
 
+test('a page that draws slowly is not told more than it draws', async () => {
+  const [told, seconds] = await page.evaluate(async (toml) => {
+    let told = 0;
+    const { wall_ms } = await window.engine.run(toml, {
+      onProgress: () => {
+        told += 1;
+        const began = performance.now();
+        while (performance.now() - began < 400);
+      },
+    });
+    return [told, wall_ms / 1e3];
+  }, LONG.replace('600s', '16s'));
+  expect(seconds).toBeGreaterThan(0.2);
+  expect(told).toBeLessThanOrEqual(seconds / 0.4 + 1);
+});
+
 test('runs cancelled one after another leave the last its turn', async () => {
   const ended = await page.evaluate(async (toml) => {
     const runs = Array.from({ length: 8 }, () => {

@@ -243,6 +243,8 @@ export class Engine {
     if (!pending) return;
     if ('progress' in answer) {
       pending.onProgress?.(answer.progress.now_s, answer.progress.until_s, answer.progress.polled);
+      // Once what follows from it is done: who draws more slowly than the engine runs is not told more than it draws.
+      setTimeout(() => this.#worker?.postMessage({ id: answer.id, do: 'heard' } satisfies Ask));
       return;
     }
     this.#pending.delete(answer.id);

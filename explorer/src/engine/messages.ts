@@ -9,6 +9,7 @@ export type Ask = { id: number } & (
   | { do: 'schema' | 'catalogue' }
   | { do: 'run'; toml: string; pictures: boolean; polls: boolean } & Pick<RunOptions, 'seed' | 'most' | 'pollsAfterMs'>
   | { do: 'cancel' }
+  | { do: 'heard' }
   | { do: 'why'; asked: string }
 );
 

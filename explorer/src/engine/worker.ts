@@ -22,6 +22,8 @@ let eventsASlice = 40_000;
 const cancelled = new Set<number>();
 /** A cancel of an earlier one comes too late. */
 let finishedLast = 0;
+/** The run whose last progress the page has dealt with. */
+let heard = 0;
 /** Runs wait for one another. */
 let running: Promise<void> = Promise.resolve();
 
@@ -29,6 +31,7 @@ const say = (answer: Answer, transfer: Transferable[] = []) => self.postMessage(
 
 self.onmessage = ({ data }: MessageEvent<Ask>) => {
   if (data.do === 'cancel') data.id > finishedLast && cancelled.add(data.id);
+  else if (data.do === 'heard') heard = data.id;
   else if (data.do === 'run') running = running.then(() => answer(data, () => run(data)));
   else void answer(data, () => quick(data));
 };
@@ -112,6 +115,7 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
   await breathe();
   if (isCancelled(ask.id)) return undefined;
   const began = performance.now();
+  heard = ask.id;
   const run = new wasm.Run(ask.toml, ask.seed, ask.pictures);
   let isOurs = true;
   try {
@@ -138,8 +142,9 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       // Half the way towards the slice that would take its time.
       const wanted = (eventsASlice * SLICE_MS) / Math.max(now - before, 0.1);
       eventsASlice = Math.max(FEWEST_EVENTS, Math.round((eventsASlice + Math.min(wanted, 8 * eventsASlice)) / 2));
-      if (now - told >= TELL_MS) {
+      if (now - told >= TELL_MS && heard === ask.id) {
         told = now;
+        heard = 0;
         const isWanted = ask.polls && isTried && now - began >= (ask.pollsAfterMs ?? 0);
         const polled = isWanted ? (run.polled() as Record<string, Table>) : undefined;
         say({ id: ask.id, progress: { now_s: run.nowS, until_s: run.untilS, polled } }, buffers(polled));
