@@ -106,6 +106,8 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
   const latest = useRef(panel);
   /** The lines that the plot was made for: those of a later run may be more. */
   const inside = useRef<readonly Line[]>([]);
+  /** What it was made with. */
+  const madeWith = useRef<Drawn | undefined>(undefined);
   const at = useRef(-1);
   const isSeen = useRef(true);
   const isStale = useRef(false);
@@ -213,6 +215,7 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
       element,
     );
     plot.current = made;
+    madeWith.current = panel;
     let downAt = 0;
     made.over.addEventListener('mousedown', (event) => (downAt = event.clientX));
     made.over.addEventListener('click', (event) => {
@@ -239,6 +242,8 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
 
   useEffect(() => {
     inside.current = lines;
+    // A plot that was just made has been drawn.
+    if (madeWith.current === panel) return;
     isStale.current = true;
     if (isSeen.current) redraw();
   }, [panel]);
