@@ -1,7 +1,9 @@
 // How long a run will take, by how long its beginning took: how busy a path will be is not known before.
 
-/** So much of a run is tried before it is judged. */
+/** So much of a run is tried before it may go on, */
 export const TRIAL_MS = 500;
+/** and so much before it is ended: at first the engine itself is slow, until the browser has compiled it well. */
+export const LONGEST_TRIAL_MS = 1500;
 
 export interface Moment {
   /** Since the run began, */

@@ -3,7 +3,7 @@
 import type { Outcome, Problem, Table } from './index';
 import type { Answer, Ask } from './messages';
 import { withNaN } from './opened';
-import { TRIAL_MS, expectedSeconds, type Moment } from './trial';
+import { LONGEST_TRIAL_MS, TRIAL_MS, expectedSeconds, type Moment } from './trial';
 import init, * as wasm from './wasm/tailback_web.js';
 
 /** A slice takes about so long: a cancel is heard, and a row explained, as soon. */
@@ -121,11 +121,6 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
   try {
     const [packets, rows] = run.expected as unknown as [number, number];
     const { seconds: most, rows: mostRows } = ask.most ?? { seconds: Infinity, rows: Infinity };
-    const isTooLarge = (seconds: number): boolean => {
-      if (seconds <= most && rows <= mostRows) return false;
-      say({ id: ask.id, large: { packets, rows, seconds } });
-      return true;
-    };
     const tried: Moment[] = [];
     let isTried = !ask.most;
     let told = performance.now();
@@ -135,9 +130,14 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       const now = performance.now();
       if (isOver) break;
       if (!isTried) {
-        tried.push({ ms: now - began, simulated_s: run.nowS });
-        isTried = now - began >= TRIAL_MS || rows > mostRows;
-        if (isTried && isTooLarge(expectedSeconds(tried, run.untilS))) return undefined;
+        const ms = now - began;
+        tried.push({ ms, simulated_s: run.nowS });
+        const seconds = expectedSeconds(tried, run.untilS);
+        isTried = ms >= TRIAL_MS && seconds <= most && rows <= mostRows;
+        if (!isTried && (ms >= LONGEST_TRIAL_MS || rows > mostRows)) {
+          say({ id: ask.id, large: { packets, rows, seconds } });
+          return undefined;
+        }
       }
       // Half the way towards the slice that would take its time.
       const wanted = (eventsASlice * SLICE_MS) / Math.max(now - before, 0.1);
