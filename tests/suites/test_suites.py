@@ -274,3 +274,13 @@ def test_what_make_suites_leaves_out_is_named_with_its_reason(tmp_path: Path) ->
     assert left_out([silent]) == {"mine": "does not say how long it takes"}
     assert left_out([replace(silent, seconds=900)]) == {"mine": "takes 900 s on two cores"}
     assert left_out([replace(silent, seconds=9)]) == {}
+
+
+def test_each_suite_says_how_long_it_takes_and_the_page_names_those_left_out() -> None:
+    left_out = runpy.run_path(str(ROOT / "scripts/quick_suites"))["left_out"]
+    ours = [suites.find(name) for name in suites.names()]
+    assert not [each.name for each in ours if each.seconds is None]
+    page = (ROOT / "docs/suites.md").read_text()
+    _, _, told = page.partition("<!-- left out -->\n")
+    rows = told[: told.index("<!-- end -->")].splitlines()
+    assert rows == [f"- `{name}` {why}: `tailback test {name} --as-declared`" for name, why in left_out(ours).items()]
