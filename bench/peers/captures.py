@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ BEGIN, END = "<!-- captures: written by bench/peers/captures.py -->", "<!-- end 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SECONDS, LEAST_SECONDS = 20, 1
 #: A program is read so often, but once only if that takes longer than `PATIENCE_S`.
-ROUNDS, PATIENCE_S = 3, 10.0
+ROUNDS, PATIENCE_S = 5, 10.0
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,10 @@ def measure(seconds: float = SECONDS) -> tuple[list[Measured], float]:
 def difference(name: str, packets: int, rounds: Sequence[tuple[tuple[float, float], tuple[float, float]]]) -> Measured:
     """The longer reading less the shorter, each the best of its rounds of (processor seconds, megabytes).
 
-    No figure if a short reading took as long as a long one: then the machine was busy, not the program.
+    No figure if a short reading usually took as long as the best long one: then the machine was busy, not the program.
     """
     empty, (best, peak) = min(short for short, _ in rounds)[0], min(long for _, long in rounds)
-    if max(short[0] for short, _ in rounds) >= best:
+    if statistics.median(short[0] for short, _ in rounds) >= best:
         return Measured(name, packets, 0.0, peak, "not measured: the machine was not still")
     return Measured(name, packets, best - empty, peak)
 
