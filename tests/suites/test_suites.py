@@ -93,9 +93,9 @@ def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(na
         scenario = tb.Scenario.from_toml(file)
         assert scenario.expect is not None, file
         assert scenario.name == file.stem, file
-        # A control's candidate: not every algorithm can take any subject's place (ECT(1) is not for Reno).
-        candidate = found.controls[0].candidate if found.replaces == "cc" else None
-        judged = testing.Testing([found.folder], candidate=candidate)
+    # A control's candidate: not every algorithm can take any subject's place (ECT(1) is not for Reno).
+    candidate = found.controls[0].candidate if found.replaces == "cc" else None
+    judged = testing.Testing([found.folder], candidate=candidate)
     assert judged.tested.unreadable == []
     assert len(judged.tested.scenarios) == len(found.scenarios)
     assert len(judged.tested.controls) == len(found.controls)
