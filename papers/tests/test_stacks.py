@@ -90,3 +90,19 @@ def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Sc
     polls = result.numpy("polls")
     assert set(polls["cwnd"][polls["t_s"] > 0.7].tolist()) == {48652}
     assert result.column("flows", "packets_dropped")[0] == 38
+
+
+def test_quinn_does_not_tell_a_stop_with_a_full_window(defects: dict[str, tb.Scenario]) -> None:
+    untold = defects["quinn-untold"]
+    found = {}
+    for stack in ("quinn", "noq", "s2n-quic"):
+        for stop_s in (1.0, 1.04):
+            flow = tb.bulk("cubic", transport=stack, name="theirs", stop=f"{stop_s}s")
+            result = tb.run(untold.with_(flows=[flow]))
+            is_told = result.numpy("packets")["sent_s"].max() >= stop_s
+            counts = [int(result.column("flows", f"connections_{what}")[0]) for what in ("failed", "open")]
+            found[stack, stop_s] = (is_told, *counts)
+    assert found.pop(("quinn", 1.0)) == (False, 0, 1)
+    # What comes after the stop is the reset.
+    assert found.pop(("quinn", 1.04)) == (True, 1, 0)
+    assert set(found.values()) == {(True, 0, 0)}
