@@ -6,25 +6,21 @@ shared library, which runs in a process of its own, as a BPF source does (`tailb
 
 from __future__ import annotations
 
-import atexit
 import functools
 import json
 import os
 import re
 import shutil
 import subprocess
-import tempfile
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tailback.bpf import Inert
+from tailback import compiled
 from tailback.checksums import digest
 from tailback.errors import Problem, ScenarioError, TailbackError
 
-__all__ = ["Declared", "demand_none", "is_source", "place", "read"]
+__all__ = ["Declared", "demand_none", "is_source", "read"]
 
 PREFIX = "rust:"
 #: Beside what is in src/.
@@ -34,7 +30,6 @@ _MOST_BYTES = 1_000_000
 #: Lines of cargo's complaints that are passed on.
 _MOST_LINES = 30
 _HEAD = re.compile(r"==== (.+), (\d+) lines")
-_lock = threading.Lock()
 
 
 def is_source(name: str) -> bool:
@@ -42,16 +37,9 @@ def is_source(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def place(name: str, folder: Path | None = None) -> Path:
-    """Where the crate lies: beside the scenario if it is there, else from here."""
-    written = name.removeprefix(PREFIX)
-    beside = Path(folder, written) if folder is not None else None
-    return beside if beside is not None and beside.is_dir() else Path(written)
-
-
 def read(name: str, folder: Path | None = None) -> str:
     """The files of "rust:path/to/crate" as one text, in `folder` or here; each after a line with its name."""
-    root = place(name, folder)
+    root = compiled.place(name.removeprefix(PREFIX), folder)
     if not (root / "Cargo.toml").is_file():
         raise TailbackError(f"{root} is no Rust crate: it has no Cargo.toml.")
     files = [root / each for each in _FILES if (root / each).is_file()]
@@ -94,34 +82,17 @@ def demand_none(resolved: Mapping[str, Any]) -> None:
         raise ScenarioError([Problem("cc", name, "the kernel runs no Rust crate", "Run it with --engine sim.")])
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A crate as what the engine's check takes for an algorithm. Nothing of it runs in this process."""
-
-    name: str
-    text: str
-
-    def __call__(self, params: dict[str, Any], seed: int) -> Any:
-        """Compile it, and try it with these parameters; `ValueError` says what is wrong."""
-        del seed
-        self.library(params)
-        return Inert()
+class Declared(compiled.Declared):
+    """A crate."""
 
     def library(self, params: Mapping[str, Any]) -> Path:
-        """The compiled library, which takes these parameters."""
+        """The same library for all parameters; each choice of them is tried once."""
         from tailback import _core
 
         if not hasattr(_core, "NativeAlgorithm"):
             raise ValueError("crates need Linux")
-        with _lock:
+        with compiled.lock:
             return _sound(self.name, _library(self.name.removeprefix(PREFIX), self.text), json.dumps(dict(params)))
-
-
-@functools.cache
-def _folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="tailback-rust-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 @functools.lru_cache(maxsize=256)
@@ -130,7 +101,7 @@ def _library(name: str, text: str) -> Path:
     cargo = shutil.which("cargo")
     if cargo is None:
         raise ValueError(f"{name}: it is compiled by cargo, which is not installed. Install Rust: https://rustup.rs")
-    root = _folder() / digest(text.encode())[:16]
+    root = compiled.folder("tailback-rust-") / digest(text.encode())[:16]
     for file, content in _files(text).items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(content, encoding="utf-8")

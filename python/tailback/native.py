@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tailback import bpf, crates
+from tailback.compiled import Declared
 
 __all__ = ["Declared", "declared", "is_source", "libraries", "read"]
-
-Declared = bpf.Declared | crates.Declared
 
 
 def is_source(name: str) -> bool:
