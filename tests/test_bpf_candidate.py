@@ -5,12 +5,11 @@ import shutil
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 import tailback as tb
+from pairs import assert_same_rows, beside_reno
 from tailback import _core, vm
 
 pytestmark = [
@@ -51,12 +50,6 @@ def source(folder: Path, cong_avoid: str = "tcp_reno_cong_avoid(sk, ack, acked)"
     return tb.candidate(str(folder / "mine.bpf.c"), allow_code=True)
 
 
-def dumbbell(candidate: tb.Candidate | str, **more: Any) -> tb.Scenario:
-    cc = candidate.cc if isinstance(candidate, tb.Candidate) else candidate
-    shape: dict[str, Any] = {"rate": "10mbit", "rtt": "40ms", "queue": "0.4bdp", "duration": "10s", "seed": 3} | more
-    return tb.dumbbell(flows=[tb.bulk(cc, name="bulk"), tb.bulk("reno", name="other", start="1s")], **shape)
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -71,12 +64,9 @@ def dumbbell(candidate: tb.Candidate | str, **more: Any) -> tb.Scenario:
 def test_the_kernels_reno_in_bpf_is_the_built_in_reno_row_by_row(tmp_path: Path, more: dict[str, object]) -> None:
     mine = source(tmp_path)
     assert (mine.kind, mine.label, mine.allow_code) == ("bpf", "mine", True)
-    one = tb.run(dumbbell(mine, **more), allow_code=True)
-    other = tb.run(dumbbell("reno", **more))
-    assert set(one.tables) == set(other.tables)
-    for name in other.tables:
-        for column, values in other.numpy(name).items():
-            assert np.array_equal(one.column(name, column), values, equal_nan=values.dtype.kind == "f"), (name, column)
+    one = tb.run(beside_reno(mine.cc, **more), allow_code=True)
+    other = tb.run(beside_reno("reno", **more))
+    assert_same_rows(one, other)
 
 
 def test_the_examples_fill_a_link_and_give_way(tmp_path: Path) -> None:
@@ -91,7 +81,7 @@ def test_the_examples_fill_a_link_and_give_way(tmp_path: Path) -> None:
 def test_a_file_s_global_variables_begin_again_with_each_run(tmp_path: Path) -> None:
     # Fast at first only: were the count kept, the second run would be slow.
     mine = source(tmp_path, "if (calls < 500) tcp_reno_cong_avoid(sk, ack, acked); else tp->snd_cwnd = 2")
-    runs = [tb.run(dumbbell(mine), allow_code=True).column("flows", "bytes_acked").tolist() for _ in range(3)]
+    runs = [tb.run(beside_reno(mine.cc), allow_code=True).column("flows", "bytes_acked").tolist() for _ in range(3)]
     assert runs[0] == runs[1] == runs[2]
 
 
@@ -126,7 +116,7 @@ def test_parameters_are_the_numbers_it_leaves_open(tmp_path: Path) -> None:
 def test_one_that_goes_wrong_is_named_and_the_others_go_on(tmp_path: Path, body: str, says: str) -> None:
     bad = source(tmp_path, body)
     done = tb.sweep(
-        dumbbell("reno", duration="2s"), {"flow.bulk.cc": ["cubic", bad.cc, "reno"]}, allow_code=True,
+        beside_reno("reno", duration="2s"), {"flow.bulk.cc": ["cubic", bad.cc, "reno"]}, allow_code=True,
         store=tmp_path / "store",
     )  # fmt: skip
     assert (done.run, done.failed) == (2, 1)
@@ -158,7 +148,7 @@ def test_a_scenario_names_the_file_beside_it_and_nobody_runs_it_unasked(
 ) -> None:
     source(tmp_path)
     file = tmp_path / "scenario.toml"
-    file.write_text(dumbbell("bpf:mine.bpf.c").to_toml())
+    file.write_text(beside_reno("bpf:mine.bpf.c").to_toml())
     monkeypatch.chdir("/")
     with pytest.raises(tb.ScenarioError, match=r"the scenario asks to compile and run mine\.bpf\.c"):
         tb.run(file)
@@ -174,7 +164,7 @@ def test_a_scenario_names_the_file_beside_it_and_nobody_runs_it_unasked(
 
 def test_a_guest_refuses_it() -> None:
     with pytest.raises(tb.ScenarioError, match="a guest runs no BPF source of the user's own"):
-        vm.run(dumbbell("bpf:mine.bpf.c"))
+        vm.run(beside_reno("bpf:mine.bpf.c"))
 
 
 def test_a_run_is_cancelled_like_any_other(tmp_path: Path) -> None:
@@ -182,5 +172,5 @@ def test_a_run_is_cancelled_like_any_other(tmp_path: Path) -> None:
     threading.Timer(0.5, cancel.set).start()
     began = time.monotonic()
     with pytest.raises(tb.Cancelled):
-        tb.run(dumbbell(source(tmp_path), duration="20000s"), allow_code=True, cancel=cancel)
+        tb.run(beside_reno(source(tmp_path).cc, duration="20000s"), allow_code=True, cancel=cancel)
     assert time.monotonic() - began < 10

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from pairs import assert_same_rows
 from tailback.algorithms import load
 from tailback.examples.newreno import NewReno
 from tailback.result import PHASES
@@ -40,13 +41,6 @@ def dumbbell(cc="mine", *, stack="linux", rtt="40ms", loss=0.0, queue="1bdp", ta
     )
 
 
-def same(one, other):
-    assert one.tables == other.tables
-    for table in one.tables:
-        for name, column in one.numpy(table).items():
-            np.testing.assert_array_equal(column.view(np.uint8), other.numpy(table)[name].view(np.uint8), table)
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -67,7 +61,7 @@ def test_newreno_in_python_is_the_builtin_one_bit_for_bit(path):
         assert mine.column("flows", "bytes_acked")[0] != builtin.column("flows", "bytes_acked")[0]
         return
     assert builtin.rows("congestion") > 2
-    same(mine, builtin)
+    assert_same_rows(mine, builtin)
 
 
 def test_the_example_has_under_20_lines_of_code():
@@ -91,7 +85,7 @@ def test_the_same_seed_gives_the_same_run_on_any_number_of_threads():
     one = tb.run(dumbbell("drawn"), algorithms=own)
     each = tb.run_many([dumbbell("drawn")] * 3, workers=3, algorithms=own)
     for other in each:
-        same(one, other)
+        assert_same_rows(one, other)
     # The seed is the run's, and the scenario's parameters are the constructor's.
     for changed in (dumbbell("drawn", seed=4), dumbbell({"name": "drawn", "gain": 0.5})):
         other = tb.run(changed, algorithms=own)
@@ -273,7 +267,7 @@ def test_a_run_after_a_failed_one_is_unharmed():
     before = tb.run(scenario)
     with pytest.raises(tb.AlgorithmError):
         tb.run(dumbbell(), algorithms={"mine": failing("1 / 0")})
-    same(before, tb.run(scenario))
+    assert_same_rows(before, tb.run(scenario))
 
 
 class NoCongestion:
@@ -330,9 +324,9 @@ def test_registered_by_a_decorator_and_named_in_toml(tmp_path):
     path = tmp_path / "scenario.toml"
     path.write_text(dumbbell("decorated").to_toml())
     reference = dumbbell("python:tailback.examples.newreno:NewReno")
-    same(tb.run(path), tb.run(dumbbell("reno")))
-    same(tb.run(reference, allow_code=True), tb.run(dumbbell("reno")))
-    same(tb.run(reference.resolve(), allow_code=True), tb.run(dumbbell("reno")))
+    assert_same_rows(tb.run(path), tb.run(dumbbell("reno")))
+    assert_same_rows(tb.run(reference, allow_code=True), tb.run(dumbbell("reno")))
+    assert_same_rows(tb.run(reference.resolve(), allow_code=True), tb.run(dumbbell("reno")))
 
 
 def test_a_kept_result_opens_without_its_algorithm(tmp_path):
@@ -340,7 +334,7 @@ def test_a_kept_result_opens_without_its_algorithm(tmp_path):
     result.save(tmp_path / "kept")
     opened = tb.open_result(tmp_path / "kept")
     assert opened.base_rtt_s("bulk") == pytest.approx(0.04)
-    same(opened, result)
+    assert_same_rows(opened, result)
 
 
 def test_a_class_in_a_file(tmp_path):
@@ -404,7 +398,7 @@ def test_a_result_keeps_the_source_and_repeats_by_one_command(tmp_path):
     assert (refused.returncode, "asks to run the code it keeps" in refused.stderr) == (2, True)
     again = tailback("repeat", "kept", "--allow-code", "--out", "again", cwd=tmp_path)
     assert (again.returncode, again.stderr.splitlines()[0]) == (0, "the same rows in all 7 tables")
-    same(tb.open_result(tmp_path / "again"), tb.open_result(tmp_path / "kept"))
+    assert_same_rows(tb.open_result(tmp_path / "again"), tb.open_result(tmp_path / "kept"))
     assert (tmp_path / "again/algorithms/mine.py").read_text() == source
     # A source that was changed is noticed, and not run.
     (tmp_path / "kept/algorithms/mine.py").write_text("print('changed')\n" + source)

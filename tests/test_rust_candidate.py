@@ -5,10 +5,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import tailback as tb
+from pairs import assert_same_rows, beside_reno
 from tailback import _core, crates, examples
 
 pytestmark = [
@@ -70,11 +70,6 @@ def crate(folder: Path, text: str = WRONG, **more: Any) -> tb.Candidate:
     return tb.candidate({"name": f"rust:{folder / 'mine'}"} | more, allow_code=True)
 
 
-def dumbbell(cc: Any, **more: Any) -> tb.Scenario:
-    shape: dict[str, Any] = {"rate": "10mbit", "rtt": "40ms", "queue": "0.4bdp", "duration": "10s", "seed": 3} | more
-    return tb.dumbbell(flows=[tb.bulk(cc, name="bulk"), tb.bulk("reno", name="other", start="1s")], **shape)
-
-
 @pytest.mark.parametrize(
     "more",
     [
@@ -88,12 +83,9 @@ def dumbbell(cc: Any, **more: Any) -> tb.Scenario:
 def test_the_template_is_the_built_in_reno_row_by_row(more: dict[str, object]) -> None:
     mine = tb.candidate(f"{TEMPLATE}/Cargo.toml", allow_code=True)
     assert (mine.kind, mine.label, mine.allow_code) == ("rust", "crate", True)
-    one = tb.run(dumbbell(mine.cc, **more), allow_code=True)
-    other = tb.run(dumbbell("reno", **more))
-    assert set(one.tables) == set(other.tables)
-    for name in other.tables:
-        for column, values in other.numpy(name).items():
-            assert np.array_equal(one.column(name, column), values, equal_nan=values.dtype.kind == "f"), (name, column)
+    one = tb.run(beside_reno(mine.cc, **more), allow_code=True)
+    other = tb.run(beside_reno("reno", **more))
+    assert_same_rows(one, other)
 
 
 def test_its_parameters_are_its_own() -> None:
@@ -127,13 +119,13 @@ def test_its_parameters_are_its_own() -> None:
 def test_one_that_goes_wrong_is_named(tmp_path_factory: pytest.TempPathFactory, how: str, hook: str, says: str) -> None:
     mine = crate(tmp_path_factory.getbasetemp(), how=how)
     with pytest.raises(tb.AlgorithmError, match=re.escape(says)) as error:
-        tb.run(dumbbell(mine.cc, wire={"loss": 0.02}), allow_code=True)
+        tb.run(beside_reno(mine.cc, wire={"loss": 0.02}), allow_code=True)
     assert error.value.hook == hook
 
 
 def test_its_globals_begin_again_with_each_run(tmp_path_factory: pytest.TempPathFactory) -> None:
     mine = crate(tmp_path_factory.getbasetemp(), how="count")
-    runs = [tb.run(dumbbell(mine.cc), allow_code=True).column("flows", "bytes_acked").tolist() for _ in range(3)]
+    runs = [tb.run(beside_reno(mine.cc), allow_code=True).column("flows", "bytes_acked").tolist() for _ in range(3)]
     assert runs[0] == runs[1] == runs[2]
     assert runs[0][0] > 500 * 1448
 
@@ -162,7 +154,7 @@ def test_what_is_wrong_with_a_crate_is_said_before_anything_runs(
 def test_nobody_runs_it_unasked_and_a_result_keeps_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(TEMPLATE, tmp_path / "mine")
     file = tmp_path / "scenario.toml"
-    file.write_text(dumbbell("rust:mine", duration="2s").to_toml())
+    file.write_text(beside_reno("rust:mine", duration="2s").to_toml())
     monkeypatch.chdir("/")
     with pytest.raises(tb.TailbackError, match=r"is code, which would be run.*--allow-code"):
         tb.candidate(str(tmp_path / "mine" / "Cargo.toml"))
@@ -182,4 +174,4 @@ def test_nobody_runs_it_unasked_and_a_result_keeps_it(tmp_path: Path, monkeypatc
 
 def test_the_kernel_takes_none() -> None:
     with pytest.raises(tb.ScenarioError, match="the kernel runs no Rust crate"):
-        tb.live.check(dumbbell(f"rust:{TEMPLATE}"))
+        tb.live.check(beside_reno(f"rust:{TEMPLATE}"))

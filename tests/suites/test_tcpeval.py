@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
+from pairs import assert_same_rows
 from tailback import suites
 from tailback.experiment.run_metrics import measurable, measured
 
@@ -48,8 +49,7 @@ def test_threads_change_nothing() -> None:
     runs = [suites.with_candidate(cell("basic-access-link-110", "2s"), cc) for cc in ("reno", "bbr")]
     one, two = (tb.run_many(runs, workers=workers) for workers in (1, 2))
     for alone, beside in zip(one, two, strict=True):
-        for name, column in alone.numpy("requests").items():
-            assert np.array_equal(column, beside.numpy("requests")[name], equal_nan=column.dtype.kind == "f"), name
+        assert_same_rows(alone, beside, ["requests"])
     # The same vectors under both algorithms: what is asked for first is asked for in both.
     asked = [{(row, size) for row, size in zip(*(result.numpy("requests")[key] for key in ("connection", "bytes")),
                                               strict=True)} for result in one]  # fmt: skip
