@@ -32,8 +32,10 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What an end waits for before it has a connection.
 pub enum Awaited {
-    /// The connector is kept, for without it the endpoint closes.
-    Opened(connect::Attempt, #[allow(dead_code, reason = "kept")] handle::Connector),
+    Opened(
+        connect::Attempt,
+        #[allow(dead_code, reason = "without a connector the endpoint closes")] handle::Connector,
+    ),
     Accepted(handle::Acceptor),
 }
 
