@@ -128,6 +128,7 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
     assert "| e | ns-3.44 | no C++ compiler |" in text
     assert "| a | four | 2.50 | 5.0 | 30 | 100 |" in text
     assert "not in this engine yet" in text
+    assert "alone of 3 (b and w: one)" in text
 
 
 def test_a_reading_without_a_sure_difference_is_no_figure() -> None:

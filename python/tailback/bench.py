@@ -28,6 +28,8 @@ from tailback.scenario import Flow, Scenario, bulk, dumbbell, flow, voip
 
 __all__ = ["SCENARIOS", "BenchError", "Measured", "grid_wall", "machine", "measure", "run", "sweep_cost"]
 
+#: Of a scenario alone, unless one is long.
+ROUNDS = 3
 #: Sessions a second of the web background at full scale.
 WEB_SESSIONS = 5000
 
@@ -108,7 +110,7 @@ class _Bench:
     full: int
     quick: int
     #: The best of so many counts.
-    rounds: int = 3
+    rounds: int = ROUNDS
 
 
 #: What is measured, by the letter it has in docs/performance.md.
