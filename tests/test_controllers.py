@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 import tailback as tb
-from tailback import _core, registry
+from pairs import beside_reno
+from tailback import _core, registry, vm
 
 NAMES = registry.load().controllers
 
@@ -54,3 +56,20 @@ def test_they_are_listed_with_the_crate_they_come_from() -> None:
     assert {row["version"] for row in rows} == {"s2n-quic-core 0.91.0"}
     with pytest.raises(tb.TailbackError, match=r'there is no congestion control "s2n-qubic". Did you mean "s2n-cubic"'):
         tb.candidate("s2n-qubic")
+
+
+@pytest.mark.skipif(not hasattr(_core, "live_check"), reason="live runs need Linux")
+@pytest.mark.parametrize(
+    ("cc", "says"),
+    [
+        ("s2n-cubic", r"a QUIC stack's controller alone .* Run it with --engine sim\..* transport = \"s2n-quic\""),
+        ("python:mine.py:Mine", r"the kernel runs no Python class\. Run it with --engine sim\."),
+        ("rust:mine", r"the kernel runs no Rust crate\. Run it with --engine sim\."),
+    ],
+)
+def test_what_no_kernel_runs_is_named_with_its_field(tmp_path: Path, cc: str, says: str) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(beside_reno("reno").with_({"flow.other.cc": cc}).to_toml())
+    for run in (tb.live.check, vm.run):
+        with pytest.raises(tb.ScenarioError, match=rf'scenario\.toml:\d+:\d+: flow\[1\]\.cc = "{cc}": {says}'):
+            run(file)

@@ -170,8 +170,3 @@ def test_nobody_runs_it_unasked_and_a_result_keeps_it(tmp_path: Path, monkeypatc
         tb.repeat(kept)
     again = tb.repeat(kept, allow_code=True)
     assert again.column("flows", "bytes_acked").tolist() == result.column("flows", "bytes_acked").tolist()
-
-
-def test_the_kernel_takes_none() -> None:
-    with pytest.raises(tb.ScenarioError, match="the kernel runs no Rust crate"):
-        tb.live.check(beside_reno(f"rust:{TEMPLATE}"))

@@ -13,16 +13,19 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from tailback import native, registry
+from tailback import crates, native, registry
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
+
+if TYPE_CHECKING:
+    from tailback.scenario import Scenario
 
 __all__ = [
     "Ack",
@@ -217,8 +220,29 @@ def _source_of(made_by: Any) -> Source:
 
 def named(resolved: Mapping[str, Any]) -> set[str]:
     """The congestion controls that a description names."""
-    with_tcp = [flow["tcp"] for flow in resolved.get("flows", ()) if flow.get("tcp")]
-    return {str(row["cc"]) for tcp in with_tcp for row in (tcp, *tcp.get("cc_turns", ()))}
+    return {name for _, name in _choices(resolved)}
+
+
+def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Where a description names congestion controls, and their names."""
+    for number, flow in enumerate(resolved.get("flows", ())):
+        if tcp := flow.get("tcp"):
+            for row in (tcp, *tcp.get("cc_turns", ())):
+                yield f"flows[{number}].tcp.cc", str(row["cc"])
+
+
+def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any]) -> None:
+    """Raise `ScenarioError` if a scenario that is to run on a kernel names what only the simulator runs."""
+    fix = "Run it with --engine sim."
+    for field, name in _choices(resolved):
+        if crates.is_source(name):
+            raise scenario.complaint(field, f'"{name}"', "the kernel runs no Rust crate", fix)
+        if name in registered() or (is_reference(name) and not native.is_source(name)):
+            raise scenario.complaint(field, f'"{name}"', "the kernel runs no Python class", fix)
+        if name in registry.load().controllers:
+            whole = 'The whole stack runs live: write transport = "s2n-quic" beside its own cc (docs/quic.md).'
+            problem = "a QUIC stack's controller alone runs on tailback's sender, not in a kernel"
+            raise scenario.complaint(field, f'"{name}"', problem, f"{fix} {whole}")
 
 
 @functools.cache

@@ -18,9 +18,9 @@ from typing import Any
 
 from tailback import compiled
 from tailback.checksums import digest
-from tailback.errors import Problem, ScenarioError, TailbackError
+from tailback.errors import TailbackError
 
-__all__ = ["Declared", "demand_none", "is_source", "read"]
+__all__ = ["Declared", "is_source", "read"]
 
 PREFIX = "rust:"
 #: Beside what is in src/.
@@ -72,14 +72,6 @@ def _files(text: str) -> dict[str, str]:
         out[found[1]] = "\n".join([*lines[at + 1 : end], ""])
         at = end
     return out
-
-
-def demand_none(resolved: Mapping[str, Any]) -> None:
-    """Raise `ScenarioError` if a description that is to run on a kernel names a crate."""
-    from tailback.algorithms import named
-
-    for name in filter(is_source, sorted(named(resolved))):
-        raise ScenarioError([Problem("cc", name, "the kernel runs no Rust crate", "Run it with --engine sim.")])
 
 
 class Declared(compiled.Declared):

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, bpf, crates
+from tailback import _core, bpf
 from tailback._core import Cancel
-from tailback.algorithms import named
+from tailback.algorithms import demand_of_kernel, named
 from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, StackError, TailbackError
 from tailback.live import programs
@@ -50,8 +50,8 @@ def _here(scenario: Scenario) -> str:
 
 
 def _candidates(scenario: Scenario, resolved: Mapping[str, Any]) -> dict[str, str]:
-    """The texts of BPF sources, by name."""
-    crates.demand_none(resolved)
+    """The texts of BPF sources, by name; refuses what no kernel runs."""
+    demand_of_kernel(scenario, resolved)
     return {name: bpf.read(name, scenario.folder) for name in named(resolved) if bpf.is_source(name)}
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, bpf, crates, registry
+from tailback import _core, bpf, registry
 from tailback._core import Cancel
-from tailback.algorithms import named
+from tailback.algorithms import demand_of_kernel, named
 from tailback.errors import Cancelled, Problem, ScenarioError
 from tailback.live import LiveError
 from tailback.progress import Bar
@@ -67,7 +67,7 @@ def run(
     """
     what = _scenario(scenario)
     resolved = what.resolve(live=True)
-    crates.demand_none(resolved)
+    demand_of_kernel(what, resolved)
     for own in filter(bpf.is_source, sorted(named(resolved))):
         fix = "Run it with --engine sim or live."
         raise ScenarioError([Problem("cc", own, "a guest runs no BPF source of the user's own", fix)])
