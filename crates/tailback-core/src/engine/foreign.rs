@@ -2,6 +2,7 @@
 //! trusted.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::build;
@@ -13,7 +14,7 @@ use crate::rng::Stream;
 use crate::scenario::{Params, Scenario, ScenarioError};
 use crate::tcp::segment::NO_ROW;
 use crate::time::{Bytes, Duration, Time};
-use crate::traffic::{Action, Connection, Side};
+use crate::traffic::{Action, Connection, Cue, Side};
 
 /// Datagrams and wakes of a flow without any time passing; more, and none ever will.
 pub const MOST_AT_AN_INSTANT: u32 = 200_000;
@@ -169,6 +170,88 @@ impl Half {
     }
 }
 
+/// How far the stack has come at one end since its application was told last.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    told: Progress,
+    now: Progress,
+}
+
+impl Step {
+    /// The connection has failed: there is no other news.
+    pub fn has_failed(&self) -> bool {
+        self.now.has_failed
+    }
+}
+
+/// What a step may be news of, in the order in which an application is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// Data may flow.
+    Established,
+    /// As many bytes are there as it waits for.
+    Received,
+    /// The peer has finished.
+    PeerFinished,
+    /// Both directions are done.
+    Closed,
+}
+
+impl News {
+    /// All of it.
+    pub const IN_ORDER: [News; 4] = [News::Established, News::Received, News::PeerFinished, News::Closed];
+}
+
+impl Half {
+    /// Ask the stack how far it has come.
+    pub fn step(&mut self, at: Time) -> Step {
+        let now = self.endpoint.progress();
+        if now.is_established && !self.told.is_established {
+            self.established_at = at;
+        }
+        Step { told: std::mem::replace(&mut self.told, now), now }
+    }
+
+    /// What the application is to be told, if a step is news of this. Asked just before it is told: what it did with
+    /// earlier news counts.
+    fn cue(&mut self, connection: Connection, news: News, Step { told, now }: Step) -> Option<Cue> {
+        match news {
+            News::Established => {
+                (now.is_established && !told.is_established).then_some(Cue::Established(connection))
+            }
+            News::Received => (self.read >= self.receive_mark).then(|| {
+                self.receive_mark = Bytes::MAX;
+                Cue::Received(connection, self.read)
+            }),
+            News::PeerFinished => {
+                (now.peer_finished && !told.peer_finished).then_some(Cue::PeerFinished(connection))
+            }
+            News::Closed => {
+                let is_over = now.is_closed || now.peer_finished && now.is_acknowledged;
+                let is_news = is_over && !self.is_done;
+                self.is_done |= is_over;
+                is_news.then_some(Cue::Closed(connection))
+            }
+        }
+    }
+}
+
+impl Live {
+    /// Is it over at both ends?
+    pub fn is_over(&self) -> bool {
+        self.halves.iter().all(|half| half.told.is_closed)
+    }
+
+    /// What its stack says last; one that panics even then has said its last before.
+    pub fn end(&mut self) {
+        for half in &mut self.halves {
+            if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
+                half.state = state;
+            }
+        }
+    }
+}
+
 /// What is to be done for an action of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
@@ -239,6 +322,12 @@ impl Foreign {
     pub fn half(&mut self, serial: u32, side: Side) -> Option<&mut Half> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         Some(&mut live.halves[usize::from(side == Side::Server)])
+    }
+
+    /// What the application at an end is to be told, if a step is news of this.
+    pub fn cue(&mut self, serial: u32, side: Side, news: News, step: Step) -> Option<Cue> {
+        let live = self.live.iter_mut().find(|live| live.serial == serial)?;
+        live.halves[usize::from(side == Side::Server)].cue(live.connection, news, step)
     }
 
     /// The connection of this number.

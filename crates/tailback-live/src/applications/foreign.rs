@@ -10,8 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tailback_core::engine::foreign::{Foreign, Half, Wanted, panic_text};
-use tailback_core::foreign::{Progress, StackFault};
+use tailback_core::engine::foreign::{Foreign, Half, News, Wanted, panic_text};
+use tailback_core::foreign::StackFault;
 use tailback_core::packet::{Ecn, FlowId};
 use tailback_core::probe::rows::CongestionRow;
 use tailback_core::probe::schema::Threshold;
@@ -195,7 +195,7 @@ impl Flow<'_> {
             if called <= now {
                 half.call_at = Time::NEVER;
                 self.record.service.late.push(now.since(called));
-                self.cue_hosted(which, now, Cue::Due)?;
+                self.call_back_hosted(which, now)?;
             }
             if due <= now {
                 self.record.service.late.push(now.since(due));
@@ -311,66 +311,41 @@ impl Flow<'_> {
         Ok(())
     }
 
-    fn cue_hosted(
-        &mut self,
-        (serial, side): Which,
-        now: Time,
-        cue: impl FnOnce(Connection) -> Cue,
-    ) -> io::Result<()> {
+    /// The time has come at which an application wanted to be called.
+    fn call_back_hosted(&mut self, (serial, side): Which, now: Time) -> io::Result<()> {
         let live = self.hosted().flow.live.iter().find(|live| live.serial == serial);
         let Some(connection) = live.map(|live| live.connection) else { return Ok(()) };
-        self.cue(side, cue(connection), now)
+        self.cue(side, Cue::Due(connection), now)
     }
 
     /// Tell the application what it has not been told; true if there was anything.
     fn tell_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
         let (serial, side) = which;
-        let told = self.ask(which, now, |half, now| {
-            let progress = half.endpoint.progress();
-            if progress.is_established && !half.told.is_established {
-                half.established_at = now;
-            }
-            (progress, std::mem::replace(&mut half.told, progress))
-        });
-        let Some((progress, told)) = told else { return Ok(false) };
-        if progress.has_failed {
+        let Some(step) = self.ask(which, now, Half::step) else { return Ok(false) };
+        if step.has_failed() {
             self.close_hosted(which, now, true)?;
             return Ok(false);
         }
         let mut is_news = false;
-        if progress.is_established && !told.is_established {
+        for news in News::IN_ORDER {
+            let Some(cue) = self.hosted().flow.cue(serial, side, news, step) else { continue };
             is_news = true;
-            if side == Side::Client {
-                self.record.tally.established = self.record.tally.established.min(now);
+            match (news, side) {
+                (News::Established, Side::Client) => {
+                    self.record.tally.established = self.record.tally.established.min(now);
+                }
+                (News::Closed, Side::Client) => {
+                    self.record.tally.finished = now;
+                    // Whoever opened the connection closes it, once all is said.
+                    self.ask(which, now, |half, now| half.endpoint.close(now));
+                }
+                _ => {}
             }
-            self.cue_hosted(which, now, Cue::Established)?;
-        }
-        let Some(half) = self.hosted().flow.half(serial, side) else { return Ok(false) };
-        if half.read >= half.receive_mark {
-            is_news = true;
-            half.receive_mark = Bytes::MAX;
-            let read = half.read;
-            self.cue_hosted(which, now, |connection| Cue::Received(connection, read))?;
-        }
-        if progress.peer_finished && !told.peer_finished {
-            is_news = true;
-            self.cue_hosted(which, now, Cue::PeerFinished)?;
-        }
-        let Progress { peer_finished, is_acknowledged, is_closed, .. } = progress;
-        let Some(half) = self.hosted().flow.half(serial, side) else { return Ok(false) };
-        if !half.is_done && (is_closed || peer_finished && is_acknowledged) {
-            half.is_done = true;
-            is_news = true;
-            if side == Side::Client {
-                self.record.tally.finished = now;
-                // Whoever opened the connection closes it, once all is said.
-                self.ask(which, now, |half, now| half.endpoint.close(now));
-            }
-            self.cue_hosted(which, now, Cue::Closed)?;
+            self.cue(side, cue, now)?;
         }
         let live = self.hosted().flow.live.iter().find(|live| live.serial == serial);
         let Some(live) = live else { return Ok(false) };
-        if live.halves.iter().all(|half| half.told.is_closed) {
+        if live.is_over() {
             self.close_hosted(which, now, false)?;
             return Ok(false);
         }
@@ -386,7 +361,7 @@ impl Flow<'_> {
             self.count_drops(&wire);
             self.hosted().past.push_back((now + LINGER, wire));
         }
-        state_at_end(&mut live.halves);
+        live.end();
         self.record.tally.add_foreign(&live);
         self.record.tally.failed += u64::from(has_failed);
         self.record.abandoned((live.row != NO_ROW).then_some(live.row as usize));
@@ -404,7 +379,7 @@ impl Flow<'_> {
     /// At the end: connections still alive are counted.
     pub(super) fn close_hosted_books(&mut self) {
         for mut live in std::mem::take(&mut self.hosted().flow.live) {
-            state_at_end(&mut live.halves);
+            live.end();
             self.record.tally.open += 1;
             self.record.tally.add_foreign(&live);
         }
@@ -436,14 +411,5 @@ impl Flow<'_> {
     /// The fault that ended the flow, if one did.
     pub(super) fn fault(&mut self) -> Option<Box<StackFault>> {
         self.fault.take()
-    }
-}
-
-/// What the stack says last; one that panics even then has said its last before.
-fn state_at_end(halves: &mut [Half; 2]) {
-    for half in halves {
-        if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
-            half.state = state;
-        }
     }
 }

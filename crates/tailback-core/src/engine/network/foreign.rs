@@ -5,14 +5,14 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Network;
-use crate::engine::foreign::{Half, Wanted, panic_text};
-use crate::foreign::{Progress, UDP_HEADERS};
+use crate::engine::foreign::{Half, News, Wanted, panic_text};
+use crate::foreign::UDP_HEADERS;
 use crate::packet::{FlowId, Packet};
 use crate::probe::{self, Probe};
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::tcp::sender::{CongestionEvent, CongestionEventKind};
-use crate::time::{Bytes, Time};
-use crate::traffic::{Action, Connection, Cue, Opening, Report, Side};
+use crate::time::Time;
+use crate::traffic::{Action, Cue, Opening, Report, Side};
 
 /// Which end: the flow's number among those of foreign stacks, the connection's, and the side.
 type Which = (usize, u32, Side);
@@ -69,7 +69,7 @@ impl<P: Probe> Network<P> {
                 let (is_called, is_due) = (half.call_at <= now, half.timeout <= now);
                 if is_called {
                     half.call_at = Time::NEVER;
-                    self.cue_connection(which, Cue::Due);
+                    self.call_back(which);
                 }
                 if is_due {
                     self.ask(which, |half, now| half.endpoint.on_timeout(now));
@@ -213,64 +213,39 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    fn cue_connection(&mut self, (foreign, serial, side): Which, cue: impl FnOnce(Connection) -> Cue) {
+    /// The time has come at which an application wanted to be called.
+    fn call_back(&mut self, (foreign, serial, side): Which) {
         let it = &self.foreign[foreign];
         let flow = it.flow as usize;
         let Some(live) = it.live.iter().find(|live| live.serial == serial) else { return };
         let connection = live.connection;
-        self.cue(flow, side, cue(connection));
+        self.cue(flow, side, Cue::Due(connection));
     }
 
     /// Tell the application what it has not been told; true if there was anything.
     fn tell_foreign(&mut self, which: Which) -> bool {
         let (foreign, serial, side) = which;
-        let now = self.now;
-        let Some((progress, told)) = self.ask(which, |half, now| {
-            let progress = half.endpoint.progress();
-            if progress.is_established && !half.told.is_established {
-                half.established_at = now;
-            }
-            (progress, std::mem::replace(&mut half.told, progress))
-        }) else {
-            return false;
-        };
-        if progress.has_failed {
+        let Some(step) = self.ask(which, Half::step) else { return false };
+        if step.has_failed() {
             self.close_foreign(which, true);
             return false;
         }
+        let flow = self.foreign[foreign].flow as usize;
         let mut is_news = false;
-        if progress.is_established && !told.is_established {
+        for news in News::IN_ORDER {
+            let Some(cue) = self.foreign[foreign].cue(serial, side, news, step) else { continue };
             is_news = true;
-            self.cue_connection(which, Cue::Established);
-        }
-        let received = self.foreign[foreign].half(serial, side).and_then(|half| {
-            let is_due = half.read >= half.receive_mark;
-            is_due.then(|| std::mem::replace(&mut half.receive_mark, Bytes::MAX)).map(|_| half.read)
-        });
-        if let Some(received) = received {
-            is_news = true;
-            self.cue_connection(which, |connection| Cue::Received(connection, received));
-        }
-        if progress.peer_finished && !told.peer_finished {
-            is_news = true;
-            self.cue_connection(which, Cue::PeerFinished);
-        }
-        let Progress { peer_finished, is_acknowledged, is_closed, .. } = progress;
-        let Some(half) = self.foreign[foreign].half(serial, side) else { return false };
-        if !half.is_done && (is_closed || peer_finished && is_acknowledged) {
-            half.is_done = true;
-            is_news = true;
-            if side == Side::Client {
-                self.flows[self.foreign[foreign].flow as usize].finished = now;
+            if news == News::Closed && side == Side::Client {
+                self.flows[flow].finished = self.now;
                 // Whoever opened the connection closes it, once all is said.
                 self.ask(which, |half, now| half.endpoint.close(now));
             }
-            self.cue_connection(which, Cue::Closed);
+            self.cue(flow, side, cue);
         }
         let Some(live) = self.foreign[foreign].live.iter().find(|live| live.serial == serial) else {
             return false;
         };
-        if live.halves.iter().all(|half| half.told.is_closed) {
+        if live.is_over() {
             self.close_foreign(which, false);
             return false;
         }
@@ -283,11 +258,7 @@ impl<P: Probe> Network<P> {
         let Some(at) = it.live.iter().position(|live| live.serial == serial) else { return };
         let mut live = it.live.remove(at);
         let number = it.flow as usize;
-        for half in &mut live.halves {
-            if let Ok(state) = catch_unwind(AssertUnwindSafe(|| half.endpoint.state())) {
-                half.state = state;
-            }
-        }
+        live.end();
         let flow = &mut self.flows[number];
         flow.past.add_foreign(&live);
         flow.alive -= 1;
