@@ -37,8 +37,19 @@ def test_both_share_the_link_and_tell_of_themselves() -> None:
     states = result.numpy("stack_states")
     assert len(states["cwnd"]) > 100
     assert set(states["flow"]) == {0}
+    assert "segments" not in result, "of theirs alone there is none"
     polls = result.numpy("polls")
     assert (polls["cwnd"][polls["flow"] == 0] > 0).any()
+
+
+def test_a_run_of_tcp_alone_has_no_table_of_other_stacks(tmp_path: Path) -> None:
+    scenario = beside_tcp().with_({"instruments.segments": ["ours"]})
+    result = tb.run(scenario, out=tmp_path / "kept")
+    assert "segments" in result
+    assert "stack_states" not in {*result.tables, *tb.open_result(tmp_path / "kept").tables}
+    assert not (tmp_path / "kept" / "stack_states.parquet").exists()
+    with pytest.raises(tb.ResultError, match=r"^stack_states has flows over another stack .* recorded none\.$"):
+        result.numpy("stack_states")
 
 
 def test_it_is_kept_written_and_read_like_any_flow(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ fn table(schema: &TableSchema) -> Value {
         "name": schema.name,
         "doc": schema.doc.trim(),
         "instruments": schema.instruments,
+        "stacks": schema.stacks,
         "columns": schema.columns.iter().map(column).collect::<Value>(),
     })
 }

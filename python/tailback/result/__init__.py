@@ -99,7 +99,7 @@ class Result(Described):
         self._tables: dict[str, Columns] = {}
         for name, columns in tables.items():
             # The engine leaves an empty table where an instrument was off: not recorded is not the same as nothing.
-            if name != "_names" and (_length(columns) or self._recorded(name)):
+            if name != "_names" and (_length(columns) or not schema.why_missing(name, self.resolved)):
                 self._tables[name] = columns if isinstance(columns, _Columns) else _Columns(name, columns)
         self._folder: Path | None = None
         self._files = dict(files or {})
@@ -217,18 +217,11 @@ class Result(Described):
         """The names that columns count in: "flows", "links", "captures", "internals" or "figures"."""
         return layout.names_of(self.resolved, self.meta)(what)
 
-    def _recorded(self, table: str) -> bool:
-        instruments, needed = self.resolved.get("instruments") or {}, schema.instruments(table)
-        return not needed or any(instruments.get(key) for key in needed)
-
     def _demand(self, table: str) -> None:
         if table in self._rows:
             return
-        if needed := schema.instruments(table):
-            raise ResultError(
-                f"{table} was not recorded. "
-                f"Switch it on in the scenario, [instruments] {' or '.join(needed)}, and run again."
-            )
+        if why := schema.why_missing(table, self.resolved):
+            raise ResultError(why)
         raise ResultError(f"there is no table {table}. {choices(table, self.tables)}")
 
     def differing(self, other: Result) -> list[str]:

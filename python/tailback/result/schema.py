@@ -56,6 +56,8 @@ class Table:
     doc: str
     #: The instruments that fill it, any of them; none: it is filled without.
     instruments: tuple[str, ...]
+    #: The stacks whose flows it is of: "own" or "foreign"; empty: all.
+    stacks: str
     columns: Mapping[str, Column]
 
     def filled(self, rows: int, **columns: Any) -> dict[str, Array]:
@@ -87,7 +89,7 @@ def _column(row: dict[str, Any]) -> Column:
 def tables() -> Mapping[str, Table]:
     """Every table, by name, in the order of the documentation."""
     rows = [
-        Table(row["name"], row["doc"], tuple(row["instruments"]),
+        Table(row["name"], row["doc"], tuple(row["instruments"]), row["stacks"],
               MappingProxyType({column["name"]: _column(column) for column in row["columns"]}))
         for row in json.loads(_core.tables())
     ]  # fmt: skip
@@ -126,6 +128,27 @@ def instruments(table: str) -> tuple[str, ...]:
     return () if found is None else found.instruments
 
 
+#: Whose flows a table is of, in words.
+_STACKS = {"own": "flows over tailback's own TCP or a kernel's", "foreign": "flows over another stack than that"}
+
+
+def why_missing(table: str, resolved: Mapping[str, Any]) -> str:
+    """Why a run of this description has no such table, and what to do; empty if it has."""
+    stated, on = tables().get(table), resolved.get("instruments") or {}
+    if stated is None or not stated.instruments:
+        return ""
+    if not any(on.get(key) for key in stated.instruments):
+        fix = f"Switch it on in the scenario, [instruments] {' or '.join(stated.instruments)}, and run again."
+        return f"{table} was not recorded. {fix}"
+    if stated.stacks:
+        watched = {name for key in stated.instruments for name in on.get(key) or ()}
+        flows = [flow for flow in resolved["flows"] if flow["name"] in watched]
+        found = {"foreign" if (flow.get("tcp") or {}).get("transport") else "own" for flow in flows}
+        if stated.stacks not in found:
+            return f"{table} has {_STACKS[stated.stacks]}, of which this run recorded none."
+    return ""
+
+
 #: Where the names are that a column counts in.
 _LISTS = {
     "flows": "a flow of the scenario, by its place",
@@ -162,7 +185,8 @@ def markdown() -> str:
     for stated in tables().values():
         lines += ["", f"## {stated.name}", "", stated.doc]
         if stated.instruments:
-            lines += ["", "Filled by " + " or ".join(f"`instruments.{name}`" for name in stated.instruments) + "."]
+            named = " or ".join(f"`instruments.{name}`" for name in stated.instruments)
+            lines += ["", f"Filled by {named}{f', of {_STACKS[stated.stacks]}' if stated.stacks else ''}."]
         lines += ["", "| Column | Type | Unit | Meaning |", "| --- | --- | --- | --- |"]
         lines += [f"| `{it.name}` | {it.type} | {it.unit} | {_meaning(it)} |" for it in stated.columns.values()]
     return "\n".join(lines) + "\n"

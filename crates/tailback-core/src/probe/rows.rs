@@ -218,7 +218,7 @@ tables! {
 
     /// TCP's state at each segment that an end sends or receives, in SIFTR's fields: before an arriving segment is
     /// processed, after a departing one. Of a capture: what can be inferred.
-    Segments of SegmentRow as "segments" by "segments" {
+    Segments of SegmentRow as "segments" by "segments" of "own" {
         /// When.
         t_s: f64 ["s"],
         /// The flow.
@@ -276,7 +276,7 @@ tables! {
 
     /// What another stack than tailback's TCP says of itself, at each end of each connection, whenever its window, its
     /// threshold, its RTT or its count of losses changes.
-    StackStates of StackStateRow as "stack_states" by "segments" {
+    StackStates of StackStateRow as "stack_states" by "segments" of "foreign" {
         /// When.
         t_s: f64 ["s"],
         /// The flow.

@@ -85,6 +85,8 @@ pub struct TableSchema {
     pub doc: &'static str,
     /// The instruments that fill it, any of them; none: it is filled without.
     pub instruments: &'static [&'static str],
+    /// The stacks whose flows it is of: "own" or "foreign"; empty: all.
+    pub stacks: &'static str,
     /// Its columns in order.
     pub columns: &'static [ColumnSchema],
 }
@@ -286,7 +288,7 @@ macro_rules! labels {
 macro_rules! tables {
     ($(
         $(#[doc = $about:literal])+
-        $Table:ident of $Row:ident as $name:literal $(by $($instrument:literal)or+)? {
+        $Table:ident of $Row:ident as $name:literal $(by $($instrument:literal)or+)? $(of $stacks:literal)? {
             $($(#[doc = $doc:literal])+ $field:ident: $type:ty $([$unit:literal])?),+ $(,)?
         }
     )+) => {
@@ -314,6 +316,7 @@ macro_rules! tables {
                     name: $name,
                     doc: concat!($($about),+),
                     instruments: &[$($($instrument),+)?],
+                    stacks: concat!($($stacks)?),
                     columns: &[$($crate::probe::schema::ColumnSchema {
                         name: stringify!($field),
                         kind: <<$type as $crate::probe::schema::Cell>::Stored as $crate::probe::schema::Stored>::KIND,
