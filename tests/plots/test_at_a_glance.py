@@ -133,6 +133,13 @@ def test_every_figure_of_a_store_is_drawn(name, store, tmp_path):
     assert (tmp_path / "figure.png").stat().st_size > 5_000
 
 
+def test_only_figures_that_can_be_drawn_are_offered(store):
+    listed = {row["name"] for row in json.loads(invoke("plot", str(store), "--list", "--json").stdout)["figures"]}
+    assert listed == set(sweeps.FIGURES) - {"pair-shares"}
+    same = tb.open_store(store).frame().filter(pl.col("flow.bulk.cc") == "reno")
+    assert set(sweeps.offered(same)) == {"lines", "throughput-delay"}
+
+
 def test_shares_of_pairs_are_per_cent_of_half_the_link():
     names = ("reno", "cubic")
     rows = [
@@ -149,6 +156,7 @@ def test_shares_of_pairs_are_per_cent_of_half_the_link():
     for ax in panels:
         assert [text.get_text() for text in ax.texts] == ["100", "60", "140", "100"]
         assert [text.get_text() for text in ax.get_yticklabels()] == ["reno", "cubic"]
+    assert "pair-shares" in sweeps.offered(pl.DataFrame(rows))
     one = pl.DataFrame(rows).drop("flow.theirs.cc")
     with pytest.raises(sweeps.NoSuchColumn, match=r"not of pairs of algorithms; they differ in: flow\.mine\.cc"):
         sweeps.draw("pair-shares", one, metric=None, axis=None, by=None)

@@ -175,7 +175,8 @@ def _plot_store(
     from tailback.plots import save, sweeps
 
     if listed:
-        _list_figures([{"name": name, "title": title} for name, (title, _) in sweeps.FIGURES.items()], as_json)
+        found = sweeps.offered(open_store(folder).frame())
+        _list_figures([{"name": name, "title": title} for name, title in found.items()], as_json)
         return
     name = figure or "lines"
     if name not in sweeps.FIGURES:

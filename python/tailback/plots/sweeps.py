@@ -5,6 +5,8 @@ Each takes the store's frame (`Store.frame()`, one row a run) and names of its c
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,7 @@ __all__ = [
     "draw",
     "heat_map",
     "metric_over_axis",
+    "offered",
     "pair_shares",
     "throughput_delay",
     "told",
@@ -145,6 +148,13 @@ def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis,
     return along, rest[0] if rest else None
 
 
+def _lines(
+    frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
+) -> tuple[str, Axis, Axis | None]:
+    """What lines show, along which axis, and what tells them apart; `NoSuchColumn` if the runs have no axis."""
+    return metric_column(frame, metric or _default_metric(frame)), *_split(frame, axis, by)
+
+
 def metric_over_axis(
     frame: pl.DataFrame,
     metric: str | None = None,
@@ -159,8 +169,7 @@ def metric_over_axis(
     The interval is over all runs that share both levels: the seeds, and whatever else the sweep varied. Left open,
     `axis` is the first quantity the runs differ in and `by` the algorithm. `NoSuchColumn` for an unknown column.
     """
-    name = metric_column(frame, metric or _default_metric(frame))
-    along, lines = _split(frame, axis, by)
+    name, along, lines = _lines(frame, metric, axis, by)
     columns = [along.column] + ([lines.column] if lines else [])
     table = statistics.summary(frame, name, columns, statistic=statistic, confidence=confidence)
     figure, grid = new_figure(width=6.4, height=3.4)
@@ -205,6 +214,17 @@ def _runs(frame: pl.DataFrame) -> str:
     return f"{len(frame)} runs, {frame['seed'].n_unique()} seeds"
 
 
+def _cells(
+    frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
+) -> tuple[str, Axis, Axis]:
+    """What a heat map shows, across and down; `NoSuchColumn` if the runs have not two axes."""
+    name = metric_column(frame, metric or _default_metric(frame))
+    across, down = _split(frame, axis, by)
+    if down is None:
+        raise NoSuchColumn(f"the runs differ in {across.column} only; a heat map needs two axes")
+    return name, across, down
+
+
 def heat_map(
     frame: pl.DataFrame,
     metric: str | None = None,
@@ -214,10 +234,7 @@ def heat_map(
     statistic: str = "median",
 ) -> Figure:
     """The `statistic` of `metric` at every pair of levels: `axis` across, `by` down; the number stands in each cell."""
-    name = metric_column(frame, metric or _default_metric(frame))
-    across, down = _split(frame, axis, by)
-    if down is None:
-        raise NoSuchColumn(f"the runs differ in {across.column} only; a heat map needs two axes")
+    name, across, down = _cells(frame, metric, axis, by)
     table = statistics.summary(frame, name, [across.column, down.column], statistic=statistic)
     values = np.full((len(down.levels), len(across.levels)), np.nan)
     for row in table.to_dicts():
@@ -241,13 +258,8 @@ def heat_map(
     return figure
 
 
-def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None = None) -> Figure:
-    """What one flow keeps beside another, in per cent of its max-min fair share, for every pair of algorithms.
-
-    Of a sweep over the algorithms of two flows, `by` and `axis`: the mean over the runs and over both roles, so that it
-    does not matter whose start was drawn earlier. Both have data without end, so the fair share is half of the
-    bottleneck's payload. A panel for each rate.
-    """
+def _pairs(frame: pl.DataFrame, axis: str | None = None, by: str | None = None) -> tuple[str, str, str, str]:
+    """The columns of two flows' algorithms and goodputs; `NoSuchColumn` if the runs are not of pairs."""
     pairs = [each.column for each in axes_of(frame) if each.column.endswith(".cc")]
     down, across = by or (pairs[0] if pairs else ""), axis or (pairs[1] if len(pairs) > 1 else "")
     if down == across or not {down, across} <= set(pairs):
@@ -255,13 +267,24 @@ def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None 
         raise NoSuchColumn(
             f"the runs are not of pairs of algorithms; they differ in: {', '.join(pairs) or 'none'}. {fix}"
         )
-    rows, columns = _axis(frame, down).levels, _axis(frame, across).levels
     own, other = (
         metric_column(frame, f"{name.removeprefix('flow.').removesuffix('.cc')}.goodput_mbps")
         for name in (down, across)
     )
     if "dumbbell.rate" not in frame.columns:
         raise NoSuchColumn("the runs are not of a dumbbell with a rate, of which there could be a fair share")
+    return down, across, own, other
+
+
+def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None = None) -> Figure:
+    """What one flow keeps beside another, in per cent of its max-min fair share, for every pair of algorithms.
+
+    Of a sweep over the algorithms of two flows, `by` and `axis`: the mean over the runs and over both roles, so that it
+    does not matter whose start was drawn earlier. Both have data without end, so the fair share is half of the
+    bottleneck's payload. A panel for each rate.
+    """
+    down, across, own, other = _pairs(frame, axis, by)
+    rows, columns = _axis(frame, down).levels, _axis(frame, across).levels
     rates = frame["dumbbell.rate"].unique(maintain_order=True).to_list()
     side = 0.33 * max(len(rows), 4)
     figure, panels = new_figure(len(rates), 1, width=side + 1.6, height=(side + 1.0) * len(rates))
@@ -290,6 +313,11 @@ def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None 
     return figure
 
 
+def _plane(frame: pl.DataFrame, delay: str | None = None, goodput: str = "goodput_mbps") -> tuple[str, str]:
+    """The columns of delay and goodput; `NoSuchColumn` if the store lacks one."""
+    return metric_column(frame, delay or _delay(frame)), metric_column(frame, goodput)
+
+
 def throughput_delay(
     frame: pl.DataFrame, delay: str | None = None, *, goodput: str = "goodput_mbps", by: str | None = None
 ) -> Figure:
@@ -299,8 +327,7 @@ def throughput_delay(
     delay axis runs from right to left, so that better is up and to the right, as in Winstein, Sivaraman and
     Balakrishnan (Sprout, NSDI 2013, Fig. 7).
     """
-    name = metric_column(frame, delay or _delay(frame))
-    good = metric_column(frame, goodput)
+    name, good = _plane(frame, delay, goodput)
     found = axes_of(frame)
     colours = _axis(frame, by) if by else next((axis for axis in found if axis.column.endswith(".cc")), None)
     others = [axis.column for axis in found if colours is None or axis.column != colours.column]
@@ -342,13 +369,23 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
     return middle
 
 
-#: Figures of a store by name: title and function.
-FIGURES = {
-    "lines": ("A metric over an axis, with intervals", metric_over_axis),
-    "heat-map": ("A metric over two axes", heat_map),
-    "pair-shares": ("Fair shares of pairs of algorithms", pair_shares),
-    "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay),
+#: Figures of a store by name: title, function, and what finds the columns it needs or raises `NoSuchColumn`.
+FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], object]]] = {
+    "lines": ("A metric over an axis, with intervals", metric_over_axis, _lines),
+    "heat-map": ("A metric over two axes", heat_map, _cells),
+    "pair-shares": ("Fair shares of pairs of algorithms", pair_shares, _pairs),
+    "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay, _plane),
 }
+
+
+def offered(frame: pl.DataFrame) -> dict[str, str]:
+    """The figures that can be drawn of these runs, by name, with their titles."""
+    done, out = _done(frame), {}
+    for name, (title, _, needs) in FIGURES.items():
+        with contextlib.suppress(NoSuchColumn):
+            needs(done)
+            out[name] = title
+    return out
 
 
 def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str, str]:
@@ -380,11 +417,16 @@ def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str
     return title, f"The median of the runs at each {along.column}{lines}; the band is its 95 % interval (bootstrap)."
 
 
-def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None, by: str | None) -> Figure:
-    """The figure of that name in the house style; runs that failed are left out."""
+def _done(frame: pl.DataFrame) -> pl.DataFrame:
     done = frame.filter(pl.col("status") == "ok")
     if done.is_empty():
         raise NoSuchColumn("the store has no run that succeeded: there is nothing to draw")
+    return done
+
+
+def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None, by: str | None) -> Figure:
+    """The figure of that name in the house style; runs that failed are left out."""
+    done = _done(frame)
     if name == "pair-shares" and metric:
         raise NoSuchColumn(f'metric "{metric}": this figure is of goodput. Use by and axis to choose the two flows')
     if name == "throughput-delay" and axis:
@@ -393,5 +435,4 @@ def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None
     chosen = {key: value for key, value in options if value}
     with house_style():
         given = () if name == "pair-shares" else (metric,)
-        drawn: Figure = FIGURES[name][1](done, *given, **chosen)  # type: ignore[operator]
-    return drawn
+        return FIGURES[name][1](done, *given, **chosen)
