@@ -1,9 +1,11 @@
 """What the pages show as TOML and Python can be used as it stands there."""
 
 import re
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -87,14 +89,74 @@ def test_the_sweeps_of_the_page_can_be_read(tmp_path: Path) -> None:
         assert len(wanted.design) == 4
 
 
+def runs(page: str, names: dict[str, Any], changed: Mapping[str, str] = {}) -> None:
+    """Run a page's Python, a block after the other; `changed` is what stands there for the reader's own."""
+    shown = blocks("python", ROOT / f"docs/{page}.md")
+    assert shown
+    assert all(any(text in block for block in shown) for text in changed)
+    for block in shown:
+        for text, own in changed.items():
+            block = block.replace(text, own)
+        exec(compile(block, f"{page}.md", "exec"), names)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to run a page in, with what its reader has."""
+    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "page", ["candidates", "own-algorithm", "scenario", "links/index", "export", "sweeps"], ids=lambda page: page
 )
-def test_the_python_of_a_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "scenarios").symlink_to(ROOT / "scenarios")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"tb": tb, "scenario": tb.Scenario.from_toml("scenarios/voip-and-bulk.toml")}
-    shown = blocks("python", ROOT / f"docs/{page}.md")
-    assert shown
-    for block in shown:
-        exec(compile(block, f"{page}.md", "exec"), names)
+def test_the_python_of_a_page_runs(page: str, here: Path) -> None:
+    runs(page, {"tb": tb, "scenario": tb.Scenario.from_toml(here / "scenarios/voip-and-bulk.toml")})
+
+
+def test_the_python_of_plots_runs_on_what_its_commands_write(here: Path) -> None:
+    base = tb.Scenario.from_toml("scenarios/voip-and-bulk.toml").with_(duration="11s")
+    for cc in ("reno", "cubic", "htcp"):
+        tb.run(base.with_({"flow.bulk.cc": cc}), out=here / "results" / cc)
+    runs("plots", {})
+    assert (here / "htcp.html").exists()
+    assert (here / "all.pdf").exists()
+
+
+def test_the_python_of_the_explorer_tells_the_hash(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.voip()], duration="1s")
+    (here / "scenario.toml").write_text(base.to_toml())
+    runs("explorer", {})
+    assert re.fullmatch(r"\d+-[0-9a-f]{8}\n", capsys.readouterr().out)
+
+
+def test_the_python_of_clusters_runs_on_a_cluster_in_this_process(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    local, connect = distributed.LocalCluster, distributed.Client
+    quiet = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": ":0"}
+
+    class Lent(local):  # type: ignore[misc, valid-type]
+        """In place of a cluster whose machines are not here: what it is asked for is not checked."""
+
+        def __init__(self, **asked: object) -> None:
+            super().__init__(**quiet)
+
+        def adapt(self, **asked: object) -> None: ...
+
+    for module, name in (("dask_jobqueue", "SLURMCluster"), ("dask_kubernetes.operator", "KubeCluster")):
+        for each in (module.partition(".")[0], module):
+            monkeypatch.setitem(sys.modules, each, ModuleType(each))
+        setattr(sys.modules[module], name, Lent)
+    base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk("reno", name="bulk")], duration="1s")
+    (here / "base.toml").write_text(base.to_toml())
+    (here / "grid.toml").write_text('base = "base.toml"\nseeds = 2\n\n[grid]\n"flow.bulk.cc" = ["reno", "cubic"]\n')
+    with local(**quiet) as running, connect(running, set_as_default=False) as client:
+        own = {
+            'tb.Scenario.from_toml("scenarios/voip-and-bulk.toml")': "short",
+            'Client("tcp://HOST:8786")': "client",
+            "s3://BUCKET/PREFIX": f"file://{here}/bucket",
+            "seeds=100": "seeds=4",
+        }
+        runs("cluster", {"short": base, "client": client}, own)
+    assert len(tb.open_store(here / "store").frame()) == 4
