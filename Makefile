@@ -52,8 +52,11 @@ instructions: $(VENV)/.installed ## Count the engine's instructions a packet; be
 
 coverage: $(VENV)/.built ## Which share of the lines the tests run, Rust and Python: two numbers, in half an hour
 	@command -v cargo-llvm-cov >/dev/null || { printf 'missing: cargo-llvm-cov\n    cargo install --locked cargo-llvm-cov\n' >&2; exit 1; }
-	cargo llvm-cov $(CARGO_FLAGS) --summary-only --quiet 2>/dev/null | grep -E '^(Filename|TOTAL)'
-	$(BIN)/pytest --quiet -n auto --cov=tailback --cov-report=term | grep -E '^TOTAL'
+	@mkdir -p target/coverage
+	cargo llvm-cov $(CARGO_FLAGS) --summary-only --quiet >target/coverage/rust.txt 2>&1 || { tail -n 40 target/coverage/rust.txt >&2; exit 1; }
+	@grep -E '^(Filename|TOTAL)' target/coverage/rust.txt
+	COVERAGE_FILE=target/coverage/python $(BIN)/pytest --quiet -n auto --cov=tailback --cov-report=term >target/coverage/python.txt 2>&1 || { tail -n 40 target/coverage/python.txt >&2; exit 1; }
+	@grep -E '^(Name|TOTAL)' target/coverage/python.txt
 
 audit: $(VENV)/.installed ## Licences, origins and advisories of every crate: cargo-deny, or offline what needs no network
 	@if ! command -v cargo-deny >/dev/null; then scripts/check_licences; \
