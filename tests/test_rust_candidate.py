@@ -128,6 +128,10 @@ def test_its_globals_begin_again_with_each_run(tmp_path_factory: pytest.TempPath
     runs = [tb.run(beside_reno(mine.cc), allow_code=True).column("flows", "bytes_acked").tolist() for _ in range(3)]
     assert runs[0] == runs[1] == runs[2]
     assert runs[0][0] > 500 * 1448
+    # Also in several processes at once, each of which opens copies of the library.
+    short = beside_reno(mine.cc, duration="1001ms")
+    many = tb.run_many([short] * 400, workers=8, allow_code=True)
+    assert len({tuple(run.column("flows", "bytes_acked").tolist()) for run in many}) == 1
 
 
 def test_what_is_wrong_with_a_crate_is_said_before_anything_runs(

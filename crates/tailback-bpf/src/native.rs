@@ -196,7 +196,9 @@ impl Handle {
             return Handle::open(path);
         }
         drop(Handle(loaded));
-        let copy = path.with_extension(format!("{}.so", NUMBER.fetch_add(1, Ordering::Relaxed)));
+        // Other processes copy the same library.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let copy = path.with_extension(format!("{}-{number}.so", std::process::id()));
         fs::copy(path, &copy).map_err(|error| format!("the compiled library cannot be copied: {error}"))?;
         let opened = Handle::open(&copy);
         // It stays mapped; a file that is left behind harms nobody.
