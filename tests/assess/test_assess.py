@@ -313,9 +313,14 @@ def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:
         )
 
 
-def test_a_candidate_that_draws_from_something_else_than_its_seed_is_refused(own: Any) -> None:
+@pytest.mark.parametrize(
+    "drawn",
+    ["control.mss * random.randint(2, 40)", "30 * control.mss + random.randint(0, 99)"],
+    ids=["packets", "bytes"],
+)
+def test_a_candidate_that_draws_from_something_else_than_its_seed_is_refused(own: Any, drawn: str) -> None:
     with pytest.raises(tb.UnfitCandidate, match="two results with one seed"):
-        tb.assess(own("import random\n        control.cwnd = control.mss * random.randint(2, 40)"), allow_code=True)
+        tb.assess(own(f"import random\n        control.cwnd = {drawn}"), allow_code=True, only=["high-loss"])
 
 
 @pytest.mark.parametrize(
