@@ -116,7 +116,7 @@ def test_the_python_of_a_page_runs(page: str, here: Path) -> None:
 
 
 def test_the_python_of_plots_runs_on_what_its_commands_write(here: Path) -> None:
-    base = tb.Scenario.from_toml("scenarios/voip-and-bulk.toml").with_(duration="11s")
+    base = tb.Scenario.from_toml("scenarios/voip-and-bulk.toml").with_(duration="11s", instruments={"packets": "all"})
     for cc in ("reno", "cubic", "htcp"):
         tb.run(base.with_({"flow.bulk.cc": cc}), out=here / "results" / cc)
     runs("plots", {})
