@@ -92,17 +92,17 @@ def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Sc
     assert result.column("flows", "packets_dropped")[0] == 38
 
 
-def test_quinn_does_not_tell_a_stop_with_a_full_window(defects: dict[str, tb.Scenario]) -> None:
-    untold = defects["quinn-untold"]
-    found = {}
-    for stack in ("quinn", "noq", "s2n-quic"):
-        for stop_s in (1.0, 1.04):
-            flow = tb.bulk("cubic", transport=stack, name="theirs", stop=f"{stop_s}s")
-            result = tb.run(untold.with_(flows=[flow]))
-            is_told = result.numpy("packets")["sent_s"].max() >= stop_s
-            counts = [int(result.column("flows", f"connections_{what}")[0]) for what in ("failed", "open")]
-            found[stack, stop_s] = (is_told, *counts)
-    assert found.pop(("quinn", 1.0)) == (False, 0, 1)
-    # What comes after the stop is the reset.
-    assert found.pop(("quinn", 1.04)) == (True, 1, 0)
-    assert set(found.values()) == {(True, 0, 0)}
+@pytest.mark.parametrize(("stack", "untold"), [("quinn", 20), ("noq", 0), ("s2n-quic", 0)])
+def test_of_twenty_stops_with_a_full_window_quinn_tells_none(
+    defects: dict[str, tb.Scenario], stack: str, untold: int
+) -> None:
+    found = []
+    for stop_ms in range(1000, 1400, 20):
+        flow = tb.bulk("cubic", transport=stack, name="theirs", stop=f"{stop_ms}ms")
+        flows = tb.run(defects["quinn-untold"].with_(flows=[flow])).numpy("flows")
+        found.append((int(flows["connections_failed"][0]), int(flows["connections_open"][0])))
+    assert sum(failed + still_open for failed, still_open in found) == untold
+    if untold:
+        # Still open after five seconds, or failed by a reset, as the page says of these two.
+        assert (found[0], found[2]) == ((0, 1), (1, 0))
+        assert tb.run(defects["quinn-untold"]).numpy("packets")["sent_s"].max() < 1.0
