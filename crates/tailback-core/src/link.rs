@@ -8,15 +8,16 @@
 //! not wake for its own departures, only for arrivals at the far end: those that happened meanwhile are caught up
 //! with at the next call, at their own times. One wake a packet instead of two.
 //!
-//! What serves the queue is one of five (`service`):
+//! What serves the queue is one of six (`service`):
 //! - `instant`: no rate, so no queue forms;
 //! - `foreseen`: a tail-drop FIFO at a fixed rate, whose departures are known on arrival;
+//! - `steady`: any other queue at a fixed rate, where the wire does nothing;
 //! - `serial`: any queue, at a rate, on a timer (`pace`) or at a pace that varies (`pacer`);
 //! - `outlet`: a place at a medium that stations contend for; its `channel` decides when packets leave;
 //! - `tunnel`: another flow's connection, whose stream carries the packets.
 //!
 //! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
-//! those before it in this order: `api`, `wire`, `interface`, `serve`, the five, `service`, `build`, `channel`.
+//! those before it in this order: `api`, `wire`, `interface`, `serve`, the six, `service`, `build`, `channel`.
 
 mod api;
 mod build;
@@ -30,6 +31,7 @@ mod pacer;
 mod serial;
 mod serve;
 mod service;
+mod steady;
 #[cfg(test)]
 mod tests;
 mod tunnel;

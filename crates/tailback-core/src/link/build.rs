@@ -9,6 +9,7 @@ use super::pace::{Serialiser, Ticks};
 use super::pacer::{self, Pacer, refusal};
 use super::serial::{Clock, Serial};
 use super::service::{Link, Service};
+use super::steady::Steady;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
 use crate::medium::access::Access;
@@ -50,8 +51,7 @@ impl Link {
             Surroundings { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
         let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &around)?;
         let wire = Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new);
-        let keeps_order = wire.as_ref().is_none_or(|wire| wire.keeps_order());
-        let service = served.into_service(spec, &queue, keeps_order);
+        let service = served.into_service(spec, &queue, wire.as_deref());
         let interface = Interface::new(&spec.name, queue, Duration::from_ps(spec.delay_ps), wire);
         Ok(Link::new(interface, service, rate))
     }
@@ -145,12 +145,13 @@ impl Served {
         }
     }
 
-    fn into_service(self, spec: &LinkSpec, queue: &Queue, keeps_order: bool) -> Service {
+    fn into_service(self, spec: &LinkSpec, queue: &Queue, wire: Option<&Wire>) -> Service {
         let ticks = spec.tick_hz.map(|hz| Ticks::new(hz, Duration::from_ps(spec.delay_ps)));
         match self {
             Served::Instantly => Service::Instant(Instant { ticks }),
             Served::At(rate) => {
                 let serialiser = Serialiser::new(rate);
+                let keeps_order = wire.is_none_or(Wire::keeps_order);
                 let tail_drop = match queue {
                     Queue::Fifo(fifo) if ticks.is_none() && keeps_order => fifo.tail_drop(),
                     _ => None,
@@ -158,6 +159,7 @@ impl Served {
                 match (tail_drop, ticks) {
                     (Some(limit), _) => Service::Foreseen(Foreseen::new(limit, serialiser)),
                     (None, Some(ticks)) => Service::Serial(Serial::new(serialiser, Clock::Ticks(ticks))),
+                    (None, None) if wire.is_none() => Service::Steady(Steady::new(serialiser, queue)),
                     (None, None) => Service::Serial(Serial::new(serialiser, Clock::Exact)),
                 }
             }

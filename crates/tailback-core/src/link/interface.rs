@@ -86,8 +86,7 @@ impl Interface {
     pub fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
-        self.queue.enqueue(packet, now, fate);
-        self.queued = self.queue.backlog();
+        self.queued = self.queue.enqueue_telling(packet, now, fate);
         if fate.drops.len() == drops && fate.marks.len() == marks {
             watch.on_enqueue(now, &packet, self.queued);
             return;
@@ -141,13 +140,29 @@ impl Interface {
         }
     }
 
-    /// The next packet to send, if the queue gives one.
-    #[inline(always)]
+    /// The next packet, if the queue gives one.
     pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
+        self.take_by(Queue::dequeue_telling, at, fate, watch)
+    }
+
+    /// As [`Self::take`], and it is the one being transmitted from now on.
+    #[inline(always)]
+    pub fn take_to_send(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
+        self.take_by(Queue::dequeue_to_send, at, fate, watch)
+    }
+
+    #[inline(always)]
+    fn take_by(
+        &mut self,
+        dequeue: impl FnOnce(&mut Queue, Time, &mut Fate) -> (Option<Packet>, Backlog),
+        at: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) -> Option<Packet> {
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
-        let next = self.queue.dequeue(at, fate);
-        self.queued = self.queue.backlog();
+        let (next, left) = dequeue(&mut self.queue, at, fate);
+        self.queued = left;
         if fate.drops.len() != drops || fate.marks.len() != marks {
             self.report(at, before, &fate.drops[drops..], &fate.marks[marks..], watch);
         }

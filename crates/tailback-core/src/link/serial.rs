@@ -76,12 +76,10 @@ impl Serial {
     /// The serialiser is free at `at`: take the next packet, if the queue gives one.
     #[inline]
     fn serve(&mut self, of: &mut Interface, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
-        let Some(packet) = of.take(at, fate, watch) else {
-            of.queue.on_service(0);
+        let Some(packet) = of.take_to_send(at, fate, watch) else {
             self.step = if of.queued.packets == 0 { Time::NEVER } else { retry_at(of, at) };
             return;
         };
-        of.queue.on_service(packet.bytes);
         let transmission = self.serialiser.time_for(packet.bytes);
         self.step = match &mut self.clock {
             Clock::Exact => {
@@ -158,7 +156,7 @@ impl Serve for Serial {
 
 /// When a queue that holds packets and gave none may give one.
 #[cold]
-fn retry_at(of: &Interface, at: Time) -> Time {
+pub(super) fn retry_at(of: &Interface, at: Time) -> Time {
     let ready = of.queue.ready_at(at).unwrap_or(at);
     assert!(ready > at, "link {}: its queue holds packets, gives none and names no later time", of.name);
     ready

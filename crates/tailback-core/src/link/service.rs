@@ -7,6 +7,7 @@ use super::interface::Interface;
 use super::outlet::Outlet;
 use super::serial::{Clock, Serial};
 use super::serve::Serve;
+use super::steady::Steady;
 use super::tunnel::Tunnel;
 use crate::packet::Packet;
 use crate::queue::outside::Outside;
@@ -19,6 +20,7 @@ use crate::time::{Bytes, Duration, Rate, Time};
 #[derive(Clone, Debug)]
 pub enum Service {
     Foreseen(Foreseen),
+    Steady(Steady),
     Serial(Serial),
     Instant(Instant),
     Outlet(Box<Outlet>),
@@ -29,6 +31,7 @@ macro_rules! each {
     ($service:expr, $state:ident => $call:expr) => {
         match $service {
             Service::Foreseen($state) => $call,
+            Service::Steady($state) => $call,
             Service::Serial($state) => $call,
             Service::Instant($state) => $call,
             Service::Outlet($state) => $call,
@@ -136,7 +139,9 @@ impl Link {
     #[inline]
     pub fn server(&self) -> Server {
         match &self.service {
-            Service::Foreseen(_) | Service::Serial(_) | Service::Instant(_) => Server::Link,
+            Service::Foreseen(_) | Service::Steady(_) | Service::Serial(_) | Service::Instant(_) => {
+                Server::Link
+            }
             Service::Outlet(outlet) => Server::Channel(outlet.channel),
             Service::Tunnel(_) => Server::Connection,
         }
@@ -156,11 +161,14 @@ impl Link {
         self.interface.reports
     }
 
-    /// Foresee nothing; of a link that holds nothing yet.
+    /// Foresee nothing, and keep what is being sent; of a link that holds nothing yet.
     pub(super) fn ask_at_each_departure(&mut self) {
-        if let Service::Foreseen(service) = &self.service {
-            self.service = Service::Serial(Serial::new(service.serialiser.clone(), Clock::Exact));
-        }
+        let serialiser = match &self.service {
+            Service::Foreseen(service) => &service.serialiser,
+            Service::Steady(service) => &service.serialiser,
+            Service::Serial(_) | Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => return,
+        };
+        self.service = Service::Serial(Serial::new(serialiser.clone(), Clock::Exact));
     }
 
     /// From now on its queue is decided outside; of a link at a fixed rate that holds nothing yet.
@@ -191,6 +199,11 @@ impl Link {
     #[cfg(test)]
     pub(super) fn is_foreseen(&self) -> bool {
         matches!(self.service, Service::Foreseen(_))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_steady(&self) -> bool {
+        matches!(self.service, Service::Steady(_))
     }
 
     /// The link, if it has a place at a channel.

@@ -119,8 +119,10 @@ impl Law {
         let clock_now = clock(self.variant, now.as_ps());
         let head = line.pop();
         let is_high = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
-        // Most packets come while nothing is to be done.
-        if !is_high && !state.is_dropping && self.ce_threshold == u64::MAX {
+        // Most packets come while nothing is to be done: `act` would do this.
+        let is_due = is_high && (!state.is_dropping || clock_now >= state.drop_next);
+        if !is_due && self.ce_threshold == u64::MAX {
+            state.is_dropping &= is_high;
             return head;
         }
         self.act(state, head, is_high, line, now, fate)
@@ -330,6 +332,19 @@ impl QueueDiscipline for Codel {
     fn backlog(&self) -> Backlog {
         let (above, below) = (self.line.backlog(), self.device.backlog());
         Backlog { packets: above.packets + below.packets, bytes: above.bytes + below.bytes }
+    }
+
+    /// A packet that has not waited, with none behind it, is neither high nor late. The state need not be told: while nothing
+    /// is held nothing has been above target for any time, and the next look ends an episode that was left.
+    #[inline]
+    fn lets_pass(&self, packet: &Packet) -> bool {
+        let fits = self.limit_packets > 0 && Bytes::from(packet.bytes) <= self.limit_bytes;
+        self.device_packets == 0 && fits
+    }
+
+    /// It would end an episode of dropping, which the next look does before it drops anything.
+    fn rests_when_empty(&self) -> bool {
+        true
     }
 }
 

@@ -92,6 +92,14 @@ pub trait QueueDiscipline {
     /// The link tells the queue which bytes are being transmitted (0 = none). Only a queue whose limit
     /// counts the packet in service cares.
     fn on_service(&mut self, _bytes: u32) {}
+    /// While nothing is held: would `packet`, dequeued as soon as it is enqueued, leave the queue as it was? Then neither is done.
+    fn lets_pass(&self, _packet: &Packet) -> bool {
+        false
+    }
+    /// Does `dequeue` change nothing while nothing is held?
+    fn rests_when_empty(&self) -> bool {
+        false
+    }
 }
 
 /// An error if `queue`, which `spec` at `field` (such as `links[0].queue`) describes, would drop a packet of `bytes`

@@ -99,6 +99,43 @@ impl QueueDiscipline for Queue {
     fn on_service(&mut self, bytes: u32) {
         each!(self, state => state.on_service(bytes))
     }
+    #[inline]
+    fn lets_pass(&self, packet: &Packet) -> bool {
+        each!(self, state => state.lets_pass(packet))
+    }
+    fn rests_when_empty(&self) -> bool {
+        each!(self, state => state.rests_when_empty())
+    }
+}
+
+/// What a link asks for together is found out with one look at which discipline it is.
+impl Queue {
+    /// Enqueue; what is held then.
+    #[inline]
+    pub(crate) fn enqueue_telling(&mut self, packet: Packet, now: Time, fate: &mut Fate) -> Backlog {
+        each!(self, state => {
+            state.enqueue(packet, now, fate);
+            state.backlog()
+        })
+    }
+
+    /// Dequeue; what is held then.
+    pub(crate) fn dequeue_telling(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
+        each!(self, state => {
+            let next = state.dequeue(now, fate);
+            (next, state.backlog())
+        })
+    }
+
+    /// As [`Self::dequeue_telling`], and what it gives is in service from now on.
+    #[inline]
+    pub(crate) fn dequeue_to_send(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
+        each!(self, state => {
+            let next = state.dequeue(now, fate);
+            state.on_service(next.map_or(0, |packet| packet.bytes));
+            (next, state.backlog())
+        })
+    }
 }
 
 /// Every discipline's card, in registry order.
