@@ -1,5 +1,6 @@
 """Runs in a virtual machine: real kernels where QEMU and one of them are here, and every lack told in words."""
 
+import os
 import shutil
 import struct
 import subprocess
@@ -7,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +100,26 @@ def test_kernel_and_simulator_carry_the_same(first: tb.Result) -> None:
     packets = [result.numpy("packets") for result in (simulated, first)]
     delays = [float(np.nanmin(rows["received_s"] - rows["sent_s"])) for rows in packets]
     assert delays[1] == pytest.approx(delays[0], abs=50e-6)
+
+
+@boots
+def test_the_kernels_chance_follows_the_seed() -> None:
+    # Of all that happens on this path only PIE's drops are drawn, and the kernel draws them.
+    def carried(seed: int) -> tuple[float, ...]:
+        result = vm.run(
+            tb.dumbbell(
+                rate="4mbit",
+                rtt="20ms",
+                queue={"discipline": "kernel:pie", "target": "2ms"},
+                flows=[tb.bulk("cubic")],
+                duration="3s",
+                seed=seed,
+                instruments=tb.Instruments(packets=["bulk"]),
+            )
+        )
+        return tuple(result.numpy("packets")["sent_s"][:1000])
+
+    assert carried(1) != carried(2)
 
 
 @boots
@@ -321,6 +343,21 @@ def test_modules_come_after_those_they_need(tmp_path: Path) -> None:
     (drivers / "one.ko").write_bytes(b"\0depends=two\0")
     loaded = kernels.find(str(image)).loads(["one", "built_in"])
     assert [name for name, _ in loaded] == ["two", "one"]
+
+
+def test_each_machine_has_a_processor_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ours = sorted(os.sched_getaffinity(0))
+    with ExitStack() as machines:
+        taken = [machines.enter_context(machine._processor()) for _ in range(len(ours) + 1)]
+    assert taken == [*ours, None]
+    # The memory is a file that says nothing yet: the machine ends without a result, after it has told where it ran.
+    memory, told = tmp_path / "memory", tmp_path / "told"
+    letter.prepare(memory)
+    words = [sys.executable, "-c", f"import os; open({str(told)!r}, 'w').write(str(os.sched_getaffinity(0)))"]
+    with pytest.raises(vm.VmError, match="without a result"):
+        machine.boot(words, memory, tmp_path / "console", None, None)
+    assert told.read_text() == f"{{{ours[0]}}}"
 
 
 def test_what_a_killed_run_left_goes_with_the_next_and_what_runs_stays(

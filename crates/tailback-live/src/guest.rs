@@ -71,6 +71,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         sys::load_module(&file).doing(&format!("loading the module {module}"))?;
     }
     settle()?;
+    sys::seed_kernel(job.scenario.seed).doing("seeding the kernel's random numbers")?;
     recipe::take_from(folder.join("bpf"));
     let stacks = stacks();
     let (twins, place) = (job.twins, Place::Alone);

@@ -109,7 +109,8 @@ pub struct KernelQueue {
 }
 
 impl KernelQueue {
-    /// Make it; packets have at most `mtu` bytes.
+    /// Make it; packets have at most `mtu` bytes. It returns when the discipline's law is at work, as a router's is that has
+    /// been there for long.
     pub fn make(wanted: &Wanted, mark: &str, mtu: u32) -> Result<Self, LiveError> {
         let device = format!("{mark}-queue");
         // A thread of its own: whoever enters a namespace stays there.
@@ -118,6 +119,7 @@ impl KernelQueue {
         });
         let what = format!("putting the kernel's {} at link {}", wanted.discipline.name, wanted.name);
         let (namespace, tun, socket, index) = made.doing(&what)?;
+        std::thread::sleep(wanted.discipline.rests);
         Ok(KernelQueue {
             wanted: wanted.clone(),
             namespace,

@@ -18,6 +18,8 @@ const CARD: Card = Card {
         "The delay q is the sojourn time of the last packet sent, zero when the queue is empty (RFC 8033 \
               section 5.2 allows it, Linux does it since 5.6); the departure-rate estimator is left out, for \
               ns-3.27 too",
+        "Linux updates every 15 ms rounded up to its timer's ticks and one more (20 ms at HZ 250), and spends \
+              its burst between departures, not between updates",
     ],
     live_twin: Some("linux:pie"),
     params: &[
@@ -66,6 +68,9 @@ struct Law {
     limit: u32,
     mtu: Bytes,
     marks: bool,
+    /// Arrivals are spared by the delay of the packet that left last (Linux, sch_pie.c since 5.6), not by that of the last
+    /// update (RFC 8033 section 4.1).
+    spares_by_last_departure: bool,
 }
 
 /// RFC 8033 section 5.5: never drop before this much probability has accumulated,
@@ -96,6 +101,7 @@ impl Registered for Pie {
             limit: given.given_whole("limit_packets").map_or(limit, |n| n as u32),
             mtu: given.whole("mtu"),
             marks: given.flag("ecn"),
+            spares_by_last_departure: given.choice("variant") == "linux",
         };
         Ok(Pie {
             line: Line::default(),
@@ -145,7 +151,8 @@ impl QueueDiscipline for Pie {
 impl Pie {
     /// Is the next arrival one to drop or mark?
     fn chooses(&mut self) -> bool {
-        let is_light = self.delay_old < self.law.target / 2 && self.probability < 0.2;
+        let delay = if self.law.spares_by_last_departure { self.delay } else { self.delay_old };
+        let is_light = delay < self.law.target / 2 && self.probability < 0.2;
         if !self.burst_left.is_zero() || is_light || self.line.bytes() < 2 * self.law.mtu {
             return false;
         }
@@ -215,10 +222,14 @@ impl Law {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Params;
+    use crate::scenario::{Params, Value};
 
     fn pie() -> Pie {
-        let params = Params::new();
+        pie_of("rfc8033")
+    }
+
+    fn pie_of(variant: &str) -> Pie {
+        let params = Params::from([("variant".into(), Value::Name(variant.into()))]);
         let given = Checked::new(&Pie::CARD, &params, "q").unwrap();
         Pie::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
     }
@@ -256,10 +267,7 @@ mod tests {
         assert_probability(law.next_probability(0.5, Duration::ZERO, Duration::ZERO), expected);
     }
 
-    #[test]
-    fn drops_are_spread_by_accumulation() {
-        let mut pie = pie();
-        (pie.burst_left, pie.delay_old, pie.probability) = (Duration::ZERO, Duration::from_ms(20), 0.1);
+    fn fill(pie: &mut Pie) {
         let packet = Packet {
             slot: 0,
             flow: crate::packet::FlowId(0),
@@ -271,6 +279,31 @@ mod tests {
             enqueued: Time::ZERO,
         };
         (0..4).for_each(|_| pie.line.push(packet));
+    }
+
+    #[test]
+    fn arrivals_are_spared_by_the_last_update_and_in_linux_by_the_last_departure() {
+        let (short, long) = (Duration::from_ms(2), Duration::from_ms(20));
+        for (variant, now, at_update, is_spared) in [
+            ("rfc8033", short, long, false),
+            ("rfc8033", long, short, true),
+            ("linux", short, long, true),
+            ("linux", long, short, false),
+        ] {
+            let mut pie = pie_of(variant);
+            fill(&mut pie);
+            // So much has accumulated that whoever is not spared is dropped.
+            (pie.burst_left, pie.probability, pie.accumulated) = (Duration::ZERO, 0.1, ACCUMULATED_MAX);
+            (pie.delay, pie.delay_old) = (now, at_update);
+            assert_eq!(pie.chooses(), !is_spared, "{variant}, {now:?} and {at_update:?}");
+        }
+    }
+
+    #[test]
+    fn drops_are_spread_by_accumulation() {
+        let mut pie = pie();
+        (pie.burst_left, pie.delay_old, pie.probability) = (Duration::ZERO, Duration::from_ms(20), 0.1);
+        fill(&mut pie);
         let mut gaps = Vec::new();
         let mut gap = 0;
         for _ in 0..20_000 {

@@ -1,5 +1,7 @@
 //! A scenario's parameters as the attributes of the kernel's disciplines (linux/pkt_sched.h).
 
+use std::time::Duration;
+
 use tailback_core::params::{Card, Checked};
 use tailback_core::queue::DropReason;
 use tailback_core::scenario::{QueueSpec, Value};
@@ -18,6 +20,8 @@ pub struct Discipline {
     pub is_one_line: bool,
     /// Why it drops.
     pub reason: DropReason,
+    /// How long after it was made its law begins to work.
+    pub rests: Duration,
 }
 
 /// Attributes that are a number each: the parameter, the attribute, how many of its units a parameter's are.
@@ -80,8 +84,14 @@ pub fn discipline(
 
 impl Discipline {
     fn new(name: &str, options: Vec<u8>, is_one_line: bool, reason: DropReason) -> Self {
-        Discipline { name: name.into(), options, is_one_line, reason }
+        Discipline { name: name.into(), options, is_one_line, reason, rests: rests(name) }
     }
+}
+
+/// PIE's first update of its probability comes half a second after it was made (HZ / 2 in `pie_init`, Linux 3.14 to 6.12),
+/// and a timer's tick later at most.
+fn rests(name: &str) -> Duration {
+    Duration::from_millis(if name == "pie" { 520 } else { 0 })
 }
 
 /// The parameters a scenario gives.

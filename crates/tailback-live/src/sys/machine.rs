@@ -21,6 +21,29 @@ pub fn load_module(file: &File) -> io::Result<()> {
     check(done as libc::c_int).map(drop)
 }
 
+/// Let everything that the kernel draws from now on follow from `seed`, as far as the rest of the machine repeats itself.
+pub fn seed_kernel(seed: u64) -> io::Result<()> {
+    /// linux/random.h; libc has no names for them.
+    const RNDADDENTROPY: u32 = 0x4008_5203;
+    const RNDRESEEDCRNG: u32 = 0x5207;
+    /// What the kernel takes for enough.
+    const BITS: libc::c_int = 256;
+    #[repr(C)]
+    struct Entropy {
+        bits: libc::c_int,
+        bytes: libc::c_int,
+        pool: [u64; 4],
+    }
+    let device = File::options().write(true).open("/dev/random")?;
+    let entropy = Entropy { bits: BITS, bytes: BITS / 8, pool: [seed, 0, 0, 0] };
+    // SAFETY: the descriptor is open, and the kernel reads the structure, which has the bytes it says, before it returns.
+    unsafe {
+        check(libc::ioctl(device.as_raw_fd(), RNDADDENTROPY as _, &raw const entropy))?;
+        check(libc::ioctl(device.as_raw_fd(), RNDRESEEDCRNG as _))?;
+    }
+    Ok(())
+}
+
 /// End the machine: a restart, which the emulator around it takes as the end. Returns only if it may not.
 pub fn end_machine() -> io::Error {
     // SAFETY: no pointers.
