@@ -1,6 +1,7 @@
 //! From a description to a network: names resolved, routes followed, every value checked before time zero.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::connections::{Blueprint, Recipe};
@@ -18,7 +19,9 @@ use crate::link::channel;
 use crate::packet::Ecn;
 use crate::params::unknown_name;
 use crate::rng::Stream;
-use crate::scenario::{FlowSpec, LinkSpec, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec};
+use crate::scenario::{
+    FlowSpec, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
+};
 use crate::tcp::segment::{HEADERS, TIMESTAMP_OPTION};
 use crate::tcp::stack::{EcnMode, Stack};
 use crate::time::{Duration, Time};
@@ -85,7 +88,8 @@ pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Pa
 
     let building =
         Building { scenario, makers, stacks, nodes: &nodes, graph: Graph { ends: &ends, named: &named } };
-    let mut made = Made { links, loads: vec![0.0; named_links], stacks: Vec::new(), foreign: Vec::new() };
+    let mut made =
+        Made { links, loads: vec![0.0; named_links], known: Known::default(), foreign: Vec::new() };
     let mut flows = Vec::new();
     for (number, spec) in scenario.flows.iter().enumerate() {
         let flow = building.flow(number, spec, &mut made)?;
@@ -113,9 +117,47 @@ struct Made {
     links: Vec<Link>,
     /// Offered load of each named link, in bit/s.
     loads: Vec<f64>,
-    /// Stacks that connections share.
-    stacks: Vec<Arc<Stack>>,
+    known: Known,
     foreign: Vec<Foreign>,
+}
+
+/// What flows have alike, once.
+#[derive(Default)]
+struct Known {
+    /// It then stays in the cache, however many flows there are.
+    stacks: Vec<Arc<Stack>>,
+    /// To check one takes longer than all else about a flow.
+    recipes: Vec<Rc<Recipe>>,
+}
+
+/// Among so many of the latest an equal one is looked for: flows that are all different do not look at all before them.
+const LATEST: usize = 16;
+
+impl Known {
+    fn stack(&mut self, stack: Stack) -> Arc<Stack> {
+        let same = self.stacks.iter().rev().take(LATEST).find(|same| ***same == stack).cloned();
+        same.unwrap_or_else(|| {
+            self.stacks.push(Arc::new(stack));
+            self.stacks[self.stacks.len() - 1].clone()
+        })
+    }
+
+    /// See [`Recipe::new`].
+    fn recipe(
+        &mut self,
+        name: &str,
+        params: &Params,
+        variants: &[&str],
+        makers: &Makers,
+        path: &str,
+    ) -> Result<Rc<Recipe>, ScenarioError> {
+        let same = self.recipes.iter().rev().take(LATEST).find(|same| same.is_of(name, params, variants));
+        if let Some(same) = same {
+            return Ok(same.clone());
+        }
+        self.recipes.push(Rc::new(Recipe::new(name, params, variants, makers, path)?));
+        Ok(self.recipes[self.recipes.len() - 1].clone())
+    }
 }
 
 impl Building<'_> {
@@ -150,7 +192,7 @@ impl Building<'_> {
                 (made.foreign.len() as u32 - 1, None)
             }
         };
-        let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, &path, &mut made.stacks));
+        let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, &path, &mut made.known));
         let plan = plan.transpose()?.map(Box::new);
         let paths = own_paths(spec, &needs, scenario.seed, &mut made.links)?;
         // A connection's path stands before everything else, in the place of the first link.
@@ -196,7 +238,7 @@ impl Building<'_> {
         flow: &FlowSpec,
         needs: &Needs,
         path: &str,
-        known: &mut Vec<Arc<Stack>>,
+        known: &mut Known,
     ) -> Result<[Blueprint; 2], ScenarioError> {
         check_sizes(tcp, path)?;
         let stacks = agreed_stacks(tcp, path)?;
@@ -207,7 +249,7 @@ impl Building<'_> {
         let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
         let most = needs.window.unwrap_or(u64::MAX);
         let mut make = |mut stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
-            let algorithms = self.algorithms(tcp, name, path)?;
+            let algorithms = self.algorithms(tcp, name, path, known)?;
             let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
             if let Some(window) = needs.window {
                 // The receiver offers its stack's share of the buffer: twice the window is enough for all of them.
@@ -222,7 +264,7 @@ impl Building<'_> {
                 stack.send_bookkeeping = 0;
             }
             Ok(Blueprint {
-                stack: shared(known, stack),
+                stack: known.stack(stack),
                 mss,
                 send_buffer: tcp.send_buffer.unwrap_or(send_buffer).min(most),
                 receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
@@ -327,9 +369,16 @@ impl Building<'_> {
     }
 
     /// The algorithms that the connections of an end take in turn.
-    fn algorithms(&self, tcp: &TcpSpec, stack: &str, path: &str) -> Result<Vec<Recipe>, ScenarioError> {
+    fn algorithms(
+        &self,
+        tcp: &TcpSpec,
+        stack: &str,
+        path: &str,
+        known: &mut Known,
+    ) -> Result<Vec<Rc<Recipe>>, ScenarioError> {
         let variants = preferred_variants(stack);
-        let recipe = |cc: &str, params, place: &str| Recipe::new(cc, params, &variants, self.makers, place);
+        let mut recipe =
+            |cc: &str, params, place: &str| known.recipe(cc, params, &variants, self.makers, place);
         let mut all = vec![recipe(&tcp.cc, &tcp.cc_params, &format!("{path}.tcp"))?];
         for (turn, next) in tcp.cc_turns.iter().enumerate() {
             all.push(recipe(&next.cc, &next.cc_params, &format!("{path}.tcp.cc_turns[{turn}]"))?);
@@ -579,15 +628,6 @@ fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: &str) -> Result<(), ScenarioE
         }
     }
     Ok(())
-}
-
-/// One copy of equal stacks for all flows: it then stays in the cache, however many they are.
-fn shared(known: &mut Vec<Arc<Stack>>, stack: Stack) -> Arc<Stack> {
-    if let Some(same) = known.iter().find(|same| ***same == stack) {
-        return same.clone();
-    }
-    known.push(Arc::new(stack));
-    known[known.len() - 1].clone()
 }
 
 /// The variants of an algorithm that belong to a stack: its own name, then its system's.

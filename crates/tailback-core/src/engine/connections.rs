@@ -4,6 +4,7 @@
 //! its generation, so that one still under way when its connection is over finds nobody, not the place's next
 //! owner. A free place is a null pointer; the memory of some ends that are over is kept for the next ones.
 
+use std::rc::Rc;
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -173,7 +174,7 @@ pub struct Blueprint {
     pub receive_buffer: Bytes,
     pub read_rate: Option<Rate>,
     /// The flow's congestion controls, in turn.
-    pub algorithms: Vec<Recipe>,
+    pub algorithms: Vec<Rc<Recipe>>,
     /// Seeds of the connections' algorithms, in order of opening.
     pub seeds: Stream,
 }
@@ -243,6 +244,11 @@ impl Recipe {
         };
         let variants = variants.iter().map(ToString::to_string).collect();
         Ok(Recipe { name: name.into(), params: params.clone(), variants, how })
+    }
+
+    /// Would one of these be the same?
+    pub fn is_of(&self, name: &str, params: &Params, variants: &[&str]) -> bool {
+        self.name == name && self.params == *params && self.variants == variants
     }
 
     fn make(&self, seed: u64) -> Algorithm {
