@@ -70,9 +70,19 @@ impl<P: Probe> Network<P> {
 
     #[inline(always)]
     pub(super) fn push(&mut self, link: u32, packet: Packet) {
+        self.note_entry(link, &packet);
+        self.push_noted(link, packet);
+    }
+
+    #[inline(always)]
+    fn note_entry(&mut self, link: u32, packet: &Packet) {
         if P::WANTS {
-            self.probe.entered(self.now, link, packet.hop == 0, &packet, self.arena.at(packet.slot));
+            self.probe.entered(self.now, link, packet.hop == 0, packet, self.arena.at(packet.slot));
         }
+    }
+
+    #[inline(always)]
+    fn push_noted(&mut self, link: u32, packet: Packet) {
         match self.links[link as usize].server() {
             Server::Link => {}
             Server::Channel(channel) => return self.at_channel(channel, link, Step::Push(packet)),
@@ -89,13 +99,18 @@ impl<P: Probe> Network<P> {
     /// As [`Self::push`], of a packet that follows another one into this link within the event.
     #[inline(always)]
     pub(super) fn push_again(&mut self, link: u32, packet: Packet) {
-        let mut host = lend!(self, link, false);
-        let is_quick = !P::WANTS && self.links[link as usize].push_again(packet, &mut self.fate, &mut host);
-        if is_quick {
+        self.note_entry(link, &packet);
+        let mut host = lend!(self, link, self.is_watched(link));
+        if self.links[link as usize].push_again(packet, &mut self.fate, &mut host) {
             self.settle_fate();
         } else {
-            self.push_apart(link, packet);
+            self.push_noted_apart(link, packet);
         }
+    }
+
+    #[inline(never)]
+    fn push_noted_apart(&mut self, link: u32, packet: Packet) {
+        self.push_noted(link, packet);
     }
 
     #[inline]
