@@ -58,23 +58,24 @@ pub enum Composed {
 /// Linux tcp_syn_retries: five repetitions, then the attempt is given up.
 const SYN_TRIES: u32 = 6;
 
-/// One end of a connection.
+/// One end of a connection: what every segment touches together, the handshake behind it.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Endpoint {
-    /// The sending half.
-    pub sender: Sender,
-    /// The receiving half.
-    pub receiver: Receiver,
     stack: Arc<Stack>,
-    state: State,
+    syn_at: Time,
     peer: u32,
+    state: State,
     ack_pending: bool,
     syn_due: bool,
-    syn_at: Time,
-    syn_tries: u32,
+    has_failed: bool,
+    /// The receiving half.
+    pub receiver: Receiver,
+    /// The sending half.
+    pub sender: Sender,
     syn_sent: Time,
     established_at: Time,
-    has_failed: bool,
+    syn_tries: u32,
     peer_scale: u8,
 }
 
@@ -146,7 +147,6 @@ impl Endpoint {
     #[inline]
     pub fn fetch(&self) {
         prefetch_index(from_ref(&self.syn_at), 0);
-        prefetch_index(from_ref(&self.peer), 0);
         self.sender.fetch();
         self.receiver.fetch();
     }

@@ -6,6 +6,7 @@ pub mod receiver;
 pub mod rtt;
 pub mod scoreboard;
 pub mod segment;
+mod seldom;
 pub mod sender;
 pub mod stack;
 mod tuning;

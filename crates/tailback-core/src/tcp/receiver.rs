@@ -22,26 +22,28 @@ pub use ecn::EarlyAck;
 use prefetch_index::prefetch_index;
 
 use crate::tcp::segment::{Flags, Range, Segment};
+use crate::tcp::seldom::Seldom;
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Duration, Time};
 
 /// A shorter segment does not widen the window (Linux `tcp_event_data_recv`).
 const LEAST_FOR_GROWTH: u64 = 128;
 
-/// The receiving half of a connection.
+/// The receiving half of a connection, in the order of use.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Receiver {
     next: u64,
-    mss: u32,
     // One past the FIN, once a FIN was seen anywhere.
     fin_end: u64,
     last_ack_sent: u64,
     echo: Time,
+    mss: u32,
+    is_honest: bool,
+    ecn: ecn::Echo,
     delay: delay::Delay,
     offer: offer::Offer,
-    ecn: ecn::Echo,
-    reassembly: reassembly::Reassembly,
-    is_honest: bool,
+    reassembly: Seldom<reassembly::Reassembly>,
     claims: claims::Claims,
 }
 
@@ -67,12 +69,10 @@ impl Receiver {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        for field in [&self.next, &self.fin_end, &self.delay.unacknowledged] {
+        for field in [&self.next, &self.delay.unacknowledged, &self.offer.right_edge] {
             prefetch_index(from_ref(field), 0);
         }
-        prefetch_index(from_ref(&self.ecn.early), 0);
-        prefetch_index(from_ref(&self.reassembly.duplicate), 0);
-        prefetch_index(from_ref(&self.delay.quick_acks), 0);
+        prefetch_index(from_ref(&self.reassembly), 0);
     }
     /// The next offset expected.
     pub fn next(&self) -> u64 {
@@ -179,7 +179,7 @@ impl Receiver {
             self.reassembly.duplicate = Some(Range { start: range.start, end: self.next });
         }
         // In order, perhaps filling a gap.
-        let had_gap = !self.reassembly.ranges.is_empty();
+        let had_gap = !self.reassembly.is_at_rest() && !self.reassembly.ranges.is_empty();
         if had_gap && stack.dsack {
             self.note_overlap(range);
         }
@@ -232,7 +232,7 @@ impl Receiver {
             self.offer.right_edge = self.offer.right_edge.max(self.next + offered);
         }
         segment.window = self.offer.right_edge - self.next;
-        if self.reassembly.has_something_to_report() && stack.sack {
+        if !self.reassembly.is_at_rest() && self.reassembly.has_something_to_report() && stack.sack {
             self.report(segment, stack);
         }
         // Linux `tcp_event_data_sent`: data within the least delay of an ACK after data is an answer.

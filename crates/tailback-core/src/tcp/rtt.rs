@@ -8,6 +8,7 @@ use std::slice::from_ref;
 use prefetch_index::prefetch_index;
 
 use crate::params::words;
+use crate::tcp::stack::Stack;
 use crate::time::Duration;
 
 words! {
@@ -22,82 +23,70 @@ words! {
     }
 }
 
-/// The estimator of one sender.
+/// The timeout after a handshake that lost a segment (RFC 6298 section 5.7).
+const FALL_BACK: Duration = Duration::from_secs(3);
+
+/// The estimator of one sender; what is its stack's it reads there.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct RttEstimator {
-    rule: RtoRule,
-    minimum: Duration,
-    maximum: Duration,
-    tick: Duration,
     srtt: Duration,
-    variation: Duration,
+    min: Duration,
     // Linux only: the largest mdev since `round_end` was set.
     mdev: Duration,
     mdev_max: Duration,
+    variation: Duration,
     round_end: u64,
-    min: Duration,
     last: Duration,
-    initial: Duration,
-    backoff: u32,
-    samples: u32,
     // A timeout remembered from an earlier connection, until the first sample of data; zero: none.
     recalled: Duration,
+    samples: u32,
+    backoff: u32,
+    has_fallen_back: bool,
+}
+
+impl Default for RttEstimator {
+    fn default() -> Self {
+        RttEstimator {
+            srtt: Duration::ZERO,
+            min: Duration::MAX,
+            mdev: Duration::ZERO,
+            mdev_max: Duration::ZERO,
+            variation: Duration::ZERO,
+            round_end: 0,
+            last: Duration::ZERO,
+            recalled: Duration::ZERO,
+            samples: 0,
+            backoff: 0,
+            has_fallen_back: false,
+        }
+    }
 }
 
 impl RttEstimator {
-    /// `tick` is the granularity of samples (zero: exact).
-    pub fn new(
-        rule: RtoRule,
-        initial: Duration,
-        minimum: Duration,
-        maximum: Duration,
-        tick: Duration,
-    ) -> Self {
-        RttEstimator {
-            rule,
-            minimum,
-            maximum,
-            tick,
-            srtt: Duration::ZERO,
-            variation: Duration::ZERO,
-            mdev: Duration::ZERO,
-            mdev_max: Duration::ZERO,
-            round_end: 0,
-            min: Duration::MAX,
-            last: Duration::ZERO,
-            initial,
-            backoff: 0,
-            samples: 0,
-            recalled: Duration::ZERO,
-        }
-    }
-
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
         prefetch_index(from_ref(&self.srtt), 0);
-        prefetch_index(from_ref(&self.min), 0);
-    }
-
-    /// A sample as the stack's clock would read it.
-    pub fn quantise(&self, sample: Duration) -> Duration {
-        if self.tick.is_zero() {
-            return sample;
-        }
-        // At least one tick: both systems treat a zero sample as one.
-        let ticks = (sample.as_ps() / self.tick.as_ps()).max(1);
-        self.tick * ticks
+        prefetch_index(from_ref(&self.samples), 0);
     }
 
     /// Take a sample. `latest` is that of the latest segment the ACK is for, and enters the minimum: it does not hold a
     /// delayed ACK's wait (Linux `ca_rtt_us`). `snd_una` and `snd_nxt` after the ACK tell the Linux rule where a round ends.
-    pub fn on_sample(&mut self, sample: Duration, latest: Duration, snd_una: u64, snd_nxt: u64) {
+    pub fn on_sample(
+        &mut self,
+        stack: &Stack,
+        sample: Duration,
+        latest: Duration,
+        snd_una: u64,
+        snd_nxt: u64,
+    ) {
         self.last = sample;
         self.samples = self.samples.saturating_add(1);
         self.recalled = Duration::ZERO;
         self.min = self.min.min(latest);
-        match self.rule {
-            RtoRule::Linux => self.on_sample_linux(sample, snd_una, snd_nxt),
+        match stack.rto_rule {
+            RtoRule::Linux => self.on_sample_linux(stack, sample, snd_una, snd_nxt),
             RtoRule::Rfc6298 | RtoRule::FreeBsd => self.on_sample_standard(sample),
         }
         self.backoff = 0;
@@ -115,11 +104,11 @@ impl RttEstimator {
         self.srtt = (self.srtt * 7 + sample) / 8;
     }
 
-    fn on_sample_linux(&mut self, sample: Duration, snd_una: u64, snd_nxt: u64) {
+    fn on_sample_linux(&mut self, stack: &Stack, sample: Duration, snd_una: u64, snd_nxt: u64) {
         if self.srtt.is_zero() {
             self.srtt = sample;
             self.mdev = sample / 2;
-            self.variation = (sample / 2).max(self.minimum / 4);
+            self.variation = (sample / 2).max(stack.rto_minimum / 4);
             self.mdev_max = self.variation;
             self.round_end = snd_nxt;
             return;
@@ -143,36 +132,37 @@ impl RttEstimator {
                 self.variation = self.variation.saturating_sub((self.variation - self.mdev_max) / 4);
             }
             self.round_end = snd_nxt;
-            self.mdev_max = self.minimum / 4;
+            self.mdev_max = stack.rto_minimum / 4;
         }
     }
 
     /// The timeout now, with back-off.
-    pub fn timeout(&self) -> Duration {
+    pub fn timeout(&self, stack: &Stack) -> Duration {
         let base = if !self.recalled.is_zero() {
             self.recalled
         } else if self.srtt.is_zero() {
-            self.initial
+            let least = if self.has_fallen_back { FALL_BACK } else { Duration::ZERO };
+            stack.rto_initial.max(least)
         } else {
-            match self.rule {
-                RtoRule::Rfc6298 => (self.srtt + self.variation * 4).max(self.minimum),
+            match stack.rto_rule {
+                RtoRule::Rfc6298 => (self.srtt + self.variation * 4).max(stack.rto_minimum),
                 RtoRule::Linux => self.srtt + self.variation * 4,
                 // hz/33 = 30 ms is FreeBSD's floor before the slop is added.
                 RtoRule::FreeBsd => {
-                    (self.srtt + self.variation * 4).max(Duration::from_ms(30)) + self.minimum
+                    (self.srtt + self.variation * 4).max(Duration::from_ms(30)) + stack.rto_minimum
                 }
             }
         };
         let factor = 1u64 << self.backoff.min(16);
-        Duration::from_ps(base.as_ps().saturating_mul(factor)).min(self.maximum)
+        Duration::from_ps(base.as_ps().saturating_mul(factor)).min(stack.rto_maximum)
     }
 
     /// Begin, or go on, with what an earlier connection has measured. `round_end` as in [`Self::on_sample`].
-    pub fn recall(&mut self, srtt: Duration, variation: Duration, round_end: u64) {
+    pub fn recall(&mut self, stack: &Stack, srtt: Duration, variation: Duration, round_end: u64) {
         self.srtt = srtt;
         self.mdev = variation;
-        self.variation = match self.rule {
-            RtoRule::Linux => variation.max(self.minimum / 4),
+        self.variation = match stack.rto_rule {
+            RtoRule::Linux => variation.max(stack.rto_minimum / 4),
             RtoRule::Rfc6298 | RtoRule::FreeBsd => variation,
         };
         self.mdev_max = self.variation;
@@ -180,16 +170,16 @@ impl RttEstimator {
     }
     /// Only the timeout until the first sample follows what an earlier connection has measured, as if `srtt` were
     /// the first sample.
-    pub fn recall_timeout(&mut self, srtt: Duration) {
-        self.recalled = srtt + (srtt * 2).max(self.minimum);
+    pub fn recall_timeout(&mut self, stack: &Stack, srtt: Duration) {
+        self.recalled = srtt + (srtt * 2).max(stack.rto_minimum);
     }
     /// The timer expired: double.
     pub fn back_off(&mut self) {
         self.backoff += 1;
     }
-    /// The handshake lost a segment and gave no sample: at least 3 s (RFC 6298 section 5.7).
+    /// The handshake lost a segment and gave no sample: at least 3 s.
     pub fn fall_back(&mut self) {
-        self.initial = self.initial.max(Duration::from_secs(3));
+        self.has_fallen_back = true;
     }
     /// Consecutive expiries.
     pub fn backoffs(&self) -> u32 {
@@ -200,8 +190,8 @@ impl RttEstimator {
         self.samples
     }
     /// Mean deviation: the part of the timeout that is multiplied by four, without Linux's floor.
-    pub fn deviation(&self) -> Duration {
-        match self.rule {
+    pub fn deviation(&self, stack: &Stack) -> Duration {
+        match stack.rto_rule {
             RtoRule::Linux => self.mdev,
             RtoRule::Rfc6298 | RtoRule::FreeBsd => self.variation,
         }
@@ -224,19 +214,24 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
+    fn stack(rule: RtoRule, initial_ms: u64, minimum_ms: u64, maximum_ms: u64) -> Stack {
+        Stack {
+            rto_rule: rule,
+            rto_initial: Duration::from_ms(initial_ms),
+            rto_minimum: Duration::from_ms(minimum_ms),
+            rto_maximum: Duration::from_ms(maximum_ms),
+            ..Stack::named("linux", "stack").expect("a profile")
+        }
+    }
+
     fn samples(rule: RtoRule, minimum_ms: u64) -> Vec<f64> {
-        let mut rtt = RttEstimator::new(
-            rule,
-            Duration::from_secs(3),
-            Duration::from_ms(minimum_ms),
-            Duration::from_secs(120),
-            Duration::ZERO,
-        );
+        let mut rtt = RttEstimator::default();
+        let stack = stack(rule, 3_000, minimum_ms, 120_000);
         [100, 120, 80, 100]
             .into_iter()
             .map(|ms| {
-                rtt.on_sample(Duration::from_ms(ms), Duration::from_ms(ms), 0, 1);
-                rtt.timeout().as_secs_f64() * 1e3
+                rtt.on_sample(&stack, Duration::from_ms(ms), Duration::from_ms(ms), 0, 1);
+                rtt.timeout(&stack).as_secs_f64() * 1e3
             })
             .collect()
     }
@@ -259,30 +254,20 @@ mod tests {
     #[test]
     fn linux_floors_the_variation() {
         for (sample, want) in [(100, 300), (50, 250), (4, 204)] {
-            let mut rtt = RttEstimator::new(
-                RtoRule::Linux,
-                Duration::from_secs(1),
-                Duration::from_ms(200),
-                Duration::from_secs(120),
-                Duration::ZERO,
-            );
-            rtt.on_sample(Duration::from_ms(sample), Duration::from_ms(sample), 0, 1);
-            assert_eq!(rtt.timeout(), Duration::from_ms(want));
+            let mut rtt = RttEstimator::default();
+            let stack = stack(RtoRule::Linux, 1_000, 200, 120_000);
+            rtt.on_sample(&stack, Duration::from_ms(sample), Duration::from_ms(sample), 0, 1);
+            assert_eq!(rtt.timeout(&stack), Duration::from_ms(want));
         }
     }
 
     #[test]
     fn back_off_doubles_up_to_the_maximum() {
-        let mut rtt = RttEstimator::new(
-            RtoRule::Rfc6298,
-            Duration::from_secs(1),
-            Duration::from_secs(1),
-            Duration::from_secs(60),
-            Duration::ZERO,
-        );
+        let mut rtt = RttEstimator::default();
+        let stack = stack(RtoRule::Rfc6298, 1_000, 1_000, 60_000);
         let seconds: Vec<u64> = (0..8)
             .map(|_| {
-                let timeout = rtt.timeout().as_ms() / 1000;
+                let timeout = rtt.timeout(&stack).as_ms() / 1000;
                 rtt.back_off();
                 timeout
             })

@@ -23,6 +23,7 @@ use rate::RateWork;
 
 use crate::cc::Loss;
 use crate::tcp::segment::Range;
+use crate::tcp::seldom::{AtRest, Seldom};
 use crate::time::{Bytes, Duration, Time};
 
 const SACKED: u8 = 1;
@@ -33,6 +34,8 @@ const APP_LIMITED: u8 = 8;
 const FIN: u8 = 16;
 /// Counted as delivered, even if a timeout made us forget the SACK that said so.
 const DELIVERED: u8 = 32;
+/// The last of a burst.
+const BURST_END: u8 = 64;
 
 /// One segment in flight, in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +89,8 @@ pub struct Delivery {
     pub original_end: u64,
     /// New SACK information.
     pub sacked_segments: u32,
+    /// Of the segment that gives the rate sample.
+    work: Option<RateWork>,
 }
 
 impl Default for Delivery {
@@ -102,6 +107,7 @@ impl Default for Delivery {
             late_by: 0,
             original_end: u64::MAX,
             sacked_segments: 0,
+            work: None,
         }
     }
 }
@@ -127,28 +133,20 @@ pub fn reads_before(one: Time, other: Time, tick: Duration) -> bool {
     }
 }
 
-/// The scoreboard.
-#[derive(Clone, Debug)]
-pub struct Scoreboard {
-    segments: VecDeque<Sent>,
-    // Number of segments[0]; segments are numbered from 0 over the connection.
-    base: u64,
-    una: u64,
-    // For RACK: first transmissions from this number on have not been judged, and the retransmissions that have
-    // not, as (number, order), in order.
-    unjudged: u64,
+/// What a flight has besides its segments while something of it is SACKed, lost or sent again.
+#[derive(Clone, PartialEq, Debug)]
+struct Disturbance {
+    // For RACK: the retransmissions that have not been judged, as (number, order), in order.
     again: VecDeque<(u64, u64)>,
-    keeps_time_order: bool,
     to_repair: BTreeSet<u64>,
     known: VecDeque<Range>,
-    next_order: u64,
-    out: Bytes,
     sacked: Bytes,
     lost: Bytes,
     retransmitted: Bytes,
     retransmitted_segments: u32,
     sacked_segments: u32,
     lost_segments: u32,
+    sacked_above_frontier: u32,
     // Number of the highest SACKed segment, and the frontier below which holes were judged.
     highest_sacked: Option<u64>,
     // The highest before the ACK in hand: what it reports itself is not out of order.
@@ -156,18 +154,68 @@ pub struct Scoreboard {
     // The lowest segment sent once that the ACK in hand SACKs below it.
     lowest_late: u64,
     frontier: u64,
-    sacked_above_frontier: u32,
+}
+
+impl AtRest for Disturbance {
+    fn at_rest() -> &'static Self {
+        static AT_REST: Disturbance = Disturbance {
+            again: VecDeque::new(),
+            to_repair: BTreeSet::new(),
+            known: VecDeque::new(),
+            sacked: 0,
+            lost: 0,
+            retransmitted: 0,
+            retransmitted_segments: 0,
+            sacked_segments: 0,
+            lost_segments: 0,
+            sacked_above_frontier: 0,
+            highest_sacked: None,
+            prior_highest: None,
+            lowest_late: u64::MAX,
+            frontier: 0,
+        };
+        &AT_REST
+    }
+}
+
+impl Disturbance {
+    /// Is nothing left of it but how far holes were judged, which is no further than the head?
+    fn is_over(&self, base: u64) -> bool {
+        self.known.is_empty()
+            && self.again.is_empty()
+            && self.to_repair.is_empty()
+            && self.highest_sacked.is_none()
+            && self.sacked_segments == 0
+            && self.lost_segments == 0
+            && self.retransmitted_segments == 0
+            && self.frontier <= base
+    }
+}
+
+/// The scoreboard. In the order of use: what an undisturbed flight touches are its first two cache lines.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Scoreboard {
+    segments: VecDeque<Sent>,
+    // Number of segments[0]; segments are numbered from 0 over the connection.
+    base: u64,
+    una: u64,
+    next_order: u64,
+    out: Bytes,
+    disturbed: Seldom<Disturbance>,
+    app_limited_until: Bytes,
     delivered: Bytes,
     delivered_time: Time,
     first_sent: Time,
-    app_limited_until: Bytes,
-    work: RateWork,
     /// RACK's state.
     pub rack: Rack,
+    // Bursts whose last segment is in flight.
+    bursts_out: u32,
     // Something was delivered since RACK looked last.
     has_rack_news: bool,
-    /// The timestamp that the ACK in hand echoes; [`Time::NEVER`]: none.
-    pub echoed: Time,
+    keeps_time_order: bool,
+    // For RACK: first transmissions from this number on have not been judged.
+    unjudged: u64,
     timestamp_tick: Duration,
     /// What was newly taken for lost, if somebody wants to know.
     pub losses: Option<Vec<Loss>>,
@@ -175,44 +223,24 @@ pub struct Scoreboard {
 
 impl Scoreboard {
     /// `keeps_time_order`: RACK will ask for segments in order of transmission. `timestamp_tick`: granularity of the
-    /// clock that `echoed` was read from.
+    /// clock that echoed timestamps were read from.
     pub fn new(keeps_time_order: bool, timestamp_tick: Duration) -> Self {
         Scoreboard {
             segments: VecDeque::new(),
             base: 0,
             una: 0,
-            unjudged: 0,
-            again: VecDeque::new(),
-            keeps_time_order,
-            to_repair: BTreeSet::new(),
-            known: VecDeque::new(),
             next_order: 0,
             out: 0,
-            sacked: 0,
-            lost: 0,
-            retransmitted: 0,
-            retransmitted_segments: 0,
-            sacked_segments: 0,
-            lost_segments: 0,
-            highest_sacked: None,
-            prior_highest: None,
-            lowest_late: u64::MAX,
-            frontier: 0,
-            sacked_above_frontier: 0,
+            disturbed: Seldom::default(),
+            app_limited_until: 0,
             delivered: 0,
             delivered_time: Time::ZERO,
             first_sent: Time::ZERO,
-            app_limited_until: 0,
-            work: RateWork {
-                prior_delivered: 0,
-                prior_time: Time::ZERO,
-                send_elapsed: Duration::ZERO,
-                app_limited: false,
-                any: false,
-            },
             rack: Rack::default(),
+            bursts_out: 0,
             has_rack_news: false,
-            echoed: Time::NEVER,
+            keeps_time_order,
+            unjudged: 0,
             timestamp_tick,
             losses: None,
         }
@@ -221,12 +249,9 @@ impl Scoreboard {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        for field in [&self.una, &self.out, &self.unjudged, &self.delivered, &self.rack.end] {
-            prefetch_index(from_ref(field), 0);
-        }
         prefetch_index(from_ref(&self.segments), 0);
-        prefetch_index(from_ref(&self.work), 0);
-        prefetch_index(from_ref(&self.sacked_segments), 0);
+        prefetch_index(from_ref(&self.out), 0);
+        prefetch_index(from_ref(&self.rack), 0);
     }
     /// See [`super::sender::Sender::fetch_flight`].
     #[inline]
@@ -254,28 +279,45 @@ impl Scoreboard {
         self.out
     }
     /// RFC 6675 pipe: outstanding − SACKed − lost + retransmitted.
+    #[inline(always)]
     pub fn in_flight(&self) -> Bytes {
-        self.out + self.retransmitted - self.sacked - self.lost
+        if self.disturbed.is_at_rest() {
+            return self.out;
+        }
+        let it = &*self.disturbed;
+        self.out + it.retransmitted - it.sacked - it.lost
+    }
+    /// Bursts whose last segment is in flight.
+    pub fn bursts_out(&self) -> u32 {
+        self.bursts_out
+    }
+    /// The segment that left last was the last of a burst.
+    #[inline]
+    pub fn end_burst(&mut self) {
+        if let Some(last) = self.segments.back_mut() {
+            last.flags |= BURST_END;
+            self.bursts_out += 1;
+        }
     }
     /// Bytes retransmitted and still in flight.
     pub fn retransmitted(&self) -> Bytes {
-        self.retransmitted
+        self.disturbed.retransmitted
     }
     /// Segments retransmitted and still in flight.
     pub fn retransmitted_segments(&self) -> u32 {
-        self.retransmitted_segments
+        self.disturbed.retransmitted_segments
     }
     /// Is a retransmission in flight, or the head one that was retransmitted (Linux `tcp_any_retrans_done`)?
     pub fn has_retransmissions(&self) -> bool {
-        self.retransmitted > 0 || self.segments.front().is_some_and(|head| head.transmissions > 1)
+        self.disturbed.retransmitted > 0 || self.segments.front().is_some_and(|head| head.transmissions > 1)
     }
     /// Segments SACKed.
     pub fn sacked_segments(&self) -> u32 {
-        self.sacked_segments
+        self.disturbed.sacked_segments
     }
     /// Segments taken for lost (retransmitted or not).
     pub fn lost_segments(&self) -> u32 {
-        self.lost_segments
+        self.disturbed.lost_segments
     }
     /// Segments outstanding.
     pub fn segments_out(&self) -> u32 {
@@ -299,7 +341,7 @@ impl Scoreboard {
     }
     /// Segments from the head up to and including the highest SACKed one (Linux `fackets_out`).
     pub fn forward_segments(&self) -> u64 {
-        self.highest_sacked.map_or(0, |number| number + 1 - self.base)
+        self.disturbed.highest_sacked.map_or(0, |number| number + 1 - self.base)
     }
     /// A D-SACK of `block`, above the acknowledgement, for a SACKed segment that was retransmitted: how many
     /// segments below the end of the highest SACKed one it begins, as the original was late by that many.
@@ -308,13 +350,17 @@ impl Scoreboard {
         let segment = self.segments.get(index)?;
         let was_late = segment.flags & SACKED != 0 && segment.transmissions > 1;
         was_late.then(|| {
-            self.highest_sacked.map_or(0, |highest| (highest + 1).saturating_sub(self.base + index as u64))
+            self.disturbed
+                .highest_sacked
+                .map_or(0, |highest| (highest + 1).saturating_sub(self.base + index as u64))
         })
     }
     /// Is a lost segment waiting to be retransmitted?
     #[inline]
     pub fn has_repairs(&self) -> bool {
-        self.lost_segments > 0 && !self.to_repair.is_empty()
+        !self.disturbed.is_at_rest()
+            && self.disturbed.lost_segments > 0
+            && !self.disturbed.to_repair.is_empty()
     }
     /// A new segment left.
     #[inline(always)]
@@ -373,10 +419,10 @@ impl Scoreboard {
     /// The lowest lost segment not yet retransmitted: its payload range and whether it carries FIN.
     #[inline]
     pub fn next_repair(&self) -> Option<(Range, bool)> {
-        if self.lost_segments == 0 {
+        if self.disturbed.is_at_rest() || self.disturbed.lost_segments == 0 {
             return None;
         }
-        let number = *self.to_repair.first()?;
+        let number = *self.disturbed.to_repair.first()?;
         let segment = &self.segments[(number - self.base) as usize];
         Some((
             Range { start: segment.end - u64::from(segment.len), end: segment.end },
@@ -395,7 +441,7 @@ impl Scoreboard {
 
     /// The segment [`Self::next_repair`] named was retransmitted.
     pub fn on_repaired(&mut self, now: Time, snd_nxt: u64) {
-        let number = self.to_repair.pop_first().expect("a repair was due");
+        let number = self.disturbed.to_repair.pop_first().expect("a repair was due");
         self.retransmit(number, now, snd_nxt);
     }
 
@@ -411,8 +457,8 @@ impl Scoreboard {
     fn retransmit(&mut self, number: u64, now: Time, snd_nxt: u64) {
         let segment = &mut self.segments[(number - self.base) as usize];
         segment.flags |= RETRANSMITTED;
-        self.retransmitted += u64::from(segment.len);
-        self.retransmitted_segments += 1;
+        self.disturbed.retransmitted += u64::from(segment.len);
+        self.disturbed.retransmitted_segments += 1;
         self.send_again(number, now, snd_nxt);
     }
 
@@ -426,7 +472,7 @@ impl Scoreboard {
         segment.delivered_time = self.delivered_time;
         segment.first_sent = self.first_sent;
         if self.keeps_time_order {
-            self.again.push_back((number, self.next_order));
+            self.disturbed.again.push_back((number, self.next_order));
         }
         self.next_order += 1;
     }
@@ -446,15 +492,17 @@ impl Scoreboard {
             self.segments.iter().filter(|s| s.flags & mask != 0).map(|s| u64::from(s.len)).sum()
         };
         assert_eq!(self.out, self.segments.iter().map(|s| u64::from(s.len)).sum::<u64>());
-        assert_eq!(self.sacked, sum(SACKED));
-        assert_eq!(self.lost, sum(LOST));
-        assert_eq!(self.retransmitted, sum(RETRANSMITTED));
+        assert_eq!(self.disturbed.sacked, sum(SACKED));
+        assert_eq!(self.disturbed.lost, sum(LOST));
+        assert_eq!(self.disturbed.retransmitted, sum(RETRANSMITTED));
+        let bursts = self.segments.iter().filter(|s| s.flags & BURST_END != 0).count();
+        assert_eq!(self.bursts_out as usize, bursts);
         let again = self.segments.iter().filter(|s| s.flags & RETRANSMITTED != 0).count();
-        assert_eq!(self.retransmitted_segments as usize, again);
-        assert!(self.lost_segments > 0 || self.to_repair.is_empty());
-        let above = (self.frontier.max(self.base)..self.base + self.segments.len() as u64)
+        assert_eq!(self.disturbed.retransmitted_segments as usize, again);
+        assert!(self.disturbed.lost_segments > 0 || self.disturbed.to_repair.is_empty());
+        let above = (self.disturbed.frontier.max(self.base)..self.base + self.segments.len() as u64)
             .filter(|n| self.segments[(n - self.base) as usize].flags & SACKED != 0)
             .count();
-        assert_eq!(self.sacked_above_frontier as usize, above);
+        assert_eq!(self.disturbed.sacked_above_frontier as usize, above);
     }
 }

@@ -41,67 +41,94 @@ use crate::cc::{CongestionControl, Control, Phase};
 use crate::tcp::metrics::Metrics;
 use crate::tcp::rtt::{RtoRule, RttEstimator};
 use crate::tcp::scoreboard::{Flight, Scoreboard};
+use crate::tcp::seldom::{AtRest, Seldom};
 use crate::tcp::stack::{Detection, Stack};
 use crate::time::{Bytes, Duration, Time};
 
-/// The sending half of a connection. Its first half is what every ACK and segment touches, the second what losses, marks,
-/// timeouts and closed windows do.
+/// The sending half of a connection. In the order of use: what a side that only receives looks at, what every ACK and
+/// segment touches, and what losses, marks, timeouts and closed windows do.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
     stack: Arc<Stack>,
-    /// What the algorithm controls.
-    pub control: Control,
     snd_una: u64,
     snd_nxt: u64,
     // The application may send up to here; the FIN, if asked for, is at this offset.
     write_end: u64,
-    // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
-    recover: u64,
-    round_end: u64,
+    peer: window::PeerWindow,
+    timers: timers::Timers,
+    pacing: pacing::Pacing,
+    probe: probe::TailLossProbe,
+    output: output::Output,
     phase: Phase,
+    frto: frto::Step,
     wants_fin: bool,
     fin_sent: bool,
     may_force: bool,
-    duplicate_acks: u32,
-    // Without SACK: duplicate ACKs taken as departures.
-    departed: u32,
     // The algorithm wants to know of each packet.
     is_followed: bool,
     // Losses are found by RACK, clocks are exact, marks mean nothing: most ACKs are of one kind then, see `acks`.
     is_modern: bool,
-    send_buffer: Bytes,
-    peer: window::PeerWindow,
-    timers: timers::Timers,
-    output: output::Output,
-    usage: usage::Usage,
-    pacing: pacing::Pacing,
-    host_queue: host_queue::HostQueue,
-    probe: probe::TailLossProbe,
-    /// RTT estimator.
-    pub rtt: RttEstimator,
-    board: Scoreboard,
-    bursts: burst::Bursts,
-    /// Counters.
-    pub count: SenderCount,
-    algorithm: Algorithm,
-    undo: undo::UndoState,
-    reordering: loss::Reordering,
-    frto: frto::Step,
     // RFC 6675 NextSeg rule 4 was used in this recovery.
     rescued: bool,
     // The next new segment tells the receiver of a reduction.
     owes_cwr: bool,
-    // AccECN: marked packets as far as they are known.
-    marked_packets: u64,
+    duplicate_acks: u32,
+    // Without SACK: duplicate ACKs taken as departures.
+    departed: u32,
     partial_acks: u32,
+    /// RTT estimator.
+    pub rtt: RttEstimator,
+    board: Scoreboard,
+    /// What the algorithm controls.
+    pub control: Control,
+    bursts: burst::Bursts,
+    usage: usage::Usage,
+    send_buffer: Bytes,
+    // Recovery ends when this offset is acknowledged (RFC 6582 `recover`, Linux `high_seq`).
+    recover: u64,
+    round_end: u64,
+    // When the first retransmission left of those that may still be out (Linux `retrans_stamp`).
+    first_retransmission: Time,
+    persist: persist::Persist,
+    /// Counters.
+    pub count: SenderCount,
+    algorithm: Algorithm,
+    reordering: loss::Reordering,
+    trouble: Seldom<Trouble>,
+    units: burst::Units,
+    host_queue: host_queue::HostQueue,
+}
+
+const _: () =
+    assert!(std::mem::offset_of!(Sender, count) <= 592, "what every ACK touches is ten cache lines");
+
+/// What reductions, timeouts and marks remember, and what an earlier connection has left.
+#[derive(Clone, PartialEq, Debug)]
+struct Trouble {
+    undo: undo::UndoState,
     descent: reduction::Descent,
     // ns-2's count of segments in flight during recovery.
     pipe: i64,
     timeout_una: u64,
-    persist: persist::Persist,
+    // AccECN: marked packets as far as they are known.
+    marked_packets: u64,
     // What an earlier connection to this host has left.
-    recalled: Option<Box<Metrics>>,
+    recalled: Option<Metrics>,
+}
+
+impl AtRest for Trouble {
+    fn at_rest() -> &'static Self {
+        static AT_REST: Trouble = Trouble {
+            undo: undo::UndoState::NONE,
+            descent: reduction::Descent::from_window(0),
+            pipe: 0,
+            timeout_una: u64::MAX,
+            marked_packets: 0,
+            recalled: None,
+        };
+        &AT_REST
+    }
 }
 
 fn is_modern(stack: &Stack) -> bool {
@@ -142,29 +169,20 @@ impl Sender {
             pacing: Default::default(),
             host_queue: Default::default(),
             probe: Default::default(),
-            rtt: RttEstimator::new(
-                stack.rto_rule,
-                stack.rto_initial,
-                stack.rto_minimum,
-                stack.rto_maximum,
-                stack.clock_tick,
-            ),
+            rtt: RttEstimator::default(),
             board,
             bursts: Default::default(),
+            units: Default::default(),
+            trouble: Seldom::default(),
+            first_retransmission: Time::NEVER,
             count: SenderCount::default(),
             algorithm,
-            undo: Default::default(),
             reordering: loss::Reordering::new(stack.duplicate_threshold),
             frto: Default::default(),
             rescued: false,
             owes_cwr: false,
-            marked_packets: 0,
             partial_acks: 0,
-            descent: Default::default(),
-            pipe: 0,
-            timeout_una: u64::MAX,
             persist: Default::default(),
-            recalled: None,
             stack,
         }
     }
@@ -172,13 +190,16 @@ impl Sender {
     /// The handshake is complete: the peer offers `window`, and the SYN's round trip may give a sample.
     pub fn on_established(&mut self, now: Time, window: Bytes, sample: Option<Duration>) {
         self.peer = window::PeerWindow::new(self.snd_una, window);
-        let recalled = self.recalled.take();
+        let recalled = match self.trouble.is_at_rest() {
+            true => None,
+            false => self.trouble.recalled.take(),
+        };
         if let Some(metrics) = &recalled {
             self.recall_before_sample(metrics);
         }
         if let Some(sample) = sample {
-            let sample = self.rtt.quantise(sample);
-            self.rtt.on_sample(sample, sample, self.snd_una, self.snd_nxt);
+            let sample = self.stack.quantise(sample);
+            self.rtt.on_sample(&self.stack, sample, sample, self.snd_una, self.snd_nxt);
         }
         if let Some(metrics) = &recalled {
             self.recall_after_sample(metrics);
@@ -201,12 +222,14 @@ impl Sender {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        for field in [&self.snd_una, &self.write_end, &self.recover, &self.round_end, &self.usage.round_end] {
+        for field in [&self.snd_una, &self.write_end, &self.round_end, &self.usage.round_end] {
             prefetch_index(from_ref(field), 0);
         }
+        prefetch_index(from_ref(&self.timers), 0);
+        prefetch_index(from_ref(&self.output), 0);
         prefetch_index(from_ref(&self.control), 0);
         prefetch_index(from_ref(&self.count.segments_sent), 0);
-        prefetch_index(from_ref(&self.phase), 0);
+        prefetch_index(from_ref(&self.algorithm), 0);
         self.rtt.fetch();
         self.board.fetch();
     }
@@ -254,7 +277,7 @@ impl Sender {
     }
     /// AccECN: packets known to have been marked.
     pub fn marked_packets(&self) -> u64 {
-        self.marked_packets
+        self.trouble.marked_packets
     }
     /// Send buffer in bytes.
     pub fn send_buffer(&self) -> Bytes {
@@ -274,16 +297,19 @@ impl Sender {
     }
     /// Bytes in flight.
     pub fn in_flight(&self) -> Bytes {
-        let departed = if self.phase == Phase::Disorder && !self.stack.limited_transmit {
-            0
-        } else {
-            u64::from(self.departed) * u64::from(self.control.mss)
-        };
-        self.board.in_flight().saturating_sub(departed)
+        let in_flight = self.board.in_flight();
+        if self.departed == 0 || self.phase == Phase::Disorder && !self.stack.limited_transmit {
+            return in_flight;
+        }
+        in_flight.saturating_sub(u64::from(self.departed) * u64::from(self.control.mss))
     }
     /// Segments that may arrive before one that is only late: the duplicate threshold, as reordering has raised it.
     pub fn reordering(&self) -> u32 {
         self.reordering.degree
+    }
+    /// The retransmission timeout now, with back-off.
+    pub fn timeout(&self) -> Duration {
+        self.rtt.timeout(&self.stack)
     }
     /// The FIN was sent and acknowledged.
     pub fn is_fin_acked(&self) -> bool {

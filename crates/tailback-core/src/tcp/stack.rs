@@ -49,6 +49,16 @@ impl Stack {
         Time::from_ps((due / grain + 1).saturating_mul(grain).saturating_mul(tick))
     }
 
+    /// A sample of the RTT as the stack's clock reads it.
+    pub fn quantise(&self, sample: Duration) -> Duration {
+        if self.clock_tick.is_zero() {
+            return sample;
+        }
+        // At least one tick: both systems treat a zero sample as one.
+        let ticks = (sample.as_ps() / self.clock_tick.as_ps()).max(1);
+        self.clock_tick * ticks
+    }
+
     /// The ECN codepoint of a packet with this segment. Only data is ECN capable: no SYN, no pure ACK, and no
     /// retransmission (RFC 3168 section 6.1.5), in either mode.
     #[inline]

@@ -34,7 +34,7 @@ impl Talk {
             "ssthresh" if sender.control.ssthresh == Control::UNLIMITED => f64::INFINITY,
             "ssthresh" => segments(sender.control.ssthresh),
             "in_flight" => segments(sender.in_flight()),
-            "rto_ms" => ms(sender.rtt.timeout()),
+            "rto_ms" => ms(sender.timeout()),
             "srtt_ms" => ms(sender.rtt.srtt()),
             "queued" => sender.queued() as f64,
             "reordering" => f64::from(sender.reordering()),

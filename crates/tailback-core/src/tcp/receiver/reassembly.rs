@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use super::Receiver;
 use super::delay::AckWhen;
 use crate::tcp::segment::{Range, Segment};
+use crate::tcp::seldom::AtRest;
 use crate::tcp::stack::Stack;
 use crate::time::{Duration, Time};
 
 /// What waits for a gap to fill.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Reassembly {
     /// Disjoint and sorted, with the segments each range is made of.
     pub ranges: VecDeque<(Range, u32)>,
@@ -22,6 +23,19 @@ pub(super) struct Reassembly {
     pub duplicate: Option<Range>,
     /// Segments in all of it.
     pub segments: u32,
+}
+
+impl AtRest for Reassembly {
+    fn at_rest() -> &'static Self {
+        static AT_REST: Reassembly = Reassembly {
+            ranges: VecDeque::new(),
+            recent: [Range { start: 0, end: 0 }; 4],
+            recent_count: 0,
+            duplicate: None,
+            segments: 0,
+        };
+        &AT_REST
+    }
 }
 
 impl Reassembly {
@@ -50,6 +64,15 @@ impl Receiver {
             }
         }
         segment.sack_count = count as u8;
+        self.rest_if_complete();
+    }
+
+    /// Nothing is missing, and nothing is left to be told.
+    fn rest_if_complete(&mut self) {
+        if self.reassembly.ranges.is_empty() && !self.reassembly.has_something_to_report() {
+            self.reassembly.recent = Default::default();
+            self.reassembly.rest();
+        }
     }
 
     #[cold]
@@ -82,8 +105,9 @@ impl Receiver {
         }
         segments += u32::from(is_news);
         self.reassembly.segments += segments;
-        for (_, count) in self.reassembly.ranges.range(first..last) {
-            self.reassembly.segments -= count;
+        let it = &mut *self.reassembly;
+        for (_, count) in it.ranges.range(first..last) {
+            it.segments -= count;
         }
         if first == last {
             self.reassembly.ranges.insert(first, (merged, segments));
@@ -105,14 +129,18 @@ impl Receiver {
     /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
     /// hangs together.
     pub(super) fn note_overlap(&mut self, range: Range) {
-        let first = self.reassembly.ranges.partition_point(|(held, _)| held.end <= range.start);
-        for (held, _) in self.reassembly.ranges.range(first..) {
+        if self.reassembly.is_at_rest() {
+            return;
+        }
+        let it = &mut *self.reassembly;
+        let first = it.ranges.partition_point(|(held, _)| held.end <= range.start);
+        for (held, _) in it.ranges.range(first..) {
             let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
             if shared.start >= shared.end {
                 return;
             }
-            match &mut self.reassembly.duplicate {
-                None => self.reassembly.duplicate = Some(shared),
+            match &mut it.duplicate {
+                None => it.duplicate = Some(shared),
                 Some(known) if known.end == shared.start => known.end = shared.end,
                 Some(_) => return,
             }
@@ -138,27 +166,32 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn advance_to(&mut self, end: u64) {
         self.next = self.next.max(end);
-        if self.reassembly.ranges.is_empty() {
-            return;
+        if !self.reassembly.is_at_rest() && !self.reassembly.ranges.is_empty() {
+            self.advance_over_gap();
         }
+    }
+
+    #[inline(never)]
+    fn advance_over_gap(&mut self) {
+        let it = &mut *self.reassembly;
         let mut used = 0;
-        for (held, segments) in &self.reassembly.ranges {
+        for (held, segments) in &it.ranges {
             if held.start > self.next {
                 break;
             }
             self.next = self.next.max(held.end);
-            self.reassembly.segments -= segments;
+            it.segments -= segments;
             used += 1;
         }
-        self.reassembly.ranges.drain(..used);
-        let next = self.next;
+        it.ranges.drain(..used);
         let mut count = 0;
-        for index in 0..usize::from(self.reassembly.recent_count) {
-            if self.reassembly.recent[index].start > next {
-                self.reassembly.recent[count] = self.reassembly.recent[index];
+        for index in 0..usize::from(it.recent_count) {
+            if it.recent[index].start > self.next {
+                it.recent[count] = it.recent[index];
                 count += 1;
             }
         }
-        self.reassembly.recent_count = count as u8;
+        it.recent_count = count as u8;
+        self.rest_if_complete();
     }
 }

@@ -2,7 +2,8 @@
 
 use super::rate::RateWork;
 use super::{
-    APP_LIMITED, DELIVERED, Delivery, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard, Sent, reads_before,
+    APP_LIMITED, BURST_END, DELIVERED, Delivery, Disturbance, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard,
+    Sent, reads_before,
 };
 use crate::tcp::segment::Range;
 use crate::time::{Bytes, Duration, Time};
@@ -11,16 +12,41 @@ use crate::time::{Bytes, Duration, Time};
 struct Train {
     segments: usize,
     bytes: Bytes,
+    /// Bursts that end with one of them.
+    bursts: u32,
     /// Which of them gives a rate sample, if any does.
     sampled: Option<usize>,
     /// The one behind them, if there is one, is not acknowledged, and nothing else is known of it either.
     is_all: bool,
 }
 
+impl Disturbance {
+    /// The segment no longer counts as lost or retransmitted.
+    fn leave(&mut self, number: u64, segment: &Sent) {
+        if segment.flags & LOST != 0 {
+            self.lost -= u64::from(segment.len);
+            self.lost_segments -= 1;
+            self.to_repair.remove(&number);
+        }
+        if segment.flags & RETRANSMITTED != 0 {
+            self.retransmitted -= u64::from(segment.len);
+            self.retransmitted_segments -= 1;
+        }
+    }
+}
+
 impl Scoreboard {
-    /// Take the cumulative acknowledgement and the SACK blocks of an ACK.
-    pub fn on_ack(&mut self, ack: u64, blocks: &[Range], now: Time, rtt_min: Duration) -> Delivery {
-        self.take::<true>(ack, blocks, now, rtt_min)
+    /// Take the cumulative acknowledgement and the SACK blocks of an ACK. `echoed`: the timestamp that it echoes;
+    /// [`Time::NEVER`]: none.
+    pub fn on_ack(
+        &mut self,
+        ack: u64,
+        blocks: &[Range],
+        echoed: Time,
+        now: Time,
+        rtt_min: Duration,
+    ) -> Delivery {
+        self.take::<true>(ack, blocks, echoed, now, rtt_min)
     }
 
     /// `TRAINS`: what was sent once and comes in order is taken together; a test takes it segment by segment beside that.
@@ -29,30 +55,34 @@ impl Scoreboard {
         &mut self,
         ack: u64,
         blocks: &[Range],
+        echoed: Time,
         now: Time,
         rtt_min: Duration,
     ) -> Delivery {
         let mut delivery = Delivery::default();
-        self.prior_highest = self.highest_sacked;
+        if !self.disturbed.is_at_rest() {
+            let it = &mut *self.disturbed;
+            it.prior_highest = it.highest_sacked;
+        }
         for block in blocks {
             if block.end > ack && block.start >= self.una {
                 self.on_sack(*block, now, rtt_min, &mut delivery);
             }
         }
-        if self.lowest_late != u64::MAX {
-            let lowest = std::mem::replace(&mut self.lowest_late, u64::MAX);
+        if !self.disturbed.is_at_rest() && self.disturbed.lowest_late != u64::MAX {
+            let lowest = std::mem::replace(&mut self.disturbed.lowest_late, u64::MAX);
             // Linux `tcp_check_sack_reordering`, and `fackets_out - reord` before: from start to end.
-            delivery.late_by = self.highest_sacked.map_or(0, |highest| highest + 1 - lowest);
+            delivery.late_by = self.disturbed.highest_sacked.map_or(0, |highest| highest + 1 - lowest);
         }
         if ack > self.una {
-            if TRAINS && self.prior_highest.is_none() {
-                let train = self.train(ack);
+            if TRAINS && self.disturbed.prior_highest.is_none() {
+                let train = self.train(ack, &delivery);
                 if train.segments > 0 {
                     self.take_train(&train, now, &mut delivery);
                 }
             }
             if self.segments.front().is_some_and(|segment| segment.end <= ack) {
-                self.advance_singly(ack, now, rtt_min, &mut delivery);
+                self.advance_singly(ack, echoed, now, rtt_min, &mut delivery);
             }
             self.advance(ack);
         }
@@ -65,15 +95,11 @@ impl Scoreboard {
     /// in order: nothing is lost then. `None`: it is another one, and nothing was done.
     #[inline(always)]
     pub fn take_undisturbed(&mut self, ack: u64, now: Time) -> Option<Delivery> {
-        let is_disturbed = self.highest_sacked.is_some()
-            || self.lost_segments > 0
-            || self.retransmitted > 0
-            || !self.known.is_empty()
-            || !self.again.is_empty();
-        if is_disturbed || ack <= self.una {
+        if !self.disturbed.is_at_rest() || ack <= self.una {
             return None;
         }
-        let train = self.train(ack);
+        let mut delivery = Delivery::default();
+        let train = self.train(ack, &delivery);
         if !train.is_all || train.segments == 0 {
             return None;
         }
@@ -81,15 +107,10 @@ impl Scoreboard {
         if (last.sent, last.end) <= (self.rack.sent, self.rack.end) {
             return None;
         }
-        let mut delivery = Delivery::default();
-        self.prior_highest = None;
         self.take_train(&train, now, &mut delivery);
-        self.advance(ack);
+        self.una = ack;
         self.count_delivered(&delivery, now);
         self.has_rack_news = self.segments.is_empty();
-        if !self.has_rack_news {
-            self.unjudged = self.unjudged.max(self.base);
-        }
         Some(delivery)
     }
 
@@ -106,15 +127,16 @@ impl Scoreboard {
 
     fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
         // Only what the known ranges leave uncovered is news.
-        let first = self.known.partition_point(|known| known.end < block.start);
-        let last = self.known.partition_point(|known| known.start <= block.end);
-        if last == first + 1 && self.known[first].start <= block.start && block.end <= self.known[first].end {
+        let known = &self.disturbed.known;
+        let first = known.partition_point(|known| known.end < block.start);
+        let last = known.partition_point(|known| known.start <= block.end);
+        if last == first + 1 && known[first].start <= block.start && block.end <= known[first].end {
             return;
         }
         let mut at = block.start;
         let mut merged = block;
         for index in first..last {
-            let known = self.known[index];
+            let known = self.disturbed.known[index];
             if known.start > at {
                 self.sack_span(Range { start: at, end: known.start }, now, rtt_min, delivery);
             }
@@ -126,10 +148,11 @@ impl Scoreboard {
             self.sack_span(Range { start: at, end: block.end }, now, rtt_min, delivery);
         }
         if first == last {
-            self.known.insert(first, merged);
+            self.disturbed.known.insert(first, merged);
         } else {
-            self.known[first] = merged;
-            self.known.drain(first + 1..last);
+            let known = &mut self.disturbed.known;
+            known[first] = merged;
+            known.drain(first + 1..last);
         }
     }
 
@@ -142,39 +165,42 @@ impl Scoreboard {
             if segment.flags & SACKED != 0 || segment.end - u64::from(segment.len) < span.start {
                 continue;
             }
-            self.leave(number, &segment);
+            let it = &mut *self.disturbed;
+            it.leave(number, &segment);
             let held = &mut self.segments[index - 1];
-            held.flags = (held.flags & (APP_LIMITED | FIN)) | SACKED | DELIVERED;
-            self.sacked += u64::from(segment.len);
-            self.sacked_segments += 1;
-            if number >= self.frontier {
-                self.sacked_above_frontier += 1;
+            held.flags = (held.flags & (APP_LIMITED | FIN | BURST_END)) | SACKED | DELIVERED;
+            it.sacked += u64::from(segment.len);
+            it.sacked_segments += 1;
+            if number >= it.frontier {
+                it.sacked_above_frontier += 1;
             }
             if segment.transmissions == 1 {
                 let rtt = now.since(segment.sent);
                 delivery.rtt_sack = delivery.rtt_sack.or(Some(rtt));
                 delivery.rtt_sack_last = Some(rtt);
                 delivery.original_end = delivery.original_end.min(segment.end);
-                if self.prior_highest.is_some_and(|highest| number < highest) {
-                    self.lowest_late = self.lowest_late.min(number);
+                if it.prior_highest.is_some_and(|highest| number < highest) {
+                    it.lowest_late = it.lowest_late.min(number);
                 }
             }
-            self.highest_sacked = self.highest_sacked.max(Some(number));
+            it.highest_sacked = it.highest_sacked.max(Some(number));
             delivery.sacked_segments += 1;
             if segment.flags & DELIVERED == 0 {
-                self.deliver(&segment, 0, now, rtt_min, delivery);
+                self.deliver(&segment, None, now, rtt_min, delivery);
             }
         }
     }
 
     /// The segments at the head that were sent once, and of which nothing else is known, up to `ack`.
     #[inline(always)]
-    fn train(&self, ack: u64) -> Train {
-        let (mut count, mut bytes, mut is_all) = (0, 0, true);
+    fn train(&self, ack: u64, delivery: &Delivery) -> Train {
+        let (mut count, mut bytes, mut bursts, mut is_all) = (0, 0, 0, true);
         // The first of those with the most delivered before them gives the rate sample.
-        let (mut is_sampled, mut most, mut sampled) = (self.work.any, self.work.prior_delivered, None);
+        let (mut is_sampled, mut most, mut sampled) =
+            (delivery.work.is_some(), delivery.work.map_or(0, |work| work.prior_delivered), None);
         while let Some(segment) = self.segments.get(count) {
-            let is_plain = segment.flags & !(APP_LIMITED | FIN) == 0 && segment.transmissions == 1;
+            let is_plain =
+                segment.flags & !(APP_LIMITED | FIN | BURST_END) == 0 && segment.transmissions == 1;
             if segment.end > ack || !is_plain {
                 is_all = is_plain;
                 break;
@@ -183,18 +209,19 @@ impl Scoreboard {
                 (is_sampled, most, sampled) = (true, segment.delivered, Some(count));
             }
             bytes += u64::from(segment.len);
+            bursts += u32::from(segment.flags & BURST_END != 0);
             count += 1;
         }
-        Train { segments: count, bytes, sampled, is_all }
+        Train { segments: count, bytes, bursts, sampled, is_all }
     }
 
     /// They are acknowledged together: what `advance_singly` does of each by itself.
     #[inline(always)]
     fn take_train(&mut self, train: &Train, now: Time, delivery: &mut Delivery) {
-        let Train { segments: count, bytes, sampled, .. } = *train;
+        let Train { segments: count, bytes, bursts, sampled, .. } = *train;
         if let Some(sampled) = sampled {
             let segment = self.segments[sampled];
-            self.sample_rate(&segment);
+            self.sample_rate(&segment, delivery);
         }
         let (first_sent, first_end) = (self.segments[0].sent, self.segments[0].end);
         let last = &self.segments[count - 1];
@@ -212,28 +239,40 @@ impl Scoreboard {
         delivery.delivered_segments += count as u32;
         delivery.delivered_bytes += bytes;
         self.out -= bytes;
+        self.bursts_out -= bursts;
         self.base += count as u64;
         self.segments.drain(..count);
     }
 
     #[inline(never)]
-    fn advance_singly(&mut self, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+    fn advance_singly(
+        &mut self,
+        ack: u64,
+        echoed: Time,
+        now: Time,
+        rtt_min: Duration,
+        delivery: &mut Delivery,
+    ) {
         while let Some(segment) = self.segments.front().copied() {
             if segment.end > ack {
                 break;
             }
             let number = self.base;
-            self.leave(number, &segment);
+            if segment.flags & (LOST | RETRANSMITTED) != 0 {
+                self.disturbed.leave(number, &segment);
+            }
             self.segments.pop_front();
             self.base += 1;
             self.out -= u64::from(segment.len);
+            self.bursts_out -= u32::from(segment.flags & BURST_END != 0);
             delivery.acked_segments += 1;
             delivery.acked_retransmission |= segment.transmissions > 1;
             if segment.flags & SACKED != 0 {
-                self.sacked -= u64::from(segment.len);
-                self.sacked_segments -= 1;
-                if number >= self.frontier {
-                    self.sacked_above_frontier -= 1;
+                let it = &mut *self.disturbed;
+                it.sacked -= u64::from(segment.len);
+                it.sacked_segments -= 1;
+                if number >= it.frontier {
+                    it.sacked_above_frontier -= 1;
                 }
             } else {
                 if segment.transmissions == 1 {
@@ -242,13 +281,13 @@ impl Scoreboard {
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
                     delivery.rtt_last = Some(rtt);
                     delivery.original_end = delivery.original_end.min(segment.end);
-                    if self.prior_highest.is_some_and(|highest| number < highest) {
-                        let highest = self.highest_sacked.unwrap_or(number);
+                    if self.disturbed.prior_highest.is_some_and(|highest| number < highest) {
+                        let highest = self.disturbed.highest_sacked.unwrap_or(number);
                         delivery.late_by = delivery.late_by.max(highest + 1 - number);
                     }
                 }
                 if segment.flags & DELIVERED == 0 {
-                    self.deliver(&segment, ack, now, rtt_min, delivery);
+                    self.deliver(&segment, Some(echoed), now, rtt_min, delivery);
                 }
             }
         }
@@ -258,34 +297,40 @@ impl Scoreboard {
     #[inline(always)]
     fn advance(&mut self, ack: u64) {
         self.una = ack;
-        self.frontier = self.frontier.max(self.base);
-        if self.highest_sacked.is_some_and(|highest| highest < self.base) {
-            self.highest_sacked = None;
-        }
-        if !self.known.is_empty() {
-            let gone = self.known.partition_point(|known| known.end <= ack);
-            self.known.drain(..gone);
-        }
-        while self.again.front().is_some_and(|(number, _)| *number < self.base) {
-            self.again.pop_front();
+        if !self.disturbed.is_at_rest() {
+            self.advance_disturbed(ack);
         }
     }
 
-    /// The segment no longer counts as lost or retransmitted.
-    fn leave(&mut self, number: u64, segment: &Sent) {
-        if segment.flags & LOST != 0 {
-            self.lost -= u64::from(segment.len);
-            self.lost_segments -= 1;
-            self.to_repair.remove(&number);
+    #[inline(never)]
+    fn advance_disturbed(&mut self, ack: u64) {
+        let (base, it) = (self.base, &mut *self.disturbed);
+        it.frontier = it.frontier.max(base);
+        if it.highest_sacked.is_some_and(|highest| highest < base) {
+            it.highest_sacked = None;
         }
-        if segment.flags & RETRANSMITTED != 0 {
-            self.retransmitted -= u64::from(segment.len);
-            self.retransmitted_segments -= 1;
+        if !it.known.is_empty() {
+            let gone = it.known.partition_point(|known| known.end <= ack);
+            it.known.drain(..gone);
+        }
+        while it.again.front().is_some_and(|(number, _)| *number < base) {
+            it.again.pop_front();
+        }
+        if it.is_over(base) {
+            (it.frontier, it.prior_highest) = (0, None);
+            self.disturbed.rest();
         }
     }
 
-    /// `ack`: the cumulative acknowledgement that covers it; 0: it is SACKed.
-    fn deliver(&mut self, segment: &Sent, ack: u64, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
+    /// `echoed`: the timestamp with the cumulative acknowledgement that covers it; `None`: it is SACKed.
+    fn deliver(
+        &mut self,
+        segment: &Sent,
+        echoed: Option<Time>,
+        now: Time,
+        rtt_min: Duration,
+        delivery: &mut Delivery,
+    ) {
         delivery.delivered_segments += 1;
         delivery.delivered_bytes += u64::from(segment.len);
         let rtt = now.since(segment.sent);
@@ -293,9 +338,9 @@ impl Scoreboard {
         // original's ACK, and so was one answered by an older timestamp (Linux `tcp_skb_spurious_retrans`).
         let is_spurious = segment.transmissions > 1
             && (rtt < rtt_min
-                || self.echoed != Time::NEVER
-                    && segment.end <= ack
-                    && reads_before(self.echoed, segment.sent, self.timestamp_tick));
+                || echoed.is_some_and(|echoed| {
+                    echoed != Time::NEVER && reads_before(echoed, segment.sent, self.timestamp_tick)
+                }));
         if !is_spurious {
             self.has_rack_news = true;
             self.rack.rtt = rtt;
@@ -304,20 +349,19 @@ impl Scoreboard {
                 self.rack.is_again = segment.transmissions > 1;
             }
         }
-        if !self.work.any || segment.delivered > self.work.prior_delivered {
-            self.sample_rate(segment);
+        if delivery.work.is_none_or(|work| segment.delivered > work.prior_delivered) {
+            self.sample_rate(segment, delivery);
         }
     }
 
     #[inline(always)]
-    fn sample_rate(&mut self, segment: &Sent) {
-        self.work = RateWork {
+    fn sample_rate(&mut self, segment: &Sent, delivery: &mut Delivery) {
+        delivery.work = Some(RateWork {
             prior_delivered: segment.delivered,
             prior_time: segment.delivered_time,
             send_elapsed: segment.sent.since(segment.first_sent),
             app_limited: segment.flags & APP_LIMITED != 0,
-            any: true,
-        };
+        });
         self.first_sent = segment.sent;
     }
 }

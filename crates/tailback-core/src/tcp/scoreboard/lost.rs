@@ -11,6 +11,7 @@ impl Scoreboard {
             return false;
         }
         let len = u64::from(segment.len);
+        let it = &mut *self.disturbed;
         let was_lost = segment.flags & LOST != 0;
         let was_retransmitted = segment.flags & RETRANSMITTED != 0;
         if was_lost && !was_retransmitted {
@@ -18,14 +19,14 @@ impl Scoreboard {
         }
         segment.flags = (segment.flags | LOST) & !RETRANSMITTED;
         if was_retransmitted {
-            self.retransmitted -= len;
-            self.retransmitted_segments -= 1;
+            it.retransmitted -= len;
+            it.retransmitted_segments -= 1;
         }
         if !was_lost {
-            self.lost += len;
-            self.lost_segments += 1;
+            it.lost += len;
+            it.lost_segments += 1;
         }
-        self.to_repair.insert(number);
+        it.to_repair.insert(number);
         if let Some(losses) = &mut self.losses {
             losses.push(Loss { sent: segment.sent, end: segment.end, bytes: len });
         }
@@ -42,38 +43,46 @@ impl Scoreboard {
 
     /// Every hole below the highest SACKed segment is lost, unless retransmitted already (FreeBSD).
     pub fn mark_holes(&mut self) -> u32 {
-        self.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
+        self.disturbed.highest_sacked.map_or(0, |highest| self.mark_fresh_below(highest))
     }
 
     /// The same, whether retransmitted or not.
     #[cold]
     pub fn mark_holes_again(&mut self) -> u32 {
-        let until = self.highest_sacked.unwrap_or(self.base);
+        let until = self.disturbed.highest_sacked.unwrap_or(self.base);
         (self.base..until).map(|number| u32::from(self.mark_lost(number))).sum()
     }
 
     fn mark_fresh_below(&mut self, until: u64) -> u32 {
         let mut marked = 0;
-        while self.frontier < until {
-            let number = self.frontier;
+        self.begin_judging();
+        while self.disturbed.frontier < until {
+            let number = self.disturbed.frontier;
             let flags = self.segments[(number - self.base) as usize].flags;
             if flags & SACKED != 0 {
-                self.sacked_above_frontier -= 1;
+                self.disturbed.sacked_above_frontier -= 1;
             } else if flags & (LOST | RETRANSMITTED) == 0 {
                 marked += u32::from(self.mark_lost(number));
             }
-            self.frontier += 1;
+            self.disturbed.frontier += 1;
         }
         marked
+    }
+
+    /// Holes are judged from the head on at the lowest. Of a flight at rest the frontier is nowhere.
+    fn begin_judging(&mut self) {
+        if self.disturbed.frontier < self.base && !self.disturbed.is_at_rest() {
+            self.disturbed.frontier = self.base;
+        }
     }
 
     /// FACK: whatever lies more than `threshold` segments below the highest SACKed one is lost; a
     /// retransmission is lost once something `threshold` segments above what was highest then is SACKed.
     pub fn mark_by_fack(&mut self, threshold: u32, mss: u32) -> u32 {
-        let Some(highest) = self.highest_sacked else { return 0 };
+        let Some(highest) = self.disturbed.highest_sacked else { return 0 };
         let until = (highest + 1).saturating_sub(u64::from(threshold)).max(self.base);
         let mut marked = self.mark_fresh_below(until);
-        if self.retransmitted > 0 {
+        if self.disturbed.retransmitted > 0 {
             let reach = self.segments[(highest - self.base) as usize].end;
             let slack = u64::from(threshold) * u64::from(mss);
             for number in self.base..highest {
@@ -81,7 +90,7 @@ impl Scoreboard {
                 if segment.flags & RETRANSMITTED != 0 && segment.high + slack <= reach {
                     marked += u32::from(self.mark_lost(number));
                 }
-                if self.retransmitted == 0 {
+                if self.disturbed.retransmitted == 0 {
                     break;
                 }
             }
@@ -92,18 +101,19 @@ impl Scoreboard {
     /// RFC 6675 `IsLost`: at least `threshold` SACKed segments lie above.
     pub fn mark_by_sacked_above(&mut self, threshold: u32) -> u32 {
         let mut marked = 0;
-        while self.sacked_above_frontier >= threshold {
-            let number = self.frontier;
+        self.begin_judging();
+        while self.disturbed.sacked_above_frontier >= threshold {
+            let number = self.disturbed.frontier;
             let flags = self.segments[(number - self.base) as usize].flags;
             if flags & SACKED != 0 {
-                if self.sacked_above_frontier == threshold {
+                if self.disturbed.sacked_above_frontier == threshold {
                     break;
                 }
-                self.sacked_above_frontier -= 1;
+                self.disturbed.sacked_above_frontier -= 1;
             } else if flags & (LOST | RETRANSMITTED) == 0 {
                 marked += u32::from(self.mark_lost(number));
             }
-            self.frontier += 1;
+            self.disturbed.frontier += 1;
         }
         marked
     }
@@ -146,7 +156,7 @@ impl Scoreboard {
             let is_held = segment.flags & (SACKED | LOST) == 0 || segment.flags & RETRANSMITTED != 0;
             is_held && (segment.sent, segment.end) < limit
         };
-        let mut ranges = self.known.iter().rev().peekable();
+        let mut ranges = self.disturbed.known.iter().rev().peekable();
         let mut index = match self.rack.is_again {
             true => self.segments.len(),
             false => self.segments.partition_point(|segment| segment.end < self.rack.end),
@@ -164,7 +174,7 @@ impl Scoreboard {
                 None => index - 1,
             };
         }
-        let again = self.again.iter().rev().find_map(|&(number, order)| {
+        let again = self.disturbed.again.iter().rev().find_map(|&(number, order)| {
             let segment = self.segments.get(number.checked_sub(self.base)? as usize)?;
             (segment.order == order && is_waiting(segment)).then_some(segment.sent)
         });
@@ -186,14 +196,18 @@ impl Scoreboard {
             // Its first transmission is superseded.
             self.unjudged += 1;
         }
-        while let Some(&(number, order)) = self.again.front() {
+        if self.disturbed.is_at_rest() {
+            return first.map(|_| (self.unjudged, false));
+        }
+        let again = &mut self.disturbed.again;
+        while let Some(&(number, order)) = again.front() {
             if first.is_some_and(|first| first < order) {
                 break;
             }
             if number >= self.base && self.segments[(number - self.base) as usize].order == order {
                 return Some((number, true));
             }
-            self.again.pop_front();
+            again.pop_front();
         }
         first.map(|_| (self.unjudged, false))
     }
@@ -201,7 +215,7 @@ impl Scoreboard {
     #[inline]
     fn judge(&mut self, is_again: bool) {
         if is_again {
-            self.again.pop_front();
+            self.disturbed.again.pop_front();
         } else {
             self.unjudged += 1;
         }
@@ -213,13 +227,13 @@ impl Scoreboard {
             for segment in &mut self.segments {
                 segment.flags &= !SACKED;
             }
-            self.sacked = 0;
-            self.sacked_segments = 0;
-            self.known.clear();
-            self.highest_sacked = None;
+            self.disturbed.sacked = 0;
+            self.disturbed.sacked_segments = 0;
+            self.disturbed.known.clear();
+            self.disturbed.highest_sacked = None;
             // What is SACKed from now on judges the holes afresh.
-            self.frontier = self.base;
-            self.sacked_above_frontier = 0;
+            self.disturbed.frontier = self.base;
+            self.disturbed.sacked_above_frontier = 0;
         }
         let mut marked = 0;
         for number in self.base..self.base + self.segments.len() as u64 {
@@ -244,7 +258,7 @@ impl Scoreboard {
     /// RFC 6675 NextSeg rule 3: the lowest segment below the highest SACKed one that is neither SACKed, nor
     /// lost, nor retransmitted.
     pub fn first_unrepaired_hole(&self) -> Option<u64> {
-        let highest = self.highest_sacked?;
+        let highest = self.disturbed.highest_sacked?;
         (self.base..highest).find(|number| {
             let segment = &self.segments[(number - self.base) as usize];
             segment.flags & (SACKED | LOST | RETRANSMITTED) == 0 && segment.transmissions == 1
@@ -261,15 +275,15 @@ impl Scoreboard {
     /// afresh (Linux `tcp_clear_all_retrans_hints`), or those that are real would wait for a timeout; RACK's
     /// log goes on, as a segment that Linux has marked returns to its list only when it is sent again.
     pub fn unmark(&mut self) {
-        self.frontier = self.base;
-        self.sacked_above_frontier = self.sacked_segments;
+        self.disturbed.frontier = self.base;
+        self.disturbed.sacked_above_frontier = self.disturbed.sacked_segments;
         for segment in &mut self.segments {
             if segment.flags & LOST != 0 {
                 segment.flags &= !LOST;
-                self.lost -= u64::from(segment.len);
-                self.lost_segments -= 1;
+                self.disturbed.lost -= u64::from(segment.len);
+                self.disturbed.lost_segments -= 1;
             }
         }
-        self.to_repair.clear();
+        self.disturbed.to_repair.clear();
     }
 }

@@ -1,6 +1,6 @@
 //! Delivery-rate estimation (draft-cheng-iccrg-delivery-rate-estimation section 3).
 
-use super::Scoreboard;
+use super::{Delivery, Scoreboard};
 use crate::cc::DeliverySample;
 use crate::time::{Bytes, Duration, Time};
 
@@ -15,22 +15,19 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
+/// What is known of the segment that gives the sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateWork {
     pub prior_delivered: Bytes,
     pub prior_time: Time,
     pub send_elapsed: Duration,
     pub app_limited: bool,
-    pub any: bool,
 }
 
 impl Scoreboard {
     /// The delivery-rate sample of the ACK just taken (draft-cheng section 3.3).
-    pub fn rate_sample(&mut self, now: Time, rtt_min: Duration) -> Option<RateSample> {
-        if !std::mem::take(&mut self.work.any) {
-            return None;
-        }
-        let work = self.work;
+    pub fn rate_sample(&self, delivery: &Delivery, now: Time, rtt_min: Duration) -> Option<RateSample> {
+        let work = delivery.work?;
         let interval = work.send_elapsed.max(now.since(work.prior_time));
         // An interval shorter than the minimum RTT would overestimate.
         if interval.is_zero() || (rtt_min != Duration::MAX && interval < rtt_min) {

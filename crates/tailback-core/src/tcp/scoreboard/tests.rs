@@ -7,9 +7,9 @@ const MSS: u64 = 1000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send(u8),
-    // Segments, and whether the rate sample is taken after.
-    Ack(u8, bool),
+    // Segments, and whether the last ends a burst.
+    Send(u8, bool),
+    Ack(u8),
     // First segment above the head and length.
     Sack(u8, u8),
     Repair(u8),
@@ -29,8 +29,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (1u8..12).prop_map(Step::Send),
-        4 => (1u8..6, any::<bool>()).prop_map(|(count, samples)| Step::Ack(count, samples)),
+        6 => (1u8..12, any::<bool>()).prop_map(|(count, ends)| Step::Send(count, ends)),
+        4 => (1u8..6).prop_map(Step::Ack),
         6 => (1u8..20, 1u8..6).prop_map(|(at, length)| Step::Sack(at, length)),
         6 => (1u8..4).prop_map(Step::Repair),
         1 => Just(Step::Head),
@@ -110,27 +110,29 @@ proptest! {
         for step in steps {
             now += Duration::from_ms(7);
             match step {
-                Step::Send(count) => for _ in 0..count {
-                    nxt += MSS;
-                    board.push(nxt, MSS as u32, false, now);
-                },
-                Step::Ack(count, samples) => {
+                Step::Send(count, ends) => {
+                    for _ in 0..count {
+                        nxt += MSS;
+                        board.push(nxt, MSS as u32, false, now);
+                    }
+                    if ends {
+                        board.end_burst();
+                    }
+                }
+                Step::Ack(count) => {
                     una = (una + u64::from(count) * MSS).min(nxt);
                     let before = board.delivered();
                     let mut twin = board.clone();
-                    let delivery = board.on_ack(una, &[], now, Duration::from_ms(7));
-                    let singly = twin.take::<false>(una, &[], now, Duration::from_ms(7));
+                    let delivery = board.on_ack(una, &[], Time::NEVER, now, Duration::from_ms(7));
+                    let singly = twin.take::<false>(una, &[], Time::NEVER, now, Duration::from_ms(7));
                     prop_assert_eq!(format!("{delivery:?} {board:?}"), format!("{singly:?} {twin:?}"));
                     prop_assert_eq!(board.delivered() - before, delivery.delivered_bytes);
-                    if samples {
-                        board.rate_sample(now, Duration::MAX);
-                    }
                 }
                 Step::Sack(at, length) => {
                     let start = una + u64::from(at) * MSS;
                     let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
                     if block.start < block.end {
-                        board.on_ack(una, &[block], now, Duration::from_ms(7));
+                        board.on_ack(una, &[block], Time::NEVER, now, Duration::from_ms(7));
                     }
                 }
                 Step::Repair(count) => for _ in 0..count {
@@ -148,7 +150,7 @@ proptest! {
                     let (window, mut twin) = (Duration::from_ms(2), board.clone());
                     let expected = plain.mark_by_rack(&mut twin, now, window);
                     prop_assert_eq!(board.mark_by_rack(now, window), expected);
-                    prop_assert_eq!(&board.to_repair, &twin.to_repair);
+                    prop_assert_eq!(&board.disturbed.to_repair, &twin.disturbed.to_repair);
                 }
                 Step::Probe => board.on_probe(now, nxt),
                 Step::Rescue => {
@@ -184,7 +186,7 @@ fn pipe_is_that_of_rfc6675_by_hand() {
         board.push(number * MSS, MSS as u32, false, Time::ZERO);
     }
     let now = Time::from_ms(100);
-    board.on_ack(0, &[Range { start: MSS, end: 4 * MSS }], now, Duration::MAX);
+    board.on_ack(0, &[Range { start: MSS, end: 4 * MSS }], Time::NEVER, now, Duration::MAX);
     assert_eq!(board.mark_by_sacked_above(3), 1);
     assert_eq!(board.in_flight(), 6 * MSS);
     board.on_repaired(now, 10 * MSS);
@@ -198,11 +200,11 @@ fn what_was_unmarked_can_be_lost_again() {
         board.push(number * MSS, MSS as u32, false, Time::ZERO);
     }
     let now = Time::from_ms(100);
-    board.on_ack(0, &[Range { start: 2 * MSS, end: 5 * MSS }], now, Duration::MAX);
+    board.on_ack(0, &[Range { start: 2 * MSS, end: 5 * MSS }], Time::NEVER, now, Duration::MAX);
     assert_eq!(board.mark_by_sacked_above(3), 2);
     board.unmark();
     // The first arrived after all; the second did not.
-    board.on_ack(MSS, &[Range { start: 2 * MSS, end: 7 * MSS }], now, Duration::MAX);
+    board.on_ack(MSS, &[Range { start: 2 * MSS, end: 7 * MSS }], Time::NEVER, now, Duration::MAX);
     assert_eq!(board.mark_by_sacked_above(5), 1);
     assert_eq!(board.next_repair().unwrap().0, Range { start: MSS, end: 2 * MSS });
     board.assert_consistent();

@@ -80,18 +80,17 @@ impl Sender {
         let Some(delivery) = self.board.take_undisturbed(segment.ack, now) else { return false };
         let is_cwnd_limited = self.is_cwnd_limited(in_flight);
         let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
-        self.board.echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
         let newly_acked = segment.ack - self.snd_una;
         self.snd_una = segment.ack;
         self.break_burst();
         self.duplicate_acks = 0;
         self.partial_acks = 0;
         if let (Some(estimate), Some(latest)) = (delivery.rtt_first, delivery.rtt_last) {
-            self.rtt.on_sample(estimate, latest, self.snd_una, self.snd_nxt);
+            self.rtt.on_sample(&self.stack, estimate, latest, self.snd_una, self.snd_nxt);
         }
         let round_start = self.begins_round();
         self.timers.restarts = true;
-        self.undo.first_retransmission = Time::NEVER;
+        self.first_retransmission = Time::NEVER;
         let rtt = delivery.rtt_last;
         let news = News { newly_acked, is_duplicate: false, rtt, round_start, is_marked: false, marked: 0 };
         let verdict = Verdict { lost: 0, is_undone: false, was_reducing: false, is_reducing: false };
@@ -110,9 +109,9 @@ impl Sender {
             true => &segment.sack_blocks()[1..],
             false => segment.sack_blocks(),
         };
-        self.board.echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
+        let echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
         let head_sent = self.board.head_sent();
-        let mut delivery = self.board.on_ack(segment.ack, blocks, now, self.rtt.min());
+        let mut delivery = self.board.on_ack(segment.ack, blocks, echoed, now, self.rtt.min());
         let news = self.take_news(segment, &prior, &mut delivery, now);
         self.timers.restarts = match news.newly_acked {
             // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
@@ -233,13 +232,13 @@ impl Sender {
             return 0;
         }
         let delivered = u64::from(delivered);
-        let known = ACE_START + self.marked_packets;
+        let known = ACE_START + self.trouble.marked_packets;
         let least = u64::from(segment.flags.ace()).wrapping_sub(known) % MODULUS;
         let packets = match delivered < MODULUS {
             true => least,
             false => delivered - (delivered - least) % MODULUS,
         };
-        self.marked_packets += packets;
+        self.trouble.marked_packets += packets;
         packets
     }
 
@@ -256,7 +255,7 @@ impl Sender {
         let newly_acked = news.newly_acked;
         if self.phase == Phase::Recovery {
             // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
-            self.pipe -= if newly_acked > 0 { 2 } else { 1 };
+            self.trouble.pipe -= if newly_acked > 0 { 2 } else { 1 };
         }
         if self.is_in_frto() {
             self.judge_timeout(delivery, newly_acked, news.is_duplicate, now, events);
@@ -282,7 +281,7 @@ impl Sender {
     ) -> Ack {
         // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
         let grows_first = self.stack.counting == Counting::PerAck;
-        let rate = self.board.rate_sample(now, self.rtt.min());
+        let rate = self.board.rate_sample(delivery, now, self.rtt.min());
         Ack {
             now,
             mss: self.control.mss,
@@ -331,8 +330,8 @@ impl Sender {
         }
         // The older stacks read the echoed timestamp (RFC 7323) first.
         let estimate = has_echo.then(|| now.since(segment.ts_ecr)).or(delivery.rtt_first)?;
-        let estimate = self.rtt.quantise(estimate);
-        self.rtt.on_sample(estimate, estimate, self.snd_una, self.snd_nxt);
+        let estimate = self.stack.quantise(estimate);
+        self.rtt.on_sample(&self.stack, estimate, estimate, self.snd_una, self.snd_nxt);
         Some(estimate)
     }
 
@@ -351,7 +350,7 @@ impl Sender {
             }
             (None, None) => return None,
         };
-        self.rtt.on_sample(estimate, latest, self.snd_una, self.snd_nxt);
+        self.rtt.on_sample(&self.stack, estimate, latest, self.snd_una, self.snd_nxt);
         Some(latest)
     }
 
@@ -366,9 +365,9 @@ impl Sender {
 
     /// Linux `tcp_may_raise_cwnd`.
     fn grows_on_sacks(&self, delivery: &Delivery) -> bool {
-        self.stack.grow_on_sacks
+        delivery.sacked_segments > 0
+            && self.stack.grow_on_sacks
             && self.reordering.degree > self.stack.duplicate_threshold
-            && delivery.sacked_segments > 0
     }
 
     /// What the host's clock says between sending and now: with ticks, how many of them began in between.

@@ -38,46 +38,44 @@ pub(super) struct Bursts {
     left: u32,
     /// It has several segments, so its last one is pushed.
     is_several: bool,
-    /// Where the unit ends that is being cut.
-    unit_end: u64,
-    /// How far the application has filled the buffer.
-    written: u64,
-    /// Size of the units written from an offset on, where it changes.
-    sizes: VecDeque<(u64, Bytes)>,
-    /// Where the application had to wait for room in the buffer.
-    waited_at: VecDeque<u64>,
-    /// Where the bursts ended that are not known to be acknowledged.
-    sent_to: VecDeque<u64>,
     /// A burst waits for a wider window: as good as a full one.
     pub(super) waits: bool,
     /// A burst waits, for whatever reason, until an ACK or more data comes.
     is_deferred: bool,
+    /// Where the unit ends that is being cut.
+    unit_end: u64,
+    /// How far the application has filled the buffer.
+    written: u64,
     /// Payload of the burst, whose pacing was charged when it began, still to leave.
     pub(super) charged: Bytes,
 }
 
-impl Bursts {
-    fn unit_size(&mut self, at: u64) -> Bytes {
+/// What the application has written, in units: looked at where one ends.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Units {
+    /// Size of the units written from an offset on, where it changes.
+    sizes: VecDeque<(u64, Bytes)>,
+    /// Where the application had to wait for room in the buffer.
+    waited_at: VecDeque<u64>,
+}
+
+impl Units {
+    fn size_at(&mut self, at: u64) -> Bytes {
         while self.sizes.get(1).is_some_and(|(from, _)| *from <= at) {
             self.sizes.pop_front();
         }
         self.sizes[0].1
     }
 
-    /// What the buffer counts: payload from `una` on, and bookkeeping for each burst that has left and each unit that has not.
-    fn held(&mut self, una: u64, next: u64, bookkeeping: Bytes) -> Bytes {
-        while self.sent_to.front().is_some_and(|end| *end <= una) {
-            self.sent_to.pop_front();
-        }
-        let unsent = self.written.saturating_sub(next);
-        let units = self.sizes.back().map_or(0, |(_, size)| unsent.div_ceil(*size));
-        self.written.saturating_sub(una) + bookkeeping * (self.sent_to.len() as u64 + units)
+    /// Those of `unsent` bytes, written last.
+    fn of(&self, unsent: Bytes) -> u64 {
+        self.sizes.back().map_or(0, |(_, size)| unsent.div_ceil(*size))
     }
 
-    /// Does the unit end at `end`, and did its writer then wait for room? A unit that is begun is filled first.
-    fn ends_where_writer_waited(&mut self, end: u64) -> bool {
+    /// Did the writer wait for room at `end` or before?
+    fn waited_until(&mut self, end: u64) -> bool {
         let mut has_waited = false;
-        while end >= self.unit_end && self.waited_at.front().is_some_and(|at| *at <= end) {
+        while self.waited_at.front().is_some_and(|at| *at <= end) {
             self.waited_at.pop_front();
             has_waited = true;
         }
@@ -111,8 +109,10 @@ impl Sender {
         if self.bursts.left > 0 {
             return false;
         }
-        self.bursts.sent_to.push_back(end);
-        self.bursts.is_several | self.bursts.ends_where_writer_waited(end)
+        self.board.end_burst();
+        // A unit that is begun is filled first.
+        let has_waited = end >= self.bursts.unit_end && self.units.waited_until(end);
+        self.bursts.is_several | has_waited
     }
 
     /// Is a burst under way, which nothing interrupts?
@@ -178,7 +178,7 @@ impl Sender {
         }
         let mss = u64::from(self.control.mss);
         if self.snd_nxt >= self.bursts.unit_end {
-            self.bursts.unit_end = self.snd_nxt + self.bursts.unit_size(self.snd_nxt);
+            self.bursts.unit_end = self.snd_nxt + self.units.size_at(self.snd_nxt);
         }
         let unit = (self.bursts.unit_end - self.snd_nxt).min(available);
         let room = Room {
@@ -216,14 +216,14 @@ impl Sender {
             return;
         }
         let bookkeeping = self.stack.send_bookkeeping;
-        let held = self.bursts.held(self.snd_una, self.snd_nxt, bookkeeping);
+        let held = self.held(bookkeeping);
         if held > enough {
             return;
         }
         let mss = u64::from(self.control.mss);
         let size = (UNIT.min(self.peer.widest / 2) / mss * mss).max(mss);
-        if self.bursts.sizes.back().is_none_or(|(_, last)| *last != size) {
-            self.bursts.sizes.push_back((self.bursts.written, size));
+        if self.units.sizes.back().is_none_or(|(_, last)| *last != size) {
+            self.units.sizes.push_back((self.bursts.written, size));
         }
         let full = match bookkeeping {
             0 => self.snd_una + self.send_buffer,
@@ -234,8 +234,15 @@ impl Sender {
         };
         self.bursts.written = self.write_end.min(full);
         if full < self.write_end {
-            self.bursts.waited_at.push_back(full);
+            self.units.waited_at.push_back(full);
         }
+    }
+
+    /// What the buffer counts: payload, and bookkeeping for each burst that has left and each unit that has not.
+    fn held(&self, bookkeeping: Bytes) -> Bytes {
+        let units = self.units.of(self.bursts.written.saturating_sub(self.snd_nxt));
+        let payload = self.bursts.written.saturating_sub(self.snd_una);
+        payload + bookkeeping * (u64::from(self.board.bursts_out()) + units)
     }
 
     /// How far data can be sent: what is written and in the buffer. One that counts payload has room at once.

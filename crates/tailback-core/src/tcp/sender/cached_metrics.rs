@@ -13,7 +13,7 @@ impl Sender {
     /// An earlier connection to the same host has left this; used when the handshake is over.
     pub fn recall(&mut self, metrics: Metrics) {
         if self.stack.metrics_cache != MetricsCache::Off {
-            self.recalled = Some(Box::new(metrics));
+            self.trouble.recalled = Some(metrics);
         }
     }
 
@@ -21,7 +21,7 @@ impl Sender {
     pub(super) fn recall_before_sample(&mut self, metrics: &Metrics) {
         let is_freebsd = matches!(self.stack.metrics_cache, MetricsCache::FreeBsd7 | MetricsCache::FreeBsd);
         if is_freebsd && !metrics.srtt.is_zero() {
-            self.rtt.recall(metrics.srtt, metrics.deviation, self.snd_nxt);
+            self.rtt.recall(&self.stack, metrics.srtt, metrics.deviation, self.snd_nxt);
         }
     }
 
@@ -33,17 +33,17 @@ impl Sender {
             MetricsCache::Linux2 => {
                 self.recall_ssthresh(metrics, 0);
                 self.recall_reordering(metrics);
-                let (srtt, deviation) = (self.rtt.srtt(), self.rtt.deviation());
+                let (srtt, deviation) = (self.rtt.srtt(), self.rtt.deviation(&self.stack));
                 // The larger of both: an overestimate does less harm.
                 if !srtt.is_zero() && metrics.srtt > srtt {
                     let deviation = metrics.deviation.max(deviation);
-                    self.rtt.recall(metrics.srtt, deviation, self.snd_nxt);
+                    self.rtt.recall(&self.stack, metrics.srtt, deviation, self.snd_nxt);
                 }
             }
             MetricsCache::Linux => {
                 self.recall_reordering(metrics);
                 if metrics.srtt > self.rtt.srtt() {
-                    self.rtt.recall_timeout(metrics.srtt);
+                    self.rtt.recall_timeout(&self.stack, metrics.srtt);
                 }
             }
             MetricsCache::FreeBsd7 => {
@@ -87,7 +87,7 @@ impl Sender {
             known.srtt = Duration::ZERO;
             return;
         }
-        known.blend_rtt(self.rtt.srtt(), self.rtt.deviation());
+        known.blend_rtt(self.rtt.srtt(), self.rtt.deviation(&self.stack));
         let (cwnd, ssthresh) = (self.control.cwnd, self.control.ssthresh);
         let half = self.whole_segments(cwnd / 2);
         if ssthresh == Control::UNLIMITED {
@@ -124,7 +124,7 @@ impl Sender {
             ssthresh,
             cwnd: self.control.cwnd,
             srtt: self.rtt.srtt(),
-            deviation: self.rtt.deviation(),
+            deviation: self.rtt.deviation(&self.stack),
             reordering: 0,
         });
     }

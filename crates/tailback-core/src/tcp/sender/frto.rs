@@ -109,11 +109,11 @@ impl Sender {
         let before = self.control.cwnd;
         self.board.unmark();
         self.departed = 0;
-        self.undo.is_armed = false;
+        self.trouble.undo.is_armed = false;
         if !self.algorithm.owns_window() {
             self.control.cwnd = self.board.in_flight() + u64::from(self.control.mss);
         }
-        self.descent = Descent::from_window(self.control.cwnd);
+        self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.recover = self.snd_nxt;
         self.set_phase(Phase::Cwr, now);
         self.record(CongestionEventKind::CwrEntered, now, before, events);

@@ -113,7 +113,7 @@ impl Sender {
             // RFC 3042 switched off: what was SACKED does not make room before recovery.
             _ if self.phase == Phase::Disorder && !self.stack.limited_transmit => self.board.outstanding(),
             _ if self.phase == Phase::Recovery && self.stack.pipe == Pipe::Counter && self.stack.sack => {
-                self.pipe.max(0) as u64 * u64::from(self.control.mss)
+                self.trouble.pipe.max(0) as u64 * u64::from(self.control.mss)
             }
             _ => self.in_flight(),
         };
@@ -139,8 +139,8 @@ impl Sender {
     }
 
     fn on_retransmission(&mut self, now: Time) {
-        self.undo.first_retransmission = self.undo.first_retransmission.min(now);
-        self.undo.unexplained = self.undo.unexplained.max(0) + 1;
+        self.first_retransmission = self.first_retransmission.min(now);
+        self.trouble.undo.unexplained = self.trouble.undo.unexplained.max(0) + 1;
         self.count.segments_retransmitted += 1;
         if !self.has_timer() {
             self.arm_rto(now);
@@ -248,8 +248,8 @@ impl Sender {
         self.count.segments_sent += 1;
         self.output.last_sent = now;
         if matches!(self.phase, Phase::Recovery | Phase::Cwr) {
-            self.descent.out += u64::from(length);
-            self.pipe += 1;
+            self.trouble.descent.out += u64::from(length);
+            self.trouble.pipe += 1;
         }
         // A burst was charged as a whole when it began.
         let charged = self.bursts.charged.min(u64::from(length));

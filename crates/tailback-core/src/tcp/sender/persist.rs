@@ -57,7 +57,7 @@ impl Sender {
 
     fn persist_wait(&self) -> Duration {
         let factor = 1u64 << self.persist.expiries.min(16);
-        let wait = Duration::from_ps(self.rtt.timeout().as_ps().saturating_mul(factor));
+        let wait = Duration::from_ps(self.timeout().as_ps().saturating_mul(factor));
         wait.max(self.stack.persist_minimum).min(self.stack.persist_maximum)
     }
 

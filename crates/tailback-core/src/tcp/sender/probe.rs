@@ -36,7 +36,7 @@ impl Sender {
             true => self.stack.rto_initial,
             false => self.rtt.srtt() * 2 + allowance,
         };
-        let timeout = if is_progress { self.rtt.timeout() } else { self.head_wait(now) };
+        let timeout = if is_progress { self.timeout() } else { self.head_wait(now) };
         let wait = if timeout.is_zero() { wait } else { wait.min(timeout) };
         self.timers.probe_at = self.stack.expiry(now, wait + self.pacing_wait(now));
         self.timers.rto_at = Time::NEVER;
@@ -90,7 +90,7 @@ impl Sender {
         if repaired && self.phase == Phase::Open {
             let before = self.control.cwnd;
             self.begin_reduction(Signal::Loss, now);
-            self.undo.is_armed = false;
+            self.trouble.undo.is_armed = false;
             if !self.algorithm.owns_window() {
                 self.control.cwnd = self.control.ssthresh;
             }

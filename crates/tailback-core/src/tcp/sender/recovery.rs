@@ -109,10 +109,11 @@ impl Sender {
         self.recover = self.snd_nxt;
         self.rescued = false;
         // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
-        self.pipe = i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
+        self.trouble.pipe =
+            i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason. AccECN needs its bit for the count.
         self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
-        self.descent = Descent::from_window(self.control.cwnd);
+        self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
     }
 
@@ -147,7 +148,7 @@ impl Sender {
     pub(super) fn enter_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.begin_reduction(Signal::Ecn, now);
-        self.undo.is_armed = false;
+        self.trouble.undo.is_armed = false;
         if !self.algorithm.owns_window()
             && matches!(self.stack.reduction, Reduction::Immediate | Reduction::FreeBsd)
         {

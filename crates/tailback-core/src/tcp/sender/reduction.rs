@@ -9,7 +9,7 @@ use crate::tcp::stack::{PrrBound, Reduction};
 use crate::time::Bytes;
 
 /// How far a reduction has come: what PRR counts, and which ACK it is for rate halving.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Descent {
     /// cwnd when it began.
     prior_cwnd: Bytes,
@@ -22,8 +22,8 @@ pub(super) struct Descent {
 }
 
 impl Descent {
-    pub fn from_window(cwnd: Bytes) -> Self {
-        Descent { prior_cwnd: cwnd, ..Descent::default() }
+    pub const fn from_window(cwnd: Bytes) -> Self {
+        Descent { prior_cwnd: cwnd, delivered: 0, out: 0, is_odd: false }
     }
 }
 
@@ -91,10 +91,10 @@ impl Sender {
     fn halve_rate(&mut self) {
         let mss = u64::from(self.control.mss);
         let floor = self.algorithm.recovery_floor(&self.control).unwrap_or(self.control.ssthresh);
-        if self.descent.is_odd && self.control.cwnd > floor {
+        if self.trouble.descent.is_odd && self.control.cwnd > floor {
             self.control.cwnd -= mss;
         }
-        self.descent.is_odd = !self.descent.is_odd;
+        self.trouble.descent.is_odd = !self.trouble.descent.is_odd;
         self.control.cwnd = self.control.cwnd.min(self.in_flight() + mss);
     }
 
@@ -102,19 +102,19 @@ impl Sender {
     pub(super) fn reduce_proportionally(&mut self, delivered: Bytes, newly_acked: Bytes, lost: u32) {
         let mss = u64::from(self.control.mss);
         let in_flight = self.in_flight();
-        if delivered == 0 || self.descent.prior_cwnd == 0 {
+        if delivered == 0 || self.trouble.descent.prior_cwnd == 0 {
             return;
         }
-        self.descent.delivered += delivered;
+        self.trouble.descent.delivered += delivered;
         let ssthresh = self.control.ssthresh;
         let mut allowed = if in_flight > ssthresh {
             // RFC 6937: the fraction delivered of the window at entry, times where it shall land,
             // rounded up to whole segments as Linux counts them.
-            let target =
-                (self.descent.delivered as u128 * ssthresh as u128).div_ceil(self.descent.prior_cwnd as u128);
-            (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.descent.out)
+            let target = (self.trouble.descent.delivered as u128 * ssthresh as u128)
+                .div_ceil(self.trouble.descent.prior_cwnd as u128);
+            (target as u64).div_ceil(mss).saturating_mul(mss).saturating_sub(self.trouble.descent.out)
         } else {
-            let owed = self.descent.delivered.saturating_sub(self.descent.out);
+            let owed = self.trouble.descent.delivered.saturating_sub(self.trouble.descent.out);
             let limit = match self.stack.prr_bound {
                 PrrBound::Conservative => owed,
                 PrrBound::SlowStart => owed.max(delivered) + mss,
@@ -123,7 +123,7 @@ impl Sender {
             };
             limit.min(ssthresh - in_flight)
         };
-        if self.descent.out == 0 {
+        if self.trouble.descent.out == 0 {
             allowed = allowed.max(mss);
         }
         self.control.cwnd = in_flight + allowed;

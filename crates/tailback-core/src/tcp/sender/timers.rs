@@ -33,7 +33,7 @@ impl Sender {
 
     /// Linux has one timer for the three: whatever is armed takes the place of the others.
     pub(super) fn arm_rto(&mut self, now: Time) {
-        self.arm_rto_after(self.rtt.timeout(), now);
+        self.arm_rto_after(self.timeout(), now);
     }
 
     fn arm_rto_after(&mut self, wait: Duration, now: Time) {
@@ -67,7 +67,7 @@ impl Sender {
     /// What is left of the timeout since the head was sent (Linux `tcp_rto_delta_us`); zero: it is past.
     pub(super) fn head_wait(&self, now: Time) -> Duration {
         let sent = self.board.head_sent().unwrap_or(now);
-        (sent + self.rtt.timeout()).since(now)
+        (sent + self.timeout()).since(now)
     }
 
     /// RACK has `wait` to go until the last of what may be only late is lost. Linux `tcp_rack_mark_lost` adds
@@ -75,7 +75,7 @@ impl Sender {
     pub(super) fn arm_reorder(&mut self, wait: Duration, now: Time) {
         let tick = self.stack.timer_tick;
         let wait = (Time::ZERO + wait).ceil_to(tick).since(Time::ZERO) + tick * 2;
-        self.timers.reorder_at = self.stack.expiry(now, wait.min(self.rtt.timeout()));
+        self.timers.reorder_at = self.stack.expiry(now, wait.min(self.timeout()));
         self.timers.rto_at = Time::NEVER;
         self.timers.probe_at = Time::NEVER;
     }
@@ -140,13 +140,13 @@ impl Sender {
         self.begin_frto();
         self.forget_reordering();
         if first {
-            self.timeout_una = self.snd_una;
+            self.trouble.timeout_una = self.snd_una;
             self.begin_reduction(Signal::Timeout { first }, now);
         } else {
             self.congestion(Signal::Timeout { first }, now);
         }
         // BSD: only a first timeout can be a bad retransmit.
-        self.undo.bad_until = match self.rtt.backoffs() {
+        self.trouble.undo.bad_until = match self.rtt.backoffs() {
             0 if self.stack.undo == Undo::BadRetransmit => now + self.rtt.srtt() / 2,
             _ => Time::ZERO,
         };
@@ -193,7 +193,7 @@ impl Sender {
                 self.phase < Phase::Cwr || self.snd_una >= self.recover
             }
             Reduction::Immediate | Reduction::FreeBsd => {
-                self.timeout_una != self.snd_una || self.phase != Phase::Loss
+                self.trouble.timeout_una != self.snd_una || self.phase != Phase::Loss
             }
         }
     }

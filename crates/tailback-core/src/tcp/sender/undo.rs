@@ -11,14 +11,12 @@ use crate::tcp::stack::{Detection, Undo};
 use crate::time::{Bytes, Time};
 
 /// What was before the reduction, and the evidence gathered since.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct UndoState {
     /// A reduction can still be undone.
     pub is_armed: bool,
     pub cwnd: Bytes,
     pub ssthresh: Bytes,
-    /// When the first retransmission left of those that may still be out (Linux `retrans_stamp`).
-    pub first_retransmission: Time,
     /// Retransmissions in flight during the episode less the duplicates reported.
     pub unexplained: i64,
     // The episode's retransmissions lie between these offsets.
@@ -31,27 +29,26 @@ pub(super) struct UndoState {
     recover: u64,
 }
 
-impl Default for UndoState {
-    fn default() -> Self {
-        UndoState {
-            is_armed: false,
-            cwnd: 0,
-            ssthresh: 0,
-            first_retransmission: Time::NEVER,
-            unexplained: -1,
-            start: 0,
-            end: 0,
-            bad_until: Time::ZERO,
-            phase: Phase::Open,
-            recover: 0,
-        }
-    }
+impl UndoState {
+    /// Nothing was reduced yet.
+    pub const NONE: UndoState = UndoState {
+        is_armed: false,
+        cwnd: 0,
+        ssthresh: 0,
+        unexplained: -1,
+        start: 0,
+        end: 0,
+        bad_until: Time::ZERO,
+        phase: Phase::Open,
+        recover: 0,
+    };
 }
 
 impl Sender {
-    /// A reduction begins: remember what may have to be restored.
+    /// A reduction begins: remember what may have to be restored. What the last episode has retransmitted may still be out,
+    /// and an ACK of it undoes nothing here: `first_retransmission` stays.
     pub(super) fn arm_undo(&mut self) {
-        self.undo = UndoState {
+        self.trouble.undo = UndoState {
             is_armed: self.stack.undo == Undo::Full,
             cwnd: self.control.cwnd,
             ssthresh: self.control.ssthresh,
@@ -59,13 +56,11 @@ impl Sender {
             end: self.snd_nxt,
             phase: self.phase,
             recover: self.recover,
-            // What the last episode has retransmitted may still be out, and an ACK of it undoes nothing here.
-            first_retransmission: self.undo.first_retransmission,
             unexplained: match self.board.retransmitted_segments() {
                 0 => -1, // Nothing to be explained yet.
                 out => i64::from(out),
             },
-            ..UndoState::default()
+            bad_until: Time::ZERO,
         };
     }
 
@@ -77,7 +72,7 @@ impl Sender {
     /// Nothing retransmitted is out any more, so what is sent again next is the first (Linux `tcp_any_retrans_done`).
     pub(super) fn forget_retransmissions(&mut self) {
         if self.phase < Phase::Recovery && !self.board.has_retransmissions() {
-            self.undo.first_retransmission = Time::NEVER;
+            self.first_retransmission = Time::NEVER;
         }
     }
 
@@ -90,9 +85,9 @@ impl Sender {
                 self.reordering.on_late(distance, self.stack.reordering_limit);
             }
         }
-        let is_ours = block.start >= self.undo.start && block.end <= self.undo.end;
-        if self.undo.is_armed && is_ours && self.undo.unexplained > 0 {
-            self.undo.unexplained -= 1;
+        let is_ours = block.start >= self.trouble.undo.start && block.end <= self.trouble.undo.end;
+        if self.trouble.undo.is_armed && is_ours && self.trouble.undo.unexplained > 0 {
+            self.trouble.undo.unexplained -= 1;
         }
     }
 
@@ -112,12 +107,12 @@ impl Sender {
         now: Time,
         events: &mut Vec<CongestionEvent>,
     ) -> bool {
-        if !self.undo.is_armed {
+        if !self.trouble.undo.is_armed {
             return self.try_undo_bad_retransmit(newly_acked, now, events);
         }
         let by_timestamp = self.is_answered_by_original(segment, newly_acked);
         // Also after recovery has ended: the last duplicate is reported a moment later.
-        let by_duplicates = segment.is_dsack && self.undo.unexplained == 0;
+        let by_duplicates = segment.is_dsack && self.trouble.undo.unexplained == 0;
         if !by_timestamp && !by_duplicates {
             return false;
         }
@@ -134,8 +129,8 @@ impl Sender {
             && self.stack.timestamps
             && newly_acked > 0
             && segment.ts_ecr != Time::NEVER
-            && self.undo.first_retransmission != Time::NEVER
-            && reads_before(segment.ts_ecr, self.undo.first_retransmission, self.stack.timestamp_tick)
+            && self.first_retransmission != Time::NEVER
+            && reads_before(segment.ts_ecr, self.first_retransmission, self.stack.timestamp_tick)
     }
 
     /// A partial ACK shows that the original had arrived, but retransmissions are out: Linux `tcp_try_undo_partial`
@@ -143,7 +138,7 @@ impl Sender {
     #[inline]
     pub(super) fn holds_judgement(&self, segment: &Segment, newly_acked: Bytes) -> bool {
         self.phase == Phase::Recovery
-            && self.undo.is_armed
+            && self.trouble.undo.is_armed
             && self.stack.detection == Detection::Rack
             && self.snd_una < self.recover
             && self.board.retransmitted() > 0
@@ -170,7 +165,7 @@ impl Sender {
             return false;
         }
         // Only the first ACK after the timeout can tell.
-        let bad_until = std::mem::replace(&mut self.undo.bad_until, Time::ZERO);
+        let bad_until = std::mem::replace(&mut self.trouble.undo.bad_until, Time::ZERO);
         if now >= bad_until {
             return false;
         }
@@ -181,8 +176,8 @@ impl Sender {
     /// FreeBSD `snd_recover_prev`, `TF_WASFRECOVERY`, `TF_WASCRECOVERY`: the timeout was for nothing, but what was
     /// lost before it still is. An ACK that covers that recovery ends it at once, and leaves the window.
     fn return_to_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
-        self.recover = self.undo.recover;
-        let to = match self.undo.phase {
+        self.recover = self.trouble.undo.recover;
+        let to = match self.trouble.undo.phase {
             Phase::Recovery if self.snd_una < self.recover => Phase::Recovery,
             Phase::Cwr => Phase::Cwr,
             _ => Phase::Open,
@@ -198,10 +193,10 @@ impl Sender {
     pub(super) fn restore(&mut self, to: Phase, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         self.board.unmark();
-        self.control.cwnd = self.control.cwnd.max(self.undo.cwnd);
-        self.control.ssthresh = self.control.ssthresh.max(self.undo.ssthresh);
+        self.control.cwnd = self.control.cwnd.max(self.trouble.undo.cwnd);
+        self.control.ssthresh = self.control.ssthresh.max(self.trouble.undo.ssthresh);
         self.algorithm.on_undo(now, &mut self.control);
-        self.undo.is_armed = false;
+        self.trouble.undo.is_armed = false;
         self.count.undos += 1;
         self.departed = 0;
         if self.phase != to {

@@ -69,7 +69,7 @@ impl Sender {
         let is_starved = self.buffered_end() >= self.write_end;
         let unused = now.since(self.usage.used_since);
         // The minimum first: no timeout is shorter, and most calls end here.
-        if unused < self.stack.rto_minimum || unused < self.rtt.timeout() || self.algorithm.owns_window() {
+        if unused < self.stack.rto_minimum || unused < self.timeout() || self.algorithm.owns_window() {
             return;
         }
         if self.phase == Phase::Open && is_starved {
@@ -97,7 +97,7 @@ impl Sender {
 
     pub(super) fn restart_after_idle(&mut self, now: Time) {
         let idle = now.since(self.output.last_sent);
-        let timeout = self.rtt.timeout();
+        let timeout = self.timeout();
         if self.snd_nxt == 0 || idle <= timeout || self.algorithm.owns_window() {
             return;
         }

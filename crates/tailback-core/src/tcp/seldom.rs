@@ -1,0 +1,95 @@
+//! State that only trouble needs, apart from what every segment touches.
+//!
+//! An end that has never been disturbed has none of it, and one that is disturbed no more does not look at it: ten
+//! thousand ends are slow by the memory that they touch.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// What it is while nothing is wrong.
+pub trait AtRest: Clone + PartialEq + fmt::Debug + 'static {
+    /// The same for all.
+    fn at_rest() -> &'static Self;
+}
+
+/// Made when it is first written to. Reading it at rest reads what all share.
+#[derive(Clone)]
+pub struct Seldom<T> {
+    held: Option<Box<T>>,
+    /// Its memory, at rest.
+    spare: Option<Box<T>>,
+}
+
+impl<T> Default for Seldom<T> {
+    fn default() -> Self {
+        Seldom { held: None, spare: None }
+    }
+}
+
+impl<T: AtRest> Seldom<T> {
+    /// Is it as [`AtRest::at_rest`] has it?
+    #[inline(always)]
+    pub fn is_at_rest(&self) -> bool {
+        self.held.is_none()
+    }
+
+    /// It is as at rest again; its memory is kept.
+    pub fn rest(&mut self) {
+        debug_assert!(**self == *T::at_rest(), "not at rest: {self:?}");
+        self.spare = self.held.take();
+    }
+}
+
+impl<T: AtRest> Deref for Seldom<T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        self.held.as_deref().unwrap_or_else(|| T::at_rest())
+    }
+}
+
+impl<T: AtRest> DerefMut for Seldom<T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        self.held.get_or_insert_with(|| woken(&mut self.spare))
+    }
+}
+
+#[cold]
+fn woken<T: AtRest>(spare: &mut Option<Box<T>>) -> Box<T> {
+    spare.take().unwrap_or_else(|| Box::new(T::at_rest().clone()))
+}
+
+impl<T: AtRest> fmt::Debug for Seldom<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, PartialEq, Debug)]
+    struct Count(u32);
+
+    impl AtRest for Count {
+        fn at_rest() -> &'static Self {
+            static AT_REST: Count = Count(7);
+            &AT_REST
+        }
+    }
+
+    #[test]
+    fn is_made_by_the_first_write_and_shared_until_then() {
+        let mut count = Seldom::<Count>::default();
+        assert!(count.0 == 7 && count.held.is_none());
+        count.0 += 1;
+        assert!(count.0 == 8 && !count.is_at_rest());
+        count.0 = 7;
+        count.rest();
+        assert!(count.is_at_rest() && count.spare.is_some() && format!("{count:?}") == "Count(7)");
+        count.0 += 2;
+        assert!(count.0 == 9 && count.spare.is_none());
+    }
+}
