@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{MS, bits, bulk, by, column, dumbbell, flow, link, run};
+use common::{MS, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
 use tailback_core::scenario::{Instruments, Scenario};
 
 fn busy() -> Scenario {
@@ -61,6 +61,35 @@ fn instruments_change_nothing() {
             tables.tables.iter().find(|it| it.name == table).cloned().map(|it| format!("{it:?}"))
         };
         assert_eq!(of(&with), of(&without), "{table}");
+    }
+}
+
+#[test]
+fn what_is_polled_or_seldom_is_the_same_where_each_packet_is_recorded() {
+    let mut scenario = busy();
+    scenario.flows.extend([flow("web", "web", Some(tcp("reno", "linux"))), flow("ping", "ping", None)]);
+    scenario.instruments = Instruments {
+        segments: Vec::new(),
+        queues: Vec::new(),
+        packets: Vec::new(),
+        drops: vec!["bottleneck".into()],
+        requests: vec!["web".into()],
+        echoes: vec!["ping".into()],
+        ..scenario.instruments
+    };
+    let sparse = run(&scenario);
+    scenario.instruments.segments = vec!["bulk".into()];
+    scenario.instruments.packets = vec!["call".into()];
+    let full = run(&scenario);
+    let tables =
+        ["flows", "links", "congestion", "polls", "internals", "queue", "queue_polls", "requests", "echoes"];
+    for name in tables {
+        let of = |tables: &tailback_core::probe::Tables| {
+            format!("{:?}", tables.tables.iter().find(|it| it.name == name).expect("a table"))
+        };
+        assert_eq!(of(&sparse), of(&full), "{name}");
+        let column = &sparse.tables.iter().find(|it| it.name == name).expect("a table").columns[0].0;
+        assert!(!common::column(&sparse, name, column).is_empty(), "{name} says nothing");
     }
 }
 

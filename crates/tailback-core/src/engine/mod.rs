@@ -22,14 +22,25 @@ use crate::params::unknown_name;
 use crate::probe::captures::{Captures, Points};
 use crate::probe::path::{PathRecorder, QueueEvents, Window};
 pub use crate::probe::recorder::ROWS_A_GROUP;
-use crate::probe::recorder::{Recorder, Wanted};
+use crate::probe::recorder::{Recorder, Sparse, Wanted};
 use crate::probe::{NoProbe, Probe, Table, Tables};
 use crate::scenario::{Instruments, Scenario, ScenarioError};
 use crate::time::{Duration, Time};
 
 enum Inner {
     Quiet(Box<Network<NoProbe>>),
+    Sparse(Box<Network<Sparse>>),
     Recording(Box<Network<Recorder>>),
+}
+
+macro_rules! each {
+    ($inner:expr, $network:ident => $call:expr) => {
+        match $inner {
+            Inner::Quiet($network) => $call,
+            Inner::Sparse($network) => $call,
+            Inner::Recording($network) => $call,
+        }
+    };
 }
 
 /// A run under way.
@@ -59,6 +70,9 @@ impl Simulation {
         let most_rows = bounds::most_rows(scenario, &parts)?;
         let inner = match instruments(scenario, &parts)? {
             None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
+            Some((recorder, polling)) if !recorder.is_of_each() => {
+                Inner::Sparse(Box::new(Network::new(parts, Sparse(recorder), polling)))
+            }
             Some((recorder, polling)) => Inner::Recording(Box::new(Network::new(parts, recorder, polling))),
         };
         Ok(Simulation { inner, most_rows })
@@ -73,23 +87,20 @@ impl Simulation {
     /// however little simulated time they take. True when the run is over.
     /// A foreign stack's fault ends it too.
     pub fn run_events(&mut self, most: u64) -> Result<bool, Box<StackFault>> {
-        let (is_over, fault) = match &mut self.inner {
-            Inner::Quiet(network) => (network.run(most), network.fault.take()),
-            Inner::Recording(network) => (network.run(most), network.fault.take()),
-        };
+        let (is_over, fault) = each!(&mut self.inner, network => (network.run(most), network.fault.take()));
         fault.map_or(Ok(is_over), Err)
     }
 
     /// An error once more rows are recorded than the scenario allows: estimates may be wrong.
     pub fn check_rows(&self) -> Result<(), ScenarioError> {
-        let Inner::Recording(network) = &self.inner else { return Ok(()) };
-        if network.probe.rows() <= self.most_rows {
+        let rows = self.recorder().map_or(0, Recorder::rows);
+        if rows <= self.most_rows {
             return Ok(());
         }
         Err(refuse(
             "instruments.most_rows",
             self.most_rows,
-            format!("after {} s more rows were recorded than that", network.now.as_secs_f64()),
+            format!("after {} s more rows were recorded than that", self.now().as_secs_f64()),
             "Record fewer flows or links or a shorter time (from, until), or raise \
          instruments.most_rows; written to a folder (--out), rows take little memory.",
         ))
@@ -100,48 +111,42 @@ impl Simulation {
     pub fn take_groups(&mut self) -> Vec<Table> {
         match &mut self.inner {
             Inner::Quiet(_) => Vec::new(),
+            Inner::Sparse(network) => network.probe.0.take_groups(),
             Inner::Recording(network) => network.probe.take_groups(),
         }
     }
 
     /// What the polls have recorded so far, copied, for who draws while the run goes on.
     pub fn polled(&self) -> Vec<Table> {
-        match &self.inner {
-            Inner::Quiet(_) => Vec::new(),
-            Inner::Recording(network) => network.probe.polled(),
-        }
+        self.recorder().map_or_else(Vec::new, Recorder::polled)
     }
 
     /// Names that the codes of `internals` stand for, so far: groups that were taken count in them.
     pub fn internals_names(&self) -> &[&'static str] {
+        self.recorder().map_or(&[], Recorder::internals_names)
+    }
+
+    fn recorder(&self) -> Option<&Recorder> {
         match &self.inner {
-            Inner::Quiet(_) => &[],
-            Inner::Recording(network) => network.probe.internals_names(),
+            Inner::Quiet(_) => None,
+            Inner::Sparse(network) => Some(&network.probe.0),
+            Inner::Recording(network) => Some(&network.probe),
         }
     }
 
     /// Simulated time.
     pub fn now(&self) -> Time {
-        match &self.inner {
-            Inner::Quiet(network) => network.now,
-            Inner::Recording(network) => network.now,
-        }
+        each!(&self.inner, network => network.now)
     }
 
     /// Events so far.
     pub fn events(&self) -> u64 {
-        match &self.inner {
-            Inner::Quiet(network) => network.events,
-            Inner::Recording(network) => network.events,
-        }
+        each!(&self.inner, network => network.events)
     }
 
     /// The tables of what happened until now.
     pub fn finish(self) -> Tables {
-        match self.inner {
-            Inner::Quiet(network) => tables::collect(*network),
-            Inner::Recording(network) => tables::collect(*network),
-        }
+        each!(self.inner, network => tables::collect(*network))
     }
 }
 

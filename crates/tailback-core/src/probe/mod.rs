@@ -60,6 +60,8 @@ pub struct Tables {
 pub trait Probe {
     /// False: nothing is ever recorded, and the calls vanish.
     const WANTS: bool;
+    /// False: no packet or segment is recorded as it passes, and neither is one that joins or leaves a queue.
+    const EACH: bool;
 
     /// A TCP segment passes an endpoint. `outgoing`: it leaves.
     fn segment(
@@ -197,6 +199,7 @@ pub struct NoProbe;
 
 impl Probe for NoProbe {
     const WANTS: bool = false;
+    const EACH: bool = false;
 }
 
 impl Watch for NoProbe {}

@@ -79,6 +79,11 @@ impl PathRecorder {
         PathRecorder { window, packets_of, queues, ..PathRecorder::default() }
     }
 
+    /// Are packets recorded, or all events of some queue?
+    pub(super) fn is_of_each(&self) -> bool {
+        self.packets_of.contains(&true) || self.queues.contains(&QueueEvents::All)
+    }
+
     /// Is a link's queue recorded?
     #[inline]
     pub fn watches(&self, link: u32) -> bool {
@@ -88,7 +93,7 @@ impl PathRecorder {
     /// Is such an event of a link's queue recorded?
     #[inline]
     pub fn wants_event(&self, link: u32, event: QueueEvent) -> bool {
-        match self.queues[link as usize] {
+        match self.queues.get(link as usize).copied().unwrap_or_default() {
             QueueEvents::None => false,
             QueueEvents::Losses => matches!(event, QueueEvent::Drop | QueueEvent::Mark),
             QueueEvents::All => true,

@@ -133,6 +133,11 @@ impl Recorder {
         &self.internals_names
     }
 
+    /// Is something recorded of each packet or segment?
+    pub fn is_of_each(&self) -> bool {
+        self.captures.is_some() || self.flows.iter().any(|flow| flow.segments) || self.path.is_of_each()
+    }
+
     fn quantity(&mut self, name: &'static str) -> QuantityId {
         let code = match self.internals_names.iter().position(|known| *known == name) {
             Some(code) => code as u16,
@@ -196,6 +201,7 @@ fn seconds_or_nan(span: Duration, is_missing: bool) -> f64 {
 
 impl Probe for Recorder {
     const WANTS: bool = true;
+    const EACH: bool = true;
 
     #[inline(always)]
     fn segment(
@@ -429,5 +435,60 @@ impl Probe for Recorder {
             captures.finish(tables);
         }
         tables.internals_names = self.internals_names;
+    }
+}
+
+/// A recorder of what is polled or seldom happens: nothing in it is asked for each packet.
+#[derive(Debug)]
+pub struct Sparse(pub Recorder);
+
+impl Probe for Sparse {
+    const WANTS: bool = true;
+    const EACH: bool = false;
+
+    fn poll_flow(&mut self, now: Time, flow: FlowId, end: &Endpoint, progress: Progress) {
+        self.0.poll_flow(now, flow, end, progress);
+    }
+    fn poll_stack(&mut self, now: Time, flow: FlowId, state: &State, progress: Progress) {
+        self.0.poll_stack(now, flow, state, progress);
+    }
+    fn poll_link(&mut self, now: Time, link: u32, backlog: Backlog) {
+        self.0.poll_link(now, link, backlog);
+    }
+    fn asked(
+        &mut self,
+        now: Time,
+        flow: FlowId,
+        connection: u64,
+        kind: Exchange,
+        bytes: Bytes,
+        turn: u16,
+    ) -> u32 {
+        self.0.asked(now, flow, connection, kind, bytes, turn)
+    }
+    fn answered(&mut self, now: Time, row: u32) {
+        self.0.answered(now, row);
+    }
+    fn abandoned(&mut self, row: u32) {
+        self.0.abandoned(row);
+    }
+    fn pinged(&mut self, now: Time, flow: FlowId, number: u64) {
+        self.0.pinged(now, flow, number);
+    }
+    fn ponged(&mut self, now: Time, flow: FlowId, number: u64) {
+        self.0.ponged(now, flow, number);
+    }
+    fn queue(&mut self, link: u32, row: &QueueRow<'_>) {
+        self.0.queue(link, row);
+    }
+    fn wants_event(&self, link: u32, event: QueueEvent) -> bool {
+        self.0.wants_event(link, event)
+    }
+    #[inline]
+    fn rows(&self) -> u64 {
+        self.0.rows
+    }
+    fn finish(self, tables: &mut Tables) {
+        self.0.finish(tables);
     }
 }

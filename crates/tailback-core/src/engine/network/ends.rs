@@ -133,14 +133,14 @@ impl<P: Probe> Network<P> {
                 break;
             }
             let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
-            if P::WANTS {
+            if P::EACH {
                 self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
             }
             let stack = it.end.stack();
             let bytes = ip_bytes(segment, stack.timestamps);
             let ecn = stack.codepoint(segment);
             let looks_at_queue = stack.small_queue.is_some();
-            let is_seen = P::WANTS && self.probe.watches_segments(FlowId(flow));
+            let is_seen = P::EACH && self.probe.watches_segments(FlowId(flow));
             let alike = if is_seen { 0 } else { it.end.take_alike(segment, self.now) };
             if looks_at_queue {
                 let payload = segment.len;
@@ -206,14 +206,14 @@ impl<P: Probe> Network<P> {
         let (flow, slot) = (packet.flow, packet.slot);
         let count = &mut self.per_packet[flow.0 as usize].count;
         if !packet.is_reverse {
-            if P::WANTS {
+            if P::EACH {
                 let row = self.probe.sent(self.now, flow, count.packets_sent, packet.bytes, stream);
                 self.arena.at_mut(slot).row = row;
             }
             count.packets_sent += 1;
             count.bytes_sent += u64::from(packet.bytes);
         }
-        if P::WANTS {
+        if P::EACH {
             self.probe.departed(self.now, packet, self.arena.number(slot), stream, self.arena.at(slot));
         }
     }
@@ -266,7 +266,7 @@ impl<P: Probe> Network<P> {
         };
         let mut client = new_end(address, Side::Client, State::Closed, firsts[0]);
         let mut server = new_end(address + 1, Side::Server, State::Listen, firsts[1]);
-        if P::WANTS {
+        if P::EACH {
             self.probe.connected(self.now, FlowId(number as u32), address, [&client.end, &server.end]);
         }
         client.end.connect();

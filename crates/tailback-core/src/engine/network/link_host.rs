@@ -68,7 +68,8 @@ impl<P: Probe> LinkHost<'_, P> {
         backlog: Backlog,
         reason: Option<DropReason>,
     ) {
-        if P::WANTS && self.watches && self.probe.wants_event(self.link, event) {
+        // Where only losses are, it is asked for those alone whether they are wanted.
+        if P::WANTS && (self.watches || !P::EACH) && self.probe.wants_event(self.link, event) {
             let number = self.arena.number(packet.slot);
             self.probe.queue(self.link, &QueueRow { now: at, event, packet, number, backlog, reason });
         }
@@ -78,15 +79,19 @@ impl<P: Probe> LinkHost<'_, P> {
 impl<P: Probe> Watch for LinkHost<'_, P> {
     fn turn_to(&mut self, link: u32) {
         self.link = link;
-        self.watches = P::WANTS && self.probe.watches(link);
+        self.watches = P::EACH && self.probe.watches(link);
     }
     #[inline]
     fn on_enqueue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Enqueue, packet, backlog, None);
+        if P::EACH {
+            self.row(at, QueueEvent::Enqueue, packet, backlog, None);
+        }
     }
     #[inline]
     fn on_dequeue(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
-        self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+        if P::EACH {
+            self.row(at, QueueEvent::Dequeue, packet, backlog, None);
+        }
     }
     #[inline]
     fn on_departure(&mut self, packet: &Packet) {
@@ -106,7 +111,7 @@ impl<P: Probe> Host for LinkHost<'_, P> {
     #[inline]
     fn deliver(&mut self, due: Time, packet: Packet) {
         // Links wake at every arrival, so due is now.
-        if P::WANTS {
+        if P::EACH {
             self.probe.left(due, self.link, &packet, self.arena.at(packet.slot));
         }
         match self.inbox.first {
@@ -118,7 +123,7 @@ impl<P: Probe> Host for LinkHost<'_, P> {
         let copy = Segment { row: NO_ROW, ..*self.arena.at(packet.slot) };
         let slot = self.arena.keep(&copy);
         self.arena.share_payload(packet.slot, slot);
-        if P::WANTS {
+        if P::EACH {
             self.probe.doubled(packet.slot, slot, self.arena.number(slot));
         }
         Packet { slot, ..*packet }

@@ -76,7 +76,7 @@ impl<P: Probe> Network<P> {
 
     #[inline(always)]
     fn note_entry(&mut self, link: u32, packet: &Packet) {
-        if P::WANTS {
+        if P::EACH {
             self.probe.entered(self.now, link, packet.hop == 0, packet, self.arena.at(packet.slot));
         }
     }
@@ -125,7 +125,7 @@ impl<P: Probe> Network<P> {
         for index in 0..self.fate.drops.len() {
             let (packet, reason) = self.fate.drops[index];
             self.per_packet[packet.flow.0 as usize].count.packets_dropped += u64::from(!packet.is_reverse);
-            if P::WANTS {
+            if P::EACH {
                 self.probe.lost(self.arena.at(packet.slot).row);
             }
             self.note_drop(&packet, reason);
@@ -152,7 +152,7 @@ impl<P: Probe> Network<P> {
         per_packet.count.packets_received += u64::from(!packet.is_reverse);
         let segment = self.arena.at_mut(packet.slot);
         segment.ce = packet.ecn == Ecn::Ce;
-        if P::WANTS {
+        if P::EACH {
             self.probe.arrived(self.now, &packet, segment);
             self.probe.received(self.now, segment.row);
         }
@@ -174,7 +174,7 @@ impl<P: Probe> Network<P> {
         let to = self.connections.find(address);
         let is_heard = to.is_some();
         if let Some(to) = to {
-            if P::WANTS {
+            if P::EACH {
                 self.probe.segment(self.now, packet.flow, !packet.is_reverse, false, &to.end, segment);
             }
             to.end.on_segment(segment, self.now, &mut self.happened);
@@ -185,10 +185,10 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// Does the probe watch this link's queue?
+    /// Does the probe watch each packet in this link's queue?
     #[inline(always)]
     pub(super) fn is_watched(&self, link: u32) -> bool {
-        P::WANTS && (link as usize) < self.named_links && self.probe.watches(link)
+        P::EACH && (link as usize) < self.named_links && self.probe.watches(link)
     }
 
     /// Bring a link's queue to `now`.
