@@ -16,7 +16,6 @@ use super::api::Watch;
 use super::interface::Interface;
 use super::pace::Serialiser;
 use super::serve::Serve;
-use super::wire::Passage;
 use crate::packet::Packet;
 use crate::queue::fifo::TailDrop;
 use crate::queue::{Backlog, DropReason, Fate};
@@ -71,11 +70,11 @@ impl Foreseen {
         self.sending = packet.bytes;
     }
 
-    /// Draw the fate of the packet that joins, which arrives at `due` unless it is lost.
+    /// Draw the fate of the packet that joins.
     #[inline]
-    fn draw(&mut self, of: &mut Interface, due: Time, bytes: u32) {
+    fn draw(&mut self, of: &mut Interface, bytes: u32) {
         if let Some(wire) = &mut of.wire {
-            if wire.pass(due, bytes) == Passage::Lost {
+            if wire.loses_next(bytes) {
                 self.lost.push_back(self.joined);
             }
             self.joined += 1;
@@ -125,7 +124,7 @@ impl Serve for Foreseen {
             self.free_at += transmission;
         }
         let due = self.free_at + of.delay;
-        self.draw(of, due, packet.bytes);
+        self.draw(of, packet.bytes);
         of.pipe.push_back((due, packet));
     }
 
@@ -143,6 +142,12 @@ impl Serve for Foreseen {
                 self.begin_next(of, at, watch);
             }
         }
+    }
+
+    /// Nothing that is under way will be lost, so what comes first stays first.
+    #[inline]
+    fn keeps_wake(&self, of: &Interface) -> bool {
+        of.is_under_way() && self.lost.is_empty()
     }
 
     /// All of it is in the pipe.

@@ -312,10 +312,10 @@ impl Interface {
         self.pipe.front().map_or(Time::NEVER, |&(due, _)| due)
     }
 
-    /// Does whatever comes in arrive after something that is under way already? Then it does not move the next wake.
+    /// Is something on its way to the far end, and the only thing to wake for?
     #[inline(always)]
-    pub fn keeps_wake(&self) -> bool {
-        !self.pipe.is_empty() && self.wire.is_none() && !self.reports
+    pub fn is_under_way(&self) -> bool {
+        !self.pipe.is_empty() && !self.reports
     }
 
     #[inline]

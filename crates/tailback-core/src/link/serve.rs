@@ -18,6 +18,11 @@ pub trait Serve {
         of.enqueue(packet, now, fate, watch);
         of.note_backlog(now);
     }
+    /// Does whatever comes in arrive after something that is under way already? Then it does not move the next wake.
+    #[inline(always)]
+    fn keeps_wake(&self, of: &Interface) -> bool {
+        of.is_under_way() && of.wire.is_none()
+    }
     /// When the link must be advanced next; `arrival`: what [`Interface::next_arrival`] says.
     #[inline(always)]
     fn next_wake(&self, _of: &Interface, arrival: Time) -> Time {

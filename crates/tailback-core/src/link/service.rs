@@ -75,9 +75,9 @@ impl Link {
         watch: &mut impl Watch,
     ) -> Option<Time> {
         let of = &mut self.interface;
-        let keeps_wake = of.keeps_wake();
         of.turn_to(now);
         each!(&mut self.service, service => {
+            let keeps_wake = service.keeps_wake(of);
             service.catch_up(of, now, fate, watch);
             of.arrive(&mut packet, now);
             service.push(of, packet, fate, watch);

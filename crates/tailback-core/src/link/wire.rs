@@ -61,6 +61,8 @@ impl Burst {
 #[derive(Clone, Debug)]
 pub struct Wire {
     loss: f64,
+    /// It loses packets in one of the ways below, too.
+    loses_otherwise: bool,
     /// One packet in so many is lost, and how many go before the next.
     loss_every: u32,
     before_loss: u32,
@@ -178,6 +180,7 @@ impl Wire {
         let stream = |what: &str| Stream::named(seed, &format!("link/{name}/wire/{what}"));
         Ok(Some(Wire {
             loss: spec.loss,
+            loses_otherwise: spec.loss_every > 0 || spec.bit_error > 0.0 || spec.burst_start > 0.0,
             loss_every: spec.loss_every,
             // Any packet may be the first, or every seed would see the same losses.
             before_loss: match spec.loss_every {
@@ -227,17 +230,7 @@ impl Wire {
     /// The passage of the next packet, of so many bytes, which would arrive at `due` on a plain wire.
     pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
         // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
-        let mut is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
-        if self.loss_every > 0 {
-            is_lost |= self.before_loss == 0;
-            self.before_loss = self.before_loss.checked_sub(1).unwrap_or(self.loss_every - 1);
-        }
-        if self.bit_error > 0.0 {
-            is_lost |= self.bit_stream.chance(corrupted(self.bit_error, bytes));
-        }
-        if let Some(burst) = &mut self.burst {
-            is_lost |= burst.loses_next();
-        }
+        let is_lost = self.loses_next(bytes);
         let is_held = self.reorder > 0.0 && self.reorder_stream.chance(self.reorder);
         let due = due + self.jitter_stream.duration_up_to(self.jitter);
         if is_lost {
@@ -248,6 +241,29 @@ impl Wire {
         }
         self.last = due.max(self.last);
         Passage::InOrder(self.last)
+    }
+
+    /// Is the next packet lost? All that [`Self::pass`] decides on a wire that neither jitters nor holds back.
+    #[inline]
+    pub fn loses_next(&mut self, bytes: u32) -> bool {
+        let is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
+        if self.loses_otherwise { self.loses_next_otherwise(bytes) | is_lost } else { is_lost }
+    }
+
+    #[inline(never)]
+    fn loses_next_otherwise(&mut self, bytes: u32) -> bool {
+        let mut is_lost = false;
+        if self.loss_every > 0 {
+            is_lost |= self.before_loss == 0;
+            self.before_loss = self.before_loss.checked_sub(1).unwrap_or(self.loss_every - 1);
+        }
+        if self.bit_error > 0.0 {
+            is_lost |= self.bit_stream.chance(corrupted(self.bit_error, bytes));
+        }
+        if let Some(burst) = &mut self.burst {
+            is_lost |= burst.loses_next();
+        }
+        is_lost
     }
 
     /// The packet in `slot` was held back until `latest`.
