@@ -27,6 +27,8 @@ struct Pair {
     wire: BTreeMap<(Time, u64), (usize, Segment)>,
     sent: u64,
     now: Time,
+    /// Both ends are woken early after every event.
+    are_restless: bool,
 }
 
 impl Pair {
@@ -46,7 +48,7 @@ impl Pair {
                 peer,
             })
         };
-        Pair { ends: [end(1), end(0)], wire: BTreeMap::new(), sent: 0, now: Time::ZERO }
+        Pair { ends: [end(1), end(0)], wire: BTreeMap::new(), sent: 0, now: Time::ZERO, are_restless: false }
     }
 
     fn flush(&mut self, from: usize, pipe: Pipe, chance: &mut Stream) {
@@ -102,7 +104,24 @@ impl Pair {
                 assert!(event.cwnd_after >= u64::from(MSS), "{event:?}");
             }
             assert!(self.ends[0].sender.control.cwnd >= u64::from(MSS));
+            if self.are_restless {
+                (0..2).for_each(|who| self.wake_early(who));
+            }
         }
+    }
+
+    /// Half-way to its next wake an end is as it was: it has nothing to send and nothing to remember.
+    fn wake_early(&mut self, who: usize) {
+        let end = &mut self.ends[who];
+        let wake = end.next_wake().min(self.now + Duration::from_secs(100));
+        if wake <= self.now {
+            return; // It is due at the same instant as the other.
+        }
+        let early = self.now + wake.since(self.now) / 2;
+        let (before, mut events) = (format!("{end:?}"), Vec::new());
+        end.on_timer(early, &mut events);
+        assert!(end.next_segment(early).is_none() && events.is_empty(), "end {who} acts early, at {early:?}");
+        assert_eq!(before, format!("{end:?}"), "end {who} at {early:?}, before {wake:?}");
     }
 
     fn got(&self) -> u64 {
@@ -181,6 +200,20 @@ fn so_does_every_mixture_of_detection_and_reduction() {
                         deliver("linux", &stack, "reno", pipe, 7);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The network does not look further into an end that is woken before its timers are due.
+#[test]
+fn time_alone_changes_nothing_before_an_end_is_due() {
+    for profile in profiles() {
+        for cc in ["cubic", "bbr"] {
+            for (number, pipe) in PIPES.into_iter().enumerate() {
+                let mut pair = Pair::new(&profile.stack, profile.name, cc, number as u64);
+                pair.are_restless = true;
+                pair.run(pipe, number as u64, 30_500);
             }
         }
     }

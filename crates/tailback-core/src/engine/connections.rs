@@ -69,6 +69,14 @@ impl End {
     pub fn next_wake(&self) -> Time {
         self.end.next_wake().min(self.call_at)
     }
+    /// When it has to be woken, if that is before the schedule does.
+    #[inline]
+    pub fn earlier_wake(&self) -> Option<Time> {
+        if self.end.next_wake_at_least().min(self.call_at) >= self.armed {
+            return None;
+        }
+        Some(self.next_wake()).filter(|next| *next < self.armed)
+    }
     pub fn is_server(&self) -> bool {
         self.side == Side::Server
     }

@@ -6,10 +6,7 @@
 //! Differs from the source: TIME-WAIT holds no state (a finished connection leaves nothing behind), so an old
 //! segment cannot meet a new connection anyway: every connection of a run has its own endpoints.
 
-use std::slice::from_ref;
 use std::sync::Arc;
-
-use prefetch_index::prefetch_index;
 
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
@@ -143,10 +140,9 @@ impl Endpoint {
     pub fn state(&self) -> State {
         self.state
     }
-    /// Have in the cache soon what a segment's arrival touches.
+    /// Have in the cache soon what a segment's arrival touches: a field of each cache line.
     #[inline]
     pub fn fetch(&self) {
-        prefetch_index(from_ref(&self.syn_at), 0);
         self.sender.fetch();
         self.receiver.fetch();
     }
@@ -276,8 +272,16 @@ impl Endpoint {
 
     /// The earliest instant at which time itself matters.
     pub fn next_wake(&self) -> Time {
-        let sender = if self.is_established() { self.sender.next_wake() } else { Time::NEVER };
-        sender.min(self.receiver.ack_deadline()).min(self.syn_at)
+        // The handshake's timer has stopped when it is over.
+        let own = if self.is_established() { self.sender.next_wake() } else { self.syn_at };
+        own.min(self.receiver.ack_deadline())
+    }
+
+    /// That instant, or one before it that is found sooner.
+    #[inline]
+    pub fn next_wake_at_least(&self) -> Time {
+        let own = if self.is_established() { self.sender.next_wake_at_least() } else { self.syn_at };
+        own.min(self.receiver.ack_deadline())
     }
 
     /// The next segment to put on the wire at `now`, complete.

@@ -72,7 +72,6 @@ impl Receiver {
         for field in [&self.next, &self.delay.unacknowledged, &self.offer.right_edge] {
             prefetch_index(from_ref(field), 0);
         }
-        prefetch_index(from_ref(&self.reassembly), 0);
     }
     /// The next offset expected.
     pub fn next(&self) -> u64 {

@@ -67,7 +67,6 @@ impl RttEstimator {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        prefetch_index(from_ref(&self.srtt), 0);
         prefetch_index(from_ref(&self.samples), 0);
     }
 

@@ -251,7 +251,7 @@ impl Scoreboard {
     pub fn fetch(&self) {
         prefetch_index(from_ref(&self.segments), 0);
         prefetch_index(from_ref(&self.out), 0);
-        prefetch_index(from_ref(&self.rack), 0);
+        prefetch_index(from_ref(&self.rack.end), 0);
     }
     /// See [`super::sender::Sender::fetch_flight`].
     #[inline]

@@ -56,7 +56,7 @@ pub struct Sender {
     // The application may send up to here; the FIN, if asked for, is at this offset.
     write_end: u64,
     peer: window::PeerWindow,
-    timers: timers::Timers,
+    timer: timers::Timer,
     pacing: pacing::Pacing,
     probe: probe::TailLossProbe,
     output: output::Output,
@@ -163,7 +163,7 @@ impl Sender {
             is_modern: is_modern(&stack) && !is_followed,
             send_buffer,
             peer: Default::default(),
-            timers: Default::default(),
+            timer: Default::default(),
             output: Default::default(),
             usage: Default::default(),
             pacing: Default::default(),
@@ -222,13 +222,12 @@ impl Sender {
     /// See [`super::endpoint::Endpoint::fetch`].
     #[inline]
     pub fn fetch(&self) {
-        for field in [&self.snd_una, &self.write_end, &self.round_end, &self.usage.round_end] {
+        for field in [&self.snd_una, &self.recover, &self.usage.round_end] {
             prefetch_index(from_ref(field), 0);
         }
-        prefetch_index(from_ref(&self.timers), 0);
+        prefetch_index(from_ref(&self.timer), 0);
         prefetch_index(from_ref(&self.output), 0);
         prefetch_index(from_ref(&self.control), 0);
-        prefetch_index(from_ref(&self.count.segments_sent), 0);
         prefetch_index(from_ref(&self.algorithm), 0);
         self.rtt.fetch();
         self.board.fetch();

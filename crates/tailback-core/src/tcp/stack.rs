@@ -149,6 +149,19 @@ mod tests {
     }
 
     #[test]
+    fn no_timer_expires_before_its_wait_is_over() {
+        let mut stack = Stack::named("linux", "x").unwrap();
+        for tick in [0, 1, 4_000, 10_000] {
+            stack.timer_tick = Duration::from_us(tick);
+            for (now, wait) in
+                (0..2_000u64).map(|n| (Time::from_us(n * 37), Duration::from_us(n * n * 7 % 9_000_011)))
+            {
+                assert!(stack.expiry(now, wait) >= now + wait, "{tick} {now:?} {wait:?}");
+            }
+        }
+    }
+
+    #[test]
     fn unknown_fields_and_bad_values_name_the_field() {
         let mut stack = Stack::named("freebsd-7", "x").unwrap();
         let wrong = stack.set("delayed_ack", &Value::Name("soon".into()), "flows[0].tcp").unwrap_err();

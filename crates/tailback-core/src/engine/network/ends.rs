@@ -12,7 +12,14 @@ use crate::traffic::{Cue, Opening, Side};
 
 impl<P: Probe> Network<P> {
     pub(super) fn wake_end(&mut self, index: usize) {
+        let element = self.end_element(index);
         let it = self.connections.at(index);
+        let next = it.next_wake();
+        if next > self.now && !it.listens {
+            // Its timers have moved on since it was armed, and time alone changes nothing before they are due.
+            it.armed = next;
+            return self.schedule.arm(element, next);
+        }
         if it.call_at <= self.now {
             it.call_at = Time::NEVER;
             let (flow, side, connection) = (it.flow as usize, it.side, it.connection);
@@ -20,7 +27,6 @@ impl<P: Probe> Network<P> {
         }
         self.connections.at(index).end.on_timer(self.now, &mut self.happened);
         self.after_apart(index);
-        let element = self.end_element(index);
         let it = self.connections.at(index);
         let next = it.next_wake();
         assert!(next > self.now, "end {index} wants to wake at {next:?}, which is not after now");
@@ -49,8 +55,7 @@ impl<P: Probe> Network<P> {
         self.flush(index);
         let first_end = self.end_element(0);
         let it = self.connections.at(index);
-        let next = it.next_wake();
-        if next < it.armed {
+        if let Some(next) = it.earlier_wake() {
             it.armed = next;
             self.schedule.arm(first_end + index as u32, next);
         }

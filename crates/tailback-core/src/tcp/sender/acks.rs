@@ -89,7 +89,7 @@ impl Sender {
             self.rtt.on_sample(&self.stack, estimate, latest, self.snd_una, self.snd_nxt);
         }
         let round_start = self.begins_round();
-        self.timers.restarts = true;
+        self.timer.restarts = true;
         self.first_retransmission = Time::NEVER;
         let rtt = delivery.rtt_last;
         let news = News { newly_acked, is_duplicate: false, rtt, round_start, is_marked: false, marked: 0 };
@@ -113,7 +113,7 @@ impl Sender {
         let head_sent = self.board.head_sent();
         let mut delivery = self.board.on_ack(segment.ack, blocks, echoed, now, self.rtt.min());
         let news = self.take_news(segment, &prior, &mut delivery, now);
-        self.timers.restarts = match news.newly_acked {
+        self.timer.restarts = match news.newly_acked {
             // Linux `tcp_clean_rtx_queue`: SACKs of what was sent before the head was sent last are progress too.
             0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
             _ => !self.is_impatient(),
@@ -150,7 +150,7 @@ impl Sender {
     fn conclude(&mut self, now: Time) {
         self.keep_floor();
         self.output.is_unsettled = true;
-        if self.timers.restarts {
+        if self.timer.restarts {
             self.set_timer(now);
         }
     }

@@ -108,7 +108,7 @@ impl Sender {
                 let (lost, wait) = self.detect_rack(now);
                 if let Some(wait) = wait {
                     self.arm_reorder(wait, now);
-                    self.timers.restarts = false;
+                    self.timer.restarts = false;
                 }
                 lost
             }

@@ -1,6 +1,7 @@
 //! What leaves next: a repair, a probe, new data or the FIN, as far as the windows, bursts and pacing let it.
 
 use super::persist::{Patience, Persist};
+use super::timers::Waits;
 use super::{Sender, frto};
 use crate::cc::{CongestionControl, Phase, Resume};
 use crate::tcp::segment::{Flags, Outgoing, Range};
@@ -130,7 +131,7 @@ impl Sender {
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
             // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
-            if self.timers.reorder_at == Time::NEVER {
+            if !self.timer.runs_for(Waits::Reordering) {
                 self.arm_rto(now);
             }
         }
@@ -142,7 +143,7 @@ impl Sender {
         self.first_retransmission = self.first_retransmission.min(now);
         self.trouble.undo.unexplained = self.trouble.undo.unexplained.max(0) + 1;
         self.count.segments_retransmitted += 1;
-        if !self.has_timer() {
+        if !self.timer.runs() {
             self.arm_rto(now);
         }
     }

@@ -11,6 +11,7 @@
 //! repeated. A connection is never given up for a window that stays closed.
 
 use super::Sender;
+use super::timers::Waits;
 use crate::tcp::segment::{Flags, Outgoing};
 use crate::time::{Bytes, Duration, Time};
 
@@ -33,7 +34,7 @@ pub(super) enum Patience {
 
 impl Sender {
     pub(super) fn on_persist_timer(&mut self) {
-        self.timers.rto_at = Time::NEVER;
+        self.timer.stop();
         self.persist.expiries += 1;
         self.persist.is_due = true;
     }
@@ -45,8 +46,8 @@ impl Sender {
             return Patience::Wait;
         }
         let is_due = std::mem::take(&mut self.persist.is_due);
-        if is_due || self.timers.rto_at == Time::NEVER {
-            self.timers.rto_at = self.stack.expiry(now, self.persist_wait());
+        if is_due || !self.timer.runs() {
+            self.timer.arm(Waits::Timeout, now, self.persist_wait());
         }
         match (is_due, bytes) {
             (false, _) => Patience::Wait,

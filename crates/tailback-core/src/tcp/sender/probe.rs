@@ -2,6 +2,7 @@
 //!
 //! Source: RFC 8985 section 7; Linux `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
 
+use super::timers::Waits;
 use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::segment::{Outgoing, Segment};
@@ -38,15 +39,13 @@ impl Sender {
         };
         let timeout = if is_progress { self.timeout() } else { self.head_wait(now) };
         let wait = if timeout.is_zero() { wait } else { wait.min(timeout) };
-        self.timers.probe_at = self.stack.expiry(now, wait + self.pacing_wait(now));
-        self.timers.rto_at = Time::NEVER;
-        self.timers.reorder_at = Time::NEVER;
+        self.timer.arm(Waits::Probe, now, wait + self.pacing_wait(now));
         true
     }
 
     /// New data has left: the probe waits for it. Only the probe's own does not begin another wait.
     pub(super) fn on_new_data_sent(&mut self, now: Time) {
-        if !self.arm_probe(now, false) && self.timers.probe_at != Time::NEVER {
+        if !self.arm_probe(now, false) && self.timer.runs_for(Waits::Probe) {
             self.rearm_rto(now);
         }
     }

@@ -4,49 +4,82 @@
 
 use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
-use crate::tcp::stack::{Detection, Reduction, Undo};
+use crate::tcp::stack::{Detection, Reduction, Stack, Undo};
 use crate::time::{Duration, Time};
 
-/// When they expire.
+/// Which of them runs. Linux has one timer for the three (`icsk_pending`): whatever is armed takes the place of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Waits {
+    /// For the retransmission timeout, or the persist timer.
+    Timeout,
+    Probe,
+    /// For what RACK takes for late, not lost.
+    Reordering,
+}
+
+/// The timer, by what it was set with: an ACK that lets something go sets it twice, and nearly always to a later time than the
+/// schedule wakes its end at anyway, so when exactly it expires (see [`Stack::expiry`]) is worked out when somebody has to know.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Timers {
-    /// The retransmission timeout, or the persist timer.
-    pub rto_at: Time,
-    pub probe_at: Time,
-    pub reorder_at: Time,
+pub(super) struct Timer {
+    /// When it was set; [`Time::NEVER`]: it does not run.
+    since: Time,
+    wait: Duration,
+    waits: Waits,
     /// The ACK in hand restarts the wait.
     pub restarts: bool,
 }
 
-impl Default for Timers {
+impl Default for Timer {
     fn default() -> Self {
-        let never = Time::NEVER;
-        Timers { rto_at: never, probe_at: never, reorder_at: never, restarts: false }
+        Timer { since: Time::NEVER, wait: Duration::ZERO, waits: Waits::Timeout, restarts: false }
+    }
+}
+
+impl Timer {
+    #[inline]
+    pub fn arm(&mut self, waits: Waits, now: Time, wait: Duration) {
+        (self.since, self.wait, self.waits) = (now, wait, waits);
+    }
+    pub fn stop(&mut self) {
+        (self.since, self.wait) = (Time::NEVER, Duration::ZERO);
+    }
+    pub fn runs(&self) -> bool {
+        self.since != Time::NEVER
+    }
+    pub fn runs_for(&self, waits: Waits) -> bool {
+        self.runs() && self.waits == waits
+    }
+    /// It expires then, or a little later.
+    #[inline]
+    fn at_least(&self) -> Time {
+        self.since + self.wait
+    }
+    fn at(&self, stack: &Stack) -> Time {
+        if self.runs() { stack.expiry(self.since, self.wait) } else { Time::NEVER }
     }
 }
 
 impl Sender {
     /// The earliest instant at which [`Self::on_timer`] or sending has something to do.
     pub fn next_wake(&self) -> Time {
-        self.timers.rto_at.min(self.timers.probe_at).min(self.timers.reorder_at).min(self.pacing.wake_at)
+        self.timer.at(&self.stack).min(self.pacing.wake_at)
     }
 
-    /// Linux has one timer for the three: whatever is armed takes the place of the others.
+    /// That instant, or one before it that is found sooner.
+    #[inline]
+    pub fn next_wake_at_least(&self) -> Time {
+        self.timer.at_least().min(self.pacing.wake_at)
+    }
+
     pub(super) fn arm_rto(&mut self, now: Time) {
         self.arm_rto_after(self.timeout(), now);
     }
 
     fn arm_rto_after(&mut self, wait: Duration, now: Time) {
-        self.timers.probe_at = Time::NEVER;
-        self.timers.reorder_at = Time::NEVER;
-        self.timers.rto_at = match self.board.is_empty() {
-            true => Time::NEVER,
-            false => self.stack.expiry(now, wait + self.pacing_wait(now)),
-        };
-    }
-
-    pub(super) fn has_timer(&self) -> bool {
-        self.timers.rto_at.min(self.timers.probe_at).min(self.timers.reorder_at) != Time::NEVER
+        match self.board.is_empty() {
+            true => self.timer.stop(),
+            false => self.timer.arm(Waits::Timeout, now, wait + self.pacing_wait(now)),
+        }
     }
 
     /// Linux `tcp_set_xmit_timer`: the probe's timer, or else the retransmission timer.
@@ -58,9 +91,9 @@ impl Sender {
 
     /// Linux `tcp_rearm_rto`: instead of another timer, what is left of the head's timeout.
     pub(super) fn rearm_rto(&mut self, now: Time) {
-        match self.timers.probe_at.min(self.timers.reorder_at) {
-            Time::NEVER => self.arm_rto(now),
-            _ => self.arm_rto_after(self.head_wait(now).max(Duration::from_us(1)), now),
+        match self.timer.runs() && self.timer.waits != Waits::Timeout {
+            false => self.arm_rto(now),
+            true => self.arm_rto_after(self.head_wait(now).max(Duration::from_us(1)), now),
         }
     }
 
@@ -75,9 +108,7 @@ impl Sender {
     pub(super) fn arm_reorder(&mut self, wait: Duration, now: Time) {
         let tick = self.stack.timer_tick;
         let wait = (Time::ZERO + wait).ceil_to(tick).since(Time::ZERO) + tick * 2;
-        self.timers.reorder_at = self.stack.expiry(now, wait.min(self.timeout()));
-        self.timers.rto_at = Time::NEVER;
-        self.timers.probe_at = Time::NEVER;
+        self.timer.arm(Waits::Reordering, now, wait.min(self.timeout()));
     }
 
     /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
@@ -91,29 +122,16 @@ impl Sender {
         self.stack.impatient && self.partial_acks > 1
     }
 
-    /// Timers. Returns true if something was due.
+    /// The timer. Returns true if it was due.
     pub fn on_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) -> bool {
-        let mut acted = false;
-        if now >= self.timers.reorder_at {
-            acted = true;
-            let lost = self.detect_rack(now).0;
-            if self.is_followed && lost > 0 {
-                self.tell_fates(now, None);
-            }
-            if lost > 0 && self.phase < Phase::Recovery {
-                self.enter_recovery(now, events);
-                if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
-                    // Linux `tcp_rack_reo_timeout` counts one segment as delivered.
-                    self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
-                }
-            }
-            self.rearm_rto(now);
+        if now < self.timer.at(&self.stack) {
+            return false;
         }
-        if now >= self.timers.probe_at {
-            acted = true;
-            if self.probe.end != 0 {
-                self.rearm_rto(now); // One probe at a time.
-            } else {
+        match self.timer.waits {
+            Waits::Reordering => self.on_reorder_timer(now, events),
+            // One probe at a time.
+            Waits::Probe if self.probe.end != 0 => self.rearm_rto(now),
+            Waits::Probe => {
                 self.probe.end = self.snd_nxt.max(1);
                 // Sent by `next_segment`: new data if there is any, else the last segment again.
                 self.probe.is_repeated =
@@ -122,15 +140,25 @@ impl Sender {
                 // The probe comes first; the timeout waits for what it brings (RFC 8985 section 7.3).
                 self.arm_rto(now);
             }
+            Waits::Timeout if self.board.is_empty() => self.on_persist_timer(),
+            Waits::Timeout => self.on_timeout(now, events),
         }
-        if now >= self.timers.rto_at {
-            acted = true;
-            match self.board.is_empty() {
-                true => self.on_persist_timer(),
-                false => self.on_timeout(now, events),
+        true
+    }
+
+    fn on_reorder_timer(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
+        let lost = self.detect_rack(now).0;
+        if self.is_followed && lost > 0 {
+            self.tell_fates(now, None);
+        }
+        if lost > 0 && self.phase < Phase::Recovery {
+            self.enter_recovery(now, events);
+            if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
+                // Linux `tcp_rack_reo_timeout` counts one segment as delivered.
+                self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
             }
         }
-        acted
+        self.rearm_rto(now);
     }
 
     pub(super) fn on_timeout(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
