@@ -3,7 +3,7 @@
 use super::parts::decrease::{half, landing};
 use super::parts::growth::Growth;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Signal};
+use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -82,6 +82,13 @@ impl CongestionControl for Dctcp {
             }
             _ => half(control),
         };
+    }
+
+    fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
+        // A loss halves in a window that marks have cut already, too (Linux `dctcp_react_to_loss`).
+        if (change.from, change.to) == (Phase::Cwr, Phase::Recovery) {
+            control.ssthresh = half(control);
+        }
     }
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {

@@ -148,19 +148,19 @@ impl CongestionControl for Prague {
             Signal::Ecn => {
                 self.answer_mark(congestion.now, congestion.snd_una, congestion.snd_nxt, control);
             }
-            Signal::Loss | Signal::Timeout { .. } => {
-                self.window_before_loss = self.window;
-                self.in_loss = true;
-                self.reduce(self.window / 2, control);
-            }
+            Signal::Loss | Signal::Timeout { .. } => self.answer_loss(control),
         }
         if congestion.is_timeout() {
             control.cwnd = u64::from(control.mss);
         }
     }
 
-    fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+    fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
         self.in_loss &= change.to != Phase::Open;
+        // A loss is answered in a window that marks have cut already, too.
+        if (change.from, change.to) == (Phase::Cwr, Phase::Recovery) {
+            self.answer_loss(control);
+        }
     }
 
     fn on_undo(&mut self, _now: Time, _control: &mut Control) {
@@ -194,6 +194,12 @@ impl Prague {
             true => (ONE * rtt * rtt + reference * reference / 2) / (reference * reference),
             false => ONE,
         }
+    }
+
+    fn answer_loss(&mut self, control: &mut Control) {
+        self.window_before_loss = self.window;
+        self.in_loss = true;
+        self.reduce(self.window / 2, control);
     }
 
     /// Once in a round trip, and once in the reference RTT where that is in force.

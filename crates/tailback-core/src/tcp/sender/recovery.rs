@@ -107,19 +107,27 @@ impl Sender {
     pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
         self.arm_undo();
         self.recover = self.snd_nxt;
-        self.rescued = false;
-        // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
-        self.trouble.pipe =
-            i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
+        self.begin_repair();
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason. AccECN needs its bit for the count.
         self.owes_cwr = self.stack.speaks_ecn() && !self.stack.counts_marks();
         self.trouble.descent = Descent::from_window(self.control.cwnd);
         self.congestion(signal, now);
     }
 
+    fn begin_repair(&mut self) {
+        self.rescued = false;
+        // ns-2 `dupack_action`: what the duplicates stood for has left; the first retransmission is not counted.
+        self.trouble.pipe =
+            i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
+    }
+
     pub(super) fn enter_recovery(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
-        self.begin_reduction(Signal::Loss, now);
+        if self.phase == Phase::Cwr {
+            self.repair_within_reduction(now, events);
+        } else {
+            self.begin_reduction(Signal::Loss, now);
+        }
         self.count.recoveries += 1;
         self.probe.end = 0;
         if !self.algorithm.owns_window() {
@@ -135,6 +143,17 @@ impl Sender {
         self.may_force = true;
         self.set_phase(Phase::Recovery, now);
         self.record(CongestionEventKind::RecoveryEntered, now, before, events);
+    }
+
+    /// A loss in a window that a mark has reduced already: it is repaired, and nothing is reduced again (RFC 3168 section
+    /// 6.1.2; Linux `tcp_enter_recovery` since 2.4; FreeBSD's algorithms do not, in congestion recovery). The descent goes on.
+    fn repair_within_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
+        // Linux keeps the end of the reduction too, since 3.7.
+        if self.reduction() != Reduction::Prr {
+            self.recover = self.snd_nxt;
+        }
+        self.begin_repair();
+        self.record(CongestionEventKind::CwrLeft, now, self.control.cwnd, events);
     }
 
     pub(super) fn on_echo(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
