@@ -142,26 +142,26 @@ impl Interface {
 
     /// The next packet, if the queue gives one.
     pub fn take(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
-        self.take_by(Queue::dequeue_telling, at, fate, watch)
+        self.take_by(|queue, fate| queue.dequeue_telling(at, fate), at, fate, watch)
     }
 
     /// As [`Self::take`], and it is the one being transmitted from now on.
     #[inline(always)]
     pub fn take_to_send(&mut self, at: Time, fate: &mut Fate, watch: &mut impl Watch) -> Option<Packet> {
-        self.take_by(Queue::dequeue_to_send, at, fate, watch)
+        self.take_by(|queue, fate| queue.dequeue_to_send(at, fate), at, fate, watch)
     }
 
     #[inline(always)]
     fn take_by(
         &mut self,
-        dequeue: impl FnOnce(&mut Queue, Time, &mut Fate) -> (Option<Packet>, Backlog),
+        dequeue: impl FnOnce(&mut Queue, &mut Fate) -> (Option<Packet>, Backlog),
         at: Time,
         fate: &mut Fate,
         watch: &mut impl Watch,
     ) -> Option<Packet> {
         let before = self.queued;
         let (drops, marks) = (fate.drops.len(), fate.marks.len());
-        let (next, left) = dequeue(&mut self.queue, at, fate);
+        let (next, left) = dequeue(&mut self.queue, fate);
         self.queued = left;
         if fate.drops.len() != drops || fate.marks.len() != marks {
             self.report(at, before, &fate.drops[drops..], &fate.marks[marks..], watch);

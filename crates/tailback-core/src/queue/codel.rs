@@ -114,7 +114,7 @@ impl Law {
     }
 
     /// Take the next packet of `line`, dropping or marking as CoDel sees fit.
-    #[inline]
+    #[inline(always)]
     pub fn dequeue(&self, state: &mut State, line: &mut Line, now: Time, fate: &mut Fate) -> Option<Packet> {
         let clock_now = clock(self.variant, now.as_ps());
         let head = line.pop();
@@ -301,6 +301,7 @@ impl Registered for Codel {
 impl Codel {
     /// Hand the device as much as it takes: it stops the queue above it when it is full, and wakes it when a packet
     /// has left.
+    #[inline(never)]
     fn hand_down(&mut self, now: Time, fate: &mut Fate) {
         while self.device.len() < self.device_packets {
             let Some(packet) = self.law.dequeue(&mut self.state, &mut self.line, now, fate) else { return };
@@ -310,6 +311,7 @@ impl Codel {
 }
 
 impl QueueDiscipline for Codel {
+    #[inline]
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
         let fits = self.line.bytes() + Bytes::from(packet.bytes) <= self.limit_bytes;
         if self.line.len() >= self.limit_packets || !fits {
@@ -317,9 +319,12 @@ impl QueueDiscipline for Codel {
             return;
         }
         self.line.push(packet);
-        self.hand_down(now, fate);
+        if self.device_packets > 0 {
+            self.hand_down(now, fate);
+        }
     }
 
+    #[inline(always)]
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         if self.device_packets == 0 {
             return self.law.dequeue(&mut self.state, &mut self.line, now, fate);
@@ -329,6 +334,7 @@ impl QueueDiscipline for Codel {
         packet
     }
 
+    #[inline]
     fn backlog(&self) -> Backlog {
         let (above, below) = (self.line.backlog(), self.device.backlog());
         Backlog { packets: above.packets + below.packets, bytes: above.bytes + below.bytes }

@@ -128,7 +128,7 @@ impl Queue {
     }
 
     /// As [`Self::dequeue_telling`], and what it gives is in service from now on.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn dequeue_to_send(&mut self, now: Time, fate: &mut Fate) -> (Option<Packet>, Backlog) {
         each!(self, state => {
             let next = state.dequeue(now, fate);

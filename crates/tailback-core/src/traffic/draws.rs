@@ -119,7 +119,7 @@ const LAGS: usize = 256;
 #[derive(Clone, Debug)]
 pub struct LongMemory {
     // φ from the longest lag to the shortest, to run along `past`.
-    weights: Vec<f64>,
+    weights: Box<[f64; LAGS]>,
     // The last LAGS numbers twice over, so that every window of them lies in one piece.
     past: Vec<f64>,
     at: usize,
@@ -149,7 +149,7 @@ impl LongMemory {
         }
         let past: Vec<f64> = x[1..].iter().chain(&x[1..]).copied().collect();
         LongMemory {
-            weights: phi[1..].iter().rev().copied().collect(),
+            weights: Box::new(std::array::from_fn(|place| phi[LAGS - place])),
             past,
             at: 0,
             innovation: variance.sqrt(),
@@ -163,13 +163,7 @@ impl LongMemory {
     /// The next.
     pub fn draw(&mut self, stream: &mut Stream) -> f64 {
         let window = &self.past[self.at..self.at + LAGS];
-        // Four sums side by side: the order of additions is fixed and the processor need not wait for each.
-        let mut sums = [0.0; 4];
-        for (weights, past) in self.weights.chunks_exact(4).zip(window.chunks_exact(4)) {
-            for lane in 0..4 {
-                sums[lane] += weights[lane] * past[lane];
-            }
-        }
+        let sums = four_sums(&self.weights, window.try_into().expect("a window of all lags"));
         let before = window[LAGS - 1];
         let x = (sums[0] + sums[1]) + (sums[2] + sums[3]) + self.innovation * self.normal.draw(stream);
         (self.past[self.at], self.past[self.at + LAGS]) = (x, x);
@@ -178,9 +172,32 @@ impl LongMemory {
     }
 }
 
+/// Products of the two, added up in four sums side by side: the order of additions is fixed, and the processor need not wait
+/// for each. Of arrays, whose length the compiler knows: so it adds two numbers at a time and asks for no end.
+#[inline]
+fn four_sums(weights: &[f64; LAGS], past: &[f64; LAGS]) -> [f64; 4] {
+    let mut sums = [0.0; 4];
+    for first in (0..LAGS).step_by(4) {
+        for lane in 0..4 {
+            sums[lane] += weights[first + lane] * past[first + lane];
+        }
+    }
+    sums
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn four_sums_are_those_of_one_number_after_the_other() {
+        let mut stream = Stream::named(1, "sums");
+        let mut numbers = || std::array::from_fn::<f64, LAGS, _>(|_| stream.uniform() - 0.5);
+        let (weights, past) = (numbers(), numbers());
+        let lane =
+            |lane: usize| (lane..LAGS).step_by(4).fold(0.0, |sum, place| sum + weights[place] * past[place]);
+        assert_eq!(four_sums(&weights, &past).map(f64::to_bits), [0, 1, 2, 3].map(|it| lane(it).to_bits()));
+    }
 
     #[test]
     fn gamma_and_normal_have_their_known_values() {
