@@ -21,7 +21,8 @@ const CARD: Card = Card {
         "`memory_limit` counts IP bytes, not socket-buffer memory",
         "The hash takes flow, direction and connection by number, of connections eight bits, instead of \
               addresses and ports",
-        "`variant` linux: packets shed by overload count as CoDel drops of their flow; ns-3.27: no ECN",
+        "`variant` linux: packets shed by overload count as CoDel drops of their flow, and the quantum is an IP \
+              packet of 1500 bytes, as Linux counts a device's header in both; ns-3.27: no ECN",
     ],
     live_twin: Some("linux:fq_codel"),
     params: &[
@@ -31,7 +32,8 @@ const CARD: Card = Card {
             "Whose CoDel, and what overload does to it.",
         ),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
-        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
+        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "IP bytes a queue may send a round.")
+            .depends("1514; linux 1500"),
         ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
         ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
         ParamSpec::whole("drop_batch", "packets", 64, (1, 65_536), "Most packets shed at once when full."),
@@ -109,7 +111,10 @@ impl Registered for FqCodel {
             law,
             variant,
             perturbation: around.seed,
-            quantum: given.whole("quantum") as i64,
+            quantum: given.given_whole("quantum").unwrap_or(match variant {
+                Variant::Linux => 1500,
+                Variant::Rfc | Variant::Ns3 => 1514,
+            }) as i64,
             limit: given.whole("limit_packets") as u32,
             memory_limit: given.whole("memory_limit"),
             drop_batch: given.whole("drop_batch") as u32,
@@ -198,5 +203,42 @@ impl FqCodel {
         }
         self.held.packets -= packets;
         self.held.bytes -= bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+    use crate::scenario::{Params, Value};
+
+    fn left(variant: &str) -> Vec<u32> {
+        let params = Params::from([("variant".into(), Value::Name(variant.into()))]);
+        let given = Checked::new(&FqCodel::CARD, &params, "q").unwrap();
+        let mut queue = FqCodel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap();
+        let mut fate = Fate::default();
+        for (flow, bytes) in [(0, 1500), (0, 1500), (1, 200)] {
+            let packet = Packet {
+                slot: 0,
+                flow: FlowId(flow),
+                bytes,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                conversation: 0,
+                enqueued: Time::ZERO,
+            };
+            queue.enqueue(packet, Time::ZERO, &mut fate);
+        }
+        std::iter::from_fn(|| queue.dequeue(Time::from_us(1), &mut fate))
+            .map(|packet| packet.flow.0)
+            .collect()
+    }
+
+    #[test]
+    fn a_quantum_is_one_full_packet_in_linux_and_goes_on_to_a_second_by_the_rfcs_number() {
+        assert_eq!(left("linux"), [0, 1, 0]);
+        // 1514 bytes are a packet with its Ethernet header, of which a packet here has none: 14 are left.
+        assert_eq!(left("rfc8290"), [0, 0, 1]);
     }
 }
