@@ -42,10 +42,10 @@ def _kept(folder: Path, engine: str, cell: sampled.Cell, **measures: float) -> N
 
 def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_path: Path) -> None:
     cells = sampled.design(3)
-    _kept(tmp_path, "k", cells[0], goodput=10.0, delay=0.010)
-    _kept(tmp_path, "sim", cells[0], goodput=10.4, delay=0.0105)
-    _kept(tmp_path, "k", cells[1], goodput=10.0, delay=0.0001)
-    _kept(tmp_path, "sim", cells[1], goodput=10.0, delay=0.0003)
+    _kept(tmp_path, "k", cells[0], goodput=10.0, delay=0.010, retransmitted=1e9)
+    _kept(tmp_path, "sim", cells[0], goodput=10.4, delay=0.0105, retransmitted=0.0)
+    _kept(tmp_path, "k", cells[1], goodput=10.0, delay=0.0001, retransmitted=1e9)
+    _kept(tmp_path, "sim", cells[1], goodput=10.0, delay=0.0003, retransmitted=0.0)
     found, refused = sampled.errors(tmp_path, "k", "sim", cells)
     assert refused == []
     assert [error.cell.number for error in found] == [0, 1]
@@ -56,6 +56,10 @@ def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_pa
     assert told["within_both"] == 0.5
     assert [row["cell"] for row in told["worst"]] == [1, 0]
     assert told["draws"] == sampled.DRAWS
+    # The kernel has retransmitted more than any of the simulator's runs.
+    (both,) = [row for row in told["places"] if row["algorithm"] == "all"]
+    assert (both["cells"], both["retransmitted"]) == (2, 1.0)
+    assert 0.0 <= told["draws_by_chance"] <= 1.0 - told["draws_within_both"]
     sampled_page.write([told], ["k"], tmp_path / "page.md")
     assert "50.0 % within both bounds" in (tmp_path / "page.md").read_text()
 
