@@ -64,6 +64,12 @@ impl Stream {
         self.uniform() < probability
     }
 
+    /// As [`Self::chance`], of what is drawn for each packet.
+    #[inline]
+    pub fn hits(&mut self, odds: Odds) -> bool {
+        self.bits() >> 11 < odds.0
+    }
+
     /// Uniform in 0..n, without bias (Lemire, "Fast random integer generation in an interval", 2019).
     pub fn below(&mut self, n: u64) -> u64 {
         assert!(n > 0, "below(0) has no answer");
@@ -94,6 +100,20 @@ impl Stream {
     pub fn exponential(&mut self, mean: f64) -> f64 {
         // 1 − u lies in (0, 1], so the logarithm is finite.
         -mean * math::ln(1.0 - self.uniform())
+    }
+}
+
+/// A probability in steps of [`Stream::uniform`]: so many of 2⁵³ numbers hit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Odds(u64);
+
+impl Odds {
+    /// Of a probability between 0 and 1: of the numbers below it, of which the last may be a step that it cuts.
+    pub fn of(probability: f64) -> Self {
+        // Exact, as only the exponent changes.
+        let steps = probability * (1u64 << 53) as f64;
+        let whole = steps as u64;
+        Odds(whole + u64::from((whole as f64) < steps))
     }
 }
 
@@ -153,6 +173,22 @@ mod tests {
         let chi2: f64 =
             counts.iter().map(|&c| (f64::from(c) - expected) * (f64::from(c) - expected) / expected).sum();
         assert!(chi2 < 27.9, "{chi2}");
+    }
+
+    #[test]
+    fn odds_are_the_chance_that_they_stand_for() {
+        let cut = 1.0 / (1u64 << 53) as f64;
+        for p in [0.0, 1e-300, cut, 1.5 * cut, 1e-6, 0.01, 0.1, 1.0 / 3.0, 0.5, 1.0 - cut, 1.0] {
+            let mut streams = [Stream::named(1, "odds"), Stream::named(1, "odds")];
+            let odds = Odds::of(p);
+            for _ in 0..1_000 {
+                let [one, other] = &mut streams;
+                assert_eq!(one.hits(odds), other.chance(p), "{p}");
+            }
+            // Just at the bound as well: the last number that hits, and the first that does not.
+            let below = |number: u64| number as f64 * cut < p;
+            assert!((odds.0 == 0 || below(odds.0 - 1)) && (odds.0 == 1 << 53 || !below(odds.0)), "{p}");
+        }
     }
 
     #[test]

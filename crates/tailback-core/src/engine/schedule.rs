@@ -159,8 +159,9 @@ impl Row {
     /// Looked for when it is asked for: most armings move the wake that was the least.
     #[inline(always)]
     fn least(&self) -> Wake {
-        let mut least = Wake::NEVER;
-        for wake in &self.wakes {
+        let Some((first, others)) = self.wakes.split_first() else { return Wake::NEVER };
+        let mut least = *first;
+        for wake in others {
             if wake.key() < least.key() {
                 least = *wake;
             }

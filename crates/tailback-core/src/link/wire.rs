@@ -20,7 +20,7 @@
 //!   its extent of reordering (RFC 4737 section 4.2.1), however close together the others come.
 
 use crate::math;
-use crate::rng::Stream;
+use crate::rng::{Odds, Stream};
 use crate::scenario::{ScenarioError, WireSpec};
 use crate::time::{Duration, Time};
 
@@ -61,6 +61,7 @@ impl Burst {
 #[derive(Clone, Debug)]
 pub struct Wire {
     loss: f64,
+    loss_odds: Odds,
     /// It loses packets in one of the ways below, too.
     loses_otherwise: bool,
     /// One packet in so many is lost, and how many go before the next.
@@ -180,6 +181,7 @@ impl Wire {
         let stream = |what: &str| Stream::named(seed, &format!("link/{name}/wire/{what}"));
         Ok(Some(Wire {
             loss: spec.loss,
+            loss_odds: Odds::of(spec.loss),
             loses_otherwise: spec.loss_every > 0 || spec.bit_error > 0.0 || spec.burst_start > 0.0,
             loss_every: spec.loss_every,
             // Any packet may be the first, or every seed would see the same losses.
@@ -246,7 +248,7 @@ impl Wire {
     /// Is the next packet lost? All that [`Self::pass`] decides on a wire that neither jitters nor holds back.
     #[inline]
     pub fn loses_next(&mut self, bytes: u32) -> bool {
-        let is_lost = self.loss > 0.0 && self.loss_stream.chance(self.loss);
+        let is_lost = self.loss > 0.0 && self.loss_stream.hits(self.loss_odds);
         if self.loses_otherwise { self.loses_next_otherwise(bytes) | is_lost } else { is_lost }
     }
 

@@ -190,13 +190,13 @@ impl Endpoint {
             self.sender.on_ack(segment, now, events);
         }
         let srtt = self.sender.rtt.srtt();
-        let had_finished = self.receiver.is_finished();
+        let had_finished = self.sender.is_fin_sent() && self.receiver.is_finished();
         if self.receiver.on_segment(segment, now, srtt, &self.stack) == AckWhen::Now {
             self.ack_pending = true;
         }
-        // Nothing is left for the acknowledgement of the second FIN to ride on.
-        self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
         if self.state != State::Established || self.sender.is_fin_sent() || self.receiver.is_finished() {
+            // Nothing is left for the acknowledgement of the second FIN to ride on.
+            self.ack_pending |= self.sender.is_fin_sent() && !had_finished && self.receiver.is_finished();
             self.step_state();
         }
     }

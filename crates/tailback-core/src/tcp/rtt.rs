@@ -152,6 +152,9 @@ impl RttEstimator {
                 }
             }
         };
+        if self.backoff == 0 {
+            return base.min(stack.rto_maximum);
+        }
         let factor = 1u64 << self.backoff.min(16);
         Duration::from_ps(base.as_ps().saturating_mul(factor)).min(stack.rto_maximum)
     }

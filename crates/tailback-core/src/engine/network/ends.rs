@@ -43,22 +43,63 @@ impl<P: Probe> Network<P> {
     /// Something happened at an end: tell the application, send what may be sent, see to the timers.
     #[inline(always)]
     pub(super) fn after(&mut self, index: usize) {
-        let it = self.connections.at(index);
-        let has_news = it.listens || it.end.state() != it.state;
+        let mut it = self.connections.at(index);
+        if it.listens || it.end.state() != it.state || !self.happened.is_empty() {
+            self.tell_apart(index);
+            it = self.connections.at(index);
+        }
+        loop {
+            // Written where it will lie; the slot is taken once there is a segment.
+            let slot = self.arena.next();
+            let segment = self.arena.at_mut(slot);
+            let composed = it.end.compose_next(self.now, segment);
+            if composed == Composed::Nothing {
+                break;
+            }
+            let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
+            if P::EACH {
+                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
+            }
+            let stack = it.end.stack();
+            let bytes = ip_bytes(segment, stack.timestamps);
+            let ecn = stack.codepoint(segment);
+            let looks_at_queue = stack.small_queue.is_some();
+            let is_seen = P::EACH && self.probe.watches_segments(FlowId(flow));
+            let alike = if is_seen { 0 } else { it.end.take_alike(segment, self.now) };
+            if looks_at_queue {
+                let payload = segment.len;
+                self.note_queued(index, first, payload, bytes);
+            }
+            self.arena.take(slot);
+            // Unique among those open, as a port is.
+            let conversation = (index >> 1) as u8;
+            let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
+            if alike > 0 {
+                self.transmit_alike(packet, first, alike);
+            }
+            it = self.connections.at(index);
+            if composed == Composed::Last {
+                break;
+            }
+        }
+        if it.end.state() != it.state {
+            self.tell_state(index);
+            it = self.connections.at(index);
+        }
+        if let Some(next) = it.earlier_wake() {
+            it.armed = next;
+            let element = self.end_element(index);
+            self.schedule.arm(element, next);
+        }
+    }
+
+    #[inline(never)]
+    fn tell_apart(&mut self, index: usize) {
         if !self.happened.is_empty() {
             self.list_congestion(index);
         }
-        if has_news {
-            self.tell_progress(index);
-            self.tell_state(index);
-        }
-        self.flush(index);
-        let first_end = self.end_element(0);
-        let it = self.connections.at(index);
-        if let Some(next) = it.earlier_wake() {
-            it.armed = next;
-            self.schedule.arm(first_end + index as u32, next);
-        }
+        self.tell_progress(index);
+        self.tell_state(index);
     }
 
     #[cold]
@@ -123,48 +164,6 @@ impl<P: Probe> Network<P> {
                 }
                 self.cue(flow, side, Cue::Closed(connection));
             }
-        }
-    }
-
-    #[inline(always)]
-    fn flush(&mut self, index: usize) {
-        let mut it = self.connections.at(index);
-        loop {
-            // Written where it will lie; the slot is taken once there is a segment.
-            let slot = self.arena.next();
-            let segment = self.arena.at_mut(slot);
-            let composed = it.end.compose_next(self.now, segment);
-            if composed == Composed::Nothing {
-                break;
-            }
-            let (flow, is_server, first) = (it.flow, it.is_server(), it.first);
-            if P::EACH {
-                self.probe.segment(self.now, FlowId(flow), is_server, true, &it.end, segment);
-            }
-            let stack = it.end.stack();
-            let bytes = ip_bytes(segment, stack.timestamps);
-            let ecn = stack.codepoint(segment);
-            let looks_at_queue = stack.small_queue.is_some();
-            let is_seen = P::EACH && self.probe.watches_segments(FlowId(flow));
-            let alike = if is_seen { 0 } else { it.end.take_alike(segment, self.now) };
-            if looks_at_queue {
-                let payload = segment.len;
-                self.note_queued(index, first, payload, bytes);
-            }
-            self.arena.take(slot);
-            // Unique among those open, as a port is.
-            let conversation = (index >> 1) as u8;
-            let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
-            if alike > 0 {
-                self.transmit_alike(packet, first, alike);
-            }
-            it = self.connections.at(index);
-            if composed == Composed::Last {
-                break;
-            }
-        }
-        if it.end.state() != it.state {
-            self.tell_state(index);
         }
     }
 
