@@ -236,11 +236,25 @@ fn make(device: &str, wanted: &Wanted, mtu: u32) -> io::Result<(OwnedFd, Tun, Ow
     let mut netlink = Netlink::open()?;
     let index = netlink.index_of(device)?;
     bring_up(&mut netlink, index, mtu)?;
-    netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb())?;
+    netlink.add_queue(index, [TcHandle::ROOT, HTB], "htb", htb()).map_err(|error| absent(error, "htb"))?;
     netlink.add_class(index, [HTB, CLASS], "htb", class(wanted.rate_bps, mtu))?;
     let discipline = &wanted.discipline;
-    netlink.add_queue(index, [CLASS, INNER], &discipline.name, discipline.options.clone())?;
+    netlink
+        .add_queue(index, [CLASS, INNER], &discipline.name, discipline.options.clone())
+        .map_err(|error| absent(error, &discipline.name))?;
     Ok((namespace, tun, sys::packet_socket()?, index))
+}
+
+/// What to do if this kernel knows no discipline of this name: it says no more than that there is no such thing.
+fn absent(error: io::Error, name: &str) -> io::Error {
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let told = format!(
+        "this kernel has no {name}. Load its module (modprobe sch_{name}), take a kernel that has it (--engine vm), or \
+         tailback's own queue (without kernel:)"
+    );
+    io::Error::new(error.kind(), told)
 }
 
 /// HTB with everything in its first class (TCA_HTB_INIT, struct tc_htb_glob).

@@ -1,0 +1,38 @@
+"""The kernel's own queues at a link of a live run."""
+
+from __future__ import annotations
+
+import pytest
+
+import tailback as tb
+from tailback import live
+
+FOUND = live.doctor(0.0)
+WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
+
+
+@pytest.mark.skipif(not FOUND["can_run_live"], reason=f"no live runs here: {WHY}")
+@pytest.mark.parametrize("queue", ["pfifo", "fq_codel"])
+def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str) -> None:
+    limit = {"limit": "20packets"} if queue == "pfifo" else {}
+    one = tb.dumbbell(
+        rate="4mbit",
+        rtt="20ms",
+        queue={"discipline": f"kernel:{queue}", **limit},
+        flows=[tb.bulk("reno")],
+        duration="1s",
+    )
+    try:
+        result = live.run(one)
+    except tb.TailbackError as error:
+        told = str(error)
+    else:
+        told = ""
+    if told:
+        # What is loaded is up to the machine; what to do about it is told.
+        assert "this kernel has no" in told
+        assert "modprobe sch_" in told
+        return
+    assert result.numpy("flows")["bytes_received"][0] > 300_000
+    if limit:
+        assert result.numpy("links")["backlog_bytes_max"][0] <= 21 * 1500
