@@ -379,6 +379,8 @@ impl<W: Observer> Path<W> {
         out: Option<(u32, bool)>,
         frames: &mut impl Frames,
     ) {
+        debug_assert!(now >= self.reached, "time does not run back");
+        self.reached = now;
         self.at(link as usize, now, frames, Step::Decide(lost, out));
     }
 
