@@ -75,9 +75,24 @@ def test_an_error_within_the_simulators_own_spread_is_chance(tmp_path: Path) -> 
     plain = sampled.measure(tb.run(cell.scenario()))
     for goodput, is_chance in ((goodputs[0], True), (0.5 * min(goodputs[0], plain["goodput"]), False)):
         kernel = plain | {"goodput": goodput}
-        error = sampled.Error(cell, **sampled.relative(kernel, plain), measures=(kernel, plain), draws=tuple(again))
+        error = sampled.Error(
+            cell, **sampled.relative(kernel, plain), measures=(kernel, plain), draws=tuple(again), again=()
+        )
         assert not error.is_within
         assert error.is_chance == is_chance
+
+
+def test_a_kernel_that_meets_the_simulator_in_another_run_was_another_draw() -> None:
+    cell = sampled.design(1)[0]
+    plain, far = {"goodput": 10.0, "delay": 0.0}, {"goodput": 5.0, "delay": 0.0}
+    for goodputs, is_chance in (([6.0, 9.5], True), ([6.0, 7.0], False)):
+        again = tuple({"goodput": goodput, "delay": 0.0} for goodput in goodputs)
+        errors = sampled.relative(far, plain)
+        error = sampled.Error(
+            cell, **errors, measures=(far, plain), draws=({"goodput": 9.0, "delay": 0.0},), again=again
+        )
+        assert not error.is_chance
+        assert error.is_chance_of_first == is_chance
 
 
 def test_two_cells_beyond_chance_are_phase() -> None:

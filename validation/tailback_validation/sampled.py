@@ -25,6 +25,7 @@ __all__ = [
     "BOUNDS",
     "CELLS",
     "DRAWS",
+    "KERNELS_DRAWS",
     "Cell",
     "Error",
     "design",
@@ -32,6 +33,7 @@ __all__ = [
     "errors",
     "measure",
     "relative",
+    "run_again",
     "run_cells",
 ]
 
@@ -68,6 +70,10 @@ DRAWS = 20
 """Times the simulator runs a cell again with other random numbers, to tell a wrong model from another draw."""
 DRAW_SPREAD = "20ms"
 """In those runs each flow starts up to this much later, because a path without loss draws nothing else."""
+
+
+KERNELS_DRAWS = 3
+"""Times a kernel runs a cell again that is beyond what the simulator's draws hold, with the first of the same draws."""
 
 
 @dataclass(frozen=True)
@@ -179,15 +185,50 @@ def draws(cell: Cell, folder: Path) -> list[dict[str, float]]:
         kept = json.loads(file.read_text())
         if {key: kept.get(key) for key in told} == told:
             return list(kept["measures"])
-    plain = cell.scenario()
-    again = [
-        plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
-        for draw in range(1, DRAWS + 1)
-    ]
-    measures = [measure(result) for result in tb.run_many(again)]
+    measures = [measure(result) for result in tb.run_many([_drawn(cell, draw) for draw in range(1, DRAWS + 1)])]
     with whole_file(file) as partial:
         partial.write_text(json.dumps(told | {"measures": measures}, indent=1) + "\n")
     return measures
+
+
+def _drawn(cell: Cell, draw: int) -> tb.Scenario:
+    plain = cell.scenario()
+    return plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
+
+
+def run_again(
+    cells: Sequence[Cell],
+    kernel: str,
+    folder: Path,
+    *,
+    told: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+) -> None:
+    """Run what of `cells` is beyond the simulator's draws on `kernel` with other draws; kept as by `run_cells`."""
+    from tailback import vm
+
+    began = time.monotonic()
+    for error in errors(folder, kernel, "sim", cells)[0]:
+        if error.is_within or error.is_chance:
+            continue
+        for draw in range(len(error.again) + 1, KERNELS_DRAWS + 1):
+            if time.monotonic() - began > seconds:
+                return
+            measures = measure(vm.run(_drawn(error.cell, draw), kernel=kernel))
+            found = {"cell": asdict(error.cell), "engine": kernel, "draw": draw, "measures": measures}
+            with whole_file(_again(folder, kernel, error.cell, draw)) as partial:
+                partial.write_text(json.dumps(found, indent=1) + "\n")
+            told(f"{error.cell.number} on {kernel}, draw {draw}")
+
+
+def _again(folder: Path, kernel: str, cell: Cell, draw: int) -> Path:
+    return folder / f"{kernel}-again" / f"{cell.number:04d}-{draw}.json"
+
+
+def _kept_again(folder: Path, kernel: str, cell: Cell) -> tuple[dict[str, float], ...]:
+    files = [_again(folder, kernel, cell, draw) for draw in range(1, KERNELS_DRAWS + 1)]
+    rows = [json.loads(file.read_text()) for file in files if file.is_file()]
+    return tuple(row["measures"] for row in rows if row["cell"] == asdict(cell))
 
 
 def run_cells(
@@ -240,6 +281,8 @@ class Error:
     measures: tuple[dict[str, float], dict[str, float]]
     draws: tuple[dict[str, float], ...] = ()
     """What the second engine measures with other random numbers; empty unless asked for."""
+    again: tuple[dict[str, float], ...] = ()
+    """What the first engine measures with the first of the same numbers, where it was run again."""
 
     @property
     def is_within(self) -> bool:
@@ -249,12 +292,22 @@ class Error:
     @property
     def is_chance(self) -> bool:
         """Does what is beyond its bound lie between the smallest and the largest of the second engine's own runs?"""
+        return self._meets([self.measures[0]])
+
+    @property
+    def is_chance_of_first(self) -> bool:
+        """If not: does another run of the first engine lie there, metric by metric?"""
+        return not self.is_chance and self._meets(self.again)
+
+    def _meets(self, firsts: Sequence[dict[str, float]]) -> bool:
         if self.is_within or not self.draws:
             return False
-        first, second = self.measures
         beyond = [name for name, bound in BOUNDS.items() if abs(getattr(self, name)) > bound]
-        runs = [second, *self.draws]
-        return all(min(run[name] for run in runs) <= first[name] <= max(run[name] for run in runs) for name in beyond)
+        runs = [self.measures[1], *self.draws]
+        return all(
+            any(min(run[name] for run in runs) <= first[name] <= max(run[name] for run in runs) for first in firsts)
+            for name in beyond
+        )
 
     @property
     def worst(self) -> float:
@@ -292,5 +345,6 @@ def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[
             continue
         a, b = (row["measures"] for row in rows)
         others = tuple(draws(cell, folder)) if of == "sim" else ()
-        found.append(Error(cell, **relative(a, b), measures=(a, b), draws=others))
+        again = _kept_again(folder, against, cell)
+        found.append(Error(cell, **relative(a, b), measures=(a, b), draws=others, again=again))
     return found, refused
