@@ -121,9 +121,6 @@ impl Sender {
         if self.probe.end != 0 {
             self.settle_probe(segment, news.newly_acked, now, events);
         }
-        if news.is_marked {
-            self.on_echo(now, events);
-        }
         let verdict = self.judge(segment, &delivery, &news, now, events);
         let ack = self.signals(&prior, &delivery, &news, &verdict, now);
         self.pass_on(&ack, now, events);
@@ -264,6 +261,10 @@ impl Sender {
         let holds = self.holds_judgement(segment, newly_acked);
         let lost = if holds { 0 } else { self.detect(now, newly_acked > 0) };
         let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, events);
+        // After the state: the echo in the ACK that ends a reduction begins the next (Linux `tcp_try_to_open`).
+        if news.is_marked && !is_undone {
+            self.on_echo(now, events);
+        }
         self.forget_retransmissions();
         let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
         Verdict { lost, is_undone, was_reducing, is_reducing }
