@@ -18,7 +18,7 @@ import pytest
 
 import tailback as tb
 from tailback import metrics
-from tailback.experiment import RunMetrics, latin_hypercube, read_sweep, single, sobol, workers
+from tailback.experiment import RunMetrics, latin_hypercube, read_sweep, single, sobol
 from tailback.experiment.store import run_key
 
 ROOT = Path(__file__).parents[2]
@@ -173,40 +173,6 @@ def test_the_number_of_workers_changes_nothing(tmp_path: Path) -> None:
         return done.frame.drop("wall_s", "finished")
 
     assert rows(1).equals(rows(3))
-
-
-def test_short_runs_are_taken_in_together_and_long_ones_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    took_s = 0.001
-
-    def perform(task: workers.Task, *_: Any) -> workers.Outcome:
-        return workers.Outcome(task.number, {}, None, took_s)
-
-    monkeypatch.setattr(workers, "perform", perform)
-    crew, given = workers.Threads(RunMetrics(), 2), 0
-    taken: list[int] = []
-    try:
-        assert crew.capacity == 5
-        capacities = []
-        for _ in range(20):
-            while given - len(taken) < crew.capacity:
-                given += 1
-                crew.submit(workers.Task(given, "", "", "", None))
-            # Not one after the other: a look finds all that have come meanwhile.
-            outcome = crew.next(0.1)
-            while outcome is not None:
-                taken.append(outcome.number)
-                outcome = crew.next(0.0)
-            capacities.append(crew.capacity)
-            took_s = 0.001 if len(capacities) < 10 else 3.0
-        while len(taken) < given:
-            outcome = crew.next(10.0)
-            assert outcome is not None
-            taken.append(outcome.number)
-    finally:
-        crew.stop()
-    assert sorted(taken) == list(range(1, given + 1))
-    assert max(capacities) == (2 + workers.MOST_TOGETHER) * 2 + 1
-    assert capacities[-1] == 5
 
 
 def test_own_metrics_are_kept_and_make_runs_of_their_own(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import queue
 import tempfile
@@ -144,20 +143,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-#: Short runs are handed out and taken in together, half of what is done in this time, at most so many a thread: between
-#: two looks the caches forget Python's own work, which then costs three times as much.
-TOGETHER_S = 0.2
-MOST_TOGETHER = 32
-
-
 class Threads:
     """A crew of threads: the engine works outside the interpreter lock."""
 
     def __init__(self, keep: Keep, workers: int | None = None, *, strict: bool = False) -> None:
         count = workers or cores()
-        self._count = count
-        #: Tasks not given back yet, and how long one takes: long, as far as is known.
-        self._in_hand, self._run_s = 0, math.inf
+        # A few more than can run, so that no thread waits for this one to look up.
+        self._capacity = 2 * count + 1
         self._keep, self._strict = keep, strict
         self._cancel = Cancel()
         self._done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
@@ -166,13 +158,10 @@ class Threads:
     @property
     def capacity(self) -> int:
         """How many tasks keep the threads busy."""
-        # A few more than can run, so that no thread waits for this one to look up.
-        together = min(MOST_TOGETHER, int(TOGETHER_S / self._run_s))
-        return (2 + together) * self._count + 1
+        return self._capacity
 
     def submit(self, task: Task) -> None:
         """Take a task."""
-        self._in_hand += 1
         self._pool.submit(self._do, task)
 
     def _do(self, task: Task) -> None:
@@ -183,19 +172,12 @@ class Threads:
 
     def next(self, timeout: float) -> Outcome | None:
         """A finished task, or `None`."""
-        waiting = self._in_hand - self._done.qsize() - self._count
-        if timeout and waiting > 0 and self._run_s < TOGETHER_S:
-            # Half of what waits for a thread is left when this one looks up.
-            time.sleep(min(timeout, waiting * self._run_s / self._count / 2))
         try:
             done = self._done.get(timeout=timeout)
         except queue.Empty:
             return None
         if isinstance(done, BaseException):
             raise done
-        self._in_hand -= 1
-        took = max(done.wall_s, 1e-6)
-        self._run_s = took if self._run_s == math.inf else self._run_s + (took - self._run_s) / 8
         return done
 
     def stop(self) -> None:
