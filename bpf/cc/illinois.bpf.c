@@ -33,6 +33,8 @@ struct illinois {
 	u32 base_rtt;
 	u32 max_rtt;
 	u32 credit;
+	/* By the ACK in hand, with what was SACKed before. */
+	u32 acked;
 	/* The delay has been above the low zone; round trips in the low zone since. */
 	u8 has_risen;
 	u8 low_rounds;
@@ -63,6 +65,7 @@ ENTRY1(void, illinois_init, struct sock *, sk)
 	illinois->base_rtt = 0xffffffff;
 	illinois->max_rtt = 0;
 	illinois->credit = 0;
+	illinois->acked = 0;
 	illinois->has_risen = false;
 	illinois->low_rounds = 0;
 	begin_round(illinois, tcp_sk(sk)->snd_una);
@@ -72,6 +75,7 @@ ENTRY2(void, illinois_pkts_acked, struct sock *, sk, const struct ack_sample *, 
 {
 	struct illinois *illinois = state(sk);
 
+	illinois->acked = sample->pkts_acked;
 	if (sample->rtt_us < 0)
 		return;
 	u32 rtt = least(most(sample->rtt_us, 1), RTT_LIMIT_US);
@@ -154,7 +158,8 @@ ENTRY3(void, illinois_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 	}
 	u32 window = most(tp->snd_cwnd, 1);
 
-	illinois->credit += most(acked, 1);
+	illinois->credit += illinois->acked;
+	illinois->acked = 0;
 	u64 steps = (u64)illinois->credit * illinois->alpha / ALPHA_ONE;
 
 	if (steps >= window) {

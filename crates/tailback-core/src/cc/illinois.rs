@@ -103,7 +103,8 @@ impl CongestionControl for Illinois {
             self.growth.slow_start(ack, control);
             return;
         }
-        self.credit += ack.delivered_segments.max(1);
+        // `pkts_acked`, with what was SACKed before: the ACK that ends a recovery counts a whole window.
+        self.credit += ack.newly_acked_segments;
         let steps = u64::from(self.credit) * u64::from(self.alpha) / u64::from(ALPHA_ONE);
         let window = control.cwnd_segments();
         if steps >= window {
@@ -224,6 +225,16 @@ mod tests {
             let found = f64::from(beta_at(mean, 1_000_000)) / 64.0;
             assert!(found <= beta && found > beta - 1.0 / 64.0, "β({mean}) {found}");
         }
+    }
+
+    #[test]
+    fn an_ack_counts_what_was_sacked_before() {
+        let mut illinois = build::<Illinois>(&[]);
+        let mut lab = Lab::avoiding(60, Counting::PerSegment);
+        let ack = Ack { newly_acked_segments: 60, delivered_segments: 1, ..lab.ack(1) };
+        illinois.on_ack(&ack, &mut lab.control);
+        // Ten a round trip, and this is a round trip's worth.
+        assert_eq!(lab.control.cwnd_segments(), 70);
     }
 
     #[test]
