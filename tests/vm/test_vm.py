@@ -359,6 +359,11 @@ def test_each_machine_has_a_processor_of_its_own(tmp_path: Path, monkeypatch: py
     with pytest.raises(vm.VmError, match="without a result"):
         machine.boot(words, memory, tmp_path / "console", None, None)
     assert told.read_text() == f"{{{ours[0]}}}"
+    # What fails while it is held fails as it would without, and gives it back.
+    with pytest.raises(FileNotFoundError):
+        machine.boot([str(tmp_path / "nothing")], memory, tmp_path / "console", None, None)
+    with machine._processor() as processor:
+        assert processor == ours[0]
 
 
 def test_what_a_killed_run_left_goes_with_the_next_and_what_runs_stays(

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -93,22 +93,23 @@ def _processor() -> Iterator[int | None]:
     QEMU's two threads take turns. On one processor that is a switch; on two, each is woken from afar each time, and the
     run takes twice as long.
     """
-    if not hasattr(os, "sched_setaffinity"):
-        yield None
-        return
+    ours = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else []
+    with ExitStack() as held:
+        yield next((processor for processor in ours if _is_ours(processor, held)), None)
+
+
+def _is_ours(processor: int, held: ExitStack) -> bool:
+    """Take the processor until `held` ends, if nobody has it. The lock ends with its holder, however that ends."""
     import fcntl
 
-    with ExitStack() as kept:
-        for processor in sorted(os.sched_getaffinity(0)):
-            place = Path(tempfile.gettempdir()) / f"tailback-machine-{os.getuid()}-{processor}"
-            with suppress(OSError):
-                # The lock ends with whoever holds it, however it ends.
-                lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-                kept.callback(os.close, lock)
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield processor
-                return
-        yield None
+    place = Path(tempfile.gettempdir()) / f"tailback-machine-{os.getuid()}-{processor}"
+    try:
+        lock = os.open(place, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        held.callback(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 _PRCTL = getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None
