@@ -146,9 +146,9 @@ impl Sender {
     }
 
     /// A loss in a window that a mark has reduced already: it is repaired, and nothing is reduced again (RFC 3168 section
-    /// 6.1.2; Linux `tcp_enter_recovery` since 2.4; FreeBSD's algorithms do not, in congestion recovery). The descent goes on.
+    /// 6.1.2; Linux `tcp_enter_recovery`; FreeBSD's algorithms in congestion recovery). The descent goes on.
     fn repair_within_reduction(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
-        // Linux keeps the end of the reduction too, since 3.7.
+        // Where PRR is at work Linux keeps the end of the reduction, too (`tcp_init_cwnd_reduction`).
         if self.reduction() != Reduction::Prr {
             self.recover = self.snd_nxt;
         }
