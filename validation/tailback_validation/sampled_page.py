@@ -32,7 +32,7 @@ _WORST = 20
 _PLACED = ("goodput", "retransmitted")
 _QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
-#: What was found behind cells that are beyond both rules.
+#: What was found behind cells that no rule takes for chance.
 _MECHANISMS = {
     24: (
         "Phase: segments arrive at the queue in the very microsecond in which others leave it, because one clock, "
@@ -253,7 +253,12 @@ def _section(pair: dict[str, Any]) -> str:
             lines[-1] += f" {spread} | {row['explained']} |"
     found = [(number, _MECHANISMS[number]) for number in pair.get("beyond", ()) if number in _MECHANISMS]
     if found:
-        lines += ["", "Behind those beyond both rules:", "", *(f"- **{number}**: {text}" for number, text in found)]
+        lines += [
+            "",
+            "Behind those that the third rule leaves:",
+            "",
+            *(f"- **{number}**: {text}" for number, text in found),
+        ]
     if "places" in pair:
         lines += ["", *_told_places(pair["places"])]
     if pair["refused"]:
@@ -264,16 +269,21 @@ def _section(pair: dict[str, Any]) -> str:
 def _told_chance(pair: dict[str, Any]) -> list[str]:
     if "draws" not in pair:
         return []
-    within, chance, beyond = 100 * pair["within_both"], 100 * pair["by_chance"], pair["beyond"]
+    within, chance, left = 100 * pair["within_both"], 100 * pair["by_chance"], pair["beyond"]
     first = 100 * pair["by_chance_of_first"]
+    beyond = 100 - within - chance
     own, own_chance = 100 * pair["draws_within_both"], 100 * pair["draws_by_chance"]
-    told = f"Beyond both: cells {', '.join(map(str, beyond))}." if beyond else "No cell is beyond both."
+    told = f"cells {', '.join(map(str, left))}" if left else "no cell"
     return [
-        f"Of the kernel's cells {within:.1f} % are within, {chance:.1f} % more are chance, {first:.1f} % the kernel's "
-        f"chance, {100 - within - chance - first:.1f} % are beyond. {told} An exact model with random numbers of "
-        f"its own would reach {own:.1f}, {own_chance:.1f} and {100 - own - own_chance:.1f} %: that is what the "
-        "simulator's own runs do, each judged by the others as if it were the kernel. (Simulator and kernel lose the "
-        "same packets until they part, so more of the kernel's cells are within.)",
+        f"By the first two rules {within:.1f} % of the kernel's cells are within, {chance:.1f} % more are chance, "
+        f"{beyond:.1f} % are beyond. By the same two an exact model with random numbers of its own would reach "
+        f"{own:.1f}, {own_chance:.1f} and {100 - own - own_chance:.1f} %: that is what the simulator's own runs do, "
+        "each judged by the others as if it were the kernel. (Simulator and kernel lose the same packets until they "
+        "part, so more of the kernel's cells are within.)",
+        "",
+        f"The third rule takes {first:.1f} of those {beyond:.1f} % for the kernel's chance and leaves "
+        f"{beyond - first:.1f} %: {told}. It gives the kernel more tries than the exact model has, so it says where to "
+        "look, not how close the model is.",
         "",
     ]
 
