@@ -4,6 +4,19 @@ use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
 use crate::cc::Loss;
 use crate::time::{Duration, Time};
 
+/// From which number between `low` and `high` on it `is_after`, by halves. Of some numbers it is not known and taken for
+/// no: then it may be further on than need be.
+fn lowest_sure(mut low: usize, mut high: usize, is_after: impl Fn(usize) -> bool) -> usize {
+    while low < high {
+        let middle = low.midpoint(high);
+        match is_after(middle) {
+            true => high = middle,
+            false => low = middle + 1,
+        }
+    }
+    high
+}
+
 impl Scoreboard {
     pub(super) fn mark_lost(&mut self, number: u64) -> bool {
         let segment = &mut self.segments[(number - self.base) as usize];
@@ -147,22 +160,28 @@ impl Scoreboard {
         (marked, None)
     }
 
-    /// When the latest transmission left that is in flight and came before the most recently sent delivered one.
-    /// Backwards from there, by whole SACKed ranges; retransmissions by their own log.
+    /// When the latest transmission left that is in flight and came before the most recently sent delivered one, while
+    /// there is one that RACK has not judged. Backwards from there, by whole SACKed ranges, to the first that is not judged;
+    /// retransmissions by their own log.
     #[cold]
-    fn last_waiting(&self) -> Option<Time> {
+    pub(super) fn last_waiting(&self) -> Option<Time> {
         let limit = (self.rack.sent, self.rack.end);
         let is_waiting = |segment: &Sent| {
             let is_held = segment.flags & (SACKED | LOST) == 0 || segment.flags & RETRANSMITTED != 0;
             is_held && (segment.sent, segment.end) < limit
         };
-        let mut ranges = self.disturbed.known.iter().rev().peekable();
+        let lowest = self.unjudged.saturating_sub(self.base) as usize;
         let mut index = match self.rack.is_again {
-            true => self.segments.len(),
+            // What was sent again says nothing of when it was sent first.
+            true => lowest_sure(lowest, self.segments.len(), |index| {
+                let segment = &self.segments[index];
+                segment.transmissions == 1 && segment.sent > limit.0
+            }),
             false => self.segments.partition_point(|segment| segment.end < self.rack.end),
         };
+        let mut ranges = self.disturbed.known.iter().rev().peekable();
         let mut first = None;
-        while index > 0 {
+        while index > lowest {
             let segment = &self.segments[index - 1];
             if segment.transmissions == 1 && is_waiting(segment) {
                 first = Some(segment.sent);
@@ -174,18 +193,24 @@ impl Scoreboard {
                 None => index - 1,
             };
         }
-        let again = self.disturbed.again.iter().rev().find_map(|&(number, order)| {
+        let again = &self.disturbed.again;
+        // Of what was sent again since, or is acknowledged, only later entries tell.
+        let held = |&(number, order): &(u64, u64)| {
             let segment = self.segments.get(number.checked_sub(self.base)? as usize)?;
-            (segment.order == order && is_waiting(segment)).then_some(segment.sent)
+            (segment.order == order).then_some(segment)
+        };
+        let until = lowest_sure(0, again.len(), |index| {
+            held(&again[index]).is_some_and(|segment| segment.sent > limit.0)
         });
-        first.max(again)
+        let repeated = again.range(..until).rev().filter_map(held).find(|segment| is_waiting(segment));
+        first.max(repeated.map(|segment| segment.sent))
     }
 
     /// The earliest transmission in flight that RACK has not judged: its segment, and whether it is a
     /// retransmission. First transmissions leave in order of number, retransmissions in order of `again`; the
     /// earlier of the two heads is next.
     #[inline]
-    fn next_unjudged(&mut self) -> Option<(u64, bool)> {
+    pub(super) fn next_unjudged(&mut self) -> Option<(u64, bool)> {
         self.unjudged = self.unjudged.max(self.base);
         let mut first = None;
         while let Some(segment) = self.segments.get((self.unjudged - self.base) as usize) {

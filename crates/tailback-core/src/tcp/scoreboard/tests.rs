@@ -169,6 +169,15 @@ proptest! {
             }
             plain.follow(&board);
             board.assert_consistent();
+            let limit = (board.rack.sent, board.rack.end);
+            let held = |segment: &Sent| segment.flags & (SACKED | LOST) == 0 || segment.flags & RETRANSMITTED != 0;
+            let waits = |segment: &Sent| held(segment) && (segment.sent, segment.end) < limit;
+            let mut judging = board.clone();
+            // The last that waits is asked for while something waits that RACK has not judged.
+            if judging.next_unjudged().is_some_and(|(number, _)| waits(&board.segments[(number - board.base) as usize])) {
+                let last = board.segments.iter().filter(|segment| waits(segment)).map(|segment| segment.sent).max();
+                prop_assert_eq!(judging.last_waiting(), last);
+            }
             prop_assert_eq!(board.outstanding(), nxt - una);
             // Every segment is in flight at most twice: the original and its latest retransmission.
             prop_assert!(board.in_flight() <= 2 * board.outstanding());
@@ -208,4 +217,20 @@ fn what_was_unmarked_can_be_lost_again() {
     assert_eq!(board.mark_by_sacked_above(5), 1);
     assert_eq!(board.next_repair().unwrap().0, Range { start: MSS, end: 2 * MSS });
     board.assert_consistent();
+}
+
+#[test]
+fn what_was_sent_again_does_not_hide_what_was_sent_before() {
+    let mut board = Scoreboard::new(true, Duration::ZERO);
+    for number in 1..=10 {
+        board.push(number * MSS, MSS as u32, false, Time::from_ms(number));
+    }
+    board.on_rescued(1, Time::from_ms(100), 10 * MSS);
+    board.on_rescued(5, Time::from_ms(101), 10 * MSS);
+    let now = Time::from_ms(200);
+    board.on_ack(0, &[Range { start: MSS, end: 2 * MSS }], Time::NEVER, now, Duration::from_ms(100));
+    assert_eq!(board.rack.sent, Time::from_ms(100));
+    // The tenth is the last that left before what was delivered; the sixth left after it.
+    let due = Time::from_ms(10) + Duration::from_ms(100 + 1000);
+    assert_eq!(board.mark_by_rack(now, Duration::from_ms(1000)), (0, Some(due)));
 }
