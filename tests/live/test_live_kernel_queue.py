@@ -21,6 +21,7 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
         queue={"discipline": f"kernel:{queue}", **limit},
         flows=[tb.bulk("reno")],
         duration="1s",
+        instruments={"drops": ["bottleneck"]},
     )
     try:
         result = live.run(one)
@@ -35,4 +36,6 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
         return
     assert result.numpy("flows")["bytes_received"][0] > 300_000
     if limit:
-        assert result.numpy("links")["backlog_bytes_max"][0] <= 21 * 1500
+        # At each drop the queue was full. As timers are late, what it has let out and the emulator has not seen yet
+        # counts as waiting: that makes some of these counts larger, and none smaller.
+        assert min(result.numpy("queue")["backlog_packets"]) == 20

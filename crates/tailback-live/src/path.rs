@@ -63,7 +63,7 @@ pub enum Outcome {
 pub trait Frames {
     /// The packet in `from` was doubled: `to` carries the same.
     fn copy(&mut self, _from: u32, _to: u32) {}
-    /// The packet goes into the kernel's queue at this link; why, if that dropped it at once.
+    /// The packet, about to enter this link, goes into the kernel's queue there; why, if that dropped it at once.
     fn offer(&mut self, _link: u32, _packet: &Packet) -> Option<DropReason> {
         unreachable!("a replay has no kernel")
     }
@@ -362,12 +362,11 @@ impl<W: Observer> Path<W> {
         let route = &self.routes[packet.flow.0 as usize][usize::from(packet.is_reverse)];
         let link = route[usize::from(packet.hop)];
         self.observer.entered(now, link, packet.hop == 0, &packet);
-        self.at(link as usize, now, frames, Step::Push(packet));
-        if self.outside.get(link as usize) == Some(&true) {
-            if let Some(reason) = frames.offer(link, &packet) {
-                self.decided(now, link, (&[packet.slot], reason), None, frames);
-            }
+        let is_outside = self.outside.get(link as usize) == Some(&true);
+        if let Some(reason) = is_outside.then(|| frames.offer(link, &packet)).flatten() {
+            self.at(link as usize, now, frames, Step::Refuse(reason));
         }
+        self.at(link as usize, now, frames, Step::Push(packet));
     }
 
     /// The kernel's queue at `link` has dropped the packets in the slots `lost`, and let out one, perhaps marked.
@@ -405,7 +404,7 @@ impl<W: Observer> Path<W> {
                     Step::Push(packet) => medium.push(links, link as u32, packet, now, fate, &mut host),
                     Step::Advance => medium.advance(links, now, fate, &mut host),
                     Step::Settle => medium.settle(links, now, fate, &mut host),
-                    Step::Decide(..) => unreachable!("a medium decides itself"),
+                    Step::Refuse(_) | Step::Decide(..) => unreachable!("a medium decides itself"),
                 }
             }
             Server::Link => {
@@ -419,6 +418,9 @@ impl<W: Observer> Path<W> {
                         link.advance(now, fate, &mut host);
                     }
                     Step::Settle => link.settle(now, fate, &mut host),
+                    Step::Refuse(reason) => {
+                        link.decided(|queue| queue.refuse(reason), now, fate, &mut host);
+                    }
                     Step::Decide((lost, reason), out) => {
                         let decide = |queue: &mut Outside| {
                             lost.iter().for_each(|slot| queue.lose(*slot, reason));
@@ -453,6 +455,8 @@ impl<W: Observer> Path<W> {
 /// What happens at a link.
 enum Step<'a> {
     Push(Packet),
+    /// The kernel's queue does not take the next.
+    Refuse(DropReason),
     Decide((&'a [u32], DropReason), Option<(u32, bool)>),
     Advance,
     Settle,

@@ -85,6 +85,8 @@ pub struct Outside {
     out: VecDeque<(Packet, bool)>,
     /// These were dropped, and that is not reported yet.
     lost: Vec<(Packet, DropReason)>,
+    /// The next packet is dropped as it comes, for this reason.
+    refuses: Option<DropReason>,
     bytes: Bytes,
 }
 
@@ -92,6 +94,11 @@ impl Outside {
     fn take(&mut self, slot: u32) -> Packet {
         let place = self.waiting.iter().position(|packet| packet.slot == slot);
         place.and_then(|place| self.waiting.remove(place)).expect("what was decided outside waits here")
+    }
+
+    /// The next packet does not get in: it never waits here.
+    pub fn refuse(&mut self, reason: DropReason) {
+        self.refuses = Some(reason);
     }
 
     /// The packet in `slot` comes out next, perhaps marked.
@@ -116,7 +123,10 @@ impl Outside {
 }
 
 impl QueueDiscipline for Outside {
-    fn enqueue(&mut self, packet: Packet, _now: Time, _fate: &mut Fate) {
+    fn enqueue(&mut self, packet: Packet, _now: Time, fate: &mut Fate) {
+        if let Some(reason) = self.refuses.take() {
+            return fate.drop(packet, reason);
+        }
         self.bytes += Bytes::from(packet.bytes);
         self.waiting.push_back(packet);
     }
@@ -180,6 +190,14 @@ mod tests {
             Some((1, Ecn::Ect0))
         );
         assert_eq!(queue.backlog(), Backlog { packets: 1, bytes: 1500 });
+        queue.refuse(DropReason::QueueFull);
+        queue.enqueue(packet(4), now, &mut fate);
+        queue.enqueue(packet(5), now, &mut fate);
+        assert_eq!(
+            fate.drops.last().map(|(packet, why)| (packet.slot, *why)),
+            Some((4, DropReason::QueueFull))
+        );
+        assert_eq!(queue.backlog(), Backlog { packets: 2, bytes: 3000 });
     }
 
     #[test]
