@@ -70,11 +70,15 @@ impl End {
         self.end.next_wake().min(self.call_at)
     }
     /// When it has to be woken, if that is before the schedule does.
-    #[inline]
+    #[inline(always)]
     pub fn earlier_wake(&self) -> Option<Time> {
         if self.end.next_wake_at_least().min(self.call_at) >= self.armed {
             return None;
         }
+        self.earlier_wake_exactly()
+    }
+    #[cold]
+    fn earlier_wake_exactly(&self) -> Option<Time> {
         Some(self.next_wake()).filter(|next| *next < self.armed)
     }
     pub fn is_server(&self) -> bool {

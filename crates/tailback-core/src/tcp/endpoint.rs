@@ -265,7 +265,7 @@ impl Endpoint {
         if self.is_established() {
             self.sender.on_timer(now, events);
         }
-        if self.receiver.on_timer(now) {
+        if self.receiver.on_timer(now, &self.stack) {
             self.ack_pending = true;
         }
     }
@@ -274,14 +274,14 @@ impl Endpoint {
     pub fn next_wake(&self) -> Time {
         // The handshake's timer has stopped when it is over.
         let own = if self.is_established() { self.sender.next_wake() } else { self.syn_at };
-        own.min(self.receiver.ack_deadline())
+        own.min(self.receiver.ack_deadline(&self.stack))
     }
 
     /// That instant, or one before it that is found sooner.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake_at_least(&self) -> Time {
         let own = if self.is_established() { self.sender.next_wake_at_least() } else { self.syn_at };
-        own.min(self.receiver.ack_deadline())
+        own.min(self.receiver.ack_deadline_at_least())
     }
 
     /// The next segment to put on the wire at `now`, complete.

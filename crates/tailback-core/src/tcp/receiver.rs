@@ -97,8 +97,18 @@ impl Receiver {
         self.reassembly.segments
     }
     /// When the delayed ACK or the window update is due, or [`Time::NEVER`].
-    pub fn ack_deadline(&self) -> Time {
-        let due = self.delay.until.min(self.delay.compressed_until);
+    pub fn ack_deadline(&self, stack: &Stack) -> Time {
+        self.due_by(self.delay.due(stack))
+    }
+    /// That instant, or one before it that is found sooner.
+    #[inline(always)]
+    pub fn ack_deadline_at_least(&self) -> Time {
+        self.due_by(self.delay.due_at_least)
+    }
+    /// Something is due, with a delayed ACK at `delayed`.
+    #[inline(always)]
+    fn due_by(&self, delayed: Time) -> Time {
+        let due = delayed.min(self.delay.compressed_until);
         self.offer.reader.as_ref().map_or(due, |reader| due.min(reader.update_at))
     }
     /// Does it acknowledge what arrived, once, and nothing else?
@@ -205,10 +215,10 @@ impl Receiver {
     }
 
     /// Time passed. Returns true if the delayed ACK is due.
-    pub fn on_timer(&mut self, now: Time) -> bool {
+    pub fn on_timer(&mut self, now: Time, stack: &Stack) -> bool {
         // No answer came for the ACK to ride on (Linux `tcp_delack_timer_handler`).
-        self.delay.is_answering &= now < self.delay.until;
-        now >= self.ack_deadline()
+        self.delay.is_answering &= now < self.delay.due(stack);
+        now >= self.ack_deadline(stack)
     }
 
     /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
@@ -242,7 +252,7 @@ impl Receiver {
         self.last_ack_sent = self.next;
         self.delay.unacknowledged = 0;
         self.delay.pushes = 0;
-        self.delay.until = Time::NEVER;
+        self.delay.due_at_least = Time::NEVER;
         self.delay.compressed = 0;
         self.delay.compressed_until = Time::NEVER;
     }

@@ -35,7 +35,9 @@ pub(super) struct Delay {
     pub last_received: Time,
     /// ACKs that leave at once.
     pub quick_acks: u32,
-    pub until: Time,
+    /// When the delayed ACK is due, if its timer knows no ticks; else a little before, see [`Self::due`]. [`Time::NEVER`]:
+    /// it does not wait.
+    pub due_at_least: Time,
     /// SACK compression: duplicate ACKs sent since `next` last moved, held back since, and when they leave.
     pub duplicates_sent: u32,
     pub compressed: u32,
@@ -50,10 +52,22 @@ impl Default for Delay {
             is_answering: false,
             last_received: Time::NEVER,
             quick_acks: 0,
-            until: Time::NEVER,
+            due_at_least: Time::NEVER,
             duplicates_sent: 0,
             compressed: 0,
             compressed_until: Time::NEVER,
+        }
+    }
+}
+
+impl Delay {
+    /// When the delayed ACK is due, by two divisions: the next segment mostly comes before somebody has to know.
+    pub fn due(&self, stack: &Stack) -> Time {
+        match stack.delayed_ack {
+            Some(delay) if self.due_at_least != Time::NEVER && !stack.delayed_ack_tick => {
+                stack.expiry(Time::from_ps(self.due_at_least.as_ps() - delay.as_ps()), delay)
+            }
+            _ => self.due_at_least,
         }
     }
 }
@@ -99,11 +113,11 @@ impl Receiver {
 
     #[inline]
     pub(super) fn delay_ack(&mut self, delay: Duration, now: Time, stack: &Stack) -> AckWhen {
-        if self.delay.until == Time::NEVER {
-            self.delay.until = match stack.delayed_ack_tick {
+        if self.delay.due_at_least == Time::NEVER {
+            self.delay.due_at_least = match stack.delayed_ack_tick {
                 // BSD's fast timer fires on a grid, so the delay is anything up to one period.
                 true => (now + Duration::from_ps(1)).ceil_to(delay),
-                false => stack.expiry(now, delay),
+                false => now + delay,
             };
         }
         AckWhen::Later

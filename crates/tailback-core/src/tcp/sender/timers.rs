@@ -50,7 +50,7 @@ impl Timer {
         self.runs() && self.waits == waits
     }
     /// It expires then, or a little later.
-    #[inline]
+    #[inline(always)]
     fn at_least(&self) -> Time {
         self.since + self.wait
     }
@@ -66,7 +66,7 @@ impl Sender {
     }
 
     /// That instant, or one before it that is found sooner.
-    #[inline]
+    #[inline(always)]
     pub fn next_wake_at_least(&self) -> Time {
         self.timer.at_least().min(self.pacing.wake_at)
     }
