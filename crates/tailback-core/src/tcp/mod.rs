@@ -2,6 +2,7 @@
 
 pub mod endpoint;
 pub mod metrics;
+mod ranges;
 pub mod receiver;
 pub mod rtt;
 pub mod scoreboard;

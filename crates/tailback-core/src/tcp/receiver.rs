@@ -190,7 +190,8 @@ impl Receiver {
         // In order, perhaps filling a gap.
         let had_gap = !self.reassembly.is_at_rest() && !self.reassembly.ranges.is_empty();
         if had_gap && stack.dsack {
-            self.note_overlap(range);
+            // It begins before all that is held.
+            self.reassembly.note_overlap(range, 0);
         }
         self.delay.duplicates_sent = 0;
         let prior_next = self.next;

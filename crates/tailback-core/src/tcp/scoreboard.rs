@@ -13,7 +13,7 @@ mod rate;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
@@ -138,7 +138,8 @@ pub fn reads_before(one: Time, other: Time, tick: Duration) -> bool {
 struct Disturbance {
     // For RACK: the retransmissions that have not been judged, as (number, order), in order.
     again: VecDeque<(u64, u64)>,
-    to_repair: BTreeSet<u64>,
+    // Numbers, ascending: nearly all are lost and repaired in order.
+    to_repair: VecDeque<u64>,
     known: VecDeque<Range>,
     sacked: Bytes,
     lost: Bytes,
@@ -160,7 +161,7 @@ impl AtRest for Disturbance {
     fn at_rest() -> &'static Self {
         static AT_REST: Disturbance = Disturbance {
             again: VecDeque::new(),
-            to_repair: BTreeSet::new(),
+            to_repair: VecDeque::new(),
             known: VecDeque::new(),
             sacked: 0,
             lost: 0,
@@ -422,7 +423,7 @@ impl Scoreboard {
         if self.disturbed.is_at_rest() || self.disturbed.lost_segments == 0 {
             return None;
         }
-        let number = *self.disturbed.to_repair.first()?;
+        let number = *self.disturbed.to_repair.front()?;
         let segment = &self.segments[(number - self.base) as usize];
         Some((
             Range { start: segment.end - u64::from(segment.len), end: segment.end },
@@ -441,7 +442,7 @@ impl Scoreboard {
 
     /// The segment [`Self::next_repair`] named was retransmitted.
     pub fn on_repaired(&mut self, now: Time, snd_nxt: u64) {
-        let number = self.disturbed.to_repair.pop_first().expect("a repair was due");
+        let number = self.disturbed.to_repair.pop_front().expect("a repair was due");
         self.retransmit(number, now, snd_nxt);
     }
 
@@ -499,7 +500,9 @@ impl Scoreboard {
         assert_eq!(self.bursts_out as usize, bursts);
         let again = self.segments.iter().filter(|s| s.flags & RETRANSMITTED != 0).count();
         assert_eq!(self.disturbed.retransmitted_segments as usize, again);
-        assert!(self.disturbed.lost_segments > 0 || self.disturbed.to_repair.is_empty());
+        let waits = |s: &Sent| s.flags & LOST != 0 && s.flags & RETRANSMITTED == 0;
+        let waiting = (self.base..).zip(&self.segments).filter(|(_, s)| waits(s)).map(|(number, _)| number);
+        assert_eq!(self.disturbed.to_repair, waiting.collect::<Vec<_>>());
         let above = (self.disturbed.frontier.max(self.base)..self.base + self.segments.len() as u64)
             .filter(|n| self.segments[(n - self.base) as usize].flags & SACKED != 0)
             .count();

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use super::Receiver;
 use super::delay::AckWhen;
+use crate::tcp::ranges::first_that_reaches;
 use crate::tcp::segment::{Range, Segment};
 use crate::tcp::seldom::AtRest;
 use crate::tcp::stack::Stack;
@@ -43,6 +44,45 @@ impl Reassembly {
     #[inline]
     pub fn has_something_to_report(&self) -> bool {
         self.recent_count > 0 || self.duplicate.is_some()
+    }
+
+    /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
+    /// hangs together. `first`: none before that one reaches it.
+    pub fn note_overlap(&mut self, range: Range, first: usize) {
+        for (held, _) in self.ranges.range(first..) {
+            let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
+            if shared.start >= shared.end {
+                // One that ends where it begins comes before what it shares.
+                if held.end <= range.start {
+                    continue;
+                }
+                return;
+            }
+            match &mut self.duplicate {
+                None => self.duplicate = Some(shared),
+                Some(known) if known.end == shared.start => known.end = shared.end,
+                Some(_) => return,
+            }
+        }
+    }
+
+    /// Put `range` first among the blocks to report, dropping those it covers.
+    fn report_first(&mut self, range: Range) {
+        let (reported, count) = (self.recent, usize::from(self.recent_count));
+        let overlaps = |block: &Range| block.start <= range.end && range.start <= block.end;
+        self.recent[0] = range;
+        // Mostly it goes on from the one before, and the others stay where they are.
+        if count > 0 && overlaps(&reported[0]) && !reported[1..count].iter().any(overlaps) {
+            return;
+        }
+        let mut kept = 1;
+        for block in reported[..count].iter().filter(|block| !overlaps(block)) {
+            if kept < 4 {
+                self.recent[kept] = *block;
+                kept += 1;
+            }
+        }
+        self.recent_count = kept as u8;
     }
 }
 
@@ -89,33 +129,31 @@ impl Receiver {
         if stack.reassembly_limit.is_some_and(|limit| self.reassembly.segments >= limit) {
             return AckWhen::Now;
         }
-        let first = self.reassembly.ranges.partition_point(|(held, _)| held.end < range.start);
-        let last = self.reassembly.ranges.partition_point(|(held, _)| held.start <= range.end);
+        let it = &mut *self.reassembly;
+        let first = first_that_reaches(&it.ranges, range.start, |(held, _)| held.end);
         if stack.dsack {
-            self.note_overlap(range);
+            it.note_overlap(range, first);
         }
-        let mut merged = range;
-        let mut is_news = true;
-        let mut segments = 0;
-        for (held, count) in self.reassembly.ranges.range(first..last) {
+        let (mut merged, mut is_news, mut joined, mut last) = (range, true, 0, first);
+        while let Some((held, count)) = it.ranges.get(last).filter(|(held, _)| held.start <= range.end) {
             is_news &= range.start < held.start || held.end < range.end;
             merged.start = merged.start.min(held.start);
             merged.end = merged.end.max(held.end);
-            segments += count;
+            joined += count;
+            last += 1;
         }
-        segments += u32::from(is_news);
-        self.reassembly.segments += segments;
-        let it = &mut *self.reassembly;
-        for (_, count) in it.ranges.range(first..last) {
-            it.segments -= count;
+        it.segments += u32::from(is_news);
+        let whole = (merged, joined + u32::from(is_news));
+        match last - first {
+            0 if first == it.ranges.len() => it.ranges.push_back(whole),
+            0 => it.ranges.insert(first, whole),
+            1 => it.ranges[first] = whole,
+            _ => {
+                it.ranges[first] = whole;
+                it.ranges.drain(first + 1..last);
+            }
         }
-        if first == last {
-            self.reassembly.ranges.insert(first, (merged, segments));
-        } else {
-            self.reassembly.ranges[first] = (merged, segments);
-            self.reassembly.ranges.drain(first + 1..last);
-        }
-        self.report_first(merged);
+        it.report_first(merged);
         // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
         if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
             return AckWhen::Now;
@@ -124,43 +162,6 @@ impl Receiver {
             Some(most) if stack.sack && self.reassembly.duplicate.is_none() => self.compress(most, now, srtt),
             _ => AckWhen::Now,
         }
-    }
-
-    /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
-    /// hangs together.
-    pub(super) fn note_overlap(&mut self, range: Range) {
-        if self.reassembly.is_at_rest() {
-            return;
-        }
-        let it = &mut *self.reassembly;
-        let first = it.ranges.partition_point(|(held, _)| held.end <= range.start);
-        for (held, _) in it.ranges.range(first..) {
-            let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
-            if shared.start >= shared.end {
-                return;
-            }
-            match &mut it.duplicate {
-                None => it.duplicate = Some(shared),
-                Some(known) if known.end == shared.start => known.end = shared.end,
-                Some(_) => return,
-            }
-        }
-    }
-
-    /// Put `range` first among the blocks to report, dropping those it covers.
-    pub(super) fn report_first(&mut self, range: Range) {
-        let mut kept = [Range::default(); 4];
-        kept[0] = range;
-        let mut count = 1;
-        for block in &self.reassembly.recent[..usize::from(self.reassembly.recent_count)] {
-            let overlaps = block.start <= range.end && range.start <= block.end;
-            if !overlaps && count < 4 {
-                kept[count] = *block;
-                count += 1;
-            }
-        }
-        self.reassembly.recent = kept;
-        self.reassembly.recent_count = count as u8;
     }
 
     #[inline(always)]

@@ -85,6 +85,87 @@ proptest! {
     }
 }
 
+/// What waits for a gap by looking at all of it: the ranges with their segments, what is reported, and the duplicate.
+#[derive(Default)]
+struct Plain {
+    ranges: Vec<(Range, u32)>,
+    recent: Vec<Range>,
+    duplicate: Option<Range>,
+}
+
+impl Plain {
+    fn note_overlap(&mut self, range: Range) {
+        for (held, _) in &self.ranges {
+            let shared = Range { start: held.start.max(range.start), end: held.end.min(range.end) };
+            match &mut self.duplicate {
+                _ if shared.start >= shared.end => {}
+                None => self.duplicate = Some(shared),
+                Some(known) if known.end == shared.start => known.end = shared.end,
+                Some(_) => return,
+            }
+        }
+    }
+
+    fn add(&mut self, range: Range) {
+        self.note_overlap(range);
+        let touches = |other: &Range| other.start <= range.end && range.start <= other.end;
+        let (joined, apart): (Vec<_>, Vec<_>) = self.ranges.iter().partition(|(held, _)| touches(held));
+        let is_held = joined.iter().any(|(held, _)| held.start <= range.start && range.end <= held.end);
+        let start = joined.iter().map(|(held, _)| held.start).fold(range.start, u64::min);
+        let end = joined.iter().map(|(held, _)| held.end).fold(range.end, u64::max);
+        let whole = Range { start, end };
+        let segments = joined.iter().map(|(_, segments)| segments).sum::<u32>() + u32::from(!is_held);
+        self.ranges = [apart, vec![(whole, segments)]].concat();
+        self.ranges.sort_by_key(|(held, _)| held.start);
+        self.recent.retain(|block| block.end < whole.start || whole.end < block.start);
+        self.recent.insert(0, whole);
+        self.recent.truncate(4);
+    }
+
+    /// In order up to `next`.
+    fn advance(&mut self, mut next: u64) -> u64 {
+        while self.ranges.first().is_some_and(|(held, _)| held.start <= next) {
+            next = next.max(self.ranges.remove(0).0.end);
+        }
+        self.recent.retain(|block| block.start > next);
+        next
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_waits_for_a_gap_is_what_looking_at_all_of_it_gives(
+        // Where a segment begins beyond what is expected, how long it is, and whether an acknowledgement leaves then.
+        arrivals in prop::collection::vec((0u64..60, 1u64..8, any::<bool>()), 1..200),
+    ) {
+        let mut stack = Stack::named("linux", "").unwrap();
+        stack.initial_receive_window = None;
+        let mut receiver = Receiver::new(&stack, 1 << 20, 5, MSS as u32);
+        let (mut plain, mut next) = (Plain::default(), 0);
+        for (at, length, is_acknowledged) in arrivals {
+            let start = next + at;
+            let range = Range { start, end: start + length };
+            receiver.on_segment(&data(start, length, false), Time::from_ms(1), Duration::ZERO, &stack);
+            if start > next {
+                plain.add(range);
+            } else {
+                plain.note_overlap(range);
+                next = plain.advance(range.end);
+            }
+            let held = &receiver.reassembly;
+            prop_assert_eq!(receiver.next, next);
+            prop_assert_eq!(&held.ranges, &plain.ranges);
+            prop_assert_eq!(held.segments, plain.ranges.iter().map(|(_, segments)| segments).sum::<u32>());
+            prop_assert_eq!(&held.recent[..usize::from(held.recent_count)], &plain.recent);
+            prop_assert_eq!(held.duplicate, plain.duplicate);
+            if is_acknowledged {
+                receiver.stamp(&mut Segment::blank(), &stack);
+                plain.duplicate = None;
+            }
+        }
+    }
+}
+
 #[test]
 fn a_small_buffer_lets_the_window_double_once_a_round_trip() {
     let mut stack = Stack::named("linux-3.2", "").unwrap();

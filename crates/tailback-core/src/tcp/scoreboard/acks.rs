@@ -5,6 +5,7 @@ use super::{
     APP_LIMITED, BURST_END, DELIVERED, Delivery, Disturbance, FIN, LOST, RETRANSMITTED, SACKED, Scoreboard,
     Sent, reads_before,
 };
+use crate::tcp::ranges::first_that_reaches;
 use crate::tcp::segment::Range;
 use crate::time::{Bytes, Duration, Time};
 
@@ -26,7 +27,9 @@ impl Disturbance {
         if segment.flags & LOST != 0 {
             self.lost -= u64::from(segment.len);
             self.lost_segments -= 1;
-            self.to_repair.remove(&number);
+            if let Ok(place) = self.to_repair.binary_search(&number) {
+                self.to_repair.remove(place);
+            }
         }
         if segment.flags & RETRANSMITTED != 0 {
             self.retransmitted -= u64::from(segment.len);
@@ -128,15 +131,17 @@ impl Scoreboard {
     fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
         // Only what the known ranges leave uncovered is news.
         let known = &self.disturbed.known;
-        let first = known.partition_point(|known| known.end < block.start);
-        let last = known.partition_point(|known| known.start <= block.end);
-        if last == first + 1 && known[first].start <= block.start && block.end <= known[first].end {
+        let first = first_that_reaches(known, block.start, |known| known.end);
+        if known.get(first).is_some_and(|known| known.start <= block.start && block.end <= known.end) {
             return;
         }
         let mut at = block.start;
         let mut merged = block;
-        for index in first..last {
-            let known = self.disturbed.known[index];
+        let mut last = first;
+        while let Some(known) =
+            self.disturbed.known.get(last).copied().filter(|known| known.start <= block.end)
+        {
+            last += 1;
             if known.start > at {
                 self.sack_span(Range { start: at, end: known.start }, now, rtt_min, delivery);
             }
@@ -147,17 +152,35 @@ impl Scoreboard {
         if at < block.end {
             self.sack_span(Range { start: at, end: block.end }, now, rtt_min, delivery);
         }
-        if first == last {
-            self.disturbed.known.insert(first, merged);
-        } else {
-            let known = &mut self.disturbed.known;
-            known[first] = merged;
-            known.drain(first + 1..last);
+        let known = &mut self.disturbed.known;
+        match last - first {
+            0 if first == known.len() => known.push_back(merged),
+            0 => known.insert(first, merged),
+            1 => known[first] = merged,
+            _ => {
+                known[first] = merged;
+                known.drain(first + 1..last);
+            }
         }
     }
 
+    /// The first segment that ends beyond `at`: mostly one of the two behind the highest SACKed.
+    pub(super) fn first_beyond(&self, at: u64) -> usize {
+        let ends_beyond = |index: usize| self.segments.get(index).is_none_or(|segment| segment.end > at);
+        if let Some(highest) = self.disturbed.highest_sacked {
+            let highest = (highest - self.base) as usize;
+            if !ends_beyond(highest) {
+                let next = highest + 1 + usize::from(!ends_beyond(highest + 1));
+                if ends_beyond(next) {
+                    return next;
+                }
+            }
+        }
+        self.segments.partition_point(|segment| segment.end <= at)
+    }
+
     fn sack_span(&mut self, span: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
-        let mut index = self.segments.partition_point(|segment| segment.end <= span.start);
+        let mut index = self.first_beyond(span.start);
         while index < self.segments.len() && self.segments[index].end <= span.end {
             let number = self.base + index as u64;
             let segment = self.segments[index];
@@ -309,9 +332,8 @@ impl Scoreboard {
         if it.highest_sacked.is_some_and(|highest| highest < base) {
             it.highest_sacked = None;
         }
-        if !it.known.is_empty() {
-            let gone = it.known.partition_point(|known| known.end <= ack);
-            it.known.drain(..gone);
+        while it.known.front().is_some_and(|known| known.end <= ack) {
+            it.known.pop_front();
         }
         while it.again.front().is_some_and(|(number, _)| *number < base) {
             it.again.pop_front();

@@ -39,7 +39,13 @@ impl Scoreboard {
             it.lost += len;
             it.lost_segments += 1;
         }
-        it.to_repair.insert(number);
+        match it.to_repair.back().is_none_or(|last| *last < number) {
+            true => it.to_repair.push_back(number),
+            false => {
+                let place = it.to_repair.partition_point(|other| *other < number);
+                it.to_repair.insert(place, number);
+            }
+        }
         if let Some(losses) = &mut self.losses {
             losses.push(Loss { sent: segment.sent, end: segment.end, bytes: len });
         }

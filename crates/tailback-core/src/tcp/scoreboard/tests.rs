@@ -101,11 +101,22 @@ impl Plain {
     }
 }
 
+/// The union of what is SACKed, by looking at all of it.
+fn join(known: &mut Vec<Range>, block: Range) {
+    let (apart, joined): (Vec<Range>, Vec<Range>) =
+        known.iter().partition(|other| other.end < block.start || block.end < other.start);
+    let start = joined.iter().map(|other| other.start).fold(block.start, u64::min);
+    let end = joined.iter().map(|other| other.end).fold(block.end, u64::max);
+    *known = [apart, vec![Range { start, end }]].concat();
+    known.sort_by_key(|range| range.start);
+}
+
 proptest! {
     #[test]
     fn the_counters_agree_with_the_segments(steps in prop::collection::vec(step(), 0..300)) {
         let mut board = Scoreboard::new(true, Duration::ZERO);
         let mut plain = Plain::default();
+        let mut known = Vec::new();
         let (mut una, mut nxt, mut now) = (0, 0, Time::ZERO);
         for step in steps {
             now += Duration::from_ms(7);
@@ -133,6 +144,7 @@ proptest! {
                     let block = Range { start, end: (start + u64::from(length) * MSS).min(nxt) };
                     if block.start < block.end {
                         board.on_ack(una, &[block], Time::NEVER, now, Duration::from_ms(7));
+                        join(&mut known, block);
                     }
                 }
                 Step::Repair(count) => for _ in 0..count {
@@ -161,6 +173,7 @@ proptest! {
                 }
                 Step::Timeout(forget) => {
                     board.mark_all(forget);
+                    known.retain(|_| !forget);
                     prop_assert_eq!(board.in_flight(), 0);
                 }
                 Step::Stale => drop(board.mark_stale(now)),
@@ -169,6 +182,11 @@ proptest! {
             }
             plain.follow(&board);
             board.assert_consistent();
+            known.retain(|range| range.end > una);
+            prop_assert_eq!(&board.disturbed.known, &known);
+            for at in (una..nxt + MSS).step_by(MSS as usize / 2) {
+                prop_assert_eq!(board.first_beyond(at), board.segments.partition_point(|segment| segment.end <= at));
+            }
             let limit = (board.rack.sent, board.rack.end);
             let held = |segment: &Sent| segment.flags & (SACKED | LOST) == 0 || segment.flags & RETRANSMITTED != 0;
             let waits = |segment: &Sent| held(segment) && (segment.sent, segment.end) < limit;
