@@ -20,9 +20,14 @@ pub struct Stream {
 impl Stream {
     /// The stream called `name` in the run with this seed.
     pub fn named(seed: u64, name: &str) -> Self {
+        Self::named_by(seed, [name])
+    }
+
+    /// As [`Self::named`], with the name in pieces.
+    pub(crate) fn named_by<const N: usize>(seed: u64, name: [&str; N]) -> Self {
         // FNV-1a, 64 bit: offset basis and prime as published.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-        for byte in seed.to_le_bytes().into_iter().chain(name.bytes()) {
+        for byte in seed.to_le_bytes().into_iter().chain(name.into_iter().flat_map(str::bytes)) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         // SplitMix64 never yields four zeros in a row, the one state xoshiro256++ cannot leave.
@@ -152,6 +157,7 @@ mod tests {
         // Golden: results on disk replay only while this holds.
         let mut stream = Stream::named(1, "link/down/loss");
         assert_eq!([stream.bits(), stream.bits()], [7_746_335_094_316_379_544, 7_769_778_068_692_592_656]);
+        assert_eq!(Stream::named_by(1, ["link/", "down", "/loss"]), Stream::named(1, "link/down/loss"));
     }
 
     #[test]

@@ -339,6 +339,13 @@ pub struct ScenarioError {
     pub fix: String,
 }
 
+impl ScenarioError {
+    /// The same of a field below `path`.
+    pub(crate) fn within(self, path: impl fmt::Display) -> Self {
+        ScenarioError { field: format!("{path}.{}", self.field), ..self }
+    }
+}
+
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} (found {}). {}", self.field, self.problem, self.value, self.fix)

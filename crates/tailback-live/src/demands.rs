@@ -222,8 +222,12 @@ fn plan_flow(
             "Describe the tunnel's links by their rate and delay, or run it with --engine sim.",
         ));
     }
-    let app =
-        apps::build(&flow.app.kind, &flow.app.params, &format!("{path}.app"), access::seed(scenario, flow))?;
+    let app = apps::build(
+        &flow.app.kind,
+        &flow.app.params,
+        format_args!("{path}.app"),
+        access::seed(scenario, flow),
+    )?;
     let needs = app.needs();
     let packet = packet_bytes(flow);
     check_needs(&needs, packet, &path)?;

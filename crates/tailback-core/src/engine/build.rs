@@ -1,6 +1,7 @@
 //! From a description to a network: names resolved, routes followed, every value checked before time zero.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{self, Display};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -64,12 +65,22 @@ fn lookup(
     known: &BTreeMap<&str, usize>,
     kind: &str,
     name: &str,
-    field: &str,
+    field: impl Display,
 ) -> Result<usize, ScenarioError> {
     known.get(name).copied().ok_or_else(|| {
         let names: Vec<&str> = known.keys().copied().collect();
-        unknown_name(kind, name, field, &names)
+        unknown_name(kind, name, &field.to_string(), &names)
     })
+}
+
+/// Where the flow of a number stands in the description: written out only where something is wrong.
+#[derive(Clone, Copy)]
+struct At(usize);
+
+impl Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "flows[{}]", self.0)
+    }
 }
 
 pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Parts, ScenarioError> {
@@ -88,9 +99,14 @@ pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Pa
 
     let building =
         Building { scenario, makers, stacks, nodes: &nodes, graph: Graph { ends: &ends, named: &named } };
-    let mut made =
-        Made { links, loads: vec![0.0; named_links], known: Known::default(), foreign: Vec::new() };
-    let mut flows = Vec::new();
+    let mut made = Made {
+        links,
+        loads: vec![0.0; named_links],
+        taken: vec![None; named_links],
+        known: Known::default(),
+        foreign: Vec::new(),
+    };
+    let mut flows = Vec::with_capacity(scenario.flows.len());
     for (number, spec) in scenario.flows.iter().enumerate() {
         let flow = building.flow(number, spec, &mut made)?;
         bounds::refuse_timeless(number, spec, &flow, &made.links, named_links)?;
@@ -117,6 +133,8 @@ struct Made {
     links: Vec<Link>,
     /// Offered load of each named link, in bit/s.
     loads: Vec<f64>,
+    /// The MTU that each named link was last asked about, and takes.
+    taken: Vec<Option<u32>>,
     known: Known,
     foreign: Vec<Foreign>,
 }
@@ -149,13 +167,13 @@ impl Known {
         params: &Params,
         variants: &[&str],
         makers: &Makers,
-        path: &str,
+        path: impl Display,
     ) -> Result<Rc<Recipe>, ScenarioError> {
         let same = self.recipes.iter().rev().take(LATEST).find(|same| same.is_of(name, params, variants));
         if let Some(same) = same {
             return Ok(same.clone());
         }
-        self.recipes.push(Rc::new(Recipe::new(name, params, variants, makers, path)?));
+        self.recipes.push(Rc::new(Recipe::new(name, params, variants, makers, &path.to_string())?));
         Ok(self.recipes[self.recipes.len() - 1].clone())
     }
 }
@@ -163,17 +181,19 @@ impl Known {
 impl Building<'_> {
     /// One flow: its route, its application, its connections' blueprints and its own links.
     fn flow(&self, number: usize, spec: &FlowSpec, made: &mut Made) -> Result<Flow, ScenarioError> {
-        let (scenario, path) = (self.scenario, format!("flows[{number}]"));
-        let [from, to] = self.hosts(spec, &path)?;
-        let mut route = self.graph.route(&spec.route, from, to, &format!("{path}.route"))?;
-        let mut back = self.graph.route(&spec.back_route, to, from, &format!("{path}.back_route"))?;
+        let (scenario, path) = (self.scenario, At(number));
+        let [from, to] = self.hosts(spec, path)?;
+        let mut route = self.graph.route(&spec.route, from, to, format_args!("{path}.route"))?;
+        let mut back = self.graph.route(&spec.back_route, to, from, format_args!("{path}.back_route"))?;
         if let Some(tcp) = &spec.tcp {
             for number in route.iter().chain(&back).map(|link| *link as usize) {
-                made.links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
+                if made.taken[number].replace(tcp.mtu) != Some(tcp.mtu) {
+                    made.links[number].must_take(&scenario.links[number], number, tcp.mtu)?;
+                }
             }
         }
-        let app_seed = Stream::named(scenario.seed, &format!("flow/{}/app", spec.name)).bits();
-        let app = apps::build(&spec.app.kind, &spec.app.params, &format!("{path}.app"), app_seed)?;
+        let app_seed = Stream::named_by(scenario.seed, ["flow/", &spec.name, "/app"]).bits();
+        let app = apps::build(&spec.app.kind, &spec.app.params, format_args!("{path}.app"), app_seed)?;
         let needs = app.needs();
         for (route, load) in [(&route, needs.load_bps[0]), (&back, needs.load_bps[1])] {
             route.iter().for_each(|link| made.loads[*link as usize] += load);
@@ -184,7 +204,7 @@ impl Building<'_> {
                 route.insert(0, (made.links.len() - 1) as u32);
             }
         }
-        let tcp = settings(app.transport(), spec, &path)?;
+        let tcp = settings(app.transport(), spec, path)?;
         let (foreign, tcp) = match tcp.and_then(|tcp| tcp.transport.as_deref().map(|name| (tcp, name))) {
             None => (NOT_FOREIGN, tcp),
             Some((tcp, name)) => {
@@ -192,7 +212,7 @@ impl Building<'_> {
                 (made.foreign.len() as u32 - 1, None)
             }
         };
-        let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, &path, &mut made.known));
+        let plan = tcp.map(|tcp| self.connection(tcp, spec, &needs, path, &mut made.known));
         let plan = plan.transpose()?.map(Box::new);
         let paths = own_paths(spec, &needs, scenario.seed, &mut made.links)?;
         // A connection's path stands before everything else, in the place of the first link.
@@ -208,7 +228,7 @@ impl Building<'_> {
                 }
             }
         }
-        let mut flow = Flow::new(app, route, back, switches(spec, scenario, &path)?);
+        let mut flow = Flow::new(app, route, back, switches(spec, scenario, path)?);
         flow.foreign = foreign;
         (flow.plan, flow.paths, flow.hosts) = (plan, paths, [from as u32, to as u32]);
         (flow.wants_datagrams, flow.is_crowd) = (needs.datagrams, needs.crowd);
@@ -217,9 +237,9 @@ impl Building<'_> {
     }
 
     /// The nodes that a flow joins.
-    fn hosts(&self, spec: &FlowSpec, path: &str) -> Result<[usize; 2], ScenarioError> {
-        let from = lookup(self.nodes, "node", &spec.from, &format!("{path}.from"))?;
-        let to = lookup(self.nodes, "node", &spec.to, &format!("{path}.to"))?;
+    fn hosts(&self, spec: &FlowSpec, path: At) -> Result<[usize; 2], ScenarioError> {
+        let from = lookup(self.nodes, "node", &spec.from, format_args!("{path}.from"))?;
+        let to = lookup(self.nodes, "node", &spec.to, format_args!("{path}.to"))?;
         if from == to {
             return Err(refuse(
                 format!("{path}.to"),
@@ -237,7 +257,7 @@ impl Building<'_> {
         tcp: &TcpSpec,
         flow: &FlowSpec,
         needs: &Needs,
-        path: &str,
+        path: At,
         known: &mut Known,
     ) -> Result<[Blueprint; 2], ScenarioError> {
         check_sizes(tcp, path)?;
@@ -270,7 +290,7 @@ impl Building<'_> {
                 receive_buffer: tcp.receive_buffer.unwrap_or(receive_buffer),
                 read_rate: needs.read_rate,
                 algorithms,
-                seeds: Stream::named(self.scenario.seed, &format!("flow/{}/{side}", flow.name)),
+                seeds: Stream::named_by(self.scenario.seed, ["flow/", &flow.name, "/", side]),
             })
         };
         let [client, server] = stacks;
@@ -299,7 +319,7 @@ impl Building<'_> {
                 ),
             });
         };
-        check_sizes(tcp, &path[..path.len() - 4])?;
+        check_sizes(tcp, At(number))?;
         if tcp.mtu < stack.least_mtu() {
             let problem = format!("{name} needs an MTU of {} B or more", stack.least_mtu());
             return Err(refuse(format!("{path}.mtu"), tcp.mtu, problem, "Raise mtu."));
@@ -373,15 +393,16 @@ impl Building<'_> {
         &self,
         tcp: &TcpSpec,
         stack: &str,
-        path: &str,
+        path: At,
         known: &mut Known,
     ) -> Result<Vec<Rc<Recipe>>, ScenarioError> {
         let variants = preferred_variants(stack);
-        let mut recipe =
-            |cc: &str, params, place: &str| known.recipe(cc, params, &variants, self.makers, place);
-        let mut all = vec![recipe(&tcp.cc, &tcp.cc_params, &format!("{path}.tcp"))?];
+        let mut recipe = |cc: &str, params, place: fmt::Arguments<'_>| {
+            known.recipe(cc, params, &variants, self.makers, place)
+        };
+        let mut all = vec![recipe(&tcp.cc, &tcp.cc_params, format_args!("{path}.tcp"))?];
         for (turn, next) in tcp.cc_turns.iter().enumerate() {
-            all.push(recipe(&next.cc, &next.cc_params, &format!("{path}.tcp.cc_turns[{turn}]"))?);
+            all.push(recipe(&next.cc, &next.cc_params, format_args!("{path}.tcp.cc_turns[{turn}]"))?);
         }
         Ok(all)
     }
@@ -456,7 +477,7 @@ fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Optio
 fn settings<'a>(
     transport: Transport,
     spec: &'a FlowSpec,
-    path: &str,
+    path: At,
 ) -> Result<Option<&'a TcpSpec>, ScenarioError> {
     match (transport, &spec.tcp) {
         (Transport::Udp, None) => Ok(None),
@@ -495,9 +516,13 @@ fn own_paths(
 }
 
 /// When a flow starts and stops, in turn; errors name its times below `path`, such as `flows[0]`.
-pub fn switches(spec: &FlowSpec, scenario: &Scenario, path: &str) -> Result<VecDeque<Time>, ScenarioError> {
+pub fn switches(
+    spec: &FlowSpec,
+    scenario: &Scenario,
+    path: impl Display,
+) -> Result<VecDeque<Time>, ScenarioError> {
     let spread = Duration::from_ps(scenario.randomness.start_spread_ps);
-    let shift = Stream::named(scenario.seed, &format!("flow/{}/start", spec.name)).duration_up_to(spread);
+    let shift = Stream::named_by(scenario.seed, ["flow/", &spec.name, "/start"]).duration_up_to(spread);
     let first = Period { start_ps: spec.start_ps, stop_ps: spec.stop_ps };
     let mut switches = VecDeque::new();
     let mut free_from = Some(0);
@@ -548,7 +573,7 @@ fn hidden(name: String, delay: Duration, wire: WireSpec, seed: u64) -> Result<Li
 }
 
 /// An error if no packet, or no buffer, has the size that a connection asks for.
-fn check_sizes(tcp: &TcpSpec, path: &str) -> Result<(), ScenarioError> {
+fn check_sizes(tcp: &TcpSpec, path: At) -> Result<(), ScenarioError> {
     let (low, high) = MTU_RANGE;
     if tcp.mtu < low || tcp.mtu > high {
         return Err(refuse(
@@ -577,11 +602,11 @@ fn receiver_stack(tcp: &TcpSpec) -> &str {
 }
 
 /// The stacks of the two ends, with the options that are in force between them.
-fn agreed_stacks(tcp: &TcpSpec, path: &str) -> Result<[Stack; 2], ScenarioError> {
+fn agreed_stacks(tcp: &TcpSpec, path: At) -> Result<[Stack; 2], ScenarioError> {
     let stack = |name: &str, field: &str| -> Result<Stack, ScenarioError> {
-        let mut stack = Stack::named(name, &format!("{path}.tcp.{field}"))?;
+        let mut stack = Stack::named(name, format_args!("{path}.tcp.{field}"))?;
         for (key, value) in &tcp.stack_params {
-            stack.set(key, value, &format!("{path}.tcp.stack_params.{key}"))?;
+            stack.set(key, value, format_args!("{path}.tcp.stack_params.{key}"))?;
         }
         Ok(stack)
     };
@@ -603,7 +628,7 @@ fn agreed_stacks(tcp: &TcpSpec, path: &str) -> Result<[Stack; 2], ScenarioError>
 
 /// Who marks data ECT(1) must respond to the share of marks, and so receive each one. An algorithm from outside is its
 /// maker's to judge.
-fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: &str) -> Result<(), ScenarioError> {
+fn check_l4s(tcp: &TcpSpec, makers: &Makers, path: At) -> Result<(), ScenarioError> {
     if tcp.stack_params.get("accurate_echo") == Some(&Value::Flag(false)) {
         return Err(refuse(
             format!("{path}.tcp.stack_params.accurate_echo"),
@@ -648,12 +673,12 @@ impl Graph<'_> {
         names: &[String],
         from: usize,
         to: usize,
-        field: &str,
+        field: fmt::Arguments<'_>,
     ) -> Result<Vec<u32>, ScenarioError> {
         let mut at = from;
-        let mut route = Vec::new();
+        let mut route = Vec::with_capacity(names.len());
         for (hop, name) in names.iter().enumerate() {
-            let link = lookup(self.named, "link", name, &format!("{field}[{hop}]"))?;
+            let link = lookup(self.named, "link", name, format_args!("{field}[{hop}]"))?;
             if self.ends[link].0 != at {
                 return Err(refuse(
                     format!("{field}[{hop}]"),
@@ -667,14 +692,19 @@ impl Graph<'_> {
         }
         if at != to || route.is_empty() {
             return Err(refuse(
-                field,
+                field.to_string(),
                 format!("{names:?}"),
                 "the route ends elsewhere",
                 "Add the missing links.",
             ));
         }
         if route.len() > 250 {
-            return Err(refuse(field, route.len(), "a route has at most 250 links", "Shorten it."));
+            return Err(refuse(
+                field.to_string(),
+                route.len(),
+                "a route has at most 250 links",
+                "Shorten it.",
+            ));
         }
         Ok(route)
     }

@@ -8,6 +8,8 @@ mod fields;
 mod forms;
 mod profiles;
 
+use std::fmt::Display;
+
 use crate::packet::Ecn;
 use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
@@ -89,12 +91,12 @@ impl Stack {
     }
 
     /// The profile called `name`.
-    pub fn named(name: &str, field: &str) -> Result<Stack, ScenarioError> {
+    pub fn named(name: &str, field: impl Display) -> Result<Stack, ScenarioError> {
         PROFILES.iter().find(|profile| profile.name == name).map(|profile| profile.stack.clone()).ok_or_else(
             || {
                 let names: Vec<_> = PROFILES.iter().map(|profile| profile.name).collect();
                 ScenarioError {
-                    field: field.into(),
+                    field: field.to_string(),
                     value: format!("{name:?}"),
                     problem: "there is no stack of this name".into(),
                     fix: format!("The stacks are: {}.", names.join(", ")),

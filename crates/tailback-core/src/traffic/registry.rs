@@ -1,5 +1,7 @@
 //! The list of applications. Adding one is a file, its `mod` line in `traffic/mod.rs`, and a row below.
 
+use std::fmt::Display;
+
 use super::{Actions, Application, Cue, Needs, Rows, Side, Traits, Transport, exec};
 use crate::params::{Card, Checked, unknown_name};
 use crate::scenario::{Params, ScenarioError};
@@ -92,16 +94,18 @@ pub fn traits(name: &str) -> Traits {
 }
 
 /// The application called `name`, described at `field_path` (such as `flows[0].app`).
-pub fn build(name: &str, params: &Params, field_path: &str, seed: u64) -> Result<App, ScenarioError> {
+pub fn build(name: &str, params: &Params, field_path: impl Display, seed: u64) -> Result<App, ScenarioError> {
     if traits(name).runs_programs {
-        return Err(exec::refusal(field_path));
+        return Err(exec::refusal(&field_path.to_string()));
     }
     let Some(row) = CARDS.iter().position(|card| card.name == name) else {
         let known: Vec<&str> = CARDS.iter().map(|card| card.name).collect();
         return Err(unknown_name("application", name, &format!("{field_path}.kind"), &known));
     };
-    let params_path = format!("{field_path}.params");
-    construct(row, &Checked::new(&CARDS[row], params, &params_path)?, seed)
+    // Written out where something is wrong: there may be a hundred thousand flows.
+    Checked::new(&CARDS[row], params, "params")
+        .and_then(|given| construct(row, &given, seed))
+        .map_err(|error| error.within(field_path))
 }
 
 /// One application of each row, with its defaults: what a row does that its card does not say.

@@ -2,6 +2,8 @@
 //!
 //! From the table come the struct, the struct of sources, the texts that people read, and the parser of `stack_params`.
 
+use std::fmt::Display;
+
 use super::choices::{
     AckOnPush, Detection, EcnMode, Frto, FrtoResponse, GrowthGate, IdleRestart, Pipe, PrrBound, Reduction,
     Undo,
@@ -43,7 +45,7 @@ macro_rules! fields {
             }
 
             /// Set one field from a scenario; a number is in the field's unit.
-            pub fn set(&mut self, name: &str, value: &Value, field: &str) -> Result<(), ScenarioError> {
+            pub fn set(&mut self, name: &str, value: &Value, field: impl Display) -> Result<(), ScenarioError> {
                 let done = match name {
                     $(stringify!($name) => $form.read(value).map(|it| self.$name = it),)+
                     _ => {
@@ -52,7 +54,7 @@ macro_rules! fields {
                     }
                 };
                 done.map_err(|(problem, fix)| ScenarioError {
-                    field: field.into(),
+                    field: field.to_string(),
                     value: match value {
                         Value::Flag(flag) => flag.to_string(),
                         Value::Number(number) => number.to_string(),
