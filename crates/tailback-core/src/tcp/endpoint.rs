@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::cc::registry::Algorithm;
 use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
 use crate::tcp::segment::{Flags, NO_ROW, Outgoing, Segment};
-use crate::tcp::sender::{CongestionEvent, Sender};
+use crate::tcp::sender::{Alike, CongestionEvent, Sender};
 use crate::tcp::stack::Stack;
 use crate::time::{Bytes, Rate, Time};
 
@@ -306,15 +306,16 @@ impl Endpoint {
         if self.compose_next_of_all(now, place) { Composed::Segment } else { Composed::Nothing }
     }
 
-    /// `segment` has just been composed: how many more leave at once that differ from it in `seq` alone, each a segment on.
-    #[inline]
-    pub fn take_alike(&mut self, segment: &Segment, now: Time) -> u32 {
+    /// `segment` has just been composed: how many more leave at once that differ from it in `seq` alone, each a segment on,
+    /// but for the last, which may be pushed.
+    #[inline(always)]
+    pub fn take_alike(&mut self, segment: &Segment, now: Time) -> Alike {
         let is_plain = segment.flags == Flags::ACK && segment.sack_count == 0 && !segment.is_repeated;
         let is_full = segment.len == self.sender.mss();
-        if is_plain && is_full && self.receiver.acknowledges_alike() {
+        if self.sender.is_in_burst() && is_plain && is_full && self.receiver.acknowledges_alike() {
             self.sender.take_alike(now)
         } else {
-            0
+            Alike::NONE
         }
     }
 

@@ -33,6 +33,7 @@ mod window;
 use std::slice::from_ref;
 use std::sync::Arc;
 
+pub use burst::Alike;
 pub use events::{CongestionEvent, CongestionEventKind, SenderCount};
 use prefetch_index::prefetch_index;
 

@@ -6,7 +6,8 @@ use crate::engine::connections::{End, MOST_PAIRS, Tally, index_of};
 use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
 use crate::tcp::endpoint::{Composed, State};
-use crate::tcp::segment::{NO_ROW, ip_bytes};
+use crate::tcp::segment::{Flags, NO_ROW, ip_bytes};
+use crate::tcp::sender::Alike;
 use crate::time::{Bytes, Time};
 use crate::traffic::{Cue, Opening, Side};
 
@@ -65,7 +66,7 @@ impl<P: Probe> Network<P> {
             let ecn = stack.codepoint(segment);
             let looks_at_queue = stack.small_queue.is_some();
             let is_seen = P::EACH && self.probe.watches_segments(FlowId(flow));
-            let alike = if is_seen { 0 } else { it.end.take_alike(segment, self.now) };
+            let alike = if is_seen { Alike::NONE } else { it.end.take_alike(segment, self.now) };
             if looks_at_queue {
                 let payload = segment.len;
                 self.note_queued(index, first, payload, bytes);
@@ -74,7 +75,7 @@ impl<P: Probe> Network<P> {
             // Unique among those open, as a port is.
             let conversation = (index >> 1) as u8;
             let packet = self.transmit(flow, is_server, conversation, first, 0, slot, bytes, ecn);
-            if alike > 0 {
+            if alike.number > 0 {
                 self.transmit_alike(packet, first, alike);
             }
             it = self.connections.at(index);
@@ -195,11 +196,15 @@ impl<P: Probe> Network<P> {
         packet
     }
 
-    /// So many segments more that differ from the one in `packet` by their place in the stream alone.
+    /// Segments that differ from the one in `packet` by their place in the stream alone.
     #[inline(never)]
-    fn transmit_alike(&mut self, mut packet: Packet, first: u32, number: u32) {
-        for _ in 0..number {
+    fn transmit_alike(&mut self, mut packet: Packet, first: u32, alike: Alike) {
+        for left in (0..alike.number).rev() {
             packet.slot = self.arena.take_alike(packet.slot);
+            if left == 0 && alike.is_pushed {
+                let segment = self.arena.at_mut(packet.slot);
+                segment.flags = segment.flags.with(Flags::PSH);
+            }
             self.note_transmission(&packet, 0);
             self.push_again(first, packet);
         }

@@ -50,6 +50,20 @@ pub(super) struct Bursts {
     pub(super) charged: Bytes,
 }
 
+/// Segments that differ from the one before by their place in the stream alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Alike {
+    /// How many.
+    pub number: u32,
+    /// The last of them carries PSH, too.
+    pub is_pushed: bool,
+}
+
+impl Alike {
+    /// There are none.
+    pub const NONE: Alike = Alike { number: 0, is_pushed: false };
+}
+
 /// What the application has written, in units: looked at where one ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units {
@@ -116,7 +130,8 @@ impl Sender {
     }
 
     /// Is a burst under way, which nothing interrupts?
-    pub(super) fn is_in_burst(&self) -> bool {
+    #[inline(always)]
+    pub fn is_in_burst(&self) -> bool {
         self.bursts.left > 0
     }
 
@@ -134,31 +149,33 @@ impl Sender {
     }
 
     /// A full segment of a burst has just left: how many like it follow at once, as nothing holds them back. They count as
-    /// sent. The burst's last one, which may be pushed, is not among them, nor is any of a sender in which losses, marks
-    /// or those who follow each packet make one segment differ from the next: those leave one by one.
-    #[inline]
-    pub fn take_alike(&mut self, now: Time) -> u32 {
-        if self.bursts.left < 2 || self.phase != Phase::Open || !self.sends_alike() {
-            return 0;
+    /// sent. Among them is the burst's last one, unless it is short or all that was written: then it leaves by itself. None
+    /// are of a sender in which losses, marks or those who follow each packet make one segment differ from the next.
+    #[inline(never)]
+    pub fn take_alike(&mut self, now: Time) -> Alike {
+        if self.phase != Phase::Open || !self.sends_alike() {
+            return Alike::NONE;
         }
-        let number = self.bursts.left - 1;
-        let (mss, next) = (u64::from(self.control.mss), self.snd_nxt);
+        let (mss, next, left) = (u64::from(self.control.mss), self.snd_nxt, self.bursts.left);
+        let is_whole =
+            u64::from(left) * mss <= self.bursts.charged.min(self.write_end.saturating_sub(next + 1));
+        let number = if is_whole { left } else { left - 1 };
         let bytes = u64::from(number) * mss;
         let end = next + bytes;
         let is_room = end < self.write_end
             && end <= self.buffered_end()
             && end <= self.peer.right_edge
             && self.board.in_flight() + bytes <= self.control.cwnd;
-        if !is_room || self.bursts.charged < bytes {
-            return 0;
+        if number == 0 || !is_room || self.bursts.charged < bytes {
+            return Alike::NONE;
         }
         self.board.push_alike(number, self.control.mss, next, now);
         self.snd_nxt = end;
-        self.bursts.left = 1;
+        self.bursts.left -= number;
         self.bursts.charged -= bytes;
         self.count.segments_sent += u64::from(number);
         self.on_alike_sent(now);
-        number
+        Alike { number, is_pushed: self.is_pushed(end) }
     }
 
     /// Does nothing but its number tell one new segment from the next?
