@@ -2,8 +2,9 @@
 
 mod common;
 
-use common::{MS, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
-use tailback_core::scenario::{Instruments, Scenario};
+use common::{MS, SECOND, bits, bulk, by, column, dumbbell, flow, link, run, tcp};
+use tailback_core::engine::Simulation;
+use tailback_core::scenario::{FlowSpec, Instruments, Scenario, Value};
 
 fn busy() -> Scenario {
     let mut other = bulk("cubic", "linux");
@@ -116,6 +117,63 @@ fn segments_that_leave_together_are_those_that_leave_one_by_one() {
             "{cc}: nothing was lost"
         );
     }
+}
+
+/// Of each run the tables that every run leaves, and how often it was called for one event at a time.
+fn singly(scenario: &Scenario) -> (Vec<String>, u64) {
+    let mut simulation = Simulation::build(scenario).expect("a valid scenario");
+    let mut calls = 0;
+    while !simulation.run_events(1).expect("a sound engine") {
+        calls += 1;
+    }
+    let tables = simulation.finish();
+    let of = |name: &str| {
+        let found = tables.tables.iter().find(|it| it.name == name).expect("a table of every run");
+        format!("{found:?}")
+    };
+    (["flows", "links", "congestion", "engine"].map(of).into(), calls)
+}
+
+#[test]
+fn arrivals_taken_ahead_are_those_taken_one_by_one() {
+    let named = |name: &str, flow: FlowSpec| FlowSpec { name: name.into(), ..flow };
+    let home = |name: &str, flow: FlowSpec| FlowSpec {
+        from: "right".into(),
+        to: "left".into(),
+        ..by(named(name, flow), &["return"], &["bottleneck"])
+    };
+    let one_way = vec![named("one", bulk("reno", "linux")), named("other", bulk("bbr", "freebsd-7"))];
+    let both_ways = vec![named("there", bulk("cubic", "linux")), home("home", bulk("htcp", "linux-2.6.25"))];
+    let mut slow = bulk("reno", "linux");
+    slow.app.params.insert("read_rate".into(), Value::Number(5e6));
+    let talking = vec![
+        named("bulk", bulk("cubic", "linux")),
+        flow("web", "web", Some(tcp("reno", "linux"))),
+        flow("asks", "request-response", Some(tcp("reno", "linux"))),
+        home("slow", slow),
+    ];
+    let stopped = {
+        let mut flows = one_way.clone();
+        (flows[0].stop_ps, flows[1].stop_ps) = (Some(SECOND), Some(SECOND + 7 * MS));
+        flows
+    };
+    let mut saved = Vec::new();
+    for (what, flows) in
+        [("one way", one_way), ("both ways", both_ways), ("talking", talking), ("stopped", stopped)]
+    {
+        for (queue, loss) in [("fifo", 0.0), ("fifo", 1e-4), ("codel", 0.0)] {
+            let mut scenario = dumbbell(100_000_000, 20 * MS, None, 3, flows.clone());
+            scenario.links[0].queue.discipline = queue.into();
+            scenario.links[0].wire.loss = loss;
+            let (ahead, calls) = singly(&scenario);
+            scenario.instruments.segments = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
+            let (plain, plain_calls) = singly(&scenario);
+            assert_eq!(ahead, plain, "{what}, {queue}, loss {loss}");
+            saved.push(calls as f64 / plain_calls as f64);
+        }
+    }
+    // A call does one event, unless others are taken together with it.
+    assert!(saved[0] < 0.5 && saved.iter().all(|share| *share < 0.99), "not taken ahead: {saved:?}");
 }
 
 #[test]

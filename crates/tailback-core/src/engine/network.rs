@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 
+mod ahead;
 mod applications;
 mod ends;
 pub mod flow;
@@ -34,7 +35,7 @@ use super::schedule::Schedule;
 use crate::foreign::StackFault;
 use crate::link::Link;
 use crate::link::channel::Channel;
-use crate::probe::Probe;
+use crate::probe::{Probe, QueueEvent};
 use crate::queue::Fate;
 use crate::tcp::metrics::Metrics;
 use crate::tcp::sender::CongestionEvent;
@@ -57,6 +58,8 @@ pub struct Network<P> {
     schedule: Schedule,
     pub links: Vec<Link>,
     channels: Vec<Channel>,
+    /// See [`ahead::back_links`].
+    back_links: Vec<u32>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
     /// One each of `flows`.
@@ -89,10 +92,18 @@ impl<P: Probe> Network<P> {
     pub fn new(parts: Parts, probe: P, polling: Polling) -> Self {
         let (links, flows) = (parts.links.len(), parts.flows.len());
         let elements = links + flows + 1 + parts.foreign.len();
+        // Rows of losses show the numbers of packets, which are in the order in which they leave.
+        let shows_numbers =
+            P::WANTS && (0..links as u32).any(|link| probe.wants_event(link, QueueEvent::Drop));
+        let back_links = match P::EACH || shows_numbers {
+            true => vec![ahead::ALONE; links],
+            false => ahead::back_links(&parts.links, &parts.flows),
+        };
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
             schedule: Schedule::new(links, elements),
+            back_links,
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
@@ -115,6 +126,9 @@ impl<P: Probe> Network<P> {
             events: 0,
             warnings: parts.warnings,
         };
+        for back in network.back_links.iter().filter(|back| **back != ahead::ALONE) {
+            network.links[*back as usize].let_ahead();
+        }
         for flow in 0..flows {
             network.arm_flow(flow);
         }

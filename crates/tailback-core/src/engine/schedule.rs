@@ -86,6 +86,25 @@ impl Schedule {
         (top.time != u64::MAX).then(|| (Time::from_ps(top.time), top.element()))
     }
 
+    /// The earliest wake of those that stand apart from the row.
+    #[inline(always)]
+    pub fn next_timer(&self) -> Time {
+        self.heap.wakes.first().map_or(Time::NEVER, |wake| Time::from_ps(wake.time))
+    }
+
+    /// A place among equals, behind all that are armed now: see [`Self::arm_in`].
+    #[inline(always)]
+    pub fn take_place(&mut self) -> u64 {
+        self.armed += 1;
+        self.armed
+    }
+
+    /// Arm an element of the row as if that had been done when `place` was taken.
+    pub fn arm_in(&mut self, place: u64, element: u32, time: Time) {
+        assert!(place >> (64 - ELEMENT_BITS) == 0, "the schedule has run out of arming numbers");
+        self.row.put(element as usize, Wake::new(time, place, element));
+    }
+
     /// When `element` wakes, if it is armed.
     #[cfg(test)]
     fn armed_at(&self, element: u32) -> Option<Time> {

@@ -29,6 +29,8 @@ pub struct Interface {
     inside: Backlog,
     /// The time of the last call.
     pub now: Time,
+    /// Packets may have come in at times that are yet to be: see [`Self::look_at`].
+    pub runs_ahead: bool,
     pub busy: Duration,
     /// Bytes held since `held_since`, and the sum of bytes × picoseconds before that.
     held: Bytes,
@@ -51,6 +53,7 @@ impl Interface {
             count: LinkCount::default(),
             inside: Backlog::default(),
             now: Time::ZERO,
+            runs_ahead: false,
             busy: Duration::ZERO,
             held: 0,
             held_since: Time::ZERO,
@@ -69,6 +72,15 @@ impl Interface {
             self.now
         );
         self.now = now;
+    }
+
+    /// The host calls at `now` for what arrives at the far end by then; where packets come in ahead of that, the time stays
+    /// theirs.
+    #[inline(always)]
+    pub fn look_at(&mut self, now: Time) {
+        if !(self.runs_ahead && now < self.now) {
+            self.turn_to(now);
+        }
     }
 
     /// `packet` comes in at `now`.
@@ -292,6 +304,14 @@ impl Interface {
                 host.deliver(due, packet);
             }
         }
+    }
+
+    /// The first to arrive is delivered, before its time.
+    #[inline(always)]
+    pub fn take_ahead(&mut self) {
+        let (_, packet) = self.pipe.pop_front().expect("something under way");
+        self.pipe_bytes -= Bytes::from(packet.bytes);
+        self.count_delivery(&packet);
     }
 
     #[cold]

@@ -107,7 +107,7 @@ impl Link {
     #[inline(always)]
     pub fn advance(&mut self, now: Time, fate: &mut Fate, host: &mut impl Host) -> Time {
         let of = &mut self.interface;
-        of.turn_to(now);
+        of.look_at(now);
         each!(&mut self.service, service => {
             service.catch_up(of, now, fate, host);
             let next = of.hand_over(now, host);
@@ -116,11 +116,56 @@ impl Link {
         })
     }
 
+    /// Does everything that has left its queue arrive, once and in order, at a time that is known?
+    pub(crate) fn delivers_plainly(&self) -> bool {
+        let of = &self.interface;
+        matches!(self.service, Service::Foreseen(_) | Service::Steady(_))
+            && !of.reports
+            && of.wire.as_ref().is_none_or(|wire| !wire.is_reordering() && !wire.may_duplicate())
+    }
+
+    /// Does that hold, and does its wire do nothing?
+    pub(crate) fn only_delays(&self) -> bool {
+        self.delivers_plainly() && self.interface.wire.is_none()
+    }
+
+    /// From now on packets may come in ahead of what the host asks for.
+    pub(crate) fn let_ahead(&mut self) {
+        self.interface.runs_ahead = true;
+    }
+
+    /// Of such a link, which has been advanced to `now`: all that arrives until then has left its queue.
+    #[inline]
+    pub(crate) fn departed_until(&self, now: Time) -> Time {
+        now + self.interface.delay
+    }
+
+    /// Of such a link, the next to arrive if that is before `until`, and alone: with others behind it, so that the link never
+    /// looks empty to those who come meanwhile.
+    #[inline(always)]
+    pub(crate) fn next_ahead(&self, until: Time) -> Option<(Time, Packet)> {
+        let pipe = &self.interface.pipe;
+        let (next, behind) = (*pipe.front()?, pipe.get(1)?);
+        (next.0 < until && next.0 < behind.0).then_some(next)
+    }
+
+    /// It is delivered.
+    #[inline(always)]
+    pub(crate) fn take_ahead(&mut self) {
+        self.interface.take_ahead();
+    }
+
+    /// Of such a link: does something that is under way arrive later than that?
+    #[inline(always)]
+    pub(crate) fn is_busy_after(&self, time: Time) -> bool {
+        self.interface.pipe.back().is_some_and(|(due, _)| *due > time)
+    }
+
     /// Do what the queue and serialiser have due until `now`, so that backlog and counts are those of `now`;
     /// deliver nothing. Only an observer between wakes needs this.
     pub fn settle(&mut self, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let of = &mut self.interface;
-        of.turn_to(now);
+        of.look_at(now);
         each!(&mut self.service, service => {
             service.catch_up(of, now, fate, watch);
             of.check(service.resident(of));

@@ -289,6 +289,11 @@ impl Wire {
         Some(self.held.remove(place).0)
     }
 
+    /// May a packet be followed by a copy of itself?
+    pub fn may_duplicate(&self) -> bool {
+        self.duplicate > 0.0
+    }
+
     /// Is the packet now arriving followed by a copy of itself?
     pub fn is_duplicated(&mut self) -> bool {
         self.duplicate > 0.0 && self.duplicate_stream.chance(self.duplicate)

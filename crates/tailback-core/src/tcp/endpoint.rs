@@ -171,6 +171,18 @@ impl Endpoint {
         self.state == State::TimeWait || self.has_failed
     }
 
+    /// Would this segment do nothing here but be received, and perhaps acknowledged? Then no state changes, now or when the
+    /// acknowledgement leaves, and nobody has to be told.
+    #[inline(always)]
+    pub fn only_receives(&self, segment: &Segment) -> bool {
+        self.state == State::Established
+            && !segment.flags.has(Flags::SYN)
+            && !segment.flags.has(Flags::FIN)
+            && self.sender.is_silent()
+            && self.sender.hears_nothing(segment)
+            && !self.receiver.has_seen_end()
+    }
+
     /// A segment arrived.
     pub fn on_segment(&mut self, segment: &Segment, now: Time, events: &mut Vec<CongestionEvent>) {
         if segment.flags.has(Flags::SYN) {

@@ -92,6 +92,11 @@ impl Receiver {
     pub fn is_finished(&self) -> bool {
         self.next >= self.fin_end
     }
+    /// Has a FIN arrived, in order or not?
+    #[inline(always)]
+    pub fn has_seen_end(&self) -> bool {
+        self.fin_end != u64::MAX
+    }
     /// Segments waiting for a gap to fill.
     pub fn reassembly_segments(&self) -> u32 {
         self.reassembly.segments

@@ -1,6 +1,7 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
+use super::ahead;
 use super::foreign::NOT_FOREIGN;
 use super::link_host::lend;
 use super::shared::Step;
@@ -26,6 +27,11 @@ impl<P: Probe> Network<P> {
         self.deliver(packet);
         if !self.inbox.others.is_empty() {
             self.deliver_others();
+        }
+        // What comes back are acknowledgements, to those who send.
+        let back = self.back_links[link as usize];
+        if !P::EACH && back != ahead::ALONE && !packet.is_reverse {
+            self.run_ahead(link, back);
         }
     }
 

@@ -54,6 +54,12 @@ impl Sender {
         }
     }
 
+    /// Nothing is in flight: does the segment say no more than that, and the peer's window?
+    #[inline(always)]
+    pub fn hears_nothing(&self, segment: &Segment) -> bool {
+        segment.ack == self.snd_una && segment.sack_count == 0 && self.probe.end == 0
+    }
+
     /// Is it an ACK that can only bring progress: no SACK, and nothing lost, sent again, marked or undecided?
     #[inline(always)]
     fn expects_plain(&self, segment: &Segment) -> bool {

@@ -1,0 +1,79 @@
+//! Arrivals at ends that only receive, taken one after another ahead of what else is to happen.
+//!
+//! Two links join the same two sides, and nobody else uses either: what one of them delivers makes ends send into the
+//! other, and only there. Then an arrival at an end that only receives changes nothing but this end and the back link,
+//! on which nothing arrives before its delay is over. So the run loop need not go through what happens elsewhere
+//! meanwhile: arrivals are taken together, each at its own time, up to the next timer (of that end, perhaps), and no
+//! further than the forward link's delay, within which no new one can come between them.
+//!
+//! Each counts as the event it is, and links and timers are armed in the same order on each side, so that ties end as
+//! they do one by one. Whoever records each packet gets them so: that is the plain twin (`tests/determinism.rs`).
+
+use super::Network;
+use super::flow::Flow;
+use super::foreign::NOT_FOREIGN;
+use crate::link::Link;
+use crate::probe::Probe;
+
+/// No link.
+pub(super) const ALONE: u32 = u32::MAX;
+
+/// For each link the one by which all that it delivers is answered, if arrivals may be taken ahead then.
+pub(super) fn back_links(links: &[Link], flows: &[Flow]) -> Vec<u32> {
+    // Of each link those by which its flows come back, as far as there is one only.
+    let mut backs: Vec<Option<u32>> = vec![None; links.len()];
+    for flow in flows {
+        let by_paths = flow.paths.iter().flatten();
+        let used = flow.route.iter().chain(&flow.back).chain(by_paths).copied();
+        let is_tcp = flow.plan.is_some() && flow.foreign == NOT_FOREIGN;
+        let carries = flow.carried.iter().any(Option::is_some);
+        let pair = match (&flow.route[..], &flow.back[..], &flow.paths[..]) {
+            (&[there], &[back], []) if is_tcp && !carries && there != back => Some([there, back]),
+            _ => None,
+        };
+        for link in used {
+            let other = pair.map_or(ALONE, |[there, back]| if link == there { back } else { there });
+            let known = backs[link as usize].get_or_insert(other);
+            if *known != other {
+                *known = ALONE;
+            }
+        }
+    }
+    let of = |link: u32| backs[link as usize].unwrap_or(ALONE);
+    let may = |link: u32| {
+        let back = of(link);
+        let is_pair = back != ALONE && of(back) == link;
+        is_pair && links[link as usize].delivers_plainly() && links[back as usize].only_delays()
+    };
+    (0..links.len() as u32).map(|link| if may(link) { of(link) } else { ALONE }).collect()
+}
+
+impl<P: Probe> Network<P> {
+    /// `link` has just delivered something: go on with what it delivers next, as far as nothing else can tell.
+    #[inline(never)]
+    pub(super) fn run_ahead(&mut self, link: u32, back: u32) {
+        let begun = self.now;
+        let mut place = None;
+        // What arrives until then has left the link's queue, and its wire will not lose it.
+        let departed = self.links[link as usize].departed_until(begun).min(self.end);
+        loop {
+            let until = departed.min(self.schedule.next_timer());
+            let Some((due, packet)) = self.links[link as usize].next_ahead(until) else { break };
+            let segment = self.arena.at(packet.slot);
+            let Some(to) = self.connections.find(segment.to) else { break };
+            if to.listens || !to.end.only_receives(segment) || !self.links[back as usize].is_busy_after(due) {
+                break;
+            }
+            self.links[link as usize].take_ahead();
+            place = Some(self.schedule.take_place());
+            self.now = due;
+            self.events += 1;
+            self.deliver(packet);
+        }
+        if let Some(place) = place {
+            self.now = begun;
+            let next = self.links[link as usize].next_wake();
+            self.schedule.arm_in(place, link, next);
+        }
+    }
+}
