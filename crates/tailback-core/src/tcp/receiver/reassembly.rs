@@ -46,6 +46,20 @@ impl Reassembly {
         self.recent_count > 0 || self.duplicate.is_some()
     }
 
+    /// Mostly what comes goes on where the last one ended that is held, and which was reported last: it is longer then.
+    #[inline(always)]
+    fn goes_on(&mut self, range: Range) -> bool {
+        let Some((held, segments)) = self.ranges.back_mut() else { return false };
+        if held.end != range.start || self.recent_count == 0 || self.recent[0].end != range.start {
+            return false;
+        }
+        held.end = range.end;
+        *segments += 1;
+        self.segments += 1;
+        self.recent[0].end = range.end;
+        true
+    }
+
     /// What of `range` was held already is reported as a duplicate (RFC 2883 section 4.2), the first stretch of it that
     /// hangs together. `first`: none before that one reaches it.
     pub fn note_overlap(&mut self, range: Range, first: usize) {
@@ -130,6 +144,9 @@ impl Receiver {
             return AckWhen::Now;
         }
         let it = &mut *self.reassembly;
+        if it.goes_on(range) {
+            return self.after_out_of_order(true, now, srtt, stack);
+        }
         let first = first_that_reaches(&it.ranges, range.start, |(held, _)| held.end);
         if stack.dsack {
             it.note_overlap(range, first);
@@ -154,6 +171,12 @@ impl Receiver {
             }
         }
         it.report_first(merged);
+        self.after_out_of_order(is_news, now, srtt, stack)
+    }
+
+    /// When to acknowledge what came out of order; `is_news`: not all of it was held.
+    #[inline(always)]
+    fn after_out_of_order(&mut self, is_news: bool, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
         if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
             return AckWhen::Now;

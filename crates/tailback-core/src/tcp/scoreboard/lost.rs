@@ -145,7 +145,9 @@ impl Scoreboard {
         if self.rack.sent == Time::ZERO && self.rack.end == 0 {
             return (0, None);
         }
-        while let Some((number, is_again)) = self.next_unjudged() {
+        loop {
+            self.judge_sacked();
+            let Some((number, is_again)) = self.next_unjudged() else { break };
             let segment = &self.segments[(number - self.base) as usize];
             let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
             if segment.flags & SACKED != 0 || is_waiting {
@@ -241,6 +243,17 @@ impl Scoreboard {
             again.pop_front();
         }
         first.map(|_| (self.unjudged, false))
+    }
+
+    /// First transmissions that come next and are SACKed need no judgement.
+    #[inline(always)]
+    fn judge_sacked(&mut self) {
+        let until = self.disturbed.again.front().map_or(u64::MAX, |&(_, order)| order);
+        self.unjudged = self.unjudged.max(self.base);
+        let from = (self.unjudged - self.base) as usize;
+        let is_judged = |s: &&Sent| s.transmissions > 1 || s.flags & SACKED != 0 && s.order < until;
+        self.unjudged +=
+            self.segments.range(from.min(self.segments.len())..).take_while(is_judged).count() as u64;
     }
 
     #[inline]

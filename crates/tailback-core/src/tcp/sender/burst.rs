@@ -222,16 +222,21 @@ impl Sender {
 
     /// The application writes until the buffer is full, and again when a third of it is free (Linux
     /// `sk_stream_write_space`). It begins a unit if there is any room and fills it. A unit's size is that of its time.
-    #[inline]
+    #[inline(always)]
     pub(super) fn fill_buffer(&mut self) {
         if self.bursts.left > 0 || self.bursts.written >= self.write_end {
             return;
         }
         // Payload alone mostly tells that the writer waits: what it is counted with need not be looked at then.
         let enough = self.send_buffer / 3 * 2;
-        if self.bursts.written.saturating_sub(self.snd_una) > enough {
-            return;
+        if self.bursts.written.saturating_sub(self.snd_una) <= enough {
+            self.write_units(enough);
         }
+    }
+
+    /// That, if the buffer counts no more than `enough`.
+    #[inline(never)]
+    fn write_units(&mut self, enough: Bytes) {
         let bookkeeping = self.stack.send_bookkeeping;
         let held = self.held(bookkeeping);
         if held > enough {
@@ -271,20 +276,25 @@ impl Sender {
     }
 
     /// Linux `tcp_tso_should_defer`.
+    #[inline]
     fn defers(&self, room: &Room, now: Time) -> bool {
         let limit = room.cwnd.min(room.peer);
-        let could_grow = room.unit > u64::from(self.control.mss)
+        limit < room.most
+            && limit < self.control.cwnd.min(self.send_window()) / 3
+            && (room.is_tail || limit < room.unit)
+            && room.unit > u64::from(self.control.mss)
             && self.phase < Phase::Recovery
             && now.since(self.output.last_sent) <= RECENT
-            && limit < room.most
-            && (room.is_tail || limit < room.unit)
-            && limit < self.control.cwnd.min(self.send_window()) / 3;
-        // Its ACK must be near: the oldest segment's is due within a millisecond, or half a round trip if that is less.
+            && self.is_ack_near(now)
+            && !(self.wants_fin && room.is_tail && limit > room.unit)
+    }
+
+    /// The oldest segment's ACK is due within a millisecond, or half a round trip if that is less.
+    #[inline]
+    fn is_ack_near(&self, now: Time) -> bool {
         let srtt = self.rtt.srtt();
         let near = (srtt / 2).min(NEAR);
-        let is_ack_near = self.board.head_sent().is_some_and(|at| at + srtt <= now + near);
-        let is_last = self.wants_fin && room.is_tail && limit > room.unit;
-        could_grow && is_ack_near && !is_last
+        self.board.head_sent().is_some_and(|at| at + srtt <= now + near)
     }
 
     /// The most segments of one burst: Linux `tcp_tso_autosize`, or what the stack says.

@@ -105,8 +105,16 @@ impl Sender {
         Some(self.compose(range, is_fin, true, now))
     }
 
+    #[inline(always)]
     pub(super) fn may_send(&self, bytes: Bytes) -> bool {
-        let used = match self.stack.reduction {
+        let used = if self.phase == Phase::Open { self.in_flight() } else { self.used_in_trouble() };
+        used + bytes <= self.control.cwnd
+    }
+
+    /// What counts against the window while something is wrong.
+    #[inline(never)]
+    fn used_in_trouble(&self) -> Bytes {
+        match self.stack.reduction {
             // FreeBSD 7.3 in recovery: the window covers what this recovery has sent, nothing older.
             Reduction::FreeBsd if self.phase == Phase::Recovery && self.stack.sack => {
                 self.board.retransmitted() + (self.snd_nxt - self.recover)
@@ -117,8 +125,7 @@ impl Sender {
                 self.trouble.pipe.max(0) as u64 * u64::from(self.control.mss)
             }
             _ => self.in_flight(),
-        };
-        used + bytes <= self.control.cwnd
+        }
     }
 
     /// What lies beyond a window that shrank waits; only the head is sent again, as a probe of the window (Linux
