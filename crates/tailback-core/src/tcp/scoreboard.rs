@@ -275,6 +275,13 @@ impl Scoreboard {
         debug_assert!(self.segments.is_empty() && segments.is_empty(), "a flight is under way");
         self.segments = segments;
     }
+    /// A flight of several segments begins: its memory is asked for once, and not as it grows.
+    #[inline]
+    pub fn make_room(&mut self) {
+        if self.segments.capacity() < LONGEST_SPARE {
+            self.segments.reserve(LONGEST_SPARE);
+        }
+    }
     /// Bytes between snd_una and the highest sent.
     pub fn outstanding(&self) -> Bytes {
         self.out

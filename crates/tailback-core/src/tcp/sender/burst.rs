@@ -67,23 +67,34 @@ impl Alike {
 /// What the application has written, in units: looked at where one ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Units {
-    /// Size of the units written from an offset on, where it changes.
-    sizes: VecDeque<(u64, Bytes)>,
+    /// Size of those that are being sent; zero: none is written.
+    size: Bytes,
+    /// Size of the units written from an offset on, where it changes later.
+    later: VecDeque<(u64, Bytes)>,
     /// Where the application had to wait for room in the buffer.
     waited_at: VecDeque<u64>,
 }
 
 impl Units {
     fn size_at(&mut self, at: u64) -> Bytes {
-        while self.sizes.get(1).is_some_and(|(from, _)| *from <= at) {
-            self.sizes.pop_front();
+        while let Some((_, size)) = self.later.front().copied().filter(|(from, _)| *from <= at) {
+            self.size = size;
+            self.later.pop_front();
         }
-        self.sizes[0].1
+        self.size
+    }
+
+    /// Of those written last.
+    fn last_size(&self) -> Bytes {
+        self.later.back().map_or(self.size, |(_, size)| *size)
     }
 
     /// Those of `unsent` bytes, written last.
     fn of(&self, unsent: Bytes) -> u64 {
-        self.sizes.back().map_or(0, |(_, size)| unsent.div_ceil(*size))
+        match self.last_size() {
+            0 => 0,
+            size => unsent.div_ceil(size),
+        }
     }
 
     /// Did the writer wait for room at `end` or before?
@@ -244,8 +255,10 @@ impl Sender {
         }
         let mss = u64::from(self.control.mss);
         let size = (UNIT.min(self.peer.widest / 2) / mss * mss).max(mss);
-        if self.units.sizes.back().is_none_or(|(_, last)| *last != size) {
-            self.units.sizes.push_back((self.bursts.written, size));
+        if self.units.size == 0 {
+            self.units.size = size;
+        } else if self.units.last_size() != size {
+            self.units.later.push_back((self.bursts.written, size));
         }
         let full = match bookkeeping {
             0 => self.snd_una + self.send_buffer,

@@ -8,6 +8,9 @@ use crate::tcp::segment::{Flags, Outgoing, Range};
 use crate::tcp::stack::{Pipe, Reduction};
 use crate::time::{Bytes, Time};
 
+/// Segments of a flight that are kept in the least memory there is for one.
+const FEW: u64 = 4;
+
 /// What has left since the window was last looked at as a whole.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Output {
@@ -193,6 +196,9 @@ impl Sender {
         }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
         let is_first = self.board.is_empty();
+        if is_first && available > FEW * mss {
+            self.board.make_room();
+        }
         // The FIN rides on the last segment if that is all there is.
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
