@@ -53,6 +53,12 @@ impl Arena {
     pub fn take(&mut self, slot: u32) {
         let next = self.free.pop();
         debug_assert_eq!(next, Some(slot), "a slot is taken that is not the next");
+        self.take_at_once(slot);
+    }
+
+    /// The segment in `slot` was taken out, and another one, which stands there now, leaves.
+    #[inline]
+    pub fn take_at_once(&mut self, slot: u32) {
         if self.is_numbered {
             self.numbers[slot as usize] = self.ever;
         }

@@ -140,19 +140,19 @@ impl Link {
         now + self.interface.delay
     }
 
-    /// Of such a link, the next to arrive if that is before `until`, and alone: with others behind it, so that the link never
-    /// looks empty to those who come meanwhile.
+    /// Of such a link, the one that arrives after so many others, if that is before `until`, and alone: with others behind it,
+    /// so that the link never looks empty to those who come meanwhile.
     #[inline(always)]
-    pub(crate) fn next_ahead(&self, until: Time) -> Option<(Time, Packet)> {
+    pub(crate) fn next_ahead(&self, after: usize, until: Time) -> Option<(Time, Packet)> {
         let pipe = &self.interface.pipe;
-        let (next, behind) = (*pipe.front()?, pipe.get(1)?);
-        (next.0 < until && next.0 < behind.0).then_some(next)
+        let (next, behind) = (pipe.get(after)?, pipe.get(after + 1)?);
+        (next.0 < until && next.0 < behind.0).then_some(*next)
     }
 
-    /// It is delivered.
+    /// So many are delivered, of so many bytes together.
     #[inline(always)]
-    pub(crate) fn take_ahead(&mut self) {
-        self.interface.take_ahead();
+    pub(crate) fn deliver_ahead(&mut self, packets: usize, bytes: Bytes) {
+        self.interface.deliver_ahead(packets, bytes);
     }
 
     /// Of such a link: does something that is under way arrive later than that?

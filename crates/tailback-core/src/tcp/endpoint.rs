@@ -13,7 +13,7 @@ use crate::tcp::receiver::{AckWhen, EarlyAck, Receiver};
 use crate::tcp::segment::{Flags, NO_ROW, Outgoing, Segment};
 use crate::tcp::sender::{Alike, CongestionEvent, Sender};
 use crate::tcp::stack::Stack;
-use crate::time::{Bytes, Rate, Time};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 /// Connection states, with the numbers BSD and SIFTR use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -181,6 +181,33 @@ impl Endpoint {
             && self.sender.is_silent()
             && self.sender.hears_nothing(segment)
             && !self.receiver.has_seen_end()
+    }
+
+    /// While nothing but full segments in order arrive, does this end do nothing but acknowledge each other one, or so, and
+    /// none of them later than by a timer? Then the least that this timer waits.
+    pub fn receives_steadily(&self) -> Option<Duration> {
+        let is_still =
+            self.state == State::Established && !self.syn_due && !self.ack_pending && self.sender.is_silent();
+        self.stack.delayed_ack.filter(|_| is_still && self.receiver.is_steady(&self.stack))
+    }
+
+    /// Is this such a segment?
+    #[inline(always)]
+    pub fn is_plain_data(&self, segment: &Segment) -> bool {
+        self.receiver.is_next_full(segment) && self.sender.hears_nothing(segment)
+    }
+
+    /// What [`Self::on_segment`] does of such a segment at such an end. Is an acknowledgement due at once?
+    #[inline(always)]
+    pub fn receive_plainly(&mut self, segment: &Segment, now: Time) -> bool {
+        self.sender.take_window(segment);
+        self.receiver.take_steadily(segment, now, &self.stack) == AckWhen::Now
+    }
+
+    /// Write the acknowledgement of what such an end has received.
+    #[inline(always)]
+    pub fn acknowledge(&mut self, now: Time, place: &mut Segment) {
+        self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
     }
 
     /// A segment arrived.
@@ -425,6 +452,96 @@ impl Endpoint {
             ts_val: now,
             ts_ecr: echo,
             ..Segment::blank()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MSS: u32 = 1000;
+
+    /// A server whose handshake is over, at 1 ms.
+    fn server(stack: &Arc<Stack>) -> Endpoint {
+        let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+        let (send_buffer, receive_buffer) = (1 << 20, 1 << 17);
+        let stack = stack.clone();
+        let mut end = Endpoint::new(Setup {
+            stack,
+            algorithm,
+            mss: MSS,
+            send_buffer,
+            receive_buffer,
+            read_rate: None,
+            peer: 7,
+        });
+        end.listen();
+        let mut events = Vec::new();
+        let now = Time::from_ms(1);
+        end.on_segment(&Segment { flags: Flags::SYN, ts_val: now, ..Segment::blank() }, now, &mut events);
+        assert!(end.next_segment(now).is_some());
+        let ack =
+            Segment { flags: Flags::ACK, window: 1 << 20, ts_val: now, ts_ecr: now, ..Segment::blank() };
+        end.on_segment(&ack, now, &mut events);
+        assert!(end.next_segment(now).is_none() && end.is_established());
+        end
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn what_arrives_steadily_does_what_the_long_way_does(
+            name in prop::sample::select(vec!["linux", "linux-2.6.25", "freebsd-7", "ns3"]),
+            // Of each segment: is it another one than the next full one, and how many microseconds it takes.
+            steps in prop::collection::vec((0u32..100, 1u64..9000), 20..300),
+            disturbance in 0u32..12,
+        ) {
+            // A buffer that somebody chose does not grow.
+            let stack = Stack { initial_receive_buffer: None, ..Stack::named(name, "stack").unwrap() };
+            let stack = Arc::new(stack);
+            let (mut long, mut short) = (server(&stack), server(&stack));
+            let (mut now, mut next, mut steady) = (Time::from_ms(1), 0, 0);
+            for (what, wait) in steps {
+                now += Duration::from_us(wait);
+                for end in [&mut long, &mut short] {
+                    if end.next_wake() <= now {
+                        end.on_timer(now, &mut Vec::new());
+                        end.next_segment(now);
+                    }
+                }
+                let mut segment = Segment {
+                    seq: next, len: MSS, flags: Flags::ACK, window: 1 << 20, ts_val: now, ..Segment::blank()
+                };
+                match if what < disturbance { what % 4 } else { 4 } {
+                    0 => segment.seq += u64::from(MSS), // What was before it is lost, and comes next.
+                    1 => segment.len /= 2,
+                    2 => segment.seq = next.saturating_sub(u64::from(MSS)),
+                    3 => segment.flags = Flags::ACK.with(Flags::PSH),
+                    _ => {}
+                }
+                long.on_segment(&segment, now, &mut Vec::new());
+                let acknowledged = long.next_segment(now);
+                if short.receives_steadily().is_some() && short.is_plain_data(&segment) {
+                    steady += 1;
+                    prop_assert!(short.only_receives(&segment));
+                    let mut place = Segment::blank();
+                    let is_due = short.receive_plainly(&segment, now);
+                    if is_due {
+                        short.acknowledge(now, &mut place);
+                    }
+                    let written = is_due.then_some(place);
+                    prop_assert_eq!(format!("{acknowledged:?}"), format!("{written:?}"));
+                } else {
+                    short.on_segment(&segment, now, &mut Vec::new());
+                    prop_assert_eq!(format!("{acknowledged:?}"), format!("{:?}", short.next_segment(now)));
+                }
+                prop_assert_eq!(format!("{long:?}"), format!("{short:?}"));
+                next = long.receiver.next();
+            }
+            prop_assert!(disturbance > 0 || name != "linux" || steady > 10, "{steady} of them were taken so");
         }
     }
 }

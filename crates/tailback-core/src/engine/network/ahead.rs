@@ -12,8 +12,13 @@
 use super::Network;
 use super::flow::Flow;
 use super::foreign::NOT_FOREIGN;
+use super::link_host::lend;
+use crate::engine::connections::index_of;
 use crate::link::Link;
+use crate::packet::{Ecn, FlowId, Packet};
 use crate::probe::Probe;
+use crate::tcp::segment::ip_bytes;
+use crate::time::{Bytes, Time};
 
 /// No link.
 pub(super) const ALONE: u32 = u32::MAX;
@@ -48,6 +53,15 @@ pub(super) fn back_links(links: &[Link], flows: &[Flow]) -> Vec<u32> {
     (0..links.len() as u32).map(|link| if may(link) { of(link) } else { ALONE }).collect()
 }
 
+/// How many arrivals ahead a segment is asked for.
+const FAR: usize = 6;
+
+/// Two different links.
+fn two_of(links: &mut [Link], one: usize, other: usize) -> [&mut Link; 2] {
+    let (low, high) = links.split_at_mut(one.max(other));
+    if one < other { [&mut low[one], &mut high[0]] } else { [&mut high[0], &mut low[other]] }
+}
+
 impl<P: Probe> Network<P> {
     /// `link` has just delivered something: go on with what it delivers next, as far as nothing else can tell.
     #[inline(never)]
@@ -57,14 +71,18 @@ impl<P: Probe> Network<P> {
         // What arrives until then has left the link's queue, and its wire will not lose it.
         let departed = self.links[link as usize].departed_until(begun).min(self.end);
         loop {
+            if self.take_train(link, back, departed) {
+                place = Some(self.schedule.take_place());
+                self.settle_fate();
+            }
             let until = departed.min(self.schedule.next_timer());
-            let Some((due, packet)) = self.links[link as usize].next_ahead(until) else { break };
+            let Some((due, packet)) = self.links[link as usize].next_ahead(0, until) else { break };
             let segment = self.arena.at(packet.slot);
             let Some(to) = self.connections.find(segment.to) else { break };
             if to.listens || !to.end.only_receives(segment) || !self.links[back as usize].is_busy_after(due) {
                 break;
             }
-            self.links[link as usize].take_ahead();
+            self.links[link as usize].deliver_ahead(1, packet.bytes.into());
             place = Some(self.schedule.take_place());
             self.now = due;
             self.events += 1;
@@ -75,5 +93,63 @@ impl<P: Probe> Network<P> {
             let next = self.links[link as usize].next_wake();
             self.schedule.arm_in(place, link, next);
         }
+    }
+
+    /// As [`Self::run_ahead`], of full segments that come in order to one end, which arm no timer: what [`Self::deliver`] does
+    /// of each, without asking again what they do not change. An acknowledgement is written where the segment lay. True:
+    /// some were taken; perhaps the back link has dropped an acknowledgement.
+    #[inline(always)]
+    fn take_train(&mut self, link: u32, back: u32, departed: Time) -> bool {
+        let until = departed.min(self.schedule.next_timer());
+        let [it, reply] = two_of(&mut self.links, link as usize, back as usize);
+        let Some((_, packet)) = it.next_ahead(0, until) else { return false };
+        let address = self.arena.at(packet.slot).to;
+        let Some(to) = self.connections.find(address) else { return false };
+        let Some(patience) = to.end.receives_steadily() else { return false };
+        if to.listens || !to.is_server() {
+            return false;
+        }
+        let acknowledgement = Packet {
+            slot: 0,
+            flow: FlowId(to.flow),
+            bytes: 0,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: true,
+            conversation: (index_of(address) >> 1) as u8,
+            enqueued: Time::ZERO,
+        };
+        let (mut taken, mut bytes) = (0, 0);
+        while let Some((due, packet)) = it.next_ahead(taken, until) {
+            if let Some(next) = it.arriving(taken + FAR) {
+                self.arena.fetch(next.slot);
+            }
+            let segment = self.arena.at_mut(packet.slot);
+            let is_plain = segment.to == address && to.end.is_plain_data(segment);
+            let arms = due + patience < to.armed && to.end.stack().expiry(due, patience) < to.armed;
+            if !is_plain || arms || !reply.is_busy_after(due) {
+                break;
+            }
+            taken += 1;
+            bytes += Bytes::from(packet.bytes);
+            if !to.end.receive_plainly(segment, due) {
+                self.arena.release(packet.slot);
+                continue;
+            }
+            to.end.acknowledge(due, segment);
+            let bytes = ip_bytes(segment, to.end.stack().timestamps);
+            self.arena.take_at_once(packet.slot);
+            let mut host = lend!(self, back, false);
+            let packet = Packet { slot: packet.slot, bytes, enqueued: due, ..acknowledgement };
+            let rewake = reply.push(packet, due, &mut self.fate, &mut host);
+            debug_assert!(rewake.is_none(), "the back link is busy");
+            if !self.fate.is_empty() {
+                break;
+            }
+        }
+        it.deliver_ahead(taken, bytes);
+        self.per_packet[acknowledgement.flow.0 as usize].count.packets_received += taken as u64;
+        self.events += taken as u64;
+        taken > 0
     }
 }

@@ -3,7 +3,7 @@
 //! Sources: RFC 1122 section 4.2.3.2, RFC 5681 section 4.2; Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`, quick-ACK mode.
 
 use super::{LEAST_FOR_GROWTH, Receiver};
-use crate::tcp::segment::Flags;
+use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
 use crate::time::{Duration, Time};
 
@@ -89,6 +89,49 @@ impl Receiver {
             return AckWhen::Now;
         }
         self.delay_ack(delay, now, stack)
+    }
+
+    /// Do full segments in order change nothing but when the next ACK leaves? See [`Self::take_steadily`].
+    pub fn is_steady(&self, stack: &Stack) -> bool {
+        self.is_honest
+            && !self.has_seen_end()
+            && self.reassembly.is_at_rest()
+            && self.offer.tuning.is_none()
+            && self.offer.reader.is_none()
+            && self.offer.offered >= self.offer.capacity
+            && self.delay.quick_acks == 0
+            && self.delay.duplicates_sent == 0
+            && self.delay.compressed_until == Time::NEVER
+            && !self.owes_early_ack()
+            && !stack.speaks_ecn()
+            && !stack.delayed_ack_tick
+    }
+
+    /// Is it the next segment, full, with nothing in its header but ACK, and perhaps PSH?
+    #[inline(always)]
+    pub fn is_next_full(&self, segment: &Segment) -> bool {
+        segment.seq == self.next
+            && segment.len == self.mss
+            && segment.flags.with(Flags::PSH) == Flags::ACK.with(Flags::PSH)
+    }
+
+    /// What [`Self::on_segment`] does of such a segment at such a receiver.
+    #[inline(always)]
+    pub fn take_steadily(&mut self, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
+        if segment.seq <= self.last_ack_sent {
+            self.echo = segment.ts_val;
+        }
+        let length = u64::from(segment.len);
+        self.next += length;
+        self.delay.unacknowledged += length;
+        self.delay.last_received = now;
+        let is_pushed = segment.flags != Flags::ACK;
+        if self.owes_more_than_one(stack)
+            || is_pushed && self.is_asked_by_reader(length, segment.flags, stack)
+        {
+            return AckWhen::Now;
+        }
+        self.delay_ack(stack.delayed_ack.unwrap_or(Duration::ZERO), now, stack)
     }
 
     /// Linux `tcp_fin`: the connection answers from now on, so the acknowledgement waits for this end's own FIN.

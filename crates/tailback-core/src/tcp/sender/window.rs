@@ -26,7 +26,7 @@ impl Sender {
     /// The latest segment's window is in force, though it be smaller or nothing (RFC 9293 section 3.10.7.4); of two as
     /// late the larger, or none at all (Linux `tcp_may_update_window`).
     #[inline(always)]
-    pub(super) fn take_window(&mut self, segment: &Segment) {
+    pub fn take_window(&mut self, segment: &Segment) {
         let is_later = segment.ack > self.snd_una || segment.seq > self.peer.updated_at;
         let edge = segment.ack + segment.window;
         let is_news = edge > self.peer.right_edge || segment.window == 0;
