@@ -141,6 +141,8 @@ struct Disturbance {
     // Numbers, ascending: nearly all are lost and repaired in order.
     to_repair: VecDeque<u64>,
     known: VecDeque<Range>,
+    // The blocks of the last ACK that had any: they come again, and are known.
+    heard: [Range; 4],
     sacked: Bytes,
     lost: Bytes,
     retransmitted: Bytes,
@@ -163,6 +165,7 @@ impl AtRest for Disturbance {
             again: VecDeque::new(),
             to_repair: VecDeque::new(),
             known: VecDeque::new(),
+            heard: [Range { start: 0, end: 0 }; 4],
             sacked: 0,
             lost: 0,
             retransmitted: 0,

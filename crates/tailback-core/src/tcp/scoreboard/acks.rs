@@ -67,9 +67,15 @@ impl Scoreboard {
             let it = &mut *self.disturbed;
             it.prior_highest = it.highest_sacked;
         }
-        for block in blocks {
-            if block.end > ack && block.start >= self.una {
-                self.on_sack(*block, now, rtt_min, &mut delivery);
+        if !blocks.is_empty() {
+            let heard = self.disturbed.heard;
+            for block in blocks {
+                if block.end > ack && block.start >= self.una && !heard.contains(block) {
+                    self.on_sack(*block, now, rtt_min, &mut delivery);
+                }
+            }
+            if !self.disturbed.is_at_rest() {
+                self.disturbed.heard[..blocks.len()].copy_from_slice(blocks);
             }
         }
         if !self.disturbed.is_at_rest() && self.disturbed.lowest_late != u64::MAX {
@@ -339,7 +345,7 @@ impl Scoreboard {
             it.again.pop_front();
         }
         if it.is_over(base) {
-            (it.frontier, it.prior_highest) = (0, None);
+            (it.frontier, it.prior_highest, it.heard) = (0, None, Default::default());
             self.disturbed.rest();
         }
     }

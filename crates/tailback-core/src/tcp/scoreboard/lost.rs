@@ -145,13 +145,14 @@ impl Scoreboard {
         if self.rack.sent == Time::ZERO && self.rack.end == 0 {
             return (0, None);
         }
-        loop {
-            self.judge_sacked();
-            let Some((number, is_again)) = self.next_unjudged() else { break };
+        while let Some((number, is_again)) = self.next_unjudged() {
             let segment = &self.segments[(number - self.base) as usize];
             let is_waiting = segment.flags & LOST != 0 && segment.flags & RETRANSMITTED == 0;
             if segment.flags & SACKED != 0 || is_waiting {
                 self.judge(is_again);
+                if !is_again {
+                    self.judge_sacked();
+                }
                 continue;
             }
             if (segment.sent, segment.end) >= (self.rack.sent, self.rack.end) {
@@ -245,15 +246,13 @@ impl Scoreboard {
         first.map(|_| (self.unjudged, false))
     }
 
-    /// First transmissions that come next and are SACKed need no judgement.
+    /// One that was SACKed is judged: so are those behind it, as far as they are the next ones.
     #[inline(always)]
     fn judge_sacked(&mut self) {
         let until = self.disturbed.again.front().map_or(u64::MAX, |&(_, order)| order);
-        self.unjudged = self.unjudged.max(self.base);
         let from = (self.unjudged - self.base) as usize;
         let is_judged = |s: &&Sent| s.transmissions > 1 || s.flags & SACKED != 0 && s.order < until;
-        self.unjudged +=
-            self.segments.range(from.min(self.segments.len())..).take_while(is_judged).count() as u64;
+        self.unjudged += self.segments.range(from..).take_while(is_judged).count() as u64;
     }
 
     #[inline]
@@ -274,6 +273,7 @@ impl Scoreboard {
             self.disturbed.sacked = 0;
             self.disturbed.sacked_segments = 0;
             self.disturbed.known.clear();
+            self.disturbed.heard = Default::default();
             self.disturbed.highest_sacked = None;
             // What is SACKed from now on judges the holes afresh.
             self.disturbed.frontier = self.base;
