@@ -91,14 +91,12 @@ impl Receiver {
         self.delay_ack(delay, now, stack)
     }
 
-    /// Do full segments in order change nothing but when the next ACK leaves? See [`Self::take_steadily`].
+    /// Do full segments in order change nothing but the window and when the next ACK leaves? See [`Self::take_steadily`].
     pub fn is_steady(&self, stack: &Stack) -> bool {
         self.is_honest
             && !self.has_seen_end()
             && self.reassembly.is_at_rest()
-            && self.offer.tuning.is_none()
             && self.offer.reader.is_none()
-            && self.offer.offered >= self.offer.capacity
             && self.delay.quick_acks == 0
             && self.delay.duplicates_sent == 0
             && self.delay.compressed_until == Time::NEVER
@@ -117,14 +115,20 @@ impl Receiver {
 
     /// What [`Self::on_segment`] does of such a segment at such a receiver.
     #[inline(always)]
-    pub fn take_steadily(&mut self, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
+    pub fn take_steadily(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         if segment.seq <= self.last_ack_sent {
             self.echo = segment.ts_val;
         }
         let length = u64::from(segment.len);
         self.next += length;
+        if self.offer.tuning.is_some() {
+            self.tune(segment, now, srtt);
+        }
         self.delay.unacknowledged += length;
         self.delay.last_received = now;
+        if length >= LEAST_FOR_GROWTH && self.grow_window() {
+            return AckWhen::Now;
+        }
         let is_pushed = segment.flags != Flags::ACK;
         if self.owes_more_than_one(stack)
             || is_pushed && self.is_asked_by_reader(length, segment.flags, stack)
