@@ -130,6 +130,14 @@ impl Connections {
             it.end.fetch();
         }
     }
+    /// As [`Self::fetch`], of an end that probably only receives.
+    #[inline]
+    pub fn fetch_receiving(&self, address: u32) {
+        if let Some(Some(it)) = self.ends.get(index_of(address)) {
+            prefetch_index(from_ref(&it.address), 0);
+            it.end.fetch_receiving();
+        }
+    }
     /// Have the ends of its flight in the cache soon.
     #[inline]
     pub fn fetch_flight(&self, address: u32) {

@@ -146,6 +146,12 @@ impl Endpoint {
         self.sender.fetch();
         self.receiver.fetch();
     }
+    /// As [`Self::fetch`], of an end that only receives.
+    #[inline]
+    pub fn fetch_receiving(&self) {
+        self.sender.fetch_resting();
+        self.receiver.fetch();
+    }
     /// The stack.
     pub fn stack(&self) -> &Stack {
         &self.stack

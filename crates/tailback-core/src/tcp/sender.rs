@@ -66,6 +66,8 @@ pub struct Sender {
     wants_fin: bool,
     fin_sent: bool,
     may_force: bool,
+    // Nothing is in flight and nothing waits, as `next_segment` has seen.
+    rests: bool,
     // The algorithm wants to know of each packet.
     is_followed: bool,
     // Losses are found by RACK, clocks are exact, marks mean nothing: most ACKs are of one kind then, see `acks`.
@@ -158,6 +160,7 @@ impl Sender {
             wants_fin: false,
             fin_sent: false,
             may_force: false,
+            rests: false,
             duplicate_acks: 0,
             departed: 0,
             is_followed,
@@ -232,6 +235,13 @@ impl Sender {
         prefetch_index(from_ref(&self.algorithm), 0);
         self.rtt.fetch();
         self.board.fetch();
+    }
+    /// As [`Self::fetch`], of what a side that only receives looks at.
+    #[inline]
+    pub fn fetch_resting(&self) {
+        prefetch_index(from_ref(&self.snd_una), 0);
+        prefetch_index(from_ref(&self.timer), 0);
+        prefetch_index(from_ref(&self.output), 0);
     }
     /// Have in the cache soon where the flight begins and ends.
     #[inline]
@@ -327,12 +337,14 @@ impl Sender {
     /// The application hands over `bytes` more.
     pub fn write(&mut self, bytes: Bytes) {
         if !self.wants_fin {
+            self.rests = false;
             self.write_end = self.write_end.saturating_add(bytes).min(u64::MAX / 4);
             self.look_again();
         }
     }
     /// The application always has data.
     pub fn write_forever(&mut self) {
+        self.rests = false;
         self.write_end = u64::MAX / 4;
     }
     /// The application is done. `discard`: what was not yet sent is dropped (end of a timed transfer).
@@ -341,6 +353,7 @@ impl Sender {
             return;
         }
         self.wants_fin = true;
+        self.rests = false;
         if discard {
             self.write_end = self.write_end.min(self.snd_nxt);
         }

@@ -53,8 +53,9 @@ pub(super) fn back_links(links: &[Link], flows: &[Flow]) -> Vec<u32> {
     (0..links.len() as u32).map(|link| if may(link) { of(link) } else { ALONE }).collect()
 }
 
-/// How many arrivals ahead a segment is asked for.
-const FAR: usize = 6;
+/// How many arrivals ahead a segment is asked for, and the end it is for.
+const FAR: usize = 8;
+const NEAR: usize = 4;
 
 /// Two different links.
 fn two_of(links: &mut [Link], one: usize, other: usize) -> [&mut Link; 2] {
@@ -71,6 +72,15 @@ impl<P: Probe> Network<P> {
         // What arrives until then has left the link's queue, and its wire will not lose it.
         let departed = self.links[link as usize].departed_until(begun).min(self.end);
         loop {
+            if self.connections.are_many() {
+                let it = &self.links[link as usize];
+                if let Some(next) = it.arriving(FAR) {
+                    self.arena.fetch(next.slot);
+                }
+                if let Some(next) = it.arriving(NEAR) {
+                    self.connections.fetch_receiving(self.arena.at(next.slot).to);
+                }
+            }
             if self.take_train(link, back, departed) {
                 place = Some(self.schedule.take_place());
                 self.settle_fate();

@@ -31,8 +31,10 @@ impl Sender {
         if self.snd_nxt >= self.write_end && !self.wants_fin && self.board.is_empty() {
             // Nothing to say and nothing to repeat.
             self.board.on_app_limited();
+            self.rests = true;
             return None;
         }
+        self.rests = false;
         let force = std::mem::take(&mut self.may_force);
         if self.stack.small_queue.is_some() && !force && !self.is_in_burst() && self.has_queued_enough() {
             return None;
@@ -69,11 +71,16 @@ impl Sender {
     /// they would change nothing.
     #[inline]
     pub fn is_silent(&self) -> bool {
-        self.snd_nxt >= self.write_end
-            && !self.wants_fin
-            && self.board.is_empty()
-            && self.board.is_app_limited()
-            && !self.output.is_unsettled
+        let is_silent = self.rests && !self.output.is_unsettled;
+        debug_assert!(
+            !is_silent
+                || self.snd_nxt >= self.write_end
+                    && !self.wants_fin
+                    && self.board.is_empty()
+                    && self.board.is_app_limited(),
+            "something is in flight or waits"
+        );
+        is_silent
     }
 
     /// Nothing more leaves now: set the probe, and look at how much of the window was used.
