@@ -137,7 +137,7 @@ impl Sender {
     }
 
     /// The algorithm receives the ACK, and may ask for a reduction.
-    #[inline(never)]
+    #[inline(always)]
     fn pass_on(&mut self, ack: &Ack, now: Time, events: &mut Vec<CongestionEvent>) {
         self.algorithm.on_ack(ack, &mut self.control);
         if self.is_followed {
@@ -277,7 +277,7 @@ impl Sender {
     }
 
     /// What the algorithm receives of this ACK.
-    #[inline]
+    #[inline(always)]
     fn signals(
         &mut self,
         prior: &Prior,

@@ -84,6 +84,7 @@ impl Sender {
     }
 
     /// Nothing more leaves now: set the probe, and look at how much of the window was used.
+    #[inline(always)]
     pub fn settle(&mut self, now: Time) {
         if !std::mem::take(&mut self.output.is_unsettled) {
             return;
