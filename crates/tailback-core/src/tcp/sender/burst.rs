@@ -116,7 +116,6 @@ struct Room {
     cwnd: Bytes,
     /// What the peer's window leaves.
     peer: Bytes,
-    most: Bytes,
 }
 
 impl Sender {
@@ -214,19 +213,25 @@ impl Sender {
             is_tail: unit == available,
             cwnd: self.control.cwnd.saturating_sub(self.in_flight()),
             peer: self.peer.right_edge.saturating_sub(self.snd_nxt),
-            most: u64::from(self.most_segments()) * mss,
         };
-        if self.defers(&room, now) {
+        // What a burst holds at most is worked out for those alone that may be longer, or may wait to be.
+        let mut most = None;
+        if self.may_wait(&room, now) && room.cwnd.min(room.peer) < *most.insert(self.most_bytes()) {
             self.bursts.is_deferred = true;
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
         }
         // Linux `tcp_cwnd_test`: half of the window at most; `tcp_mss_split_point`: what does not end the unit is whole.
         let window = room.cwnd.min(self.control.cwnd / 2).min(room.peer) / mss * mss;
-        let bytes = room.unit.min(room.most).min(window.max(mss)).min(room.peer.max(1));
+        let mut bytes = room.unit.min(window.max(mss)).min(room.peer.max(1));
+        if bytes > self.least_of_most() * mss {
+            bytes = bytes.min(most.unwrap_or_else(|| self.most_bytes()));
+        }
         self.bursts.left = bytes.div_ceil(mss) as u32;
         self.bursts.is_several = self.bursts.left > 1;
-        self.charge_pacing(bytes, now);
+        if self.control.pacing.is_some() || self.stack.pacing {
+            self.charge_pacing(bytes, now);
+        }
         self.bursts.charged = bytes;
         true
     }
@@ -288,12 +293,11 @@ impl Sender {
         }
     }
 
-    /// Linux `tcp_tso_should_defer`.
+    /// Linux `tcp_tso_should_defer`, of a burst that is not as long as one may be.
     #[inline]
-    fn defers(&self, room: &Room, now: Time) -> bool {
+    fn may_wait(&self, room: &Room, now: Time) -> bool {
         let limit = room.cwnd.min(room.peer);
-        limit < room.most
-            && limit < self.control.cwnd.min(self.send_window()) / 3
+        limit < self.control.cwnd.min(self.send_window()) / 3
             && (room.is_tail || limit < room.unit)
             && room.unit > u64::from(self.control.mss)
             && self.phase < Phase::Recovery
@@ -310,17 +314,93 @@ impl Sender {
         self.board.head_sent().is_some_and(|at| at + srtt <= now + near)
     }
 
+    fn most_bytes(&self) -> Bytes {
+        u64::from(self.most_segments()) * u64::from(self.control.mss)
+    }
+
+    /// One burst may always hold so many segments (`bbr_min_tso_segs`).
+    fn least_of_most(&self) -> u64 {
+        if self.control.pacing.is_some_and(|rate| rate.as_bps() < SLOW_BPS) { 1 } else { 2 }
+    }
+
     /// The most segments of one burst: Linux `tcp_tso_autosize`, or what the stack says.
     pub(super) fn most_segments(&self) -> u32 {
         let most = self.stack.burst_segments;
         if !self.stack.burst_autosize {
             return most;
         }
-        let least = if self.control.pacing.is_some_and(|rate| rate.as_bps() < SLOW_BPS) { 1 } else { 2 };
         let round_trip = self.rtt.min().as_us() >> 9;
         // Short paths afford longer bursts (tcp_tso_rtt_log).
         let near = if round_trip < 32 { UNIT >> round_trip } else { 0 };
         let bytes = (self.rate_bytes() / PER_SECOND + near).min(UNIT);
-        ((bytes / u64::from(self.control.mss)) as u32).max(least).min(most)
+        (bytes / u64::from(self.control.mss)).max(self.least_of_most()).min(u64::from(most)) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tcp::stack::Stack;
+    use crate::time::Rate;
+
+    const MSS: u64 = 1000;
+
+    /// Linux `tcp_tso_should_defer`, then what is sent, with all that bounds a burst worked out first.
+    fn segments(sender: &Sender, unit: Bytes, available: Bytes, now: Time) -> Option<u64> {
+        let cwnd = sender.control.cwnd.saturating_sub(sender.in_flight());
+        let peer = sender.peer.right_edge.saturating_sub(sender.snd_nxt);
+        let most = u64::from(sender.most_segments()) * MSS;
+        let (limit, is_tail) = (cwnd.min(peer), unit == available);
+        let srtt = sender.rtt.srtt();
+        let is_ack_near = sender
+            .board
+            .head_sent()
+            .is_some_and(|at| at + srtt <= now + (srtt / 2).min(Duration::from_ms(1)));
+        let could_grow = unit > MSS
+            && now.since(sender.output.last_sent) <= Duration::from_ms(1)
+            && limit < most
+            && (is_tail || limit < unit)
+            && limit < sender.control.cwnd.min(sender.send_window()) / 3;
+        if could_grow && is_ack_near && !(sender.wants_fin && is_tail && limit > unit) {
+            return None;
+        }
+        let window = cwnd.min(sender.control.cwnd / 2).min(peer) / MSS * MSS;
+        Some(unit.min(most).min(window.max(MSS)).min(peer.max(1)).div_ceil(MSS))
+    }
+
+    proptest! {
+        #[test]
+        fn a_burst_is_as_long_as_if_all_its_bounds_were_worked_out(
+            (cwnd, flight, window) in (1u64..60_000, 1u64..40, 1u64..200_000),
+            (unit, beyond, wants_fin) in (1u64..70_000, prop_oneof![Just(0), 1u64..9000], any::<bool>()),
+            (srtt, age, since) in (100u64..40_000, 0u64..40_000, prop_oneof![Just(0), 0u64..3000]),
+            (mbit, autosize) in (prop_oneof![Just(0), 1u64..300], any::<bool>()),
+        ) {
+            let mut stack = Stack::named("linux", "stack").unwrap();
+            stack.burst_autosize = autosize;
+            let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+            let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, 1 << 22);
+            let sent = Time::from_ms(100);
+            sender.on_established(sent, 1 << 20, Some(Duration::from_us(srtt)));
+            for _ in 0..flight {
+                sender.snd_nxt += MSS;
+                sender.board.push(sender.snd_nxt, MSS as u32, false, sent);
+            }
+            sender.control.cwnd = cwnd.max(MSS);
+            sender.control.pacing = (mbit > 0).then(|| Rate::from_bps(mbit * 100_000));
+            sender.peer.right_edge = sender.snd_nxt + window;
+            sender.bursts.unit_end = sender.snd_nxt + unit;
+            sender.wants_fin = wants_fin;
+            let now = sent + Duration::from_us(age);
+            sender.output.last_sent = sent + Duration::from_us(age.saturating_sub(since));
+            let expected = segments(&sender, unit, unit + beyond, now);
+            let begins = sender.begin_burst(now, unit + beyond);
+            prop_assert_eq!(begins.then_some(u64::from(sender.bursts.left)), expected);
+            prop_assert_eq!(sender.bursts.is_deferred, expected.is_none());
+        }
     }
 }
