@@ -7,11 +7,14 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import tailback as tb
+from tailback import vm
 from tailback.experiment.store import engine_fingerprint
+from tailback.vm import kernels
 from tailback_validation import sampled, sampled_page
 
 
@@ -33,11 +36,27 @@ def test_every_cell_is_a_scenario() -> None:
         cell.scenario().resolve(live=True)
 
 
+KERNEL = {"release": "9.9.9", "build": "#1"}
+
+
+@pytest.fixture(autouse=True)
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that is here."""
+    monkeypatch.setattr(
+        kernels, "find", lambda name: SimpleNamespace(name=name, about=KERNEL | {"digest": "d"}, is_that_of=_is_here)
+    )
+
+
+def _is_here(kept: dict[str, str] | None) -> bool:
+    return kept is not None and kept["build"] == KERNEL["build"]
+
+
 def _kept(folder: Path, engine: str, cell: sampled.Cell, **measures: float) -> None:
     file = folder / engine / f"{cell.number:04d}.json"
     file.parent.mkdir(exist_ok=True)
     told = {"cell": dataclasses.asdict(cell), "engine": engine, "measures": measures}
-    file.write_text(json.dumps(told | ({"simulator": engine_fingerprint()} if engine == "sim" else {})))
+    of = {"simulator": engine_fingerprint()} if engine == "sim" else {"kernel": dict(KERNEL)}
+    file.write_text(json.dumps(told | of))
 
 
 def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_path: Path) -> None:
@@ -123,6 +142,64 @@ def test_a_run_of_another_simulator_is_run_again(tmp_path: Path) -> None:
     assert sampled.errors(tmp_path, "k", "sim", [cell]) == ([], [])
     sampled.run_cells([cell], ["sim"], tmp_path)
     assert json.loads(file.read_text())["measures"] == ours["measures"]
+
+
+def test_cells_of_another_kernel_are_run_again_and_a_lost_machine_keeps_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cell,) = sampled.design(1)
+    path = "/boot/k"
+    asked: list[str] = []
+    ends: list[Exception | tb.Result] = [vm.LostRun("the guest hangs"), tb.run(cell.scenario())]
+
+    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+        asked.append(kernel)
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        end.meta["kernel"] = KERNEL | {"digest": "d"}
+        return end
+
+    monkeypatch.setattr(vm, "run", run)
+    told: list[str] = []
+    for _ in range(3):
+        sampled.run_cells([cell], [path], tmp_path, told=told.append)
+    assert asked == [path, path]
+    assert "tries again: the guest hangs" in told[0]
+    # A kernel by its path is kept in the folder too.
+    assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.json")] == ["_boot_k/0000.json"]
+    monkeypatch.setitem(KERNEL, "build", "#2")
+    assert sampled.errors(tmp_path, path, path, [cell]) == ([], [])
+    ends.append(vm.GuestError("overloaded"))
+    sampled.run_cells([cell], [path], tmp_path)
+    sampled.run_cells([cell], [path], tmp_path)
+    assert len(asked) == 3
+    assert sampled.errors(tmp_path, path, path, [cell]) == ([], ["0: overloaded"])
+
+
+def test_a_draw_of_before_is_of_the_kernel_of_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (cell,) = sampled.design(1)
+    file = sampled._again(tmp_path, "k", cell, 1)
+    file.parent.mkdir()
+    file.write_text(json.dumps({"cell": dataclasses.asdict(cell), "measures": {"goodput": 1.0, "delay": 0.0}}))
+    for engine, goodput in (("k", 1.0), ("sim", 2.0)):
+        _kept(tmp_path, engine, cell, goodput=goodput, delay=0.0)
+
+    def again() -> int:
+        return len(sampled.errors(tmp_path, "k", "sim", [cell])[0][0].again)
+
+    assert again() == 1
+    monkeypatch.setitem(KERNEL, "digest", "d")
+    _kept(tmp_path, "k", cell, goodput=1.0, delay=0.0)
+    assert again() == 0
+
+    def hang(scenario: tb.Scenario, *, kernel: str) -> None:
+        raise vm.LostRun("the guest hangs")
+
+    monkeypatch.setattr(vm, "run", hang)
+    told: list[str] = []
+    sampled.run_again([cell], "k", tmp_path, told=told.append)
+    assert [line.split(":")[0] for line in told] == ["0 on k, draw 1", "0 on k, draw 2", "0 on k, draw 3"]
 
 
 def test_cells_of_another_design_are_not_mixed_in(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """One grid on two kernels: what is run, what is kept, and what counts as a change."""
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,29 @@ from tailback import vm
 from tailback.experiment import Sweep
 from tailback.experiment.design import grid
 from tailback.vm import compared
+from tailback.vm.kernels import Kernel
 
 KERNELS = ("one", "other")
+
+
+@pytest.fixture(autouse=True)
+def images(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two kernels by name: a folder of their images, which may change."""
+    folder = tmp_path_factory.mktemp("kernels")
+    for name in KERNELS:
+        write_image(folder, name, "#1")
+    monkeypatch.setattr(compared, "find", lambda name: Kernel(name, folder / name, folder, folder / "config"))
+    (folder / "config").write_text("CONFIG_HZ=250\n")
+    return folder
+
+
+def write_image(folder: Path, name: str, build: str, contents: bytes = b"") -> None:
+    head = bytearray(0x400)
+    head[0x202:0x206] = b"HdrS"
+    struct.pack_into("<H", head, 0x20E, 0x100)
+    text = f"{name} (somebody) {build}".encode()
+    head[0x300 : 0x300 + len(text)] = text
+    (folder / name).write_bytes(head + contents)
 
 
 def sweep() -> Sweep:
@@ -55,7 +77,7 @@ def test_what_is_kept_is_not_run_again_and_a_refusal_is_told(tmp_path: Path, mon
 
     def refuse(resolved: dict[str, object], *, kernel: str) -> None:
         asked.append((resolved["seed"], kernel))
-        raise vm.VmError("the guest was overloaded")
+        raise vm.GuestError("the guest was overloaded")
 
     monkeypatch.setattr(vm, "run", refuse)
     compared.run_grid(runs, KERNELS, tmp_path)
@@ -63,3 +85,67 @@ def test_what_is_kept_is_not_run_again_and_a_refusal_is_told(tmp_path: Path, mon
     assert asked == [(2, "one"), (2, "other")]
     _, refused, _ = compared.changes(runs, KERNELS, tmp_path)
     assert refused == ["cc reno, seed 2: the guest was overloaded"]
+
+
+def _result(kernel: str, folder: Path) -> tb.Result:
+    result = tb.run(tb.dumbbell(rate="4mbit", rtt="20ms", flows=[tb.bulk("cubic")], duration="100ms"))
+    result.meta["kernel"] = compared.find(kernel).about
+    return result
+
+
+def test_a_run_of_another_kernel_of_that_name_is_run_again(
+    tmp_path: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = compared.runs_of(sweep())[:2]
+    asked: list[str] = []
+
+    def carry(resolved: dict[str, object], *, kernel: str) -> tb.Result:
+        asked.append(kernel)
+        return _result(kernel, images)
+
+    monkeypatch.setattr(vm, "run", carry)
+
+    def again() -> list[str]:
+        asked.clear()
+        compared.run_grid(runs, KERNELS, tmp_path)
+        return asked
+
+    # What was kept before there were digests is of the kernel whose release and build it names.
+    for run in runs:
+        _keep(tmp_path, run, "one", goodput_mbps=1.0)
+    assert again() == ["other", "other"]
+    assert again() == []
+    # The same build, but another image: of what has no digest nothing is known.
+    for name in KERNELS:
+        write_image(images, name, "#1", b"another")
+    assert again() == ["other", "other"]
+    write_image(images, "one", "#2")
+    found, _, _ = compared.changes(runs, KERNELS, tmp_path)
+    assert found == []
+    assert again() == ["one", "one"]
+    found, _, about = compared.changes(runs, KERNELS, tmp_path)
+    assert found
+    assert about["one"]["build"] == "#2"
+
+
+def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = compared.runs_of(sweep())[:1]
+    told: list[str] = []
+
+    def hang(resolved: dict[str, object], *, kernel: str) -> None:
+        raise vm.LostRun("the guest hangs")
+
+    monkeypatch.setattr(vm, "run", hang)
+    compared.run_grid(runs, KERNELS, tmp_path, told=told.append)
+    assert len(told) == 2
+    assert "the next call tries again: the guest hangs" in told[0]
+    assert not list(tmp_path.rglob("*.json"))
+    # Before, a hang was kept as if the guest had refused; such rows name no kernel.
+    file = runs[0].file(tmp_path, "one")
+    file.parent.mkdir()
+    file.write_text(json.dumps({"refused": "the guest hangs"}))
+    assert compared.changes(runs, KERNELS, tmp_path)[1] == []
+    compared.run_grid(runs, KERNELS, tmp_path, told=told.append)
+    assert len(told) == 4

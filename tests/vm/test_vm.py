@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -238,6 +239,49 @@ def test_a_guest_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyP
         machine.boot(machine.command(kernel.image, initial, memory, console, 1), memory, console, None, None)
     assert time.monotonic() - began < 60
     assert not _machines()
+
+
+_STOPS = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+
+
+@pytest.mark.parametrize("does", ["import time; time.sleep(60)", "while True: pass"])
+def test_a_machine_that_sleeps_or_works_for_nothing_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    monkeypatch.setattr(machine, "PATIENCE_S", 0.3)
+    letter.prepare(tmp_path / "memory")
+    with pytest.raises(vm.LostRun, match="hangs"):
+        machine.boot([sys.executable, "-c", does], tmp_path / "memory", tmp_path / "console", None, None)
+
+
+def test_a_machine_that_the_host_lets_wait_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
+    letter.prepare(tmp_path / "memory")
+
+    def go_on() -> None:
+        stopped = [folder for folder in Path("/proc").glob("[0-9]*") if _is_our_stopped(folder)]
+        os.kill(int(stopped[0].name), signal.SIGCONT)
+
+    threading.Timer(1.0, go_on).start()
+    with pytest.raises(vm.LostRun, match="without a result"):
+        machine.boot([sys.executable, "-c", _STOPS], tmp_path / "memory", tmp_path / "console", None, None)
+
+
+def _is_our_stopped(folder: Path) -> bool:
+    try:
+        state, parent = folder.joinpath("stat").read_text().rpartition(")")[2].split()[:2]
+    except OSError:
+        return False
+    return state == "T" and int(parent) == os.getpid()
+
+
+def test_a_panic_is_told_with_its_reason_and_the_last_lines(tmp_path: Path) -> None:
+    letter.prepare(tmp_path / "memory")
+    told = ["starting", "Kernel panic - not syncing: No init", *(f"R{number}: 0" for number in range(30))]
+    (tmp_path / "console").write_text("\n".join(told))
+    words = [sys.executable, "-c", ""]
+    with pytest.raises(vm.LostRun, match=r"(?s)Kernel panic.*\.\.\.\n *R18: 0.*R29: 0$"):
+        machine.boot(words, tmp_path / "memory", tmp_path / "console", None, None)
 
 
 @boots

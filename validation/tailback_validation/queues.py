@@ -20,6 +20,7 @@ import numpy as np
 import tailback as tb
 from tailback.files import whole_file, write_text
 from tailback.result import Result
+from tailback.vm import kept, kernels
 
 __all__ = ["BOUNDS", "RUNS", "QueueCell", "cells", "compared", "measure", "run_cells", "write"]
 
@@ -150,45 +151,63 @@ def run_cells(
     told: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
-    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on."""
+    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
+
+    A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
+    """
     from tailback import vm
 
     began = time.monotonic()
+    here = kernels.find(kernel)
     for number, cell in enumerate(chosen, 1):
         for run in RUNS:
             file = _file(folder, cell, run, kernel)
-            if file.is_file():
+            if _read(file, run, here) is not None:
                 continue
             if time.monotonic() - began > seconds:
                 return
             scenario = cell.scenario(run)
-            result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
-            kept = {
+            try:
+                result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
+            except vm.LostRun as error:
+                told(f"{cell.name}, {run}: lost, the next call tries again: {error}")
+                continue
+            found = {
                 "cell": asdict(cell),
                 "measures": measure(result, cell.rtt_ms),
                 "notes": result.meta.get("notes", []),
                 "kernel": result.meta.get("kernel"),
             }
             with whole_file(file) as partial:
-                partial.write_text(json.dumps(kept, indent=1) + "\n")
+                partial.write_text(json.dumps(found, indent=1) + "\n")
             told(f"{number} of {len(chosen)}: {cell.name}, {run}")
 
 
 def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:
-    return folder / ("sim" if run == "sim" else f"{kernel}-{run}") / f"{cell.name}.json"
+    place = folder / "sim" if run == "sim" else kept.folder_of(folder, f"{kernel}-{run}")
+    return place / f"{cell.name}.json"
+
+
+def _read(file: Path, run: str, kernel: kernels.Kernel) -> dict[str, Any] | None:
+    """What is kept of a run on this kernel, or simulated, if anything is."""
+    if run != "sim":
+        return kept.read(file, kernel)
+    found: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
+    return found
 
 
 def compared(folder: Path, kernel: str, chosen: Sequence[QueueCell]) -> list[dict[str, Any]]:
     """What all three runs of a cell say, for the cells that have them: measures, and errors against the kernel's."""
     out = []
+    here = kernels.find(kernel)
     for cell in chosen:
-        files = [_file(folder, cell, run, kernel) for run in RUNS]
-        if not all(file.is_file() for file in files):
+        read = {run: _read(_file(folder, cell, run, kernel), run, here) for run in RUNS}
+        found = {run: row for run, row in read.items() if row is not None}
+        if len(found) < len(RUNS):
             continue
-        kept = dict(zip(RUNS, (json.loads(file.read_text()) for file in files), strict=True))
-        if any(row["cell"] != asdict(cell) for row in kept.values()):
+        if any(row["cell"] != asdict(cell) for row in found.values()):
             raise tb.TailbackError(f"{folder}: {cell.name} is of another design. Give another folder")
-        rows = {run: row["measures"] for run, row in kept.items()}
+        rows = {run: row["measures"] for run, row in found.items()}
         truth = rows["kernel"]
         errors = {}
         for run in ("sim", "model"):
@@ -196,7 +215,7 @@ def compared(folder: Path, kernel: str, chosen: Sequence[QueueCell]) -> list[dic
             delay = (rows[run]["transfer_p50"] - truth["transfer_p50"]) / max(truth["transfer_p50"], FLOOR_S)
             is_within = abs(goodput) <= BOUNDS["goodput"] and abs(delay) <= BOUNDS["delay"]
             errors[run] = {"goodput": goodput, "delay": delay, "within": is_within}
-        notes = [note for row in kept.values() for note in row["notes"]]
+        notes = [note for row in found.values() for note in row["notes"]]
         out.append({"cell": asdict(cell), "measures": rows, "errors": errors, "notes": notes})
     return out
 

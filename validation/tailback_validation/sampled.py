@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ import tailback as tb
 from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
 from tailback.result import Result
+from tailback.vm import kept, kernels
+from tailback.vm.machine import LostRun
 
 __all__ = [
     "ALGORITHMS",
@@ -205,30 +207,48 @@ def run_again(
     seconds: float = math.inf,
 ) -> None:
     """Run what of `cells` is beyond the simulator's draws on `kernel` with other draws; kept as by `run_cells`."""
-    from tailback import vm
-
     began = time.monotonic()
+    here = kernels.find(kernel)
     for error in errors(folder, kernel, "sim", cells)[0]:
         if error.is_within or error.is_chance:
             continue
-        for draw in range(len(error.again) + 1, KERNELS_DRAWS + 1):
+        for draw in range(1, KERNELS_DRAWS + 1):
+            if _read_again(folder, kernel, here, error.cell, draw) is not None:
+                continue
             if time.monotonic() - began > seconds:
                 return
-            measures = measure(vm.run(_drawn(error.cell, draw), kernel=kernel))
-            found = {"cell": asdict(error.cell), "engine": kernel, "draw": draw, "measures": measures}
+            title = f"{error.cell.number} on {kernel}, draw {draw}"
+            found = {"cell": asdict(error.cell), "engine": kernel, "draw": draw}
+            try:
+                found |= kept.attempt(_drawn(error.cell, draw), here, measure)
+            except LostRun as lost:
+                told(f"{title}: lost, the next call tries again: {lost}")
+                continue
             with whole_file(_again(folder, kernel, error.cell, draw)) as partial:
                 partial.write_text(json.dumps(found, indent=1) + "\n")
-            told(f"{error.cell.number} on {kernel}, draw {draw}")
+            told(title)
 
 
 def _again(folder: Path, kernel: str, cell: Cell, draw: int) -> Path:
-    return folder / f"{kernel}-again" / f"{cell.number:04d}-{draw}.json"
+    return kept.folder_of(folder, f"{kernel}-again") / f"{cell.number:04d}-{draw}.json"
 
 
-def _kept_again(folder: Path, kernel: str, cell: Cell) -> tuple[dict[str, float], ...]:
-    files = [_again(folder, kernel, cell, draw) for draw in range(1, KERNELS_DRAWS + 1)]
-    rows = [json.loads(file.read_text()) for file in files if file.is_file()]
-    return tuple(row["measures"] for row in rows if row["cell"] == asdict(cell))
+def _read_again(folder: Path, kernel: str, here: kernels.Kernel, cell: Cell, draw: int) -> dict[str, Any] | None:
+    """What is kept of a cell's run with other random numbers."""
+    file = _again(folder, kernel, cell, draw)
+    row: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
+    if row is None or row["cell"] != asdict(cell):
+        return None
+    if "kernel" in row:
+        return row if here.is_that_of(row["kernel"]) else None
+    # Earlier rows do not name their kernel: it is that of the cell's first run, if that is as early.
+    first = kept.read(_file(folder, kernel, cell), here)
+    return row if first is not None and "digest" not in first["kernel"] else None
+
+
+def _kept_again(folder: Path, kernel: str, here: kernels.Kernel, cell: Cell) -> tuple[dict[str, float], ...]:
+    rows = (_read_again(folder, kernel, here, cell, draw) for draw in range(1, KERNELS_DRAWS + 1))
+    return tuple(row["measures"] for row in rows if row is not None and "measures" in row)
 
 
 def run_cells(
@@ -241,34 +261,51 @@ def run_cells(
 ) -> None:
     """Run what is not in `folder` yet, cell by cell, on "sim" and kernels by name; one file a run, whole or not at all.
 
-    A simulator's run is of the engine of the day: that of another is run again.
+    A simulator's run is of the engine of the day, and a kernel's of the kernel that has the name today: that of another
+    is run again. A run whose machine was lost is told and not kept, so that the next call tries again.
 
     It ends before a run that begins after `seconds`; what is there is kept, and the next call goes on.
     """
-    from tailback import vm
-
     began = time.monotonic()
+    here = _kernels(engines)
     for cell in cells:
         for engine in engines:
-            file = folder / engine / f"{cell.number:04d}.json"
             found: dict[str, Any] = {"cell": asdict(cell), "engine": engine}
-            if engine == "sim":
-                found["simulator"] = engine_fingerprint()
-            if file.is_file() and json.loads(file.read_text()).get("simulator") == found.get("simulator"):
+            if _read(folder, engine, here, cell) is not None:
                 continue
             if time.monotonic() - began > seconds:
                 return
             started = time.monotonic()
-            try:
-                result = tb.run(cell.scenario()) if engine == "sim" else vm.run(cell.scenario(), kernel=engine)
-                found |= {"measures": measure(result), "kernel": result.meta.get("kernel")}
-            except vm.VmError as error:
-                # A cell no guest can carry is reported as one, not left out.
-                found["refused"] = str(error)
+            if engine == "sim":
+                found |= {"simulator": engine_fingerprint(), "measures": measure(tb.run(cell.scenario()))}
+            else:
+                try:
+                    # A cell no guest can carry is reported as one, not left out.
+                    found |= kept.attempt(cell.scenario(), here[engine], measure)
+                except LostRun as lost:
+                    told(f"{cell.number} of {len(cells)} on {engine}: lost, the next call tries again: {lost}")
+                    continue
             found["wall_s"] = round(time.monotonic() - started, 2)
-            with whole_file(file) as partial:
+            with whole_file(_file(folder, engine, cell)) as partial:
                 partial.write_text(json.dumps(found, indent=1) + "\n")
             told(f"{cell.number} of {len(cells)} on {engine}: {found['wall_s']} s")
+
+
+def _kernels(engines: Sequence[str]) -> dict[str, kernels.Kernel]:
+    return {engine: kernels.find(engine) for engine in engines if engine != "sim"}
+
+
+def _file(folder: Path, engine: str, cell: Cell) -> Path:
+    return kept.folder_of(folder, engine) / f"{cell.number:04d}.json"
+
+
+def _read(folder: Path, engine: str, here: Mapping[str, kernels.Kernel], cell: Cell) -> dict[str, Any] | None:
+    """What is kept of a cell on the simulator, or the kernel, of the day."""
+    file = _file(folder, engine, cell)
+    if engine != "sim":
+        return kept.read(file, here[engine])
+    row: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
+    return row if row is not None and row.get("simulator") == engine_fingerprint() else None
 
 
 @dataclass(frozen=True)
@@ -326,16 +363,15 @@ def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
 def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[list[Error], list[str]]:
     """The errors of engine `of` against `against` where both have run, and why others were refused.
 
-    Runs of another build of the simulator do not count. The simulator's errors come with `draws`: what it measures with
-    other random numbers.
+    Runs of another build of the simulator, or of another kernel of the same name, do not count. The simulator's errors
+    come with `draws`: what it measures with other random numbers.
     """
     found, refused = [], []
+    here = _kernels((against, of))
     for cell in cells:
-        files = [folder / engine / f"{cell.number:04d}.json" for engine in (against, of)]
-        if not all(file.is_file() for file in files):
-            continue
-        rows = [json.loads(file.read_text()) for file in files]
-        if any(row["engine"] == "sim" and row.get("simulator") != engine_fingerprint() for row in rows):
+        read = [_read(folder, engine, here, cell) for engine in (against, of)]
+        rows = [row for row in read if row is not None]
+        if len(rows) < len(read):
             continue
         if any(row["cell"] != asdict(cell) for row in rows):
             raise tb.TailbackError(f"{folder}: cell {cell.number} is of another design. Give another folder")
@@ -345,6 +381,6 @@ def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[
             continue
         a, b = (row["measures"] for row in rows)
         others = tuple(draws(cell, folder)) if of == "sim" else ()
-        again = _kept_again(folder, against, cell)
+        again = _kept_again(folder, against, here[against], cell) if against in here else ()
         found.append(Error(cell, **relative(a, b), measures=(a, b), draws=others, again=again))
     return found, refused

@@ -26,10 +26,10 @@ from tailback.scenario import Scenario
 from tailback.vm import kernels, letter, machine
 from tailback.vm.archive import archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
-from tailback.vm.machine import VmError
+from tailback.vm.machine import GuestError, LostRun, VmError
 from tailback.vm.scratch import scratch
 
-__all__ = ["Kernel", "KernelError", "VmError", "check", "fetch", "fetched", "run"]
+__all__ = ["GuestError", "Kernel", "KernelError", "LostRun", "VmError", "check", "fetch", "fetched", "run"]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
 
@@ -98,13 +98,13 @@ def _run(
             machine.boot(words, memory, console, progress, cancel)
         except Cancelled:
             raise Cancelled(f"{name} was cancelled") from None
-        except VmError as error:
-            raise VmError(f"{name} on {kernel.name}: {error}") from None
+        except LostRun as error:
+            raise LostRun(f"{name} on {kernel.name}: {error}") from None
         head, tables, files = letter.contents(memory)
     if "refused" in head:
         raise _refused(scenario, head["refused"])
     if "failed" in head:
-        raise VmError(f"{name} on {kernel.name}: {head['failed']}")
+        raise GuestError(f"{name} on {kernel.name}: {head['failed']}")
     names = {"internals_names": head["internals_names"], "warnings": head["notes"]}
     result = Result(
         resolved=resolved,
@@ -115,15 +115,9 @@ def _run(
     )
     about = head["about"]
     result.meta["engine"] = f"vm {_core.version()}"
-    result.meta["kernel"] = {
-        "name": kernel.name,
-        "package": kernel.package,
-        "release": about["release"],
-        "build": about["build"],
-        "hz": about["hz"],
-    }
+    result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise VmError(f"{name} on {kernel.name}: {_overload(head, tables, result.duration_s)}")
+        raise GuestError(f"{name} on {kernel.name}: {_overload(head, tables, result.duration_s)}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
     result.meta["notes"] = list(head["notes"])

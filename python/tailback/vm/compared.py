@@ -18,6 +18,9 @@ from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.statistics import interval, paired
 from tailback.experiment.sweeps import Sweep
 from tailback.files import whole_file
+from tailback.vm import kept
+from tailback.vm.kernels import find
+from tailback.vm.machine import LostRun
 
 __all__ = ["Change", "Run", "changes", "page", "run_grid", "runs_of"]
 
@@ -39,10 +42,10 @@ class Run:
         return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items()) or "as it is"
 
     def file(self, folder: Path, kernel: str) -> Path:
-        """Where this run on `kernel` is kept: by all that decides what comes out."""
+        """Where this run on `kernel` is kept: by all that decides what comes out, but what the kernel is."""
         told = json.dumps([self.resolved, self.kept.digest, _core.version()], sort_keys=True)
         digest = hashlib.sha256(told.encode()).hexdigest()[:16]
-        return folder / kernel.replace("/", "_") / f"{digest}.json"
+        return kept.folder_of(folder, kernel) / f"{digest}.json"
 
 
 def runs_of(sweep: Sweep) -> list[Run]:
@@ -63,26 +66,29 @@ def run_grid(
     told: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
-    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on."""
-    from tailback import vm
+    """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
 
+    A run of another kernel of that name counts for nothing, and one whose machine was lost is tried again next time.
+    """
     began = time.monotonic()
+    here = [find(kernel) for kernel in kernels]
     for number, run in enumerate(runs, 1):
-        for kernel in kernels:
-            file = run.file(folder, kernel)
-            if file.is_file():
+        for kernel in here:
+            file = run.file(folder, kernel.name)
+            if kept.read(file, kernel) is not None:
                 continue
             if time.monotonic() - began > seconds:
                 return
-            kept: dict[str, Any] = {"point": run.point, "values": run.values, "seed": run.seed}
+            title = f"run {number} of {len(runs)} on {kernel.name}: {run.told}, seed {run.seed}"
             try:
-                result = vm.run(run.resolved, kernel=kernel)
-                kept |= {"kernel": result.meta["kernel"], "measures": run.kept(result)}
-            except vm.VmError as error:
-                kept["refused"] = str(error)
+                found = kept.attempt(run.resolved, kernel, run.kept)
+            except LostRun as error:
+                told(f"{title}: lost, the next call tries again: {error}")
+                continue
+            row = {"point": run.point, "values": run.values, "seed": run.seed, **found}
             with whole_file(file) as partial:
-                partial.write_text(json.dumps(kept, indent=1) + "\n")
-            told(f"run {number} of {len(runs)} on {kernel}: {run.told}, seed {run.seed}")
+                partial.write_text(json.dumps(row, indent=1) + "\n")
+            told(title)
 
 
 @dataclass(frozen=True)
@@ -100,22 +106,23 @@ def changes(
     runs: Sequence[Run], kernels: tuple[str, str], folder: Path, confidence: float = 0.95
 ) -> tuple[list[Change], list[str], dict[str, dict[str, Any]]]:
     """What the runs kept in `folder` say of `kernels`; why others were refused; and what the kernels are."""
-    kept: dict[int, list[tuple[Run, list[dict[str, Any]]]]] = {}
+    measured: dict[int, list[tuple[Run, list[dict[str, Any]]]]] = {}
     refused: list[str] = []
     about: dict[str, dict[str, Any]] = {}
+    here = [find(kernel) for kernel in kernels]
     for run in runs:
-        files = [run.file(folder, kernel) for kernel in kernels]
-        if not all(file.is_file() for file in files):
+        rows = [kept.read(run.file(folder, kernel.name), kernel) for kernel in here]
+        both = [row for row in rows if row is not None]
+        if len(both) < len(rows):
             continue
-        both = [json.loads(file.read_text()) for file in files]
         reasons = [row["refused"] for row in both if "refused" in row]
         if reasons:
             refused.append(f"{run.told}, seed {run.seed}: {reasons[0]}")
             continue
         about |= {kernel: row["kernel"] for kernel, row in zip(kernels, both, strict=True)}
-        kept.setdefault(run.point, []).append((run, [row["measures"] for row in both]))
+        measured.setdefault(run.point, []).append((run, [row["measures"] for row in both]))
     out = []
-    for pairs in kept.values():
+    for pairs in measured.values():
         if len(pairs) < 2:
             continue
         for metric in pairs[0][1][0]:

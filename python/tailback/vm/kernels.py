@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import lzma
 import os
 import re
@@ -9,7 +11,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -76,7 +78,6 @@ class Kernel:
     config: Path
     #: Name and version of the package it came in, if it did.
     package: str = ""
-    _options: dict[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def release(self) -> str:
@@ -94,6 +95,34 @@ class Kernel:
                 )
             file.seek(0x200 + struct.unpack_from("<H", head, 0x20E)[0])
             return file.read(256).split(b"\0", 1)[0].decode(errors="replace")
+
+    @cached_property
+    def digest(self) -> str:
+        """Another one for another image, or another module that a guest may be given."""
+        given = {name: file for name, file in self._modules.items() if name.startswith(("tun", "tcp_", "sch_"))}
+        hasher = hashlib.sha256(_digest_of(self.image).encode())
+        for name, file in sorted(given.items()):
+            hasher.update(f" {name} {_digest_of(file)}".encode())
+        return hasher.hexdigest()[:16]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a result says of it."""
+        return {
+            "name": self.name,
+            "package": self.package,
+            "release": self.release,
+            # `uname -v`, which says the same of a running kernel, begins there.
+            "build": "#" + self.build.partition("#")[2],
+            "hz": self.hz,
+            "digest": self.digest,
+        }
+
+    def is_that_of(self, kept: Mapping[str, Any] | None) -> bool:
+        """Is what a result says of its kernel said of this one? Of earlier results, without a digest, by the build."""
+        if not kept or (kept.get("release"), kept.get("build")) != (self.about["release"], self.about["build"]):
+            return False
+        return bool(kept.get("digest", self.digest) == self.digest)
 
     @cached_property
     def options(self) -> dict[str, str]:
@@ -169,6 +198,17 @@ class Kernel:
             if other:
                 self._load(other.replace("-", "_"), out)
         out[name] = contents
+
+
+def _digest_of(file: Path) -> str:
+    found = file.stat()
+    return _digest_at(file, found.st_size, found.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest_at(file: Path, size: int, changed_ns: int) -> str:
+    """The digest of a file that has this size and was changed then."""
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _unpacked(file: Path) -> bytes:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -18,13 +18,17 @@ from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
 from tailback.vm import letter
 
-__all__ = ["QEMU", "VmError", "boot", "command"]
+__all__ = ["QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
 QEMU = "qemu-system-x86_64"
-#: A guest that is no further after this many seconds of wall time hangs. One that runs tells ten times a guest second.
+#: A guest hangs that is no further after its machine has worked, or slept, for so long: time in which a busy or stopped
+#: host let the machine wait does not count. One that runs tells ten times a guest second.
 PATIENCE_S = 180.0
 _MEMORY_MB = 2048
 _LOOK_S = 0.02
+#: The console is shown from its end, and, because a panic's registers fill those lines, with the first that says why.
+_LAST_LINES = 12
+_REASONS = ("Kernel panic", "not syncing", "BUG", "Oops")
 
 #: The time-stamp counter is the instruction count at 1 GHz, exactly. Defences, self-tests, and the local timer, which
 #: the kernel would calibrate by waiting, cost seconds at the start; HPET keeps time as exactly.
@@ -36,6 +40,14 @@ _ARGUMENTS = (
 
 class VmError(TailbackError):
     """A run in a virtual machine that failed; the machine is gone."""
+
+
+class GuestError(VmError):
+    """What the guest itself says against a run: the same run ends the same way again."""
+
+
+class LostRun(VmError):
+    """A machine that hung or ended early: it says nothing of the run, which may go well the next time."""
 
 
 def command(image: Path, initial: Path, memory: Path, console: Path, seed: int) -> list[str]:
@@ -64,7 +76,7 @@ def boot(
     progress: Callable[[float], object] | None,
     cancel: Cancel | None,
 ) -> None:
-    """Run the machine to its end. Raises `VmError` if it ends without a letter, hangs, or does not start."""
+    """Run the machine to its end. Raises `LostRun` if it ends without a letter, hangs, or does not start."""
     with _processor() as processor:
         machine = subprocess.Popen(
             words,
@@ -131,31 +143,72 @@ def _watch(
     cancel: Cancel | None,
 ) -> None:
     last = letter.Progress(0, 0.0)
-    moved = time.monotonic()
+    patience = _Patience(machine.pid)
     while machine.poll() is None:
         time.sleep(_LOOK_S)
         if cancel is not None and cancel.is_set():
             raise Cancelled("cancelled")
         now = letter.progress(memory)
         if now != last:
-            last, moved = now, time.monotonic()
+            last, patience = now, _Patience(machine.pid)
             if progress is not None and now.state == letter.RUNNING:
                 progress(now.fraction)
-        elif time.monotonic() - moved > PATIENCE_S:
-            raise VmError(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s{_last_words(console)}")
+        elif patience.spent_s() > PATIENCE_S:
+            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_told(console)}")
     if letter.progress(memory).state == letter.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
+    if machine.returncode == -signal.SIGBUS:
+        raise LostRun(f"{QEMU} found no room for what the guest hands over. {no_room(memory.parent)}")
     if machine.returncode:
-        raise VmError(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
-    raise VmError(f"the guest ended without a result{_last_words(console)}")
+        raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
+    raise LostRun(f"the guest ended without a result{_told(console)}")
 
 
-def _last_words(console: Path) -> str:
+def no_room(folder: Path) -> str:
+    """What to do about a full disk."""
+    return f"Free some space in {folder.parent}, or name a folder with more in TMPDIR: a machine takes 100 MB to 1 GB."
+
+
+class _Patience:
+    """How long a machine has worked or slept, looked at once a second."""
+
+    def __init__(self, process: int) -> None:
+        self._tasks = Path(f"/proc/{process}/task")
+        self._spent_s = 0.0
+        self._looked = time.monotonic()
+        self._worked_s = self._look()[0]
+
+    def _look(self) -> tuple[float, bool]:
+        """Its processor time, and whether all its threads sleep of their own accord."""
+        worked, sleeps = 0, True
+        for stat in self._tasks.glob("*/stat"):
+            # A thread that ends while we look is no matter.
+            with suppress(OSError):
+                # Behind the name, which may hold anything: the state, and 11 and 12 fields on the times (proc(5)).
+                fields = stat.read_text().rpartition(")")[2].split()
+                worked += int(fields[11]) + int(fields[12])
+                sleeps = sleeps and fields[0] == "S"
+        return worked / os.sysconf("SC_CLK_TCK"), sleeps
+
+    def spent_s(self) -> float:
+        passed = time.monotonic() - self._looked
+        if passed >= min(1.0, PATIENCE_S):
+            worked_s, sleeps = self._look()
+            # We may have been stopped ourselves since the last look.
+            asleep_s = min(passed, 1.0) if sleeps else 0.0
+            self._spent_s += max(worked_s - self._worked_s, asleep_s)
+            self._looked, self._worked_s = time.monotonic(), worked_s
+        return self._spent_s
+
+
+def _told(console: Path) -> str:
+    """What the guest's console says of its end."""
     lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
-    told = [line.rstrip() for line in lines if line.strip()][-12:]
-    return (
-        "; its console's last lines:\n" + "\n".join(f"    {line}" for line in told)
-        if told
-        else "; its console is empty"
-    )
+    lines = [line.rstrip() for line in lines if line.strip()]
+    if not lines:
+        return "; its console is empty"
+    last = lines[-_LAST_LINES:]
+    reason = next((line for line in lines if any(word in line for word in _REASONS)), None)
+    before = [] if reason is None or reason in last else [reason, "..."]
+    return "; its console's last lines:\n" + "\n".join(f"    {line}" for line in [*before, *last])
