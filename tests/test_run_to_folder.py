@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 import tailback as tb
 from tailback import _core
+from tailback.files import whole_folder
 
 
 def recorded(duration: str = "6s") -> tb.Scenario:
@@ -66,6 +68,34 @@ def test_a_run_that_is_stopped_leaves_no_file(
     assert kept.rows("flows") == 3
 
 
+def test_what_a_killed_run_has_left_goes_with_the_next_but_not_what_somebody_writes(tmp_path: Path) -> None:
+    (dead := tmp_path / ".kept.0123abcd.partial").mkdir()
+    (dead / "flows.parquet").write_text("half")
+    (other := tmp_path / ".kept too.0123abcd.partial").mkdir()
+    for folder in (dead, other):
+        os.utime(folder, (0, 0))
+    with whole_folder(tmp_path / "kept") as held:
+        os.utime(held, (0, 0))
+        (held / "mine").touch()
+        os.utime(held, (0, 0))
+        with whole_folder(tmp_path / "kept") as young:
+            assert sorted(tmp_path.iterdir()) == sorted([other, held, young])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "kept"]
+    assert (tmp_path / "kept" / "mine").exists()
+
+
+def test_rows_beyond_the_limit_are_refused_however_short_the_run() -> None:
+    run = tb.dumbbell(
+        rate="10mbit",
+        rtt="40ms",
+        flows=[tb.voip(name="call")],
+        duration="1s",
+        instruments={"packets": "all", "most_rows": 10},
+    )
+    with pytest.raises(tb.ScenarioError, match="more rows were recorded"):
+        tb.run(run)
+
+
 def test_a_folder_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "letter.txt").write_text("mine")
@@ -102,6 +132,6 @@ def test_too_many_rows_are_refused_with_field_and_fix_unless_allowed(tmp_path: P
     file.write_text(text.replace("1ns", "10us"))
     code, said = tailback("run", str(file), "--most-rows", "99999")
     assert code == 2
-    assert "1.00e5 rows" in said
+    assert "100000 rows, 100000 of them by this, and most_rows is 99999" in said
     assert tailback("run", str(file), "--most-rows", "100000", "--out", str(tmp_path / "out"))[0] == 0
     assert tb.open_result(tmp_path / "out").rows("polls") > 90_000

@@ -284,14 +284,15 @@ def _command(*arguments: str | Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a Unix signal")
-def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_path: Path, ending: str) -> None:
     before = {path.name: path.read_bytes() for path in saved.iterdir()}
     long = ("--set", "duration=500h", "--set", "instruments.segments=[]", "--set", "instruments.packets=[]")
     with _command("--tell", "run", small, *long, "--out", saved) as child:
         assert child.stderr is not None
         assert child.stderr.readline() == "ready\n"
         time.sleep(1.5)
-        child.send_signal(signal.SIGINT)
+        child.send_signal(getattr(signal, ending))
         try:
             out, err = child.communicate(timeout=30)
         finally:
@@ -302,6 +303,42 @@ def test_ctrl_c_is_130_and_leaves_earlier_results(saved: Path, small: Path, tmp_
     assert "Traceback" not in err
     assert {path.name: path.read_bytes() for path in saved.iterdir()} == before
     assert names(tmp_path) == ["kept", "small.toml"]
+
+
+def test_a_result_of_a_kernel_says_the_whole_command(
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tailback import vm
+    from tailback.cli import runs
+
+    monkeypatch.setattr(vm, "check", lambda *_, **__: None)
+    monkeypatch.setattr(runs, "_run_on", lambda _, scenario, *__: tb.run(scenario))
+    words = ["run", str(small), "--engine", "sim,vm", "--kernel", "debian-6.12", "--set", "duration=1s", "--seed", "3"]
+    done = CliRunner().invoke(cli.app, [*words, "--most-rows", "9999", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    said = {name: tb.open_result(tmp_path / "out" / name).meta["command"] for name in ("sim", "vm")}
+    same = f"tailback run {small.name} --set duration=1s --seed 3 --most-rows 9999 --engine"
+    assert said == {"sim": f"{same} sim", "vm": f"{same} vm --kernel debian-6.12"}
+
+
+def test_each_comparison_has_a_page_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tailback.cli import studies
+
+    pages = []
+    for name in ("_validate_sampled", "_validate_queues"):
+        called = lambda *given: pages.append([str(it) for it in given if isinstance(it, Path)])  # noqa: E731
+        monkeypatch.setattr(studies, name, called)
+    run = CliRunner().invoke
+    assert run(cli.app, ["validate", "--engine", "vm"]).exit_code == 0
+    assert run(cli.app, ["validate", "--engine", "vm", "--queues"]).exit_code == 0
+    assert pages == [
+        ["results/sampled", "docs/validation-sampled.md"],
+        ["results/queues", "docs/validation-queues.md"],
+    ]
+    for words in (["--engine", "vm", "--ns2"], ["--work", "elsewhere"]):
+        refused = run(cli.app, ["validate", *words])
+        assert refused.exit_code != 0
+        assert words[-1] in str(refused.exception) or words[-2] in str(refused.exception)
 
 
 def test_a_reader_that_leaves_early_is_no_disaster(small: Path) -> None:

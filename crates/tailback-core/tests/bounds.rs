@@ -82,7 +82,9 @@ fn more_rows_than_allowed_are_refused_before_time_zero() {
     scenario.instruments.segments = vec!["bulk".into()];
     scenario.instruments.most_rows = Some(900);
     let error = refused(&scenario);
-    assert_eq!(error.field, "instruments.segments", "2 Mbit/s are 167 packets a second: {error}");
+    // 2 Mbit/s are 167 packets a second, three rows each.
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("instruments.segments", "[\"bulk\"]"));
+    assert!(error.problem.contains("about 1000 rows, 1000 of them by this"), "{error}");
 }
 
 #[test]

@@ -173,14 +173,12 @@ fn simulate(scenario: &Scenario, makers: &Makers, options: &RunOptions) -> PyRes
             Ok(outcome) => outcome.map_err(Unwound::of_stack),
             Err(unwound) => Err(unwound),
         };
-        match outcome {
-            Ok(true) => break,
-            Ok(false) => {}
-            Err(unwound) => {
-                return Err(unwound.into_exception(Some(simulation.now().as_secs_f64()), scenario.seed));
-            }
-        }
+        let is_over = outcome
+            .map_err(|unwound| unwound.into_exception(Some(simulation.now().as_secs_f64()), scenario.seed))?;
         simulation.check_rows().map_err(scenario_error)?;
+        if is_over {
+            break;
+        }
         options.hand_over(&mut simulation)?;
         if visited.elapsed() >= BETWEEN_VISITS {
             options.visit(simulation.now().as_ps() as f64 / scenario.duration_ps as f64)?;

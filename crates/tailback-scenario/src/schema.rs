@@ -448,7 +448,8 @@ part! {
     requests: Names = Names::Of(Vec::new());
     /// Table `echoes`: every echo request of these flows (`ping`) and its round trip.
     echoes: Names = Names::Of(Vec::new());
-    /// Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine.
+    /// Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine. A kernel's run is
+    /// held to it by what is expected of it beforehand.
     most_rows: Option<Whole<1, { u32::MAX as u64 - 1 }>>, or "20 million";
     /// Tables `wire`, `headers`, `header_sacks`, `connections`: the headers of every packet at these [points](captures.md): nodes, links (both sides), or one side of a link, `NAME.in` or `NAME.out`.
     captures: Names = Names::Of(Vec::new());

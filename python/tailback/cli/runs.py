@@ -148,19 +148,20 @@ def run(
         scenario = scenario.with_({"instruments.most_rows": most_rows})
     if kernel is not None and "vm" not in engine.split(","):
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
+    # Names of files, not where they lie: a result may be given away.
+    words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
+    words += [f"--seed {seed}"] if seed is not None else []
+    words += [f"--most-rows {most_rows}"] if most_rows is not None else []
+    words += ["--allow-code"] if allow_code else []
     if engine != "sim":
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        words = ["tailback run", file.name, *(f"--kernel {Path(name).name}" for name in [kernel] if name)]
         _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel)
         return
-    # Names of files, not where they lie: a result may be given away.
-    words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
-    words += ["--allow-code"] if allow_code else []
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
     ]
-    command = " ".join(words + ([f"--seed {seed}"] if seed is not None else []))
+    command = " ".join(words)
     result = tailback.run(
         scenario,
         progress=not as_json,
@@ -218,7 +219,8 @@ def _run_engines(
     results = {}
     for name in chosen:
         result = _run_on(name, scenario, not as_json, allow_code, kernel)
-        result.meta["command"] = " ".join([*words, *(["--allow-code"] if allow_code else []), f"--engine {name}"])
+        of_kernel = [f"--kernel {Path(kernel).name}"] if name == "vm" and kernel else []
+        result.meta["command"] = " ".join([*words, f"--engine {name}", *of_kernel])
         results[name] = result
         folder = folders[name]
         if folder is not None:

@@ -125,7 +125,10 @@ def _overview(name: str | None, names: list[str], folder: Path, page: Path, as_j
 
 @app.command()
 def validate(
-    out: Annotated[Path, typer.Option(help="The page; its figures go beside it.")] = Path("docs/validation.md"),
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The page; its figures go beside it. Default: this comparison's own page in docs/."),
+    ] = None,
     ns2: Annotated[
         bool, typer.Option("--ns2", help="Also run ns-2 again; needs `ns` on the path (Debian: apt-get install ns2).")
     ] = False,
@@ -146,7 +149,10 @@ def validate(
     minutes: Annotated[
         float, typer.Option(min=0.0, help="With --engine vm: begin no run after this; the next call goes on.")
     ] = float("inf"),
-    work: Annotated[Path, typer.Option(help="With --engine vm: where runs are kept.")] = Path("results/sampled"),
+    work: Annotated[
+        Path | None,
+        typer.Option(help="With --engine vm: where runs are kept. Default: results/sampled, or results/queues."),
+    ] = None,
     queues: Annotated[
         bool, typer.Option("--queues", help="With --engine vm: queue models against one kernel's own queues instead.")
     ] = False,
@@ -158,21 +164,28 @@ def validate(
 
     - `tailback validate --out validation.md`
 
-    - `tailback validate --engine vm --kernel debian-6.1,debian-6.12 --minutes 60 --out docs/validation-sampled.md`
+    - `tailback validate --engine vm --kernel debian-6.1,debian-6.12 --minutes 60`
 
-    - `tailback validate --engine vm --queues --work results/queues --out docs/validation-queues.md`
+    - `tailback validate --engine vm --queues`
     """
     if engine is not None:
         if engine != "vm":
             raise BadInput(unknown("engine", engine, ["vm"]))
+        for option, is_given in (("--ns2", ns2), ("--live", live), ("--algorithms", algorithms is not None)):
+            if is_given:
+                raise BadInput(f"{option}: another comparison than that of --engine vm. Leave out one of them.")
         chosen = [name.strip() for name in kernels.split(",")]
         if queues:
-            _validate_queues(chosen, minutes, work, out, as_json)
+            page = out or Path("docs/validation-queues.md")
+            _validate_queues(chosen, minutes, work or Path("results/queues"), page, as_json)
         else:
-            _validate_sampled(chosen, cells, minutes, work, out, as_json)
+            page = out or Path("docs/validation-sampled.md")
+            _validate_sampled(chosen, cells, minutes, work or Path("results/sampled"), page, as_json)
         return
     if queues:
         raise BadInput("--queues: the queues are those of a kernel in a virtual machine. Add --engine vm.")
+    if work is not None:
+        raise BadInput(f"--work {work}: only the runs of --engine vm are kept. Add --engine vm.")
     kernel = _validation("live")
     chosen = [name.strip() for name in algorithms.split(",")] if algorithms is not None else list(kernel.ALGORITHMS)
     if algorithms is not None and not live:
@@ -180,7 +193,7 @@ def validate(
     for name in chosen:
         if name not in (*kernel.ALGORITHMS, *kernel.OPTIONAL):
             raise BadInput(unknown("algorithm", name, [*kernel.ALGORITHMS, *kernel.OPTIONAL]))
-    found = _validation().validate(out, with_ns2=ns2, with_live=chosen if live else ())
+    found = _validation().validate(out or Path("docs/validation.md"), with_ns2=ns2, with_live=chosen if live else ())
     if as_json:
         emit(found)
         return
@@ -194,7 +207,7 @@ def validate(
         f"live: {len(found['live']) - len(missed)} of {len(found['live'])} within every target; "
         f"misses: {', '.join(missed) or 'none'}"
     )
-    say(f"page: {escape(str(out))}")
+    say(f"page: {escape(str(out or 'docs/validation.md'))}")
 
 
 def _validation(module: str = "") -> Any:
@@ -233,14 +246,20 @@ def _validate_sampled(kernels: list[str], cells: int, minutes: float, work: Path
     finally:
         pairs = [sampled_page.compared(work, kernel, "sim", design) for kernel in kernels]
         pairs += [sampled_page.compared(work, kernels[0], other, design) for other in kernels[1:]]
-        sampled_page.write(pairs, kernels, out)
+        found = [pair for pair in pairs if pair["cells"]]
+        if found == pairs:
+            sampled_page.write(pairs, kernels, out)
     if as_json:
-        emit({"comparisons": pairs, "page": out})
+        emit({"comparisons": pairs, "page": out if found == pairs else None})
         return
-    for pair in pairs:
+    for pair in found:
         within = 100 * pair["within_both"]
         say(f"{pair['of']} against {pair['against']}: {pair['cells']} cells, {within:.1f} % within both bounds")
-    say(f"page: {escape(str(out))}")
+    if found == pairs:
+        say(f"page: {escape(str(out))}")
+    for pair in pairs:
+        if not pair["cells"]:
+            say(f"{pair['of']} against {pair['against']}: no runs of both yet; {escape(str(out))} stays as it is")
 
 
 def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:

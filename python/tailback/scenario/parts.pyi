@@ -692,7 +692,7 @@ class Instruments(Part):
 
     @property
     def most_rows(self) -> int | None:
-        """Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine."""
+        """Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine. A kernel's run is held to it by what is expected of it beforehand."""
 
     @property
     def captures(self) -> tuple[str, ...] | Literal["all"]:

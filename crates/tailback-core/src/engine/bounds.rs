@@ -80,12 +80,17 @@ pub fn most_rows(scenario: &Scenario, parts: &Parts) -> Result<u64, ScenarioErro
     }
     let found = match field {
         "poll_interval_ps" => format!("{} ps", wanted.poll_interval_ps),
-        _ => format!("about {largest:.2e} rows"),
+        "captures" => format!("{:?}", wanted.captures),
+        "segments" => format!("{:?}", wanted.segments),
+        "queues" => format!("{:?}", wanted.queues),
+        _ => format!("{:?}", wanted.packets),
     };
+    let about = |rows: f64| if rows < 1e6 { format!("{rows:.0}") } else { format!("{rows:.2e}") };
+    let (sum, largest) = (about(sum), about(largest));
     Err(refuse(
         format!("instruments.{field}"),
         found,
-        format!("the run would record about {sum:.2e} rows, and most_rows is {most}"),
+        format!("the run would record about {sum} rows, {largest} of them by this, and most_rows is {most}"),
         "Poll less often, record fewer flows or links or a shorter time (from, until), or raise \
          instruments.most_rows; written to a folder (--out), rows take little memory.",
     ))
