@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
+import glob
 import os
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tailback.errors import ResultError
 
-__all__ = ["cannot_write", "replaced", "sync_folder", "whole_file", "whole_folder", "write_text"]
+__all__ = ["cannot_write", "replaced", "sync_folder", "try_lock", "whole_file", "whole_folder", "write_text"]
+
+
+#: So long ago a folder was made at least that nobody holds and that counts as left behind.
+_YOUNG_S = 10.0
 
 
 @contextmanager
@@ -55,12 +62,17 @@ def whole_folder(path: Path) -> Iterator[Path]:
     """Yield a new folder beside `path`, which takes its place in one step if all went well.
 
     An earlier folder there is replaced. Raises `ResultError` if it cannot be written; what was there is then untouched.
+    What processes have left beside it that were killed while they wrote the same folder is removed first.
     """
     # A sibling, so that the rename stays within one file system.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    held = contextlib.ExitStack()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
         partial.mkdir()
+        with contextlib.suppress(ModuleNotFoundError, PermissionError):
+            try_lock(held.enter_context(_open(partial)))
         yield partial
         for file in sorted(partial.rglob("*")):
             sync_folder(file) if file.is_dir() else _sync(file)
@@ -72,6 +84,40 @@ def whole_folder(path: Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+    finally:
+        held.close()
+
+
+def try_lock(handle: int, *, shared: bool = False) -> bool:
+    """Take a lock on an open file or folder if it is free. The system drops it when its holder ends, however it ends.
+
+    Raises `ModuleNotFoundError` where there are no such locks (Windows).
+    """
+    import fcntl
+
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the unfinished folders beside `path` that nobody holds any more; where nothing can be held, none."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.partial"):
+        with contextlib.suppress(OSError, ModuleNotFoundError), _open(left) as handle:
+            # Whoever has just made his is about to hold it.
+            if time.time() - left.stat().st_mtime > _YOUNG_S and try_lock(handle):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+@contextmanager
+def _open(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def cannot_write(target: Path, error: OSError) -> ResultError:

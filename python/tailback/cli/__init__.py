@@ -1,7 +1,7 @@
 """The command `tailback`: run a scenario, a study, look at what came out.
 
 Data goes to standard output, everything else to standard error; with `--json` standard output is exactly one
-JSON object. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted.
+JSON object. Exit codes: 0 done, 1 failed, 2 bad input, 130 interrupted (Ctrl-C, SIGTERM).
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -93,5 +94,7 @@ def _show_warning(message: Warning | str, category: type[Warning], filename: str
 
 def main() -> int:
     """Run the command line; its exit code."""
+    # From `timeout`, a CI system or a container: what tidies up after Ctrl-C does so after this.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     warnings.showwarning = _show_warning  # type: ignore[assignment]
     return _call(typer.main.get_command(app))

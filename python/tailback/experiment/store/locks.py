@@ -7,6 +7,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 
+from tailback import files
 from tailback.errors import ResultError
 
 __all__ = ["StoreError", "locked", "try_lock"]
@@ -17,16 +18,11 @@ class StoreError(ResultError):
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
-    """Take a lock on an open file if it is free. The system drops it when its holder ends, however it ends."""
+    """As `tailback.files.try_lock`; `StoreError` where there are no such locks."""
     try:
-        import fcntl
+        return files.try_lock(handle, shared=shared)
     except ModuleNotFoundError:
         raise StoreError("a store needs locks that this system does not have. Use Linux or macOS, or WSL") from None
-    try:
-        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextlib.contextmanager
