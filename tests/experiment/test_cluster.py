@@ -101,6 +101,8 @@ def test_what_is_no_cluster_is_refused(tmp_path: Path) -> None:
     with pytest.raises(cluster.ClusterError, match=r"is no distributed\.Client"):
         tb.sweep(BASE, store=tmp_path / "s", on=object())
     began = time.monotonic()
+    with pytest.raises(cluster.ClusterError, match=r"no port\. Write dask://localhost:8786"):
+        cluster.connect("dask://localhost")
     with pytest.raises(cluster.ClusterError, match="no scheduler file"):
         cluster.connect("dask:///no/such/file.json")
     assert time.monotonic() - began < 30

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import math
 import queue
+import re
 import statistics
 import time
 from collections.abc import Sequence
@@ -38,6 +39,9 @@ def connect(address: str) -> Any:
     scheme, found, rest = address.partition("://")
     if scheme != "dask" or not found or not rest:
         raise ClusterError(f'"{address}" is no cluster. Write dask://HOST:8786, or dask:///path/to/scheduler.json')
+    if not rest.startswith("/") and not re.search(r":\d+$", rest):
+        # Dask would wait for it, and end with a traceback of its own.
+        raise ClusterError(f'"{address}" has no port. Write dask://{rest.rstrip(":")}:8786, or that of your scheduler')
     distributed = _distributed()
     try:
         if rest.startswith("/"):
