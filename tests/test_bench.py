@@ -119,7 +119,18 @@ def test_the_page_shows_ratios_outcomes_and_who_could_not_be_had() -> None:
     measured |= {
         "bytes_per_flow": 3000.0,
         "sweep": dict.fromkeys(
-            ("runs", "run_ms", "overhead_ms", "cores", "efficiency", "engine_share", "stored_bytes_per_run"), 1.0
+            (
+                "runs",
+                "run_ms",
+                "overhead_ms",
+                "overhead_ms_least",
+                "overhead_ms_most",
+                "cores",
+                "efficiency",
+                "engine_share",
+                "stored_bytes_per_run",
+            ),
+            1.0,
         ),
     }
     text = program.page(measured, peers, "what reading captures takes")

@@ -292,7 +292,8 @@ def page(measured: dict[str, Any], peers: dict[str, dict[str, Outcome | str]], r
     facts = [
         f"- Start-up, from nothing to a first simulated packet, Python included: {measured['start_up_s']:.2f} s.",
         f"- Memory: {measured['bytes_per_flow'] / 1e3:.1f} kB a flow after 3 s (from 1,000 to 10,000 flows).",
-        f"- A sweep adds {many['overhead_ms']:.2f} ms to each run and stores {many['stored_bytes_per_run']:.0f} bytes; "
+        f"- A sweep adds {many['overhead_ms']:.2f} ms ({many['overhead_ms_least']:.2f} to "
+        f"{many['overhead_ms_most']:.2f}) to each run and stores {many['stored_bytes_per_run']:.0f} bytes; "
         f"{busy} ({many['runs']:.0f} runs of {many['run_ms']:.0f} ms).",
     ]
     if "grid" in measured:
