@@ -177,9 +177,12 @@ impl LongMemory {
 #[inline]
 fn four_sums(weights: &[f64; LAGS], past: &[f64; LAGS]) -> [f64; 4] {
     let mut sums = [0.0; 4];
-    for first in (0..LAGS).step_by(4) {
-        for lane in 0..4 {
-            sums[lane] += weights[first + lane] * past[first + lane];
+    // Sixteen products a turn, as turns cost as much as a fourth of the products.
+    for first in (0..LAGS).step_by(16) {
+        for four in (first..first + 16).step_by(4) {
+            for lane in 0..4 {
+                sums[lane] += weights[four + lane] * past[four + lane];
+            }
         }
     }
     sums

@@ -27,7 +27,10 @@ impl Disturbance {
         if segment.flags & LOST != 0 {
             self.lost -= u64::from(segment.len);
             self.lost_segments -= 1;
-            if let Ok(place) = self.to_repair.binary_search(&number) {
+            // What is under way again does not wait any more.
+            if segment.flags & RETRANSMITTED == 0
+                && let Ok(place) = self.to_repair.binary_search(&number)
+            {
                 self.to_repair.remove(place);
             }
         }

@@ -123,7 +123,7 @@ impl Sender {
     }
 
     /// What counts against the window while something is wrong.
-    #[inline(never)]
+    #[inline]
     fn used_in_trouble(&self) -> Bytes {
         match self.stack.reduction {
             // FreeBSD 7.3 in recovery: the window covers what this recovery has sent, nothing older.
