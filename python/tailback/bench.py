@@ -1,6 +1,6 @@
 """How fast this machine simulates: fixed scenarios, each in a process of its own, by processor time.
 
-`tailback bench --quick` takes half a minute. One scenario, as long as you like: `python -m tailback.bench w 830 1`
+`tailback bench --quick` takes some seconds. One scenario, as long as you like: `python -m tailback.bench w 830 1`
 (name, simulated seconds, rounds) tells processor time and peak memory. The same scenarios in Rust alone are in
 `crates/tailback-core/benches/engine.rs`; side by side with ns-2 and ns-3: `make bench-peers`.
 """

@@ -290,7 +290,7 @@ def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, 
 
 @app.command()
 def bench(
-    quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, half a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Two scenarios, some seconds.")] = False,
     grid: Annotated[bool, typer.Option("--grid", help="Also time the whole grid of the voip-latency study.")] = False,
     sweep: Annotated[bool, typer.Option("--sweep", help="Only what a sweep adds to its runs.")] = False,
     as_json: AsJson = False,
