@@ -431,6 +431,7 @@ def test_check_finds_what_is_wrong_before_any_run(
         ran = tailback(command, file)
         assert ran.code == 2
         assert told in ran.err.replace("\n", " "), ran.err
+        assert "?." not in ran.err
         assert f"{file}:" in ran.err.replace("\n", "")
 
 

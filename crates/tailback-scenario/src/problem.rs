@@ -37,7 +37,8 @@ impl Problem {
     /// A fault at a place, with what stands there.
     pub fn new(field: impl Into<String>, value: Option<&Node>, fault: Fault) -> Self {
         let value = value.map(|node| node.value.clone()).filter(Value::is_single);
-        let fix = format!("{}.", fault.fix.trim_end_matches('.'));
+        let end = if fault.fix.ends_with(['.', '?']) { "" } else { "." };
+        let fix = format!("{}{end}", fault.fix);
         Problem { field: field.into(), value, problem: fault.problem, fix }
     }
 }
