@@ -69,6 +69,14 @@ impl End {
     pub fn next_wake(&self) -> Time {
         self.end.next_wake().min(self.call_at)
     }
+    /// Has its application something to hear of what it listens for?
+    #[inline(always)]
+    pub fn is_awaited(&self) -> bool {
+        self.listens
+            && (self.carries
+                || self.end.receiver.delivered() >= self.receive_mark
+                || self.wants_drained && self.end.sender.is_drained())
+    }
     /// When it has to be woken, if that is before the schedule does.
     #[inline(always)]
     pub fn earlier_wake(&self) -> Option<Time> {

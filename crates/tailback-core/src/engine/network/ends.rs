@@ -45,7 +45,7 @@ impl<P: Probe> Network<P> {
     #[inline(always)]
     pub(super) fn after(&mut self, index: usize) {
         let mut it = self.connections.at(index);
-        if it.listens || it.end.state() != it.state || !self.happened.is_empty() {
+        if it.is_awaited() || it.end.state() != it.state || !self.happened.is_empty() {
             self.tell_apart(index);
             it = self.connections.at(index);
         }
