@@ -216,7 +216,10 @@ impl Sender {
         };
         // What a burst holds at most is worked out for those alone that may be longer, or may wait to be.
         let mut most = None;
-        if self.may_wait(&room, now) && room.cwnd.min(room.peer) < *most.insert(self.most_bytes()) {
+        let limit = room.cwnd.min(room.peer);
+        if self.may_wait(&room, now)
+            && (self.is_clearly_less_than_most(limit) || limit < *most.insert(self.most_bytes()))
+        {
             self.bursts.is_deferred = true;
             self.bursts.waits = room.cwnd < room.peer && room.cwnd <= room.unit;
             return false;
@@ -304,6 +307,18 @@ impl Sender {
             && now.since(self.output.last_sent) <= RECENT
             && self.is_ack_near(now)
             && !(self.wants_fin && room.is_tail && limit > room.unit)
+    }
+
+    /// Is `limit`, and a segment more, less than the most of one burst at the stack's own rate? Then rounding down changes
+    /// nothing, and it is seen without a division.
+    #[inline]
+    fn is_clearly_less_than_most(&self, limit: Bytes) -> bool {
+        let mss = u64::from(self.control.mss);
+        let with_one_more = limit + mss;
+        self.control.pacing.is_none()
+            && with_one_more <= UNIT
+            && limit < u64::from(self.stack.burst_segments) * mss
+            && self.has_window_rate(with_one_more * PER_SECOND)
     }
 
     /// The oldest segment's ACK is due within a millisecond, or half a round trip if that is less.
@@ -401,6 +416,30 @@ mod tests {
             let begins = sender.begin_burst(now, unit + beyond);
             prop_assert_eq!(begins.then_some(u64::from(sender.bursts.left)), expected);
             prop_assert_eq!(sender.bursts.is_deferred, expected.is_none());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_seen_without_a_division_is_so(
+            (cwnd, ssthresh) in (1u64..1 << 34, 1u64..1 << 34),
+            (srtt_us, min_us) in (0u64..3_000_000, 1u64..3_000_000),
+            (limit, mss) in (0u64..1 << 17, 500u32..9000),
+        ) {
+            let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+            let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+            let mut sender = Sender::new(stack.clone(), algorithm, mss, 1 << 20);
+            let (srtt, min) = (Duration::from_us(srtt_us), Duration::from_us(min_us));
+            sender.rtt.on_sample(&stack, srtt, min, 0, 0);
+            (sender.control.cwnd, sender.control.ssthresh) = (cwnd, ssthresh);
+            let most = sender.most_bytes();
+            prop_assert!(!sender.is_clearly_less_than_most(limit) || limit < most);
+            // Not seldom is it seen so: two segments less are clearly less, where the rate alone decides.
+            let is_by_rate = min_us >= 32 << 9 && most >= 4 * u64::from(mss);
+            let is_most = most == u64::from(stack.burst_segments) * u64::from(mss);
+            prop_assert!(
+                !is_by_rate || is_most || sender.is_clearly_less_than_most(most - 2 * u64::from(mss))
+            );
         }
     }
 }

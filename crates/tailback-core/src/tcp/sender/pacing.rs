@@ -60,12 +60,19 @@ impl Sender {
 
     /// Linux `tcp_update_pacing_rate`: the window a smoothed round trip, times 2 in slow start and 1.2 later.
     fn window_rate(&self) -> u64 {
-        let srtt_us = self.rtt.srtt().as_us();
-        if srtt_us == 0 {
-            return u64::MAX;
-        }
+        self.window_a_million().checked_div(self.rtt.srtt().as_us()).unwrap_or(u64::MAX)
+    }
+
+    /// Is that rate at least this? As it rounds down, without a division.
+    #[inline]
+    pub(super) fn has_window_rate(&self, bytes: Bytes) -> bool {
+        bytes.saturating_mul(self.rtt.srtt().as_us()) <= self.window_a_million()
+    }
+
+    /// What leaves in a million smoothed round trips.
+    #[inline]
+    fn window_a_million(&self) -> Bytes {
         let percent = if self.control.cwnd < self.control.ssthresh / 2 { 200 } else { 120 };
-        let window = self.control.cwnd.max(self.board.outstanding());
-        window.saturating_mul(10_000 * percent) / srtt_us
+        self.control.cwnd.max(self.board.outstanding()).saturating_mul(10_000 * percent)
     }
 }
