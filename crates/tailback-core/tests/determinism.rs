@@ -119,7 +119,7 @@ fn segments_that_leave_together_are_those_that_leave_one_by_one() {
     }
 }
 
-/// Of each run the tables that every run leaves, and how often it was called for one event at a time.
+/// Of a run the tables that every run leaves and what is polled, and how often it was called for one event at a time.
 fn singly(scenario: &Scenario) -> (Vec<String>, u64) {
     let mut simulation = Simulation::build(scenario).expect("a valid scenario");
     let mut calls = 0;
@@ -128,10 +128,10 @@ fn singly(scenario: &Scenario) -> (Vec<String>, u64) {
     }
     let tables = simulation.finish();
     let of = |name: &str| {
-        let found = tables.tables.iter().find(|it| it.name == name).expect("a table of every run");
+        let found = tables.tables.iter().find(|it| it.name == name).expect("a table of the run");
         format!("{found:?}")
     };
-    (["flows", "links", "congestion", "engine"].map(of).into(), calls)
+    (["flows", "links", "congestion", "engine", "polls", "queue_polls"].map(of).into(), calls)
 }
 
 #[test]
@@ -165,6 +165,13 @@ fn arrivals_taken_ahead_are_those_taken_one_by_one() {
             let mut scenario = dumbbell(100_000_000, 20 * MS, None, 3, flows.clone());
             scenario.links[0].queue.discipline = queue.into();
             scenario.links[0].wire.loss = loss;
+            let names = |links: &[&str]| links.iter().map(|name| (*name).to_string()).collect();
+            scenario.instruments = Instruments {
+                polls: scenario.flows.iter().map(|flow| flow.name.clone()).collect(),
+                queue_polls: names(&["bottleneck", "return"]),
+                poll_interval_ps: 7 * MS,
+                ..Instruments::default()
+            };
             let (ahead, calls) = singly(&scenario);
             scenario.instruments.segments = scenario.flows.iter().map(|flow| flow.name.clone()).collect();
             let (plain, plain_calls) = singly(&scenario);

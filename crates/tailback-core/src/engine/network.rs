@@ -58,8 +58,8 @@ pub struct Network<P> {
     schedule: Schedule,
     pub links: Vec<Link>,
     channels: Vec<Channel>,
-    /// See [`ahead::back_links`].
-    back_links: Vec<u32>,
+    /// How arrivals of each link may be taken.
+    ways: Vec<ahead::Way>,
     pub named_links: usize,
     pub flows: Vec<Flow>,
     /// One each of `flows`.
@@ -95,15 +95,15 @@ impl<P: Probe> Network<P> {
         // Rows of losses show the numbers of packets, which are in the order in which they leave.
         let shows_numbers =
             P::WANTS && (0..links as u32).any(|link| probe.wants_event(link, QueueEvent::Drop));
-        let back_links = match P::EACH || shows_numbers {
-            true => vec![ahead::ALONE; links],
-            false => ahead::back_links(&parts.links, &parts.flows),
+        let ways = match P::EACH {
+            true => vec![ahead::Way::SINGLY; links],
+            false => ahead::ways(&parts.links, &parts.flows, shows_numbers),
         };
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
             schedule: Schedule::new(links, elements),
-            back_links,
+            ways,
             links: parts.links,
             channels: parts.channels,
             named_links: parts.named_links,
@@ -126,8 +126,8 @@ impl<P: Probe> Network<P> {
             events: 0,
             warnings: parts.warnings,
         };
-        for back in network.back_links.iter().filter(|back| **back != ahead::ALONE) {
-            network.links[*back as usize].let_ahead();
+        for back in network.ways.iter().filter_map(|way| way.back()) {
+            network.links[back as usize].let_ahead();
         }
         for flow in 0..flows {
             network.arm_flow(flow);

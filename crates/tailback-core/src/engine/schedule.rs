@@ -92,6 +92,13 @@ impl Schedule {
         self.heap.wakes.first().map_or(Time::NEVER, |wake| Time::from_ps(wake.time))
     }
 
+    /// The earliest wake of the others in the row.
+    #[inline(always)]
+    pub fn next_link_but(&self, link: u32) -> Time {
+        let others = self.row.wakes.iter().enumerate().filter(|(other, _)| *other != link as usize);
+        Time::from_ps(others.map(|(_, wake)| wake.time).min().unwrap_or(u64::MAX))
+    }
+
     /// A place among equals, behind all that are armed now: see [`Self::arm_in`].
     #[inline(always)]
     pub fn take_place(&mut self) -> u64 {

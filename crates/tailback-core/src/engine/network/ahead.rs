@@ -1,4 +1,5 @@
-//! Arrivals at ends that only receive, taken one after another ahead of what else is to happen.
+//! Arrivals of one link, taken one after another: as long as nothing else is due before the next of them, and those at
+//! ends that only receive also ahead of what else is to happen.
 //!
 //! Two links join the same two sides, and nobody else uses either: what one of them delivers makes ends send into the
 //! other, and only there. Then an arrival at an end that only receives changes nothing but this end and the back link,
@@ -21,10 +22,29 @@ use crate::tcp::segment::ip_bytes;
 use crate::time::{Bytes, Time};
 
 /// No link.
-pub(super) const ALONE: u32 = u32::MAX;
+const ALONE: u32 = u32::MAX;
 
-/// For each link the one by which all that it delivers is answered, if arrivals may be taken ahead then.
-pub(super) fn back_links(links: &[Link], flows: &[Flow]) -> Vec<u32> {
+/// How arrivals of a link may be taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    /// Several together, in order.
+    pub together: bool,
+    /// Ahead of others, where all that the link delivers is answered by this one; [`ALONE`]: by more than one.
+    back: u32,
+}
+
+impl Way {
+    /// Each by itself.
+    pub(super) const SINGLY: Way = Way { together: false, back: ALONE };
+
+    /// Packets may come into this link ahead of others.
+    pub(super) fn back(self) -> Option<u32> {
+        (self.back != ALONE).then_some(self.back)
+    }
+}
+
+/// That of each link. `keeps_order`: none are to be taken ahead.
+pub(super) fn ways(links: &[Link], flows: &[Flow], keeps_order: bool) -> Vec<Way> {
     // Of each link those by which its flows come back, as far as there is one only.
     let mut backs: Vec<Option<u32>> = vec![None; links.len()];
     for flow in flows {
@@ -44,13 +64,14 @@ pub(super) fn back_links(links: &[Link], flows: &[Flow]) -> Vec<u32> {
             }
         }
     }
-    let of = |link: u32| backs[link as usize].unwrap_or(ALONE);
-    let may = |link: u32| {
-        let back = of(link);
-        let is_pair = back != ALONE && of(back) == link;
-        is_pair && links[link as usize].delivers_plainly() && links[back as usize].only_delays()
+    let back_of = |link: u32| backs[link as usize].unwrap_or(ALONE);
+    let way = |link: u32| {
+        let together = links[link as usize].delivers_plainly();
+        let back = back_of(link);
+        let is_pair = back != ALONE && back_of(back) == link && links[back as usize].only_delays();
+        Way { together, back: if together && is_pair && !keeps_order { back } else { ALONE } }
     };
-    (0..links.len() as u32).map(|link| if may(link) { of(link) } else { ALONE }).collect()
+    (0..links.len() as u32).map(way).collect()
 }
 
 /// How many arrivals ahead a segment is asked for, and the end it is for.
@@ -64,32 +85,26 @@ fn two_of(links: &mut [Link], one: usize, other: usize) -> [&mut Link; 2] {
 }
 
 impl<P: Probe> Network<P> {
-    /// `link` has just delivered something: go on with what it delivers next, as far as nothing else can tell.
+    /// `link` has just delivered something: go on with what it delivers next, as long as nothing else is due before, or
+    /// nothing else can tell.
     #[inline(never)]
-    pub(super) fn run_ahead(&mut self, link: u32, back: u32) {
+    pub(super) fn run_on(&mut self, link: u32) {
+        let back = self.ways[link as usize].back;
         let begun = self.now;
         let mut place = None;
         // What arrives until then has left the link's queue, and its wire will not lose it.
         let departed = self.links[link as usize].departed_until(begun).min(self.end);
-        loop {
-            if self.connections.are_many() {
-                let it = &self.links[link as usize];
-                if let Some(next) = it.arriving(FAR) {
-                    self.arena.fetch(next.slot);
-                }
-                if let Some(next) = it.arriving(NEAR) {
-                    self.connections.fetch_receiving(self.arena.at(next.slot).to);
-                }
-            }
-            if self.take_train(link, back, departed) {
+        // Connections that are over are closed before anything else happens.
+        while !self.after_event.are_due {
+            self.fetch_next(link);
+            if back != ALONE && self.take_train(link, back, departed) {
                 place = Some(self.schedule.take_place());
                 self.settle_fate();
             }
             let until = departed.min(self.schedule.next_timer());
             let Some((due, packet)) = self.links[link as usize].next_ahead(0, until) else { break };
-            let segment = self.arena.at(packet.slot);
-            let Some(to) = self.connections.find(segment.to) else { break };
-            if to.listens || !to.end.only_receives(segment) || !self.links[back as usize].is_busy_after(due) {
+            let is_next = due < self.schedule.next_link_but(link);
+            if !is_next && (back == ALONE || !self.is_received_only(&packet, back, due)) {
                 break;
             }
             self.links[link as usize].deliver_ahead(1, packet.bytes.into());
@@ -105,7 +120,34 @@ impl<P: Probe> Network<P> {
         }
     }
 
-    /// As [`Self::run_ahead`], of full segments that come in order to one end, which arm no timer: what [`Self::deliver`] does
+    /// Does the packet that arrives at `due` do nothing that anything else can tell?
+    #[inline(always)]
+    fn is_received_only(&mut self, packet: &Packet, back: u32, due: Time) -> bool {
+        let segment = self.arena.at(packet.slot);
+        let Some(to) = self.connections.find(segment.to) else { return false };
+        !to.listens && to.end.only_receives(segment) && self.links[back as usize].is_busy_after(due)
+    }
+
+    /// Have what the next arrivals need in the cache soon.
+    #[inline(always)]
+    fn fetch_next(&self, link: u32) {
+        if !self.connections.are_many() {
+            return;
+        }
+        let it = &self.links[link as usize];
+        if let Some(next) = it.arriving(FAR) {
+            self.arena.fetch(next.slot);
+        }
+        if let Some(next) = it.arriving(NEAR) {
+            let to = self.arena.at(next.slot).to;
+            if next.is_reverse { self.connections.fetch(to) } else { self.connections.fetch_receiving(to) }
+        }
+        if let Some(next) = it.arriving(1).filter(|next| next.is_reverse) {
+            self.connections.fetch_flight(self.arena.at(next.slot).to);
+        }
+    }
+
+    /// As [`Self::run_on`], of full segments that come in order to one end, which arm no timer: what [`Self::deliver`] does
     /// of each, without asking again what they do not change. An acknowledgement is written where the segment lay. True:
     /// some were taken; perhaps the back link has dropped an acknowledgement.
     #[inline(always)]
@@ -113,6 +155,9 @@ impl<P: Probe> Network<P> {
         let until = departed.min(self.schedule.next_timer());
         let [it, reply] = two_of(&mut self.links, link as usize, back as usize);
         let Some((_, packet)) = it.next_ahead(0, until) else { return false };
+        if packet.is_reverse {
+            return false;
+        }
         let address = self.arena.at(packet.slot).to;
         let Some(to) = self.connections.find(address) else { return false };
         let Some(patience) = to.end.receives_steadily() else { return false };

@@ -1,7 +1,6 @@
 //! Links at work: what arrives goes to the next one, or to the end it is for.
 
 use super::Network;
-use super::ahead;
 use super::foreign::NOT_FOREIGN;
 use super::link_host::lend;
 use super::shared::Step;
@@ -28,10 +27,8 @@ impl<P: Probe> Network<P> {
         if !self.inbox.others.is_empty() {
             self.deliver_others();
         }
-        // What comes back are acknowledgements, to those who send.
-        let back = self.back_links[link as usize];
-        if !P::EACH && back != ahead::ALONE && !packet.is_reverse {
-            self.run_ahead(link, back);
+        if !P::EACH && self.ways[link as usize].together {
+            self.run_on(link);
         }
     }
 
