@@ -5,12 +5,14 @@ import struct
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import vm
+from tailback import cli, vm
 from tailback.experiment import Sweep
 from tailback.experiment.design import grid
-from tailback.vm import compared
+from tailback.experiment.sweepfile import read_sweep
+from tailback.vm import compared, kernels
 from tailback.vm.kernels import Kernel
 
 KERNELS = ("one", "other")
@@ -149,3 +151,28 @@ def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
     assert compared.changes(runs, KERNELS, tmp_path)[1] == []
     compared.run_grid(runs, KERNELS, tmp_path, told=told.append)
     assert len(told) == 4
+
+
+def test_the_command_says_that_nothing_is_compared_yet_and_counts_as_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "find", compared.find)
+    monkeypatch.setattr("os.nice", lambda by: by)
+    text = 'seeds = 2\n[base]\nduration = "1s"\n[base.dumbbell]\nrate = "4mbit"\nrtt = "20ms"\n'
+    (tmp_path / "grid.toml").write_text(text + '[[base.flow]]\nname = "bulk"\ncc = "reno"\n')
+    page = tmp_path / "page.md"
+    words = ["vm", "compare", *KERNELS, str(tmp_path / "grid.toml"), "--minutes", "0"]
+    words += ["--work", str(tmp_path / "work"), "--out", str(page)]
+    done = CliRunner().invoke(cli.app, words)
+    assert done.exit_code == 0, done.output
+    assert "nothing is compared" in " ".join(done.output.split())
+    assert "page.md was not written" in " ".join(done.output.split())
+    for run in compared.runs_of(read_sweep(tmp_path / "grid.toml")):
+        (tmp_path / "work").mkdir(exist_ok=True)
+        for kernel in KERNELS:
+            # The flow's goodput is that of all.
+            _keep(tmp_path / "work", run, kernel, **{"goodput_mbps": 2.0, "bulk.goodput_mbps": 2.0, "drops": 3.0})
+    done = CliRunner().invoke(cli.app, words)
+    assert "2 comparisons, 0 changed" in done.output
+    assert "2 comparisons:" in page.read_text()
+    assert f"--work {tmp_path / 'work'} --minutes 0 --out" in page.read_text()

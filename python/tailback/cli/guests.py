@@ -16,6 +16,8 @@ vm = typer.Typer(
 )
 app.add_typer(vm, name="vm")
 
+_WORK = Path("results/kernels")
+
 
 def _row(kernel: Any) -> dict[str, Any]:
     return {
@@ -35,13 +37,17 @@ def kernels(as_json: AsJson = False) -> None:
     """
     from tailback.vm.kernels import FETCHABLE, fetched
 
-    here = [_row(kernel) for kernel in fetched()]
-    missing = sorted(set(FETCHABLE) - {row["name"] for row in here})
+    found = fetched()
+    here = [_row(kernel) for kernel in found if kernel.lack is None]
+    broken = {kernel.name: str(kernel.lack) for kernel in found if kernel.lack is not None}
+    missing = sorted(set(FETCHABLE) - {row["name"] for row in here} - set(broken))
     if as_json:
-        emit({"kernels": here, "fetchable": missing})
+        emit({"kernels": here, "broken": broken, "fetchable": missing})
         return
     if here:
         print_rows(here)
+    for name, why in broken.items():
+        say(escape(f"{name} cannot be run: {why}"))
     for name in missing:
         say(f"not here yet: tailback vm fetch {name}")
     say("Any other: --kernel with the path of its image, with its modules and configuration where packages put them.")
@@ -71,7 +77,7 @@ def compare(
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin no run after this; the next call goes on.")] = float(
         "inf"
     ),
-    work: Annotated[Path, typer.Option(help="Where runs are kept.")] = Path("results/kernels"),
+    work: Annotated[Path, typer.Option(help="Where runs are kept.")] = _WORK,
     out: Annotated[Path | None, typer.Option(help="Also write a page (.md) here.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -99,15 +105,21 @@ def compare(
     finally:
         found, refused, about = compared.changes(runs, kernels, work)
         if out is not None and found:
-            words = f"tailback vm compare {first} {second} {sweep} --out {out}"
-            write_text(out, compared.page(found, refused, about, kernels, words))
+            words = ["tailback vm compare", *(Path(name).name for name in kernels), sweep]
+            words += ["--work", work] if work != _WORK else []
+            words += ["--minutes", f"{minutes:g}"] if minutes != float("inf") else []
+            write_text(out, compared.page(found, refused, about, kernels, " ".join(map(str, [*words, "--out", out]))))
+    page = out if found else None
     if as_json:
-        emit({"kernels": about, "refused": refused, "changes": [row.to_json() for row in found], "page": out})
+        emit({"kernels": about, "refused": refused, "changes": [row.to_json() for row in found], "page": page})
+        return
+    if not found:
+        say(escape(f"{compared.NOTHING_YET}" + (f". {out} was not written" if out is not None else "")))
         return
     changed = [row for row in found if row.verdict in ("higher", "lower")]
     say(f"{len(found)} comparisons, {len(changed)} changed")
     if changed:
         print_rows([{"path": row.point, "metric": row.metric, first: f"{row.a.estimate:.4g}",
                      second: f"{row.b.estimate:.4g}", "verdict": row.verdict} for row in changed])  # fmt: skip
-    if out is not None and found:
-        say(f"page: {escape(str(out))}")
+    if page is not None:
+        say(f"page: {escape(str(page))}")

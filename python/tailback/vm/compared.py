@@ -22,7 +22,7 @@ from tailback.vm import kept
 from tailback.vm.kernels import find
 from tailback.vm.machine import LostRun
 
-__all__ = ["Change", "Run", "changes", "page", "run_grid", "runs_of"]
+__all__ = ["NOTHING_YET", "Change", "Run", "changes", "page", "run_grid", "runs_of"]
 
 
 @dataclass(frozen=True)
@@ -137,9 +137,11 @@ def changes(
             a, b = (interval(list(side.values()), "mean", confidence=confidence) for side in sides)
             difference = paired(sides[0], sides[1], confidence=confidence).difference
             out.append(Change(metric, a, b, difference, point=pairs[0][0].told))
-    return out, refused, about
+    return _once_each(out), refused, about
 
 
+#: What there is to say before there is a comparison.
+NOTHING_YET = "no point has run with two seeds on both kernels yet: nothing is compared. Give it more minutes"
 #: The page lists larger changes one by one.
 _SMALL = 0.01
 
@@ -163,8 +165,7 @@ def page(
 ) -> str:
     """The page of a comparison, as Markdown."""
     if not found:
-        raise TailbackError("no point has run with two seeds on both kernels yet. Give it more minutes")
-    found = _once_each(found)
+        raise TailbackError(NOTHING_YET)
     seen = [row for row in found if row.verdict in ("higher", "lower")]
     large = [row for row in seen if not abs(row.change) < _SMALL]
     same = sum(row.verdict == "same" for row in found)

@@ -27,7 +27,8 @@ FETCHABLE = {
     "debian-6.12": r"linux-image-6\.12\.[0-9]+(\+deb[0-9]+)?-cloud-amd64",
 }
 
-#: Options of a kernel by the congestion controls they bring; reno is always there.
+#: Options of a kernel by the congestion controls they bring; reno is always there. Linux' LP and NV are not among them:
+#: no scenario can name them.
 _CONTROLS = {
     "BIC": "bic",
     "CUBIC": "cubic",
@@ -36,9 +37,7 @@ _CONTROLS = {
     "HSTCP": "highspeed",
     "HYBLA": "hybla",
     "VEGAS": "vegas",
-    "NV": "nv",
     "SCALABLE": "scalable",
-    "LP": "lp",
     "VENO": "veno",
     "YEAH": "yeah",
     "ILLINOIS": "illinois",
@@ -87,14 +86,13 @@ class Kernel:
     @cached_property
     def build(self) -> str:
         """Release, builder and date, as the image tells them (Linux/x86 boot protocol, `kernel_version`)."""
-        with self.image.open("rb") as file:
-            head = file.read(0x210)
-            if head[0x202:0x206] != b"HdrS":
-                raise KernelError(
-                    f"{self.image}: this is no bzImage. Give the kernel's image, such as /boot/vmlinuz-6.1.0."
-                )
-            file.seek(0x200 + struct.unpack_from("<H", head, 0x20E)[0])
-            return file.read(256).split(b"\0", 1)[0].decode(errors="replace")
+        image = _read(self.image)
+        if image[0x202:0x206] != b"HdrS":
+            raise KernelError(
+                f"{self.image}: this is no bzImage. Give the kernel's image, such as /boot/vmlinuz-6.1.0."
+            )
+        start = 0x200 + struct.unpack_from("<H", image, 0x20E)[0]
+        return image[start : start + 256].split(b"\0", 1)[0].decode(errors="replace")
 
     @cached_property
     def digest(self) -> str:
@@ -127,13 +125,19 @@ class Kernel:
     @cached_property
     def options(self) -> dict[str, str]:
         """The options it was built with, without CONFIG_."""
-        found = re.findall(r"^CONFIG_(\w+)=(.*)$", self.config.read_text(), re.MULTILINE)
-        return dict(found)
+        text = _read(self.config).decode(errors="replace")
+        return dict(re.findall(r"^CONFIG_(\w+)=(.*)$", text, re.MULTILINE))
 
     @property
     def hz(self) -> int:
         """Timer ticks a second."""
-        return int(self.options["HZ"])
+        ticks = self.options.get("HZ", "")
+        if not ticks.isdigit():
+            raise KernelError(
+                f"{self.config}: it does not say CONFIG_HZ, so it is not a kernel's whole configuration. Put the one "
+                f"there that {self.release} was built with"
+            )
+        return int(ticks)
 
     @cached_property
     def controls(self) -> list[str]:
@@ -169,7 +173,10 @@ class Kernel:
         return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
 
     def demand_able(self) -> None:
-        """Raise `KernelError` unless a guest can run it."""
+        """Raise `KernelError` unless a guest can run it, and everything here can be said of it."""
+        if not self.modules.is_dir():
+            raise KernelError(f"{self.modules}: the modules of {self.name} are not there. Put its release's there")
+        _ = (self.build, self.hz)
         for option, purpose in _NEEDED.items():
             if self.options.get(option) != "y":
                 raise KernelError(
@@ -181,6 +188,15 @@ class Kernel:
                 f"{self.name} ({self.release}): it has no TUN devices (CONFIG_TUN, module tun below {self.modules}), "
                 "over which packets come to the emulated path. Take another kernel: tailback vm kernels"
             )
+
+    @cached_property
+    def lack(self) -> KernelError | None:
+        """Why no guest can run it, if so."""
+        try:
+            self.demand_able()
+        except KernelError as error:
+            return error
+        return None
 
     def loads(self, wanted: Iterable[str]) -> list[tuple[str, bytes]]:
         """The modules `wanted` that are not built in, each after those it needs: name and contents."""
@@ -198,6 +214,14 @@ class Kernel:
             if other:
                 self._load(other.replace("-", "_"), out)
         out[name] = contents
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        fix = "Fetch its kernel again (tailback vm fetch NAME), or remove its folder"
+        raise KernelError(f"{file}: {error.strerror}. {fix if cache() in file.parents else 'Put it there'}") from None
 
 
 def _digest_of(file: Path) -> str:
@@ -262,7 +286,7 @@ def find(name: str | None = None) -> Kernel:
     if name is None:
         if not have:
             raise KernelError("there is no kernel for guests yet. Fetch one: tailback vm fetch debian-6.1")
-        kernel = have[0]
+        kernel = next((kernel for kernel in have if kernel.lack is None), have[0])
     elif "/" in name or Path(name).is_file():
         kernel = _by_path(Path(name))
     else:

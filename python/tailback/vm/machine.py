@@ -159,15 +159,16 @@ def _watch(
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
     if machine.returncode == -signal.SIGBUS:
-        raise LostRun(f"{QEMU} found no room for what the guest hands over. {no_room(memory.parent)}")
+        raise LostRun(f"{QEMU} found no room for what the guest hands over. {no_room(memory.parent.parent)}")
     if machine.returncode:
         raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
     raise LostRun(f"the guest ended without a result{_told(console)}")
 
 
-def no_room(folder: Path) -> str:
-    """What to do about a full disk."""
-    return f"Free some space in {folder.parent}, or name a folder with more in TMPDIR: a machine takes 100 MB to 1 GB."
+def no_room(folder: Path | None) -> str:
+    """What to do about a full disk, on which this folder is."""
+    freed = f"Free some space in {folder}, or name" if folder else "Name"
+    return f"{freed} a folder with room in TMPDIR: a machine takes 100 MB to 1 GB"
 
 
 class _Patience:
