@@ -335,8 +335,10 @@ def live_run(
     What programs wrote is under `_files`, bytes by name.
     """
 
-def vm_programs(json: str, controls: list[str], hz: int, twins: bool) -> list[tuple[str, bytes]]:
-    """The BPF programs of a run on a kernel with these congestion controls and `hz` ticks a second: name and contents.
+def vm_programs(
+    json: str, controls: list[str], hz: int, release: str, twins: bool, candidates: dict[str, str]
+) -> list[tuple[str, bytes]]:
+    """The BPF programs of a run on a kernel of this release with these congestion controls: name and contents.
 
     Raises `ScenarioError` for what no guest with this kernel can do, `LiveError` if one does not compile.
     """

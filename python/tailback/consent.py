@@ -6,7 +6,7 @@ only where its caller allows it: `allow_code=True`, on the command line `--allow
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback import registry
@@ -16,7 +16,7 @@ from tailback.errors import Problem, ScenarioError
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
-__all__ = ["asked_for", "demand_allowed", "without_references"]
+__all__ = ["asked_for", "demand_allowed", "demand_kept_allowed", "without_references"]
 
 _FIX = "Read that code first; then allow it with --allow-code, or allow_code=True in Python."
 
@@ -48,6 +48,14 @@ def demand_allowed(resolved: Mapping[str, Any], allow_code: bool, written: Scena
     if found:
         error = ScenarioError(found)
         raise error if written is None else error.located(written._file, written._places)
+
+
+def demand_kept_allowed(kept: Iterable[str], allow_code: bool) -> None:
+    """Raise `ScenarioError` if a result keeps sources of these algorithms, and their code may not run."""
+    names = ", ".join(kept)
+    if names and not allow_code:
+        fix = "Read the sources in the result's folder algorithms/; then allow it with --allow-code, or allow_code=True"
+        raise ScenarioError([Problem("cc", names, "the result asks to run the code it keeps", fix)])
 
 
 def without_references(resolved: Mapping[str, Any]) -> dict[str, Any]:

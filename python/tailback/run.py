@@ -16,7 +16,7 @@ from typing import Any, TypeVar, overload
 from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Algorithm, Factory, Source, factories, is_reference, kept_as, named, referenced, sources
-from tailback.consent import demand_allowed
+from tailback.consent import demand_allowed, demand_kept_allowed
 from tailback.errors import (
     AlgorithmError,
     Cancelled,
@@ -28,7 +28,7 @@ from tailback.errors import (
     TailbackError,
 )
 from tailback.progress import Bar
-from tailback.result import Result, write_while
+from tailback.result import Result, demand_writable, write_while
 from tailback.result.layout import Sink
 from tailback.scenario import Scenario
 
@@ -162,6 +162,8 @@ def repeat(
 ) -> Result:
     """Simulate what `result` says it was made from again: the same version gives the same rows.
 
+    What a virtual machine ran is run in one again, for which the result's kernel must be here.
+
     Nothing but the result is needed, neither the files that its scenario named nor those of algorithms of your own:
     it keeps their sources, which are run only with `allow_code`. Read them first. The rest is as for `run`.
 
@@ -172,14 +174,36 @@ def repeat(
     array([ True])
     """
     engine = str(result.meta.get("engine", ""))
+    if engine.startswith("vm "):
+        return _repeat_in_guest(result, progress, cancel, allow_code, out, command)
     if not engine.startswith("sim"):
-        raise TailbackError(f"only a simulation repeats: this result is of engine {engine}. Run its scenario again")
+        raise TailbackError(
+            "only runs of the simulator and of virtual machines repeat: this result is of engine "
+            f"{engine}. Run its scenario again"
+        )
     kept = result.algorithms
-    if kept and not allow_code:
-        fix = "Read the sources in the result's folder algorithms/; then allow it with --allow-code, or allow_code=True"
-        raise ScenarioError([Problem("cc", ", ".join(kept), "the result asks to run the code it keeps", fix)])
+    demand_kept_allowed(kept, allow_code)
     made = {name: kept_as(name, source) for name, source in kept.items()}
     return _run(_Prepared(result.resolved, result.toml, result.written, made, kept), progress, cancel, out, command)
+
+
+def _repeat_in_guest(
+    result: Result,
+    progress: bool | Callable[[float], object],
+    cancel: Cancel | None,
+    allow_code: bool,
+    out: str | os.PathLike[str] | None,
+    command: str,
+) -> Result:
+    from tailback import vm
+
+    if out is not None:
+        demand_writable(Path(out))
+    again = vm.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code)
+    again.meta["command"] = command
+    if out is not None:
+        again.save(out)
+    return again
 
 
 def _run(

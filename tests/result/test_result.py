@@ -228,7 +228,7 @@ def test_a_result_repeats_without_the_files_it_was_made_from(tmp_path: Path) -> 
     other = tb.run(first.scenario.with_({"dumbbell.schedule": None}))
     assert "flows" in first.differing(other)
     first.meta["engine"] = "live 0.1"
-    with pytest.raises(tb.TailbackError, match="only a simulation repeats"):
+    with pytest.raises(tb.TailbackError, match="only runs of the simulator and of virtual machines repeat"):
         tb.repeat(first)
 
 

@@ -1,5 +1,7 @@
 """Runs in a virtual machine: real kernels where QEMU and one of them are here, and every lack told in words."""
 
+import errno
+import json
 import os
 import shutil
 import signal
@@ -14,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import tailback as tb
-from tailback import vm
+from tailback import cli, vm
+from tailback.live import controls
 from tailback.vm import kernels, letter, machine
 from tailback.vm.archive import archive
 from tailback.vm.scratch import scratch
@@ -58,6 +62,9 @@ def test_a_kernel_carries_a_scenario_and_is_named(first: tb.Result) -> None:
     assert kernel["hz"] in (100, 250, 300, 1000)
     assert first.meta["fit"] is True
     assert first.meta["engine"].startswith("vm ")
+    assert first.meta["notes"] == []
+    assert first.meta["controls"] == {"bulk": [{"cc": "cubic", "by": "kernel"}]}
+    assert "congestion control of bulk: cubic (the kernel's)" in str(first)
     emulator = first.numpy("emulator")
     assert emulator["late_p99_s"][0] < 100e-6
     assert emulator["device_drops"][0] == 0
@@ -85,7 +92,8 @@ def busy() -> Iterator[None]:
 @boots
 @pytest.mark.usefixtures("busy")
 def test_a_loaded_machine_gives_the_same_bytes(first: tb.Result) -> None:
-    again = vm.run(scenario())
+    again = tb.repeat(first)
+    assert first.differing(again) == []
     assert again.tables == first.tables
     for table in first.tables:
         for column, values in first.numpy(table).items():
@@ -160,9 +168,46 @@ def test_what_the_kernel_lacks_runs_as_a_twin_and_shows_its_quantities() -> None
     )
     assert "compound" not in kernels.find().controls
     result = vm.run(one)
-    assert result.meta["notes"] == []
+    assert result.meta["notes"] == ["the kernel has no compound of its own; tailback's BPF twin of it ran (bulk)"]
+    assert result.meta["controls"] == {"bulk": [{"cc": "compound", "by": "twin"}]}
     assert result.rows("internals") > 0
     assert result.numpy("flows")["bytes_received"][0] > 100_000
+
+
+@boots
+def test_a_bpf_source_of_the_users_own_is_carried_unchanged_and_kept() -> None:
+    source = Path(__file__).parents[2] / "bpf/examples/gentle.bpf.c"
+    one = tb.dumbbell(rate="4mbit", rtt="20ms", flows=[tb.bulk(f"bpf:{source}")], duration="500ms")
+    with pytest.raises(tb.ScenarioError, match="allow-code"):
+        vm.check(one)
+    result = vm.run(one, allow_code=True)
+    assert result.meta["notes"] == []
+    assert [row["by"] for row in result.meta["controls"]["bulk"]] == ["own"]
+    assert result.numpy("flows")["bytes_received"][0] > 100_000
+    (kept,) = result.algorithms.values()
+    assert kept.text == source.read_text()
+    with pytest.raises(tb.ScenarioError, match="asks to run the code it keeps"):
+        tb.repeat(result)
+
+
+def test_only_the_kernel_that_a_result_names_repeats_it(tmp_path: Path) -> None:
+    image = _image(tmp_path, _ALL)
+    result = tb.run(scenario())
+    result.meta["engine"] = "vm 0.2.0"
+    result.meta["kernel"] = kernels.find(str(image)).about | {"build": "#2"}
+    with pytest.raises(vm.KernelError, match="the kernel of that name here is another"):
+        tb.repeat(result)
+
+
+def test_twins_that_nobody_asked_for_are_told() -> None:
+    flows = [tb.bulk("htcp", name="plain"), tb.bulk({"name": "htcp", "hz": 100}, name="given"), tb.voip(name="call")]
+    resolved = tb.dumbbell(rate="4mbit", rtt="20ms", flows=flows, duration="1s").resolve(live=True)
+    told: list[list[tuple[str, str]]] = [[("htcp", "twin")], [("htcp", "twin")], []]
+    assert controls.unasked_twins(resolved, told, False) == [
+        "the kernel has no htcp of its own; tailback's BPF twin of it ran (plain)"
+    ]
+    assert controls.unasked_twins(resolved, told, True) == []
+    assert controls.of_flows(resolved, told) == {name: [{"cc": "htcp", "by": "twin"}] for name in ("plain", "given")}
 
 
 @boots
@@ -292,6 +337,19 @@ def test_programs_are_refused() -> None:
         vm.check(one)
 
 
+def test_what_no_kernel_runs_is_refused_before_a_kernel_is_looked_for() -> None:
+    with pytest.raises(tb.ScenarioError, match="the kernel runs no Python class"):
+        vm.check(scenario("python:mine:Mine"), allow_code=True)
+
+
+@boots
+def test_a_twin_that_the_kernel_is_too_old_for_is_refused_by_its_parameter(tmp_path: Path) -> None:
+    image = _image(tmp_path, _ALL + "CONFIG_TCP_CONG_BBR=y\n", release="6.1.0-56-cloud")
+    flow = tb.bulk({"name": "bbr", "window_gain": 2.5})
+    with pytest.raises(tb.ScenarioError, match=r"window_gain.*needs Linux 6\.10, and this kernel is 6\.1"):
+        vm.check(tb.dumbbell(rate="1mbit", rtt="20ms", flows=[flow], duration="1s"), kernel=str(image))
+
+
 @boots
 def test_an_algorithm_no_guest_has_is_refused_before_anything_starts() -> None:
     with pytest.raises(tb.ScenarioError, match="neither this kernel nor"):
@@ -318,20 +376,22 @@ def test_without_a_kernel_the_command_is_named(monkeypatch: pytest.MonkeyPatch, 
         kernels.fetch("debian-7.0")
 
 
-def _image(folder: Path, options: str, modules: tuple[str, ...] = ("tun",)) -> Path:
+def _image(folder: Path, options: str, modules: tuple[str, ...] = ("tun",), release: str = "9.9.9") -> Path:
     """The head of a bzImage with a release, and what packages put around it."""
-    boot, drivers = folder / "boot", folder / "lib/modules/9.9.9/kernel"
-    boot.mkdir()
+    boot, drivers = folder / "boot", folder / f"lib/modules/{release}/kernel"
+    boot.mkdir(parents=True)
     drivers.mkdir(parents=True)
     head = bytearray(0x400)
     head[0x202:0x206] = b"HdrS"
     struct.pack_into("<H", head, 0x20E, 0x100)
-    head[0x300:0x310] = b"9.9.9 (somebody)"
-    (boot / "vmlinuz-9.9.9").write_bytes(head)
-    (boot / "config-9.9.9").write_text(options)
+    told = f"{release} (somebody) #1".encode()
+    head[0x300 : 0x300 + len(told)] = told
+    image = boot / f"vmlinuz-{release}"
+    image.write_bytes(head)
+    (boot / f"config-{release}").write_text(options)
     for module in modules:
         (drivers / f"{module}.ko").write_bytes(b"\0depends=\0")
-    return boot / "vmlinuz-9.9.9"
+    return image
 
 
 _ALL = (
@@ -351,6 +411,7 @@ def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) 
         (_ALL.replace("DEBUG_INFO_BTF=y", "DEBUG_INFO_BTF=n"), ("tun",), "BTF"),
         (_ALL.replace("NET_NS=y", "NET_NS=n"), ("tun",), "NET_NS"),
         (_ALL, (), "TUN"),
+        (_ALL.replace("CONFIG_HZ=300", ""), ("tun",), r"config-9\.9\.9: it does not say CONFIG_HZ"),
     ],
 )
 def test_a_kernel_that_lacks_something_is_refused(
@@ -358,6 +419,51 @@ def test_a_kernel_that_lacks_something_is_refused(
 ) -> None:
     with pytest.raises(vm.KernelError, match=lack):
         kernels.find(str(_image(tmp_path, options, modules)))
+
+
+def test_a_broken_kernel_in_the_cache_is_told_and_hides_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "tailback/kernels"
+    (_image(folder / "bare", _ALL).parent / "config-9.9.9").unlink()
+    _image(folder / "junk", _ALL).write_bytes(b"junk")
+    _image(folder / "whole", _ALL)
+    assert kernels.find().name == "whole"
+    with pytest.raises(vm.KernelError, match=r"config-9\.9\.9: No such file.*tailback vm fetch"):
+        kernels.find("bare")
+    told = json.loads(CliRunner().invoke(cli.app, ["vm", "kernels", "--json"]).output)
+    assert [row["name"] for row in told["kernels"]] == ["whole"]
+    assert set(told["broken"]) == {"bare", "junk"}
+    shown = " ".join(CliRunner().invoke(cli.app, ["vm", "kernels"]).output.split())
+    assert "junk cannot be run:" in shown
+    assert "this is no bzImage" in shown
+
+
+def test_a_kernels_controls_are_those_that_a_scenario_can_name() -> None:
+    for name in kernels._CONTROLS.values():
+        scenario(name).resolve(live=True)
+
+
+def test_a_full_disk_is_told_with_its_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(vm.VmError, match=rf"{tmp_path}: No space left on device\..*TMPDIR"), scratch():
+        pass
+
+
+def test_doctor_says_what_virtual_machines_lack(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rows = {row["name"]: row for row in vm.doctor()}
+    assert not any(rows[name]["ok"] for name in (machine.QEMU, "clang", "guests' kernels"))
+    assert "qemu-system-x86" in rows[machine.QEMU]["remedy"]
+    done = CliRunner().invoke(cli.app, ["doctor", "--seconds", "0"])
+    assert done.exit_code == 0
+    assert "cannot run virtual machines" in " ".join(done.output.split())
 
 
 def test_a_kernel_without_a_queue_refuses_it_by_name(tmp_path: Path) -> None:

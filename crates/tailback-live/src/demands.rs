@@ -4,6 +4,7 @@ mod programs;
 mod stack;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use tailback_core::cc::external::Makers;
@@ -137,6 +138,22 @@ pub struct Kernel {
     pub controls: Vec<String>,
     /// Timer ticks a second it was built with.
     pub hz: u64,
+    /// The first two numbers of its release.
+    pub release: (u32, u32),
+}
+
+impl Kernel {
+    /// The kernel that runs here.
+    pub fn here() -> Self {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        Kernel { controls: twins::in_kernel(), hz: sys::ticks_a_second(), release: Self::release(&release) }
+    }
+
+    /// The first two numbers of what `uname -r` says.
+    pub fn release(text: &str) -> (u32, u32) {
+        let mut numbers = text.split(|at: char| !at.is_ascii_digit()).map(|part| part.parse().unwrap_or(0));
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+    }
 }
 
 impl Default for Manner<'_> {
@@ -357,14 +374,14 @@ fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Re
     let others = spec.cc_turns.iter().enumerate();
     let others = others.map(|(turn, cc)| (&cc.cc, &cc.cc_params, format!("{path}.tcp.cc_turns[{turn}]")));
     let mut numbers = Vec::new();
-    let known = match manner.place {
-        Place::Elsewhere(kernel) => kernel.controls.clone(),
-        Place::Here | Place::Alone => twins::in_kernel(),
+    let kernel = match manner.place {
+        Place::Elsewhere(kernel) => kernel.clone(),
+        Place::Here | Place::Alone => Kernel::here(),
     };
     for (cc, params, place) in std::iter::once(first).chain(others) {
         let source = match manner.candidate(cc) {
             Some(text) => twins::candidate(cc, text, params, &place)?,
-            None => twins::choose(cc, params, &place, manner.twins, &known)?,
+            None => twins::choose(cc, params, &place, manner.twins, &kernel)?,
         };
         let wanted = Control { cc: cc.clone(), source };
         let known = plan.controls.iter().position(|known| *known == wanted);

@@ -3,6 +3,7 @@
 
 mod letter;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ struct Job {
     modules: Vec<String>,
     /// Take our twins of congestion controls that the kernel has itself, too.
     twins: bool,
+    /// Texts of the user's own congestion controls, by name; their objects are with the other programs'.
+    candidates: BTreeMap<String, String>,
     scenario: Scenario,
 }
 
@@ -74,8 +77,8 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     sys::seed_kernel(job.scenario.seed).doing("seeding the kernel's random numbers")?;
     recipe::take_from(folder.join("bpf"));
     let stacks = stacks();
-    let (twins, place) = (job.twins, Place::Alone);
-    let manner = Manner { here: &folder, twins, place, stacks: Some(&stacks), ..Manner::default() };
+    let (twins, place, candidates) = (job.twins, Place::Alone, Some(&job.candidates));
+    let manner = Manner { here: &folder, twins, place, candidates, stacks: Some(&stacks) };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
         letter.tell(State::Running, (fraction * 1e6) as u64);

@@ -30,6 +30,12 @@ pub fn are_compiled() -> bool {
     COMPILED.get().is_some()
 }
 
+/// The object `key` of the program `name`, if programs are compiled elsewhere.
+pub fn compiled(key: &str, name: &str) -> Option<Result<Vec<u8>, LiveError>> {
+    let folder = COMPILED.get()?;
+    Some(fs::read(folder.join(key)).doing(&format!("reading the compiled BPF program {name}")))
+}
+
 /// What a program is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
@@ -58,13 +64,7 @@ impl Recipe {
 
     /// Its object: compiled elsewhere, or compiled now.
     pub fn object(&self) -> Result<Vec<u8>, LiveError> {
-        match COMPILED.get() {
-            Some(folder) => {
-                let doing = format!("reading the compiled BPF program {}", self.name);
-                fs::read(folder.join(self.key())).doing(&doing)
-            }
-            None => self.compile(),
-        }
+        compiled(&self.key(), &self.name).unwrap_or_else(|| self.compile())
     }
 
     /// Compile it.

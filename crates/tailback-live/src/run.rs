@@ -6,7 +6,6 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration as Wait;
 
-use tailback_core::foreign::Stacks;
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
 use tailback_core::probe::rows::{FlowRow, Flows, Packets, StackStates, links};
@@ -31,7 +30,6 @@ use crate::path::{Path, Poll};
 use crate::programs;
 use crate::programs::rows::{self, Report};
 use crate::punctuality::{self, Limits, Missing, Service};
-use crate::recipe::Recipe;
 use crate::sightings::Sightings;
 use crate::stamps::{self, Stamps};
 use crate::sys;
@@ -47,6 +45,9 @@ const BETWEEN_VISITS: Wait = Wait::from_millis(100);
 /// Without the state log, congestion events are taken from polls at least this close.
 const FALLBACK_POLL: Duration = Duration::from_ms(1);
 
+/// What a user's congestion control is called in the kernel, behind the run's mark.
+const OWN: &str = "own";
+
 /// What a run leaves behind.
 #[derive(Debug)]
 pub struct Outcome {
@@ -58,6 +59,8 @@ pub struct Outcome {
     pub files: Vec<(String, Vec<u8>)>,
     /// What people should know of the run.
     pub notes: Vec<String>,
+    /// Each flow's congestion controls, in turn, with whose they are ([`Source::told`]).
+    pub controls: Vec<Vec<(String, &'static str)>>,
     /// Was it punctual enough for its result to mean what it says?
     pub is_fit: bool,
 }
@@ -118,28 +121,37 @@ pub fn run_as<E: From<LiveError>>(
     Ok(outcome)
 }
 
-/// The BPF programs that a run of this scenario loads on a machine of its own with this kernel.
-pub fn recipes(
+/// The BPF programs that a run of this scenario loads on a machine of its own, in this manner: their keys and objects.
+pub fn programs(
     scenario: &Scenario,
-    twins: bool,
     kernel: &Kernel,
-    stacks: &Stacks,
-) -> Result<Vec<Recipe>, LiveError> {
-    let manner = Manner { twins, place: Place::Elsewhere(kernel), stacks: Some(stacks), ..Manner::default() };
-    let plan = demands::plan(scenario, &manner)?;
+    manner: &Manner<'_>,
+) -> Result<Vec<(String, Vec<u8>)>, LiveError> {
+    let plan = demands::plan(scenario, &Manner { place: Place::Elsewhere(kernel), ..*manner })?;
     let hosts = plan.hosts.len();
     let shows = scenario.instruments.internals;
-    let of_control = |(number, control): (usize, &demands::Control)| match &control.source {
-        Source::Twin(macros) => {
-            let name = twins::kernel_name(lease::ALONE, number, &control.cc);
-            Some(twins::recipe(&control.cc, macros, &name, kernel.hz, shows))
+    let (mut recipes, mut objects) = (Vec::new(), Vec::new());
+    for (number, control) in plan.controls.iter().enumerate() {
+        match &control.source {
+            Source::Twin(macros) => {
+                let name = twins::kernel_name(lease::ALONE, number, &control.cc);
+                recipes.push(twins::recipe(&control.cc, macros, &name, kernel.hz, shows));
+            }
+            Source::Kernel => {
+                recipes.extend(internals::recipe_of_kernel(&control.cc, hosts).filter(|_| shows));
+            }
+            Source::Candidate(source) => {
+                let name = twins::kernel_name(lease::ALONE, number, OWN);
+                objects.push((twins::candidate_key(number), twins::compile_candidate(source, &name)?));
+            }
         }
-        Source::Kernel => internals::recipe_of_kernel(&control.cc, hosts).filter(|_| shows),
-        // No machine but this one is planned with candidates.
-        Source::Candidate(_) => None,
-    };
-    let controls = plan.controls.iter().enumerate().filter_map(of_control);
-    Ok(controls.chain(tcp_log::recipes(hosts)).chain([stamps::recipe(hosts + plan.queues.len())]).collect())
+    }
+    recipes.extend(tcp_log::recipes(hosts));
+    recipes.push(stamps::recipe(hosts + plan.queues.len()));
+    for recipe in recipes {
+        objects.push((recipe.key(), recipe.compile()?));
+    }
+    Ok(objects)
 }
 
 /// Put the twins the plan needs into the kernel, and their names into the plan.
@@ -156,8 +168,8 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
                 twins.push(registered);
             }
             Source::Candidate(source) => {
-                let name = twins::kernel_name(lease.mark(), number, "own");
-                let registered = twins::register_candidate(source, &name)?;
+                let name = twins::kernel_name(lease.mark(), number, OWN);
+                let registered = twins::register_candidate(source, number, &name, plan.is_alone)?;
                 names.push(registered.name.clone());
                 twins.push(registered);
             }
@@ -445,8 +457,11 @@ fn collect(
     let (emulator, wrong, is_fit) = punctuality::judge(&seen.emulated.punctuality, &service, limits, missing);
     notes.extend(wrong);
     notes.extend(seen.reports.iter_mut().flat_map(|report| std::mem::take(&mut report.notes)));
+    let told = |number: &usize| (plan.controls[*number].cc.clone(), plan.controls[*number].source.told());
+    let controls = plan.controls_of.iter().map(|numbers| numbers.iter().map(told).collect()).collect();
     let programs = (!seen.reports.is_empty()).then(|| rows::table(&seen.reports));
     Ok(Outcome {
+        controls,
         tables: programs
             .into_iter()
             .chain([

@@ -6,9 +6,10 @@ use std::os::fd::OwnedFd;
 use tailback_core::scenario::{Params, Value};
 
 use crate::bpf::{Held, Loaded};
+use crate::demands::Kernel;
 use crate::error::LiveError;
 use crate::internals::{self, Reader};
-use crate::recipe::Recipe;
+use crate::recipe::{self, Recipe};
 use crate::sys;
 
 /// The longest name a congestion control may have in the kernel.
@@ -24,9 +25,21 @@ struct Twin {
     reduces_unseen: bool,
     /// The kernel's own of this name echoes each change of the CE mark.
     echoes_marks: bool,
+    /// It sets the whole window, in a hook that has had its four arguments since Linux 6.10.
+    owns_window: bool,
 }
 
-const PLAIN: Twin = Twin { name: "", source: "", params: &[], reduces_unseen: false, echoes_marks: false };
+/// The first kernel whose hook for the whole window has four arguments.
+const OWNS_WINDOW_SINCE: (u32, u32) = (6, 10);
+
+const PLAIN: Twin = Twin {
+    name: "",
+    source: "",
+    params: &[],
+    reduces_unseen: false,
+    echoes_marks: false,
+    owns_window: false,
+};
 
 macro_rules! twins {
     ($($name:literal: [$(($param:literal, $macro:literal, $scale:literal)),*] $({ $($field:ident),+ })?),+ $(,)?) => {
@@ -69,7 +82,7 @@ twins! {
     "bbr": [
         ("window_gain", "WINDOW_GAIN", 256.0), ("rtt_window", "RTT_WINDOW_US", 1e6), ("probe_rtt", "PROBE_RTT_US", 1000.0),
         ("policer_detection", "POLICER_DETECTION", 1.0)
-    ],
+    ] { owns_window },
 }
 
 /// The names of the twins.
@@ -109,15 +122,27 @@ pub enum Source {
     Candidate(Box<tailback_bpf::Source>),
 }
 
-/// Where `cc` comes from on a kernel with the controls `known`, or why it cannot be had. A twin of what the kernel has is
+impl Source {
+    /// Who wrote what runs: the kernel has it itself, or tailback's "twin" of it, or the user's "own" does.
+    pub fn told(&self) -> &'static str {
+        match self {
+            Source::Kernel => "kernel",
+            Source::Twin(_) => "twin",
+            Source::Candidate(_) => "own",
+        }
+    }
+}
+
+/// Where `cc` comes from on this kernel, or why it cannot be had. A twin of what the kernel has is
 /// taken for its parameters, or because it is `preferred`.
 pub fn choose(
     cc: &str,
     params: &Params,
     field: &str,
     preferred: bool,
-    known: &[String],
+    kernel: &Kernel,
 ) -> Result<Source, LiveError> {
+    let known = &kernel.controls;
     // Being Linux' variant is what live means.
     let asked: Vec<(&String, &Value)> = params
         .iter()
@@ -168,6 +193,23 @@ pub fn choose(
         };
         macros.push((*macro_name, format!("{}", (number * scale).round() as u64)));
     }
+    if twin.owns_window && kernel.release < OWNS_WINDOW_SINCE {
+        let (place, value) = match params.iter().find(|(name, _)| *name != "variant") {
+            Some((name, value)) => (format!("{field}.cc_params.{name}"), format!("{value:?}")),
+            None => (format!("{field}.cc"), format!("{cc:?}")),
+        };
+        let ((major, minor), (from, since)) = (kernel.release, OWNS_WINDOW_SINCE);
+        let own = match known.iter().any(|name| name == cc) {
+            true => format!("Leave its parameters out, and the kernel's own {cc} runs; or take"),
+            false => "Take".into(),
+        };
+        return Err(LiveError::refuse(
+            place,
+            value,
+            format!("the BPF twin of {cc} needs Linux {from}.{since}, and this kernel is {major}.{minor}"),
+            format!("{own} a later kernel. With --engine sim it runs."),
+        ));
+    }
     Ok(Source::Twin(macros))
 }
 
@@ -213,6 +255,14 @@ fn held_by_kernel(cc: &str, object: &[u8]) -> Result<(Loaded, Option<OwnedFd>), 
     Ok((loaded, None))
 }
 
+fn held(cc: &str, object: &[u8], ends_with_us: bool) -> Result<(Loaded, Option<OwnedFd>), LiveError> {
+    held_by_process(cc, object).or_else(|error| match ends_with_us {
+        // Before Linux 6.4 only the kernel could hold on to it.
+        true => held_by_kernel(cc, object).map_err(|_| error),
+        false => Err(error),
+    })
+}
+
 /// A candidate's parameters are macros, whole numbers.
 pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<Source, LiveError> {
     let mut defines = Vec::new();
@@ -236,10 +286,26 @@ pub fn candidate(cc: &str, text: &str, params: &Params, field: &str) -> Result<S
     Ok(Source::Candidate(Box::new(tailback_bpf::Source { name, text: text.into(), defines })))
 }
 
-/// Compile, load and register a candidate under this name.
-pub fn register_candidate(source: &tailback_bpf::Source, name: &str) -> Result<Registered, LiveError> {
-    let object = source.object(name).map_err(LiveError::Failed)?;
-    let (loaded, link) = held_by_process(&source.name, &object)?;
+/// The name of the object of a plan's control of this number, if it is a candidate.
+pub fn candidate_key(number: usize) -> String {
+    format!("own{number}.o")
+}
+
+/// Compile a candidate that the kernel is to know by this name.
+pub fn compile_candidate(source: &tailback_bpf::Source, name: &str) -> Result<Vec<u8>, LiveError> {
+    source.object(name).map_err(LiveError::Failed)
+}
+
+/// Compile, load and register the candidate that is the plan's control of this number; `ends_with_us` as for [`register`].
+pub fn register_candidate(
+    source: &tailback_bpf::Source,
+    number: usize,
+    name: &str,
+    ends_with_us: bool,
+) -> Result<Registered, LiveError> {
+    let object = recipe::compiled(&candidate_key(number), &source.name)
+        .unwrap_or_else(|| compile_candidate(source, name))?;
+    let (loaded, link) = held(&source.name, &object, ends_with_us)?;
     Ok(Registered { name: name.into(), shows: None, _link: link, _loaded: loaded })
 }
 
@@ -254,11 +320,7 @@ pub fn register(
 ) -> Result<Registered, LiveError> {
     let shows = shows && internals::has_any(cc);
     let object = recipe(cc, macros, name, sys::ticks_a_second(), shows).object()?;
-    let (mut loaded, link) = held_by_process(cc, &object).or_else(|error| match ends_with_us {
-        // Before Linux 6.4 only the kernel could hold on to it.
-        true => held_by_kernel(cc, &object).map_err(|_| error),
-        false => Err(error),
-    })?;
+    let (mut loaded, link) = held(cc, &object, ends_with_us)?;
     let shows = if shows { Some(Reader::of_twin(cc, &mut loaded)?) } else { None };
     Ok(Registered { name: name.into(), shows, _link: link, _loaded: loaded })
 }
@@ -285,11 +347,11 @@ mod tests {
             ("variant".into(), Value::Name("linux".into())),
         ]);
         assert_eq!(
-            choose("vegas", &params, "flows[0].tcp", false, &in_kernel()).unwrap(),
+            choose("vegas", &params, "flows[0].tcp", false, &Kernel::here()).unwrap(),
             Source::Twin(vec![("ALPHA", "3".into())])
         );
         let params = Params::from([("variant".into(), Value::Name("freebsd".into()))]);
-        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp", false, &in_kernel())
+        let Err(LiveError::Refused(error)) = choose("htcp", &params, "flows[0].tcp", false, &Kernel::here())
         else {
             panic!("accepted")
         };
@@ -301,15 +363,34 @@ mod tests {
         let Some(known) = in_kernel().into_iter().find(|known| names().any(|name| name == known)) else {
             return;
         };
-        let of = |preferred| choose(&known, &Params::new(), "flows[0].tcp", preferred, &in_kernel()).unwrap();
+        let of =
+            |preferred| choose(&known, &Params::new(), "flows[0].tcp", preferred, &Kernel::here()).unwrap();
         assert_eq!(of(false), Source::Kernel);
         assert_eq!(of(true), Source::Twin(vec![]));
     }
 
     #[test]
+    fn a_twin_that_the_kernel_is_too_old_for_is_refused_by_its_parameter() {
+        let params = Params::from([
+            ("variant".into(), Value::Name("linux".into())),
+            ("window_gain".into(), Value::Number(2.5)),
+        ]);
+        let on = |release| {
+            let kernel = Kernel { controls: vec!["bbr".into()], hz: 250, release };
+            choose("bbr", &params, "flows[0].tcp", false, &kernel)
+        };
+        assert_eq!(on(Kernel::release("6.12.117+deb12-cloud")).unwrap().told(), "twin");
+        let Err(LiveError::Refused(error)) = on(Kernel::release("6.1.0-56-cloud")) else {
+            panic!("accepted")
+        };
+        assert_eq!(error.field, "flows[0].tcp.cc_params.window_gain");
+        assert!(error.problem.contains("needs Linux 6.10, and this kernel is 6.1"), "{}", error.problem);
+    }
+
+    #[test]
     fn what_nobody_has_is_refused_with_what_there_is() {
         let Err(LiveError::Refused(error)) =
-            choose("bbr3", &Params::new(), "flows[0].tcp", false, &in_kernel())
+            choose("bbr3", &Params::new(), "flows[0].tcp", false, &Kernel::here())
         else {
             panic!("accepted")
         };

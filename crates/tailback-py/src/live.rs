@@ -73,7 +73,7 @@ pub fn live_check(
 }
 
 /// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
-/// wrote is under `_files`, bytes by name. The rest is as for `live_check`.
+/// wrote is under `_files`, bytes by name; whose each flow's congestion controls were is under `_controls`. The rest is as for `live_check`.
 #[pyfunction]
 #[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false, candidates=None))]
 #[allow(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -117,6 +117,7 @@ pub fn live_run<'py>(
         files.set_item(name, PyBytes::new(py, &bytes))?;
     }
     all.set_item("_files", files)?;
+    all.set_item("_controls", outcome.controls)?;
     Ok(all)
 }
 

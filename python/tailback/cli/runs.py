@@ -211,7 +211,7 @@ def _run_engines(
         demand_allowed(scenario.resolve(live=True), allow_code, scenario)
         live.check(scenario)
     if "vm" in chosen:
-        vm.check(scenario, kernel=kernel)
+        vm.check(scenario, kernel=kernel, allow_code=allow_code)
     folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
     for folder in folders.values():
         if folder is not None:
@@ -259,7 +259,7 @@ def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: s
     from tailback import live, vm
 
     if engine == "vm":
-        return vm.run(scenario, kernel=kernel, progress=shown)
+        return vm.run(scenario, kernel=kernel, progress=shown, allow_code=allow_code)
     made_by = live.run if engine == "live" else tailback.run
     return made_by(scenario, progress=shown, allow_code=allow_code)
 
@@ -573,7 +573,7 @@ def doctor(
     seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
     as_json: AsJson = False,
 ) -> None:
-    """Say what this machine can run live, and what to do about what it cannot.
+    """Say what this machine can run live and in virtual machines, and what to do about what it cannot.
 
     For example:
 
@@ -581,7 +581,7 @@ def doctor(
 
     - `sudo tailback doctor --clean`
     """
-    from tailback import live
+    from tailback import live, vm
 
     if clean:
         done = live.clean()
@@ -590,16 +590,18 @@ def doctor(
         else:
             say("\n".join(map(escape, done)) or "nothing was left")
         return
-    found = live.doctor(seconds)
+    found = live.doctor(seconds) | {"vm": vm.doctor()}
     if as_json:
         emit(found)
         return
-    for row in found["checks"]:
+    for row in [*found["checks"], *found["vm"]]:
         mark = "[green]yes[/green]" if row["ok"] else "[bold red]no[/bold red] "
         console().print(f"{mark}  {escape(row['name'])}: {escape(row['found'])}")
         if row["remedy"]:
             console().print(f"     for {escape(row['needed_for'])}: {escape(row['remedy'])}")
     can = "can" if found["can_run_live"] else "cannot"
+    guests = "can" if all(row["ok"] for row in found["vm"]) else "cannot"
+    controls = ", ".join(found["congestion_controls"]) or "none"
     console().print(
-        f"This machine {can} run live. Congestion controls: {', '.join(found['congestion_controls']) or 'none'}"
+        f"This machine {can} run live, and {guests} run virtual machines. Its kernel's congestion controls: {controls}"
     )

@@ -17,7 +17,7 @@ from tailback._core import Cancel
 from tailback.algorithms import demand_of_kernel, named
 from tailback.consent import demand_allowed
 from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, StackError, TailbackError
-from tailback.live import programs
+from tailback.live import controls, programs
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
@@ -81,8 +81,9 @@ def run(
     """Run `scenario` live, for as long as it says, and return what was measured.
 
     Takes what `tailback.run` takes. `result.meta["engine"]` begins with "live"; `result.meta["fit"]` is False if the
-    emulator was so late that the result may be another one, and `result.meta["notes"]` says why. Of programs (`exec`)
-    the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
+    emulator was so late that the result may be another one, and `result.meta["notes"]` says why;
+    `result.meta["controls"]` says whose each flow's congestion control was: "kernel", "twin" or "own". Of programs
+    (`exec`) the result has how they ended (`programs`), what they measured (`program_metrics`), and what they wrote
     (`result.files`). With `twins` even a congestion control that the kernel has itself is tailback's BPF twin of it,
     where there is one. Programs are run only with `allow_code`: read their command lines first. Raises
     `ScenarioError` before anything is made if the kernel or the machine cannot do it, `LiveError` if it fails
@@ -99,6 +100,7 @@ def run(
         with Bar(f"{name} (live)", shown=progress) as bar:
             tables = _run(name, what, resolved, cancel, bar.update if progress else None, twins)
     notes = [str(note) for note in tables["_names"].get("warnings", [])]
+    whose = tables.pop("_controls")
     files: dict[str, bytes] = tables.pop("_files")
     measured, complaints = programs.measured(resolved, files)
     result = Result(
@@ -106,7 +108,8 @@ def run(
     )
     result.meta["engine"] = f"live {_core.version()}"
     result.meta["fit"] = bool(tables["emulator"]["fit"][0])
-    result.meta["notes"] = notes + complaints
+    result.meta["notes"] = notes + controls.unasked_twins(resolved, whose, twins) + complaints
+    result.meta["controls"] = controls.of_flows(resolved, whose)
     if measured.names:
         result.meta["program_metrics"] = measured.names
     return result

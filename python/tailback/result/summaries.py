@@ -143,7 +143,7 @@ def as_text(result: Result) -> RenderableType:
             shown.add_row(*(_cell(value) for value in row.values()))
         parts += [Text(""), shown]
     recorded = ", ".join(f"{name} ({result.rows(name):,})" for name in result.tables)
-    return Group(*parts, Text(""), Text(f"tables: {recorded}"))
+    return Group(*parts, Text(""), *map(Text, _controls(result)), Text(f"tables: {recorded}"))
 
 
 def as_html(result: Result) -> str:
@@ -157,7 +157,20 @@ def as_html(result: Result) -> str:
         )
         out.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
     recorded = ", ".join(f"<code>{html.escape(name)}</code> ({result.rows(name):,})" for name in result.tables)
+    out += [f"<p>{html.escape(line)}</p>" for line in _controls(result)]
     return "".join(out) + f"<p>tables: {recorded}</p>"
+
+
+_WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF source"}
+
+
+def _controls(result: Result) -> list[str]:
+    """Of a run on a kernel, whose each flow's congestion control was."""
+    told = []
+    for flow, turns in (result.meta.get("controls") or {}).items():
+        each = ", ".join(f"{row['cc']} ({_WHOSE[row['by']]})" for row in turns)
+        told.append(f"{flow}: {each}")
+    return [f"congestion control of {'; '.join(told)}"] if told else []
 
 
 def _milli(seconds: float) -> float | None:

@@ -11,14 +11,16 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, bpf, registry
+from tailback import _core, registry
 from tailback._core import Cancel
-from tailback.algorithms import demand_of_kernel, named
+from tailback.algorithms import Source, demand_of_kernel, sources
+from tailback.consent import demand_allowed, demand_kept_allowed
 from tailback.errors import Cancelled, Problem, ScenarioError
-from tailback.live import LiveError
+from tailback.live import LiveError, controls
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
@@ -29,7 +31,19 @@ from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
 from tailback.vm.scratch import scratch
 
-__all__ = ["GuestError", "Kernel", "KernelError", "LostRun", "VmError", "check", "fetch", "fetched", "run"]
+__all__ = [
+    "GuestError",
+    "Kernel",
+    "KernelError",
+    "LostRun",
+    "VmError",
+    "check",
+    "doctor",
+    "fetch",
+    "fetched",
+    "repeat",
+    "run",
+]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
 
@@ -44,10 +58,9 @@ def _refused(scenario: Scenario, args: Any) -> ScenarioError:
     return scenario.complaint(*map(str, args))
 
 
-def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False) -> None:
+def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False, allow_code: bool = False) -> None:
     """Raise `ScenarioError`, `KernelError` or `VmError` unless this machine can run `scenario` on `kernel`."""
-    what = _scenario(scenario)
-    _programs(what, what.resolve(live=True), kernels.find(kernel), twins)
+    _programs(_job(_scenario(scenario), kernel, twins, allow_code))
 
 
 def run(
@@ -57,6 +70,7 @@ def run(
     progress: bool | Callable[[float], object] = False,
     cancel: Cancel | None = None,
     twins: bool = False,
+    allow_code: bool = False,
 ) -> Result:
     """Run `scenario` on `kernel` in a virtual machine and return what was measured there.
 
@@ -65,62 +79,147 @@ def run(
     same scenario, seed and kernel give the same rows on any machine, however busy. Raises `ScenarioError` for what this
     kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
     """
-    what = _scenario(scenario)
-    resolved = what.resolve(live=True)
-    demand_of_kernel(what, resolved)
-    for own in filter(bpf.is_source, sorted(named(resolved))):
-        fix = "Run it with --engine sim or live."
-        raise ScenarioError([Problem("cc", own, "a guest runs no BPF source of the user's own", fix)])
-    name = str(resolved.get("name") or "scenario")
-    chosen = kernels.find(kernel)
-    if callable(progress):
-        return _run(name, what, resolved, chosen, cancel, progress, twins)
-    with Bar(f"{name} ({chosen.name})", shown=progress) as bar:
-        return _run(name, what, resolved, chosen, cancel, bar.update if progress else None, twins)
+    return _run(_job(_scenario(scenario), kernel, twins, allow_code), progress, cancel)
 
 
-def _run(
-    name: str,
-    scenario: Scenario,
-    resolved: dict[str, Any],
-    kernel: Kernel,
-    cancel: Cancel | None,
-    progress: Callable[[float], object] | None,
-    twins: bool,
+def repeat(
+    result: Result,
+    *,
+    progress: bool | Callable[[float], object] = False,
+    cancel: Cancel | None = None,
+    allow_code: bool = False,
 ) -> Result:
-    programs = _programs(scenario, resolved, kernel, twins)
+    """Run what `result` says it was made from again, as `tailback.repeat` does, on the kernel that it names.
+
+    The rows are the same if QEMU and this version are. Raises `KernelError` if that kernel is not here.
+    """
+    kept = result.algorithms
+    demand_kept_allowed(kept, allow_code)
+    about = result.meta["kernel"]
+    kernel = kernels.find(about["name"])
+    if not kernel.is_that_of(about):
+        raise KernelError(
+            f"this result is of {about['name']} {about['release']}, {about['build']}, and the kernel of that name here "
+            f"is another: {kernel.release}, {kernel.about['build']}. Run its scenario again"
+        )
+    scenario = Scenario.from_resolved(result.resolved)
+    return _run(
+        _Job(scenario, result.resolved, result.toml, result.written, kernel, bool(result.meta.get("twins")), kept),
+        progress,
+        cancel,
+    )
+
+
+def doctor() -> list[dict[str, Any]]:
+    """What virtual machines need, each with whether it is here; rows as of `tailback.live.doctor`."""
+    here = [kernel.name for kernel in fetched() if kernel.lack is None]
+    program = hasattr(_core, "vm_programs") and _GUEST.is_file()
+    rows = [
+        (machine.QEMU, shutil.which(machine.QEMU), "apt-get install qemu-system-x86"),
+        ("clang", shutil.which("clang"), "apt-get install clang"),
+        ("guests' program", "it is here" if program else None, "make env, on Linux x86_64"),
+        ("guests' kernels", ", ".join(here), "tailback vm fetch debian-6.1, or give an image by its path"),
+    ]
+    return [
+        {
+            "name": name,
+            "ok": bool(found),
+            "found": found or "there is none",
+            "remedy": "" if found else remedy,
+            "needed_for": "--engine vm",
+        }
+        for name, found, remedy in rows
+    ]
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A run that may be: nothing in its scenario is what no guest has."""
+
+    scenario: Scenario
+    resolved: dict[str, Any]
+    toml: str
+    written: str
+    kernel: Kernel
+    twins: bool
+    #: The user's own congestion controls, by name.
+    sources: Mapping[str, Source]
+
+    @property
+    def name(self) -> str:
+        return str(self.resolved.get("name") or "scenario")
+
+    @property
+    def candidates(self) -> dict[str, str]:
+        """Texts of BPF sources, by name."""
+        return {name: source.text or "" for name, source in self.sources.items()}
+
+
+def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool) -> _Job:
+    resolved = scenario.resolve(live=True)
+    demand_of_kernel(scenario, resolved)
+    for number, flow in enumerate(resolved["flows"]):
+        if registry.application(flow).runs_programs:
+            fix = "Run it with --engine live."
+            problem = Problem(
+                f"flows[{number}].app", flow["app"]["kind"], "a guest has none of this machine's programs", fix
+            )
+            raise ScenarioError([problem])
+    demand_allowed(resolved, allow_code, scenario)
+    own = sources(resolved, None, scenario.folder)
+    return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own)
+
+
+def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel | None) -> Result:
+    if callable(progress):
+        return _carried(job, cancel, progress)
+    with Bar(f"{job.name} ({job.kernel.name})", shown=progress) as bar:
+        return _carried(job, cancel, bar.update if progress else None)
+
+
+def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
+    kernel, programs, title = job.kernel, _programs(job), f"{job.name} on {job.kernel.name}"
     with scratch() as folder:
         initial, memory, console = (folder / part for part in ("initial", "memory", "console"))
-        initial.write_bytes(archive(_files(resolved, kernel, programs, twins)))
-        letter.prepare(memory)
-        words = machine.command(kernel.image, initial, memory, console, int(resolved["seed"]))
+        files = archive(_files(job, programs))
+        try:
+            initial.write_bytes(files)
+            letter.prepare(memory)
+        except OSError as error:
+            raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
+        words = machine.command(kernel.image, initial, memory, console, int(job.resolved["seed"]))
         try:
             machine.boot(words, memory, console, progress, cancel)
         except Cancelled:
-            raise Cancelled(f"{name} was cancelled") from None
+            raise Cancelled(f"{job.name} was cancelled") from None
         except LostRun as error:
-            raise LostRun(f"{name} on {kernel.name}: {error}") from None
-        head, tables, files = letter.contents(memory)
+            raise LostRun(f"{title}: {error}") from None
+        head, tables, left = letter.contents(memory)
     if "refused" in head:
-        raise _refused(scenario, head["refused"])
+        raise _refused(job.scenario, head["refused"])
     if "failed" in head:
-        raise GuestError(f"{name} on {kernel.name}: {head['failed']}")
-    names = {"internals_names": head["internals_names"], "warnings": head["notes"]}
+        raise GuestError(f"{title}: {head['failed']}")
+    notes = [*head["notes"], *controls.unasked_twins(job.resolved, head["controls"], job.twins)]
+    names = {"internals_names": head["internals_names"], "warnings": notes}
     result = Result(
-        resolved=resolved,
-        toml=scenario.to_toml(),
-        written=scenario.written,
+        resolved=job.resolved,
+        toml=job.toml,
+        written=job.written,
         tables=tables | {"_names": names},
-        files=files,
+        files=left,
+        algorithms=job.sources,
     )
     about = head["about"]
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise GuestError(f"{name} on {kernel.name}: {_overload(head, tables, result.duration_s)}")
+        raise GuestError(f"{title}: {_overload(head, tables, result.duration_s)}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
-    result.meta["notes"] = list(head["notes"])
+    result.meta["notes"] = notes
+    result.meta["controls"] = controls.of_flows(job.resolved, head["controls"])
+    if job.twins:
+        result.meta["twins"] = True
     return result
 
 
@@ -133,41 +232,39 @@ def _overload(head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_
     )
 
 
-def _programs(scenario: Scenario, resolved: dict[str, Any], kernel: Kernel, twins: bool) -> list[tuple[str, bytes]]:
+def _programs(job: _Job) -> list[tuple[str, bytes]]:
     """The BPF programs the guest needs; a refusal if the kernel cannot run the scenario."""
+    kernel = job.kernel
     if not hasattr(_core, "vm_programs") or not _GUEST.is_file():
         raise VmError("the program that guests run is not part of this installation. Build it on Linux: make env")
     if shutil.which("clang") is None:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
-    for number, flow in enumerate(resolved["flows"]):
-        if registry.application(flow).runs_programs:
-            fix = "Run it with --engine live."
-            problem = Problem(
-                f"flows[{number}].app", flow["app"]["kind"], "a guest has none of this machine's programs", fix
-            )
-            raise ScenarioError([problem])
-    kernel.demand_queues(resolved)
+    kernel.demand_queues(job.resolved)
+    described = json.dumps(job.resolved)
     try:
-        return _core.vm_programs(json.dumps(resolved), kernel.controls, kernel.hz, twins)
+        return _core.vm_programs(described, kernel.controls, kernel.hz, kernel.release, job.twins, job.candidates)
     except _core.ScenarioError as error:
-        raise _refused(scenario, error.args) from None
+        raise _refused(job.scenario, error.args) from None
     except _core.LiveError as error:
         raise LiveError(str(error)) from None
 
 
-def _files(
-    resolved: dict[str, Any], kernel: Kernel, programs: list[tuple[str, bytes]], twins: bool
-) -> dict[str, bytes]:
+def _files(job: _Job, programs: list[tuple[str, bytes]]) -> dict[str, bytes]:
     """The guest's initial file system."""
     # What another stack calls its congestion control is nothing of the kernel's.
-    chosen = [flow["tcp"] for flow in resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
-    controls = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
-    queues = [f"sch_{queue}" for queue in kernel.demand_queues(resolved)]
-    modules = kernel.loads(["tun", *(f"tcp_{control}" for control in controls), *queues])
-    job = {"modules": [f"modules/{name}.ko" for name, _ in modules], "twins": twins, "scenario": resolved}
+    chosen = [flow["tcp"] for flow in job.resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
+    names = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
+    queues = [f"sch_{queue}" for queue in job.kernel.demand_queues(job.resolved)]
+    modules = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues])
+    told = {
+        "modules": [f"modules/{name}.ko" for name, _ in modules],
+        "twins": job.twins,
+        "candidates": job.candidates,
+        "scenario": job.resolved,
+    }
     out = {f"/tailback/modules/{name}.ko": contents for name, contents in modules}
     out |= {f"/tailback/bpf/{name}": contents for name, contents in programs}
-    out["/tailback/job.json"] = json.dumps(job).encode()
+    out["/tailback/job.json"] = json.dumps(told).encode()
     out["/init"] = _GUEST.read_bytes()
     for library in _libraries():
         out[library] = Path(library).read_bytes()

@@ -66,6 +66,7 @@ impl Letter {
             "files": outcome.files.iter().map(|(name, bytes)| json!([name, bytes.len()])).collect::<Value>(),
             "internals_names": outcome.internals_names,
             "notes": outcome.notes,
+            "controls": outcome.controls,
             "fit": outcome.is_fit,
             "about": about,
         });
