@@ -103,6 +103,8 @@ impl Source {
             "vmlinux.h",
             "-I.",
         ]);
+        // Else the object says where it was compiled, and is another each time.
+        clang.arg(format!("-ffile-prefix-map={}=.", folder.display()));
         clang.args(options).args(self.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         clang.args(["-o", "out", "candidate.c"]).current_dir(folder);
         if with_harness {
@@ -165,6 +167,8 @@ mod tests {
             let object = source(text).object("tb1mine").unwrap();
             let place = elf::ops(&object).unwrap().place;
             assert_eq!(&object[place][..8], b"tb1mine\0");
+            // Each compilation has a folder of its own.
+            assert_eq!(source(text).object("tb1mine").unwrap(), object);
             assert!(!object.windows(16).any(|bytes| bytes == b".struct_ops.link"));
         }
     }

@@ -76,7 +76,8 @@ impl Recipe {
         for (name, value) in &self.defines {
             clang.arg(format!("-D{name}={value}"));
         }
-        clang.args(["-c", "-", "-o", "-"]);
+        // Else the object says where it was compiled, and is another in each place.
+        clang.args(["-c", "-", "-o", "-"]).current_dir("/");
         clang.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut running = clang.spawn().map_err(|error| fail(format!("clang does not start: {error}")))?;
         let mut input = running.stdin.take().expect("piped above");
@@ -100,5 +101,13 @@ mod tests {
         let recipe = |value: &str| Recipe::new("a", "int a;", vec![("NAME", value.into())]);
         assert_eq!(recipe("1").key(), recipe("1").key());
         assert_ne!(recipe("1").key(), recipe("2").key());
+    }
+
+    #[test]
+    fn an_object_does_not_say_where_it_was_compiled() {
+        let object = Recipe::new("a", "int a;", vec![]).compile().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let here = here.to_str().unwrap().as_bytes();
+        assert!(!object.windows(here.len()).any(|bytes| bytes == here));
     }
 }
