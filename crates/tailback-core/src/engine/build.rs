@@ -443,8 +443,8 @@ fn named_links_of(
     let mut links = Vec::new();
     let mut ends = Vec::new();
     for (number, spec) in scenario.links.iter().enumerate() {
-        let from = lookup(nodes, "node", &spec.from, &format!("links[{number}].from"))?;
-        let to = lookup(nodes, "node", &spec.to, &format!("links[{number}].to"))?;
+        let from = lookup(nodes, "node", &spec.from, format_args!("links[{number}].from"))?;
+        let to = lookup(nodes, "node", &spec.to, format_args!("links[{number}].to"))?;
         if from == to {
             return Err(refuse(
                 format!("links[{number}].to"),
@@ -474,11 +474,7 @@ fn jitter(spec: &FlowSpec, direction: &str, scenario: &Scenario) -> Result<Optio
 }
 
 /// A flow's TCP settings, which its application must need, or must not.
-fn settings<'a>(
-    transport: Transport,
-    spec: &'a FlowSpec,
-    path: At,
-) -> Result<Option<&'a TcpSpec>, ScenarioError> {
+fn settings(transport: Transport, spec: &FlowSpec, path: At) -> Result<Option<&TcpSpec>, ScenarioError> {
     match (transport, &spec.tcp) {
         (Transport::Udp, None) => Ok(None),
         (Transport::Tcp, Some(tcp)) => Ok(Some(tcp)),
