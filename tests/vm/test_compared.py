@@ -175,4 +175,4 @@ def test_the_command_says_that_nothing_is_compared_yet_and_counts_as_the_page(
     done = CliRunner().invoke(cli.app, words)
     assert "2 comparisons, 0 changed" in done.output
     assert "2 comparisons:" in page.read_text()
-    assert f"--work {tmp_path / 'work'} --minutes 0 --out" in page.read_text()
+    assert f"--work {tmp_path / 'work'} --out" in page.read_text()

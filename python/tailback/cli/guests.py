@@ -106,8 +106,8 @@ def compare(
         found, refused, about = compared.changes(runs, kernels, work)
         if out is not None and found:
             words = ["tailback vm compare", *(Path(name).name for name in kernels), sweep]
+            # --minutes bounds one call, and the page is of all calls so far.
             words += ["--work", work] if work != _WORK else []
-            words += ["--minutes", f"{minutes:g}"] if minutes != float("inf") else []
             write_text(out, compared.page(found, refused, about, kernels, " ".join(map(str, [*words, "--out", out]))))
     page = out if found else None
     if as_json:

@@ -162,10 +162,10 @@ pub fn wanted(spec: &TcpSpec, path: &str, is_here: bool) -> Result<Stack, LiveEr
             format!("Give an MTU of at least {SMALLEST_MTU} bytes, or run it with --engine sim."),
         ));
     }
-    let profile = Stack::named(STACK, &format!("{path}.tcp.stack"))?;
+    let profile = Stack::named(STACK, format!("{path}.tcp.stack"))?;
     let mut stack = profile.clone();
     for (name, value) in &spec.stack_params {
-        stack.set(name, value, &format!("{path}.tcp.stack_params.{name}"))?;
+        stack.set(name, value, format!("{path}.tcp.stack_params.{name}"))?;
     }
     let mut controls = std::iter::once(&spec.cc).chain(spec.cc_turns.iter().map(|turn| &turn.cc));
     let echoes = controls.all(|cc| twins::echoes_marks(cc));
