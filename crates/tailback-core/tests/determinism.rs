@@ -184,6 +184,26 @@ fn arrivals_taken_ahead_are_those_taken_one_by_one() {
 }
 
 #[test]
+fn a_run_may_be_left_at_any_time() {
+    let mut flows = vec![bulk("cubic", "linux"), bulk("reno", "linux")];
+    flows[1].name = "other".into();
+    for loss in [0.0, 1e-4] {
+        let mut scenario = dumbbell(100_000_000, 20 * MS, Some(100_000), 3, flows.clone());
+        scenario.links[0].wire.loss = loss;
+        let mut last = 0.0;
+        for events in 1..40 {
+            let mut simulation = Simulation::build(&scenario).expect("a valid scenario");
+            let is_over = simulation.run_events(events * 1_000).expect("a sound engine");
+            assert!(!is_over);
+            let delivered = column(&simulation.finish(), "links", "delivered")[0];
+            assert!(delivered >= last);
+            last = delivered;
+        }
+        assert!(last > 1_000.0, "{last}");
+    }
+}
+
+#[test]
 fn a_stranger_elsewhere_disturbs_no_random_stream() {
     let mut scenario = busy();
     for name in ["up", "down"] {

@@ -91,7 +91,7 @@ impl<P: Probe> Network<P> {
     pub(super) fn run_on(&mut self, link: u32) {
         let back = self.ways[link as usize].back;
         let begun = self.now;
-        let mut place = None;
+        let (mut reached, mut place) = (begun, None);
         // What arrives until then has left the link's queue, and its wire will not lose it.
         let departed = self.links[link as usize].departed_until(begun).min(self.end);
         // Connections that are over are closed before anything else happens.
@@ -110,11 +110,15 @@ impl<P: Probe> Network<P> {
             self.links[link as usize].deliver_ahead(1, packet.bytes.into());
             place = Some(self.schedule.take_place());
             self.now = due;
+            if is_next {
+                reached = due;
+            }
             self.events += 1;
             self.deliver(packet);
         }
         if let Some(place) = place {
-            self.now = begun;
+            // Whatever is not ahead of others has been done until then.
+            self.now = reached;
             let next = self.links[link as usize].next_wake();
             self.schedule.arm_in(place, link, next);
         }
