@@ -33,6 +33,7 @@ def test_the_same_file_does_the_same_in_the_simulator_and_on_the_kernel(name: st
         rate="8mbit", rtt="50ms", queue="1bdp", flows=[tb.bulk(candidate.cc, name="bulk")], duration="4s"
     )
     simulated, real = tb.run(scenario, allow_code=True), live.run(scenario, allow_code=True)
+    assert [row["by"] for row in real.meta["controls"]["bulk"]] == ["own"]
     one, other = summary(simulated), summary(real)
     assert other["goodput_mbps"] == pytest.approx(one["goodput_mbps"], rel=0.08)
     if name == "gentle":
