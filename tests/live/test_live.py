@@ -84,8 +84,8 @@ def test_doctor_gives_a_remedy_for_every_lack() -> None:
     done = run("doctor", "--seconds", "0.1", "--json")
     assert done.returncode == 0
     found = json.loads(done.stdout)
-    assert {"can_run_live", "bpf_twins", "congestion_controls", "checks"} == set(found)
-    for row in found["checks"]:
+    assert {"can_run_live", "bpf_twins", "congestion_controls", "checks", "vm"} == set(found)
+    for row in [*found["checks"], *found["vm"]]:
         assert row["ok"] or row["remedy"], row
     assert run("doctor", "--seconds", "0.1").stdout
 
