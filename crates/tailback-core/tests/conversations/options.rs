@@ -97,7 +97,7 @@ impl Options {
     pub fn endpoint(&self) -> Result<Endpoint, String> {
         let mut stack = Stack::named(&self.stack, "--stack").map_err(|error| error.to_string())?;
         for (name, value) in &self.fields {
-            stack.set(name, value, &format!("--{name}")).map_err(|error| error.to_string())?;
+            stack.set(name, value, format!("--{name}")).map_err(|error| error.to_string())?;
         }
         let system = self.stack.split('-').next().unwrap_or_default();
         let algorithm = build_preferring(&self.cc, &self.cc_params, "--cc", 1, &[&self.stack, system])
