@@ -2,6 +2,7 @@
 
 import json
 import os
+import py_compile
 import subprocess
 import sys
 import traceback
@@ -415,3 +416,22 @@ def test_a_class_without_a_file_is_named_and_not_repeated(tmp_path):
     opened = tb.open_result(result.save(tmp_path / "kept"))
     with pytest.raises(tb.TailbackError, match='the source of algorithm "mine" was not kept'):
         tb.repeat(opened, allow_code=True)
+
+
+@pytest.mark.parametrize("reference", ["edited_cc:Mine", "edited_cc.py:Mine", "edited_package.inside:Mine"])
+def test_an_edit_counts_though_the_file_has_its_size_and_its_time(tmp_path, monkeypatch, reference):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    name = reference.partition(":")[0].removesuffix(".py")
+    file = tmp_path / f"{name.replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    for gain in (1, 9):
+        text = f"class Mine:\n    gain = {gain}\n    def on_ack(self, ack, control): ...\n"
+        file.write_text(text + "    def on_congestion(self, congestion, control): ...\n")
+        os.utime(file, (1e9, 1e9))
+        for known in [known for known in sys.modules if known.startswith("edited_")]:
+            del sys.modules[known]
+        # Python itself writes down what it compiled, as `import` by somebody else does.
+        py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.TIMESTAMP) if gain == 1 else None
+        assert load(reference).gain == gain

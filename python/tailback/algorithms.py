@@ -15,8 +15,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from tailback import crates, native, registry
@@ -166,7 +167,7 @@ def load(reference: str) -> Callable[..., Algorithm]:
         raise TailbackError(f'"{reference}" names no class. Write "package.module:Class" or "path/to/file.py:Class".')
     is_file = place.endswith(".py")
     try:
-        module = _module_of_file(Path(place)) if is_file else importlib.import_module(place)
+        module = _module_of_file(Path(place)) if is_file else _module(place)
     except Exception as error:
         raise TailbackError(f"{place} cannot be imported: {type(error).__name__}: {error}") from error
     found: Any = getattr(module, attribute, None)
@@ -181,16 +182,41 @@ def load(reference: str) -> Callable[..., Algorithm]:
     return _callable(reference, found)
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles the file as it is. Python's cache takes a file for the same if its size and its second of change are."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _module(name: str) -> ModuleType:
+    """As `importlib.import_module`, and never an earlier text than the file's."""
+    spec = None if name in sys.modules else importlib.util.find_spec(name)
+    if spec is None or type(spec.loader) is not SourceFileLoader:
+        return importlib.import_module(name)
+    spec.loader = _FromSource(spec.loader.name, spec.loader.path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    parent, _, child = name.rpartition(".")
+    if parent:
+        setattr(sys.modules[parent], child, module)
+    return module
+
+
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise FileNotFoundError("there is no such file")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise ImportError("Python cannot tell how to load it")
+    loader = _FromSource(path.stem, str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
+    assert spec is not None, "a loader was given"
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickles look their module up by name; a module of that name is not replaced.
     sys.modules.setdefault(path.stem, module)
-    spec.loader.exec_module(module)
+    loader.exec_module(module)
     return module
 
 
