@@ -162,8 +162,8 @@ def test_a_scenario_names_the_file_beside_it_and_nobody_runs_it_unasked(
     assert again.column("flows", "bytes_acked").tolist() == result.column("flows", "bytes_acked").tolist()
 
 
-def test_a_guest_refuses_it() -> None:
-    with pytest.raises(tb.ScenarioError, match="a guest runs no BPF source of the user's own"):
+def test_a_guest_runs_it_only_with_permission() -> None:
+    with pytest.raises(tb.ScenarioError, match="Read that code first"):
         vm.run(beside_reno("bpf:mine.bpf.c"))
 
 
