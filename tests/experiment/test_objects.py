@@ -144,6 +144,8 @@ def test_a_store_says_where_its_tables_are(tmp_path: Path) -> None:
     for wrong, message in (
         ("bucket", "no place for tables"),
         ("nonsense://a/b", "no place for tables"),
+        ("memory://a/b", "gone when it ends"),
+        ("fsspec+memory://a/b", "gone when it ends"),
         ("s3://key:secret@bucket/prefix", "no password"),
         ("fsspec+nonsense://a/b", "no place for tables|not installed"),
     ):

@@ -29,7 +29,9 @@ _StoreFolder = Annotated[Path, typer.Option("--store", help="The folder of runs.
 _TablesAt = Annotated[
     str | None,
     typer.Option(
-        "--tables-at", metavar="URL", help="Of a new store: keep tables in a bucket, such as s3://BUCKET/PREFIX."
+        "--tables-at",
+        metavar="URL",
+        help="Of a new store: keep tables in a bucket, such as s3://BUCKET/PREFIX; a sweep keeps them then.",
     ),
 ]
 _KeyStart = Annotated[str, typer.Argument(metavar="KEY", help="A run's key, or its beginning.")]

@@ -44,6 +44,8 @@ class Bucket:
         scheme, found, rest = url.partition("://")
         if not found or not scheme or not rest:
             raise StoreError(f"{url!r} is no place for tables. {_FORMS}")
+        if scheme.removeprefix("fsspec+") == "memory":
+            raise StoreError(f"{url!r}: tables in a process's memory are gone when it ends. {_FORMS}")
         if "@" in urllib.parse.urlsplit(url).netloc and scheme != "abfs":
             # It would stand in the store for everyone to read.
             raise StoreError("a store's tables have no password in their address. Set AWS_ACCESS_KEY_ID and the like.")
