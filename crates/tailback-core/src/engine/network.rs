@@ -95,14 +95,16 @@ impl<P: Probe> Network<P> {
         // Rows of losses show the numbers of packets, which are in the order in which they leave.
         let shows_numbers =
             P::WANTS && (0..links as u32).any(|link| probe.wants_event(link, QueueEvent::Drop));
-        let ways = match P::EACH {
+        let schedule = Schedule::new(links, elements);
+        // Where links wake among the timers, nothing is ever before the next of those.
+        let ways = match P::EACH || !schedule.has_row() {
             true => vec![ahead::Way::SINGLY; links],
             false => ahead::ways(&parts.links, &parts.flows, shows_numbers),
         };
         let mut network = Network {
             now: Time::ZERO,
             end: parts.end,
-            schedule: Schedule::new(links, elements),
+            schedule,
             ways,
             links: parts.links,
             channels: parts.channels,

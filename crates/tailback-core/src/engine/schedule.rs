@@ -67,6 +67,11 @@ impl Schedule {
         Schedule { row: Row::new(links), heap: Heap::new(links as u32, elements - links), armed: 0 }
     }
 
+    /// Do links stand apart from the timers, so that [`Self::next_timer`] is of no link?
+    pub fn has_row(&self) -> bool {
+        !self.row.wakes.is_empty()
+    }
+
     /// How many elements are armed.
     pub fn len(&self) -> usize {
         self.row.wakes.iter().filter(|wake| **wake != Wake::NEVER).count() + self.heap.wakes.len()
