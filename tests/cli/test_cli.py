@@ -325,9 +325,12 @@ def test_each_comparison_has_a_page_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     from tailback.cli import studies
 
     pages = []
+
+    def noted(*given: object) -> None:
+        pages.append([str(it) for it in given if isinstance(it, Path)])
+
     for name in ("_validate_sampled", "_validate_queues"):
-        called = lambda *given: pages.append([str(it) for it in given if isinstance(it, Path)])  # noqa: E731
-        monkeypatch.setattr(studies, name, called)
+        monkeypatch.setattr(studies, name, noted)
     run = CliRunner().invoke
     assert run(cli.app, ["validate", "--engine", "vm"]).exit_code == 0
     assert run(cli.app, ["validate", "--engine", "vm", "--queues"]).exit_code == 0
