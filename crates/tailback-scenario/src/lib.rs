@@ -7,6 +7,7 @@
 
 pub mod csv;
 pub mod document;
+pub mod instead;
 pub mod node;
 pub mod part;
 pub mod presets;

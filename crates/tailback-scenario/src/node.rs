@@ -271,7 +271,7 @@ pub fn from_json(text: &str) -> Result<Node, SyntaxError> {
 }
 
 fn json_value(raw: &RawValue, whole: &str) -> Node {
-    // A raw value is a slice of the text: its address tells where it stands.
+    // A raw value is a slice of the text: its address shows where it stands.
     let at = raw.get().as_ptr() as usize - whole.as_ptr() as usize;
     let text = raw.get();
     let value = match text.as_bytes()[0] {

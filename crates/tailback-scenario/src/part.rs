@@ -71,7 +71,7 @@ pub enum Form {
 pub struct Reader {
     /// What was found wrong, in the order of the fields.
     pub problems: Vec<Problem>,
-    /// Parts in which something wrong or missing is taken for its default, so that the rest can be judged.
+    /// Parts in which something wrong or missing is treated as its default, so that the rest can be judged.
     guessed: Vec<String>,
     place: String,
 }
@@ -82,7 +82,7 @@ pub fn read<T: Kind>(node: &Node, place: impl Into<String>) -> Result<T, Vec<Pro
     T::read(node, &mut reader).filter(|_| reader.problems.is_empty()).ok_or(reader.problems)
 }
 
-/// What a wrong value is taken for while the rest is judged: so much that nothing else is wrong for it.
+/// What a wrong value is treated as while the rest is judged: so much that nothing else is wrong for it.
 fn stand_in<T: Kind>() -> Option<T> {
     let ample = match T::SHAPE.kind {
         "time" => "1000h",
@@ -93,13 +93,13 @@ fn stand_in<T: Kind>() -> Option<T> {
 }
 
 impl Reader {
-    /// Does what is said of this place, or of a queue's size, rest on a value that was taken for its default?
+    /// Does what is said of this place, or of a queue's size, rest on a value that was treated as its default?
     pub fn is_guessed(&self, place: &str) -> bool {
         let is_size = place.ends_with("queue") && !self.guessed.is_empty();
         is_size || self.guessed.iter().any(|part| place.starts_with(part.as_str()))
     }
 
-    /// How many parts hold something that was taken for its default.
+    /// How many parts hold something that was treated as its default.
     pub fn guesses(&self) -> usize {
         self.guessed.len()
     }
@@ -158,7 +158,7 @@ impl Reader {
         })
     }
 
-    /// What a value that is wrong is taken for, if the rest can be judged without it.
+    /// What a value that is wrong is treated as, if the rest can be judged without it.
     fn instead<T: Kind>(&mut self, default: impl FnOnce() -> Option<T>) -> Option<T> {
         // Whether and where there are links and flows depends on these.
         let parts = ["Preset", "Dumbbell", "Link", "Flow"];
@@ -221,7 +221,7 @@ pub trait Kind: Sized + Clone + PartialEq {
 pub trait Part: Kind {
     /// For documents.
     fn declared() -> Declared;
-    /// What no single field can tell.
+    /// What no single field can say.
     fn check(&self) -> Result<(), Fault> {
         Ok(())
     }
@@ -429,8 +429,33 @@ impl Name {
 
 kind!(Name, shape("name"), read: Name::of, write: |it| it.0.as_str().into());
 
-/// The name of an algorithm or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c",
-/// "rust:path/to/crate".
+/// Kinds whose values are a few names.
+#[macro_export]
+macro_rules! choices {
+    ($(#[$doc:meta])* $Name:ident: $known:expr, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $Name(pub String);
+        impl Kind for $Name {
+            const SHAPE: Shape =
+                Shape { kind: "name", part: "", is_list: false, is_optional: false, range: None };
+            fn read(node: &Node, reader: &mut Reader) -> Option<Self> {
+                let text = node.as_text().unwrap_or_default();
+                let read = match $known.contains(&text) {
+                    true => Ok($Name(text.into())),
+                    false => Err(fault(concat!("this is no ", $what), $crate::problem::choices(text, &$known))),
+                };
+                reader.noted(node, read)
+            }
+            fn write(&self, _: Form) -> Node {
+                self.0.as_str().into()
+            }
+        }
+    };
+}
+
+/// The name of an algorithm, queue or stack, or where the code of one lies: "python:file.py:Class", "bpf:folder/mine.bpf.c",
+/// "rust:path/to/crate", "module:tcp_mine.c".
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodeName(pub String);
 
@@ -442,10 +467,15 @@ impl Deref for CodeName {
 }
 
 impl CodeName {
+    /// Whether it says where code lies.
+    pub fn is_place(text: &str) -> bool {
+        let place = ["python:", "bpf:", "rust:", "module:"].iter().find_map(|kind| text.strip_prefix(kind));
+        place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control))
+    }
+
     fn of(node: &Node) -> Result<Self, Fault> {
         let text = node.as_text().unwrap_or_default();
-        let place = ["python:", "bpf:", "rust:"].iter().find_map(|kind| text.strip_prefix(kind));
-        match place.is_some_and(|place| !place.is_empty() && !place.chars().any(char::is_control)) {
+        match CodeName::is_place(text) {
             true => Ok(CodeName(text.into())),
             false => Name::of(node).map(|name| CodeName(name.0)),
         }

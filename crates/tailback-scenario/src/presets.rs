@@ -126,7 +126,8 @@ impl Given {
         }
         let size = Size::read(&text).map_err(|fault| of(name, fault))?;
         let bytes = size.in_bytes(rate, rtt_ms * 1_000_000_000).unwrap_or_default();
-        Ok(Node { value: format!("{bytes}B").into(), ..self.node(name) })
+        let counted = if size.in_packets { "B packets" } else { "B" };
+        Ok(Node { value: format!("{bytes}{counted}").into(), ..self.node(name) })
     }
 }
 

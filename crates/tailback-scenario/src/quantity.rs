@@ -89,7 +89,7 @@ impl Decimal {
         }
     }
 
-    /// The whole number of base units that so many of a unit are.
+    /// The whole number of base units that this many of a unit are.
     fn whole(self, scale: u64, what: &str, finest: &str, example: &str) -> Result<u64, Fault> {
         let overflows = || {
             fault(format!("{what} this large overflows 64 bits"), format!("Write for example \"{example}\""))
@@ -265,7 +265,7 @@ impl Quantity {
         self.read(&format!("1{unit}"))
     }
 
-    /// A bare number, as measured, of a unit that has so many base units: rounded to a whole one.
+    /// A bare number, as measured, of a unit that has this many base units: rounded to a whole one.
     pub fn rounded(self, number: &str, scale: u64) -> Result<u64, Fault> {
         if number.is_empty() || number_length(number) != number.len() {
             return Err(fault(
@@ -426,16 +426,31 @@ pub struct Size {
     pub digits: u32,
     /// What is counted.
     pub counts: Counts,
+    /// The queue counts packets: as many of the largest as the size holds.
+    pub in_packets: bool,
 }
 
 impl Size {
     /// Text as a size.
     pub fn read(text: &str) -> Result<Self, Fault> {
+        let trimmed = text.trim_end();
+        for word in [" packets", " packet"] {
+            // "100 packets" has no other unit, "1bdp packets" has.
+            let rest = trimmed.strip_suffix(word).map(str::trim_end);
+            if let Some(rest) = rest.filter(|rest| rest.ends_with(|c: char| c.is_ascii_alphabetic())) {
+                let size = Size::read(rest)?;
+                if size.counts == Counts::Packets || size.in_packets {
+                    let fix = "Write for example \"1bdp packets\" or \"100packets\"";
+                    return Err(fault("packets are counted twice", fix));
+                }
+                return Ok(Size { in_packets: true, ..size });
+            }
+        }
         let (number, unit) = split(text, "a queue size", "1bdp")?;
         let size = match unit.to_lowercase().as_str() {
             "packet" | "packets" | "pkt" | "pkts" | "p" => {
                 let amount = number.whole(1, "a queue size", "one packet", "100packets")?;
-                Size { amount: amount.into(), digits: 0, counts: Counts::Packets }
+                Size { amount: amount.into(), digits: 0, counts: Counts::Packets, in_packets: true }
             }
             "bdp" | "bdps" => {
                 if number.is_negative && number.digits > 0 {
@@ -449,15 +464,15 @@ impl Size {
                 if digits > 24 {
                     return Err(unlike());
                 }
-                Size { amount, digits, counts: Counts::Bdp }
+                Size { amount, digits, counts: Counts::Bdp, in_packets: false }
             }
             word if time_unit(word).is_some() => {
                 let amount = read_time(number, word)?;
-                Size { amount: amount.into(), digits: 0, counts: Counts::Time }
+                Size { amount: amount.into(), digits: 0, counts: Counts::Time, in_packets: false }
             }
             _ => {
                 let amount = read_bytes(number, unit, "Use packets, bdp, ms, B, kB, MB, KiB or MiB")?;
-                Size { amount: amount.into(), digits: 0, counts: Counts::Bytes }
+                Size { amount: amount.into(), digits: 0, counts: Counts::Bytes, in_packets: false }
             }
         };
         if size.amount == 0 {
@@ -484,7 +499,7 @@ impl Size {
     }
 
     /// Bytes at a rate (bit/s) and round-trip time (ps): of multiples of the BDP rounded down, of a time rounded up;
-    /// none for a number of packets.
+    /// none for a number of packets. What a queue holds, be it counted in bytes or in packets.
     pub fn in_bytes(&self, rate: u64, rtt: u64) -> Option<u64> {
         match self.counts {
             Counts::Packets => None,
@@ -522,11 +537,12 @@ impl std::fmt::Display for Size {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let number = quotient(self.amount, 10u128.pow(self.digits));
         match self.counts {
-            Counts::Bytes => f.write_str(&bytes_text(self.amount)),
-            Counts::Packets => write!(f, "{number}packets"),
-            Counts::Time => f.write_str(&Quantity::Time.text(self.amount as u64)),
-            Counts::Bdp => write!(f, "{number}bdp"),
+            Counts::Bytes => f.write_str(&bytes_text(self.amount))?,
+            Counts::Packets => return write!(f, "{number}packets"),
+            Counts::Time => f.write_str(&Quantity::Time.text(self.amount as u64))?,
+            Counts::Bdp => write!(f, "{number}bdp")?,
         }
+        f.write_str(if self.in_packets { " packets" } else { "" })
     }
 }
 

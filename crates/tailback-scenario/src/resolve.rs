@@ -12,6 +12,7 @@ use tailback_core::params::{Card, Kind};
 use tailback_core::traffic::{self, Application, Rows, Transport};
 
 use crate::csv;
+use crate::instead;
 use crate::node::{Node, Value};
 use crate::part::{Form, Kind as _, Name, Params, Reader};
 use crate::presets;
@@ -102,7 +103,7 @@ pub struct Resolved {
     /// Where a path of the engine's form was written in the scenario.
     places: BTreeMap<String, String>,
     /// The scenario as a file would hold it.
-    told: Node,
+    written: Node,
 }
 
 impl Resolved {
@@ -123,11 +124,11 @@ impl Resolved {
         let place = place.trim_start_matches('.');
         let parent = &place[..place.rfind('.').unwrap_or(0)];
         // `queue = "1bdp"` has no limit_bytes below it.
-        let is_short = self.told.look_up(place).is_none()
-            && self.told.look_up(parent).is_some_and(|node| node.as_text().is_some());
+        let is_short = self.written.look_up(place).is_none()
+            && self.written.look_up(parent).is_some_and(|node| node.as_text().is_some());
         let place = if is_short { parent } else { place };
         let given = Node::from(value);
-        Problem::new(place, Some(self.told.look_up(place).unwrap_or(&given)), fault(problem, fix))
+        Problem::new(place, Some(self.written.look_up(place).unwrap_or(&given)), fault(problem, fix))
     }
 }
 
@@ -145,18 +146,40 @@ pub fn read(node: &Node, host: &dyn Host) -> Result<Scenario, Vec<Problem>> {
 
 /// The scenario in the engine's form, or all that is wrong with it.
 pub fn resolve(scenario: &Scenario, host: &dyn Host) -> Result<Resolved, Vec<Problem>> {
+    check_count(scenario)?;
     let (expanded, refused) = expand(scenario)?;
-    let told = expanded.write(Form::Short);
+    let written = expanded.write(Form::Short);
     let listed = Listed::new(&expanded);
-    let mut resolver = Resolver::new(&listed, told, host);
+    let mut resolver = Resolver::new(&listed, written, host);
     let description = resolver.describe();
     if refused.is_empty() && resolver.problems.is_empty() {
-        return Ok(Resolved { description, places: resolver.places, told: resolver.told });
+        return Ok(Resolved { description, places: resolver.places, written: resolver.written });
     }
     // A dumbbell's queue stands for two links: what is wrong with it is said once.
     let mut seen = HashSet::new();
     resolver.problems.retain(|problem| seen.insert(problem.to_string()));
     Err([refused, resolver.problems].concat())
+}
+
+/// The most flows of a scenario, each of which takes some 6 kB before it sends anything.
+const MOST_FLOWS: u64 = 100_000;
+/// The most links that all routes together may name.
+const MOST_HOPS: usize = 10_000_000;
+
+/// Refuse more flows than a run could hold, before they are listed.
+fn check_count(scenario: &Scenario) -> Result<(), Vec<Problem>> {
+    let mut sum = 0;
+    for (number, flow) in scenario.flow.iter().enumerate() {
+        let count = flow.count.map_or(1, |count| count.0);
+        sum += count * if flow.two_way { 2 } else { 1 };
+        if sum > MOST_FLOWS {
+            let problem = format!("with it there are {sum} flows, and a run has at most {MOST_FLOWS}");
+            let fix = "Lower count, or have an application open several connections, as web and transfers do";
+            let place = format!("flow[{number}].count");
+            return Err(vec![Problem::new(&place, Some(&Node::from(count)), fault(problem, fix))]);
+        }
+    }
+    Ok(())
 }
 
 /// The scenario with its preset spelt out, and what is wrong with the preset's options: those are left out then.
@@ -184,6 +207,7 @@ fn expand(scenario: &Scenario) -> Result<(Scenario, Vec<Problem>), Vec<Problem>>
 /// The names of a scenario's flows and of its links, in the order of the engine's tables, and those of its entries
 /// for flows as listed.
 pub fn names(scenario: &Scenario) -> Result<[Vec<String>; 3], Vec<Problem>> {
+    check_count(scenario)?;
     let scenario = &presets::expand(scenario)?;
     let listed = Listed::new(scenario);
     let links = hops_of(&listed).into_iter().map(|hop| hop.name).collect();
@@ -259,8 +283,12 @@ fn flow_names(scenario: &Scenario) -> Vec<String> {
         .flat_map(|(flow, name)| each_of(flow, name).into_iter().map(|(name, _)| name).chain([name.into()]))
         .collect();
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut unnamed: BTreeMap<&str, usize> = BTreeMap::new();
+    for flow in scenario.flow.iter().filter(|flow| flow.name.is_none()) {
+        *unnamed.entry(&flow.app).or_default() += 1;
+    }
     let name = |flow: &Flow, count: &mut usize| {
-        let alone = scenario.flow.iter().filter(|it| it.name.is_none() && it.app == flow.app).count() == 1;
+        let alone = unnamed.get(&*flow.app.0) == Some(&1);
         if alone && !given.contains(&*flow.app) {
             return flow.app.0.clone();
         }
@@ -309,7 +337,7 @@ fn application(name: &str) -> Option<&'static App> {
     applications().iter().find(|app| app.card.name == name)
 }
 
-/// Does it? An unknown one is taken for TCP; its name is complained of elsewhere.
+/// Does it? An unknown one is treated as TCP; its name is complained of elsewhere.
 fn sends_datagrams(name: &str) -> bool {
     application(name).is_some_and(|app| app.sends_datagrams)
 }
@@ -320,16 +348,16 @@ struct Resolver<'a> {
     scenario: &'a Scenario,
     host: &'a dyn Host,
     /// The scenario as a file would hold it.
-    told: Node,
+    written: Node,
     problems: Vec<Problem>,
     places: BTreeMap<String, String>,
 }
 
 impl<'a> Resolver<'a> {
-    fn new(listed: &'a Listed, told: Node, host: &'a dyn Host) -> Self {
+    fn new(listed: &'a Listed, written: Node, host: &'a dyn Host) -> Self {
         let places = BTreeMap::from([("duration_ps".into(), "duration".into())]);
         let scenario = &listed.scenario;
-        Resolver { listed, scenario, host, told, problems: Vec::new(), places }
+        Resolver { listed, scenario, host, written, problems: Vec::new(), places }
     }
 
     fn describe(&mut self) -> Node {
@@ -349,7 +377,7 @@ impl<'a> Resolver<'a> {
         }
         let graph = Graph::new(self);
         let nodes = graph.nodes(self);
-        let routes: Vec<_> = (0..scenario.flow.len()).map(|flow| graph.routes(self, flow, &nodes)).collect();
+        let routes = graph.all_routes(self, &nodes);
         let links = links::describe(self, &graph, &routes);
         let flows = flows::describe(self, &graph, &routes);
         table! {
@@ -370,7 +398,7 @@ impl<'a> Resolver<'a> {
 
     /// Record what is wrong at a place of the scenario, beside the value that stands there.
     fn problem(&mut self, place: &str, fault: Fault) {
-        self.problems.push(Problem::new(place, self.told.look_up(place), fault));
+        self.problems.push(Problem::new(place, self.written.look_up(place), fault));
     }
 
     /// The same, beside another value.
@@ -384,7 +412,13 @@ impl<'a> Resolver<'a> {
 
     /// An unknown name is a problem, with the nearest known one as its fix.
     fn unknown(&mut self, name: &str, known: &[&str], place: &str, what: &str, listed: &str) {
-        let fix = format!("{} (`tailback list {listed}`)", choices(name, known));
+        let instead = match listed {
+            "queues" => instead::of_queue(name),
+            "apps" => instead::of_application(name),
+            _ => None,
+        };
+        let instead = instead.map_or(String::new(), |instead| format!("{instead}. "));
+        let fix = format!("{instead}{} (`tailback list {listed}`)", choices(name, known));
         self.problem_with(place, &name.into(), fault(format!("there is no {what} called {name}"), fix));
     }
 

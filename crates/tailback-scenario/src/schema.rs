@@ -2,6 +2,8 @@
 
 use tailback_core::queue;
 
+use crate::choices;
+use crate::instead;
 use crate::node::{Node, Value};
 use crate::part;
 use crate::part::{
@@ -77,10 +79,12 @@ part! {
                 Value::Text(text) if text.starts_with(char::is_alphabetic) => {
                     let known: Vec<&str> = queue::registry::cards().iter().map(|card| card.name).collect();
                     let is_kernels = queue::outside::of_kernel(text).is_some();
-                    if !is_kernels && !known.contains(&text.as_str()) {
+                    let is_own = CodeName::is_place(text);
+                    if !is_kernels && !is_own && !known.contains(&text.as_str()) {
+                        let instead = instead::of_queue(text).map_or(hint(text, &known), |instead| format!("{instead}. "));
                         return Err(fault(
                             "this is neither a queue size nor a discipline",
-                            format!("{}Write a size, for example \"1bdp\", or one of {}", hint(text, &known), known.join(", ")),
+                            format!("{instead}Write a size, for example \"1bdp\", or one of {}", known.join(", ")),
                         ));
                     }
                     "discipline"
@@ -103,8 +107,8 @@ part! {
             named.with(flattened(rest.into()))
         }
     }
-    /// Registry name (`tailback list queues`), or a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)).
-    discipline: Name = Name("fifo".into());
+    /// Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), or a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md)).
+    discipline: CodeName = CodeName("fifo".into());
     /// Limit in bytes, packets, multiples of the BDP, or as time: `"100ms"` are the bytes that the link sends in it, rounded up.
     limit: Option<Size>, or "the discipline's own";
     /// The queue inside it, for a `token_bucket`.
@@ -129,12 +133,50 @@ part! {
     params: Params;
 }
 
+choices! {
+    /// Which ECN codepoints are cleared.
+    Bleach: tailback_core::scenario::Bleach::NAMES, "codepoint that can be bleached"
+}
+
+choices! {
+    /// How netem's delays are distributed.
+    Distribution: tailback_core::scenario::Distribution::NAMES, "distribution of netem's"
+}
+
+part! {
+    /// [Jitter as netem has it](links/wires.md#jitter-that-reorders): each packet's delay is drawn by itself, so packets overtake. A time alone is the jitter.
+    NetemJitter {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            match &node.value {
+                Value::Table(_) => Ok(node.clone()),
+                Value::Text(_) => Ok(Node { value: Value::Table(vec![("jitter".into(), node.clone())]), ..node.clone() }),
+                _ => Err(fault(
+                    "this is neither a time nor a table",
+                    "Write \"10ms\" or { jitter = \"10ms\", distribution = \"normal\" }",
+                )),
+            }
+        }
+        fn shortened(&self, table: Node) -> Node {
+            match table.rows() {
+                [(_, jitter)] if jitter.as_text().is_some() => jitter.clone(),
+                _ => table,
+            }
+        }
+    }
+    /// How far delays deviate from the link's: at most this if uniform, this as standard deviation if normal.
+    jitter: Positive<Span>, eg "\"10ms\"";
+    /// `"uniform"`, `"normal"` or `"pareto"`.
+    distribution: Distribution = Distribution("uniform".into());
+    /// netem's correlation, which reaches the delays only where the jitter is near 2 s.
+    correlation: Probability = Probability(0.0);
+}
+
 part! {
     /// What a link does to packets beyond delaying them. Everything is off by default.
     Wire
     /// Probability that a packet is lost.
     loss: Probability = Probability(0.0);
-    /// One packet in so many is lost, always as far apart; which is the first, the seed says.
+    /// One packet in N is lost, always as far apart; which is the first, the seed says.
     loss_every: Whole<0, { u32::MAX as u64 }> = Whole(0);
     /// Probability that a packet is delivered twice.
     duplicate: Probability = Probability(0.0);
@@ -142,7 +184,7 @@ part! {
     reorder: Probability = Probability(0.0);
     /// How long a held-back packet waits in addition.
     reorder_delay: Span = Span(0);
-    /// It goes on sooner, once so many have overtaken it; 0: it waits that long.
+    /// It goes on sooner, once this many have overtaken it; 0: it waits that long.
     reorder_packets: Whole<0, { u32::MAX as u64 }> = Whole(0);
     /// Uniform extra delay from zero to this, order kept.
     jitter: Span = Span(0);
@@ -156,6 +198,32 @@ part! {
     burst_loss: Probability = Probability(0.0);
     /// and that one outside is.
     gap_loss: Probability = Probability(0.0);
+    /// [ECN codepoints](links/wires.md#ecn-bleaching) that become Not-ECT: `"ce"`, `"ect1"` or `"all"`,
+    bleach: Option<Bleach>, or "none";
+    /// before the queue, which then drops where it would mark; else behind it.
+    bleach_before_queue: bool = false;
+    /// In place of `jitter` and `reorder`: delays drawn packet by packet, as netem does, so that packets overtake.
+    netem_jitter: Option<NetemJitter>, or "none";
+    /// TCP acknowledgements are [held up to this](links/wires.md#acknowledgements) after the first and leave together.
+    ack_hold: Span = Span(0);
+    /// Of this many acknowledgements of a connection only the last goes on, at once; fewer wait `ack_hold`.
+    ack_every: Option<Whole<2, 10_000>>, or "all of them";
+}
+
+part! {
+    /// A [policer](links/policer.md): a token bucket in front of the queue that drops what exceeds it and holds nothing.
+    Policer {
+        fn spelt_out(node: &Node) -> Result<Node, Fault> {
+            match &node.value {
+                Value::Table(_) => Ok(node.clone()),
+                _ => Err(fault("a policer has a rate and a burst", "Write { rate = \"8mbit\", burst = \"100kB\" }")),
+            }
+        }
+    }
+    /// Rate at which the bucket fills, per second.
+    rate: Positive<Rate>, eg "\"8mbit\"";
+    /// Bytes it holds, at least the largest packet: what may pass at once after a pause.
+    burst: Positive<Bytes>, eg "\"100kB\"";
 }
 
 part! {
@@ -269,8 +337,8 @@ part! {
     back_delay: Option<Span>, or "as `delay`";
     /// Queue in front of the bottleneck, see [Queues](#queues); 1 BDP is `rate` × RTT.
     queue: Queue = Queue {
-        discipline: Name("fifo".into()),
-        limit: Some(Size { amount: 1, digits: 0, counts: Counts::Bdp }),
+        discipline: CodeName("fifo".into()),
+        limit: Some(Size { amount: 1, digits: 0, counts: Counts::Bdp, in_packets: false }),
         inner: None,
         params: Params::default(),
     };
@@ -280,6 +348,8 @@ part! {
     back_queue: Option<Queue>, or "as `queue`";
     /// Departures happen on a timer of this frequency (dummynet under `kern.hz`).
     tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// A policer in front of the queue left to right, see [Policers](#policers).
+    policer: Option<Policer>, or "none";
     /// Random impairments left to right, see [Wires](#wires),
     wire: Wire = Wire::perfect();
     /// and right to left.
@@ -317,6 +387,8 @@ part! {
     queue: Option<Queue>, or "a FIFO without limit";
     /// As in the dumbbell.
     tick_hz: Option<Whole<1, { u32::MAX as u64 }>>, or "exactly when due";
+    /// A policer in front of the queue, see [Policers](#policers); the link needs no rate for it.
+    policer: Option<Policer>, or "none";
     /// Random impairments, see [Wires](#wires).
     wire: Wire = Wire::perfect();
     /// Instead of a rate: how the link transmits, see [media](links/index.md).
@@ -353,7 +425,7 @@ part! {
     }
     /// Unique name.
     name: Option<Name>, or "the application's, numbered if several share it";
-    /// So many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here.
+    /// This many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here.
     count: Option<Whole<1, 10_000>>, or "one, called `NAME`";
     /// A second flow alike runs the other way, called `NAME.back`: both directions of a call.
     two_way: bool = false;
@@ -397,7 +469,7 @@ part! {
     interval: Option<Positive<Span>>, or "the application's";
     /// IP size of its packets.
     packet_size: Option<Positive<Bytes>>, or "the application's";
-    /// Of `exec`, [live only](live.md#real-programs): the command line run at `from`,
+    /// Of `exec`, [live and in guests](live.md#real-programs): the command line run at `from`,
     client: Option<Text>;
     /// the one run at `to` before it,
     server: Option<Text>;
@@ -451,6 +523,9 @@ part! {
     /// Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine. A kernel's run is
     /// held to it by what is expected of it beforehand.
     most_rows: Option<Whole<1, { u32::MAX as u64 - 1 }>>, or "20 million";
+    /// Memory that packets in queues and on links, and connections, may take, about; beyond it the run is an error. Rows
+    /// have `most_rows`.
+    most_memory: Option<Positive<Bytes>>, or "`\"8GB\"`";
     /// Tables `wire`, `headers`, `header_sacks`, `connections`: the headers of every packet at these [points](captures.md): nodes, links (both sides), or one side of a link, `NAME.in` or `NAME.out`.
     captures: Names = Names::Of(Vec::new());
     /// Record from here,
@@ -610,4 +685,4 @@ macro_rules! parts {
         }
     };
 }
-parts! { Scenario, Dumbbell, Link, Queue, Wire, Medium, Step, Preset, Flow, Named, Period, Randomness, Instruments, Expect, Condition }
+parts! { Scenario, Dumbbell, Link, Queue, Policer, Wire, NetemJitter, Medium, Step, Preset, Flow, Named, Period, Randomness, Instruments, Expect, Condition }

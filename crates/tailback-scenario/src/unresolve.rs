@@ -88,6 +88,10 @@ fn link(link: &Node) -> Node {
         "delay" => set_span(link, "delay_ps"),
         "tick_hz" => row(link, "tick_hz"),
         "queue" => link.get("queue").filter(|_| is_finite).map(queue),
+        "policer" => link.get("policer").map(|given| lean(table! {
+            "rate" => quantity(Quantity::Rate, row(given, "rate_bps")),
+            "burst" => quantity(Quantity::Bytes, row(given, "burst_bytes")),
+        })),
         "wire" => lean(table! {
             "loss" => set_row(wire, "loss"),
             "loss_every" => set_row(wire, "loss_every"),
@@ -101,6 +105,15 @@ fn link(link: &Node) -> Node {
             "burst_end" => set_row(wire, "burst_end"),
             "burst_loss" => set_row(wire, "burst_loss"),
             "gap_loss" => set_row(wire, "gap_loss"),
+            "bleach" => row(wire, "bleach"),
+            "bleach_before_queue" => set_row(wire, "bleach_before_queue"),
+            "netem_jitter" => wire.get("netem_jitter").map(|given| lean(table! {
+                "jitter" => span(given, "jitter_ps"),
+                "distribution" => row(given, "distribution"),
+                "correlation" => set_row(given, "correlation"),
+            })),
+            "ack_hold" => set_span(wire, "ack_hold_ps"),
+            "ack_every" => row(wire, "ack_every"),
         }),
         "medium" => link.get("medium").map(medium),
         "schedule" => each(link.get("schedule"), step),
@@ -152,6 +165,7 @@ pub fn unresolve(resolved: &Node) -> Node {
     instruments = instruments.with(table! {
         "internals" => set_row(given, "internals"),
         "most_rows" => row(given, "most_rows"),
+        "most_memory" => quantity(Quantity::Bytes, set_row(given, "most_memory")),
         "poll_interval" => set_span(given, "poll_interval_ps"),
         "until" => span(given, "until_ps"),
     });

@@ -140,12 +140,12 @@ fn places_are_known_in_both_formats() {
 
 #[test]
 fn the_engines_complaints_are_said_of_the_scenario() {
-    let told =
+    let problem =
         resolved(HELLO).translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
-    assert_eq!(told.to_string(), "dumbbell.queue.limit_bytes = \"100000\": too small. Give more.");
-    let told = resolved(&HELLO.replace("rtt", "queue = \"1bdp\"\nrtt"));
-    let told = told.translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
-    assert_eq!(told.field, "dumbbell.queue.limit_bytes");
+    assert_eq!(problem.to_string(), "dumbbell.queue.limit_bytes = \"100000\": too small. Give more.");
+    let problem = resolved(&HELLO.replace("rtt", "queue = \"1bdp\"\nrtt"));
+    let problem = problem.translate("links[0].queue.params.limit_bytes", "100000", "too small", "Give more.");
+    assert_eq!(problem.field, "dumbbell.queue.limit_bytes");
     assert_eq!(resolved(HELLO).translate("duration_ps", "1", "too long", "Less.").field, "duration");
 }
 
@@ -161,6 +161,31 @@ fn a_bdp_is_exact_and_rounded_down() {
         Some(32_400_000_010_800_000)
     );
     assert_eq!(bytes("5packets", 1, 1), None);
+}
+
+#[test]
+fn a_size_counted_in_packets_is_as_many_of_the_largest_as_it_holds() {
+    let limits = |queue: &str| {
+        let text = HELLO.replace("rtt", &format!("queue = \"{queue}\"\nback_queue = \"1packets\"\nrtt"));
+        let links = to_json(&resolved(&text).description);
+        let params = links.split("\"params\":").nth(1).unwrap();
+        params[..=params.find('}').unwrap()].to_string()
+    };
+    // 100,000 B hold 66 packets of 1500 B and a remainder of 1000 B, which only a byte count gives away.
+    assert_eq!(limits("1bdp"), r#"{"limit_bytes":100000}"#);
+    assert_eq!(limits("1bdp packets"), r#"{"limit_packets":66}"#);
+    assert_eq!(limits("80ms packets"), r#"{"limit_packets":66}"#);
+    assert_eq!(limits("15kB  packets"), r#"{"limit_packets":10}"#);
+    assert_eq!(limits("0.001bdp packets"), r#"{"limit_packets":1}"#);
+    assert_eq!(limits("7 packets"), r#"{"limit_packets":7}"#);
+    for (text, written) in
+        [("0.5bdp packets", "0.5bdp packets"), ("1 bdp packet", "1bdp packets"), ("3 packets", "3packets")]
+    {
+        assert_eq!(Size::read(text).unwrap().to_string(), written);
+        assert_eq!(Size::read(written), Size::read(text));
+    }
+    let twice = Size::read("3packets packets").unwrap_err();
+    assert_eq!(twice.problem, "packets are counted twice");
 }
 
 #[test]

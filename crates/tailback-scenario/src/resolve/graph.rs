@@ -1,17 +1,18 @@
 //! The links and nodes of a scenario as one graph, and the ways that flows take through it.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use tailback_core::medium::registry::is_carried;
 use tailback_core::traffic::registry::traits;
 
-use super::{Listed, Resolver};
+use super::{Listed, MOST_HOPS, Resolver};
 use crate::csv;
 use crate::part::Name;
 use crate::part::Trace;
 use crate::presets::ends;
 use crate::problem::{choices, fault};
-use crate::schema::{Dumbbell, Link, Medium, Queue, Scenario, Schedule, Step, Wire};
+use crate::schema::{Dumbbell, Link, Medium, Policer, Queue, Scenario, Schedule, Step, Wire};
 
 /// Links there and links back, by number.
 pub type Routes = [Vec<usize>; 2];
@@ -28,6 +29,7 @@ pub struct Hop<'a> {
     pub tick_hz: Option<u64>,
     pub queue: Option<&'a Queue>,
     pub queue_place: String,
+    pub policer: Option<&'a Policer>,
     pub wire: Option<&'a Wire>,
     pub wire_place: String,
     /// Base RTT that a BDP means here, unless it is that of the flows.
@@ -92,6 +94,7 @@ fn dumbbell_hops(bell: &Dumbbell) -> [Hop<'_>; 2] {
         delay: there,
         queue: Some(&bell.queue),
         queue_place: "dumbbell.queue".into(),
+        policer: bell.policer.as_ref(),
         wire: Some(&bell.wire),
         wire_place: "dumbbell.wire".into(),
         schedule: steps(&bell.schedule),
@@ -125,6 +128,7 @@ fn hop<'a>(link: &'a Link, number: usize, name: String, from: &str, to: &str) ->
         tick_hz: link.tick_hz.map(|hz| hz.0),
         queue: link.queue.as_ref(),
         queue_place: format!("{place}.queue"),
+        policer: link.policer.as_ref(),
         wire: Some(&link.wire),
         wire_place: format!("{place}.wire"),
         rtt: None,
@@ -195,15 +199,16 @@ impl<'a> Graph<'a> {
     /// The nodes as listed, then those that only links name.
     pub fn nodes(&self, resolver: &mut Resolver<'a>) -> Vec<String> {
         let mut nodes: Vec<String> = Vec::new();
+        let mut known: HashSet<&str> = HashSet::new();
         let listed: Vec<&str> = resolver.scenario.nodes.iter().map(|name| &**name).collect();
         for node in &listed {
-            if !nodes.iter().any(|known| known == node) {
+            if known.insert(node) {
                 nodes.push((*node).into());
             }
         }
         for hop in &self.hops {
             for (key, node) in [("from", &hop.from), ("to", &hop.to)] {
-                if nodes.contains(node) {
+                if !known.insert(node) {
                     continue;
                 }
                 if !listed.is_empty() && hop.place.starts_with("link") {
@@ -225,8 +230,30 @@ impl<'a> Graph<'a> {
         [&flow.from, &flow.to].map(|node| node.as_ref().map_or(String::new(), |name| name.0.clone()))
     }
 
+    /// Every flow's links there and back, as far as all of them together are no more than a run could hold.
+    pub fn all_routes(&self, resolver: &mut Resolver<'a>, nodes: &[String]) -> Vec<Routes> {
+        let mut finder = Finder::new(&self.hops, nodes);
+        let mut hops = 0;
+        let mut out = Vec::new();
+        for number in 0..resolver.scenario.flow.len() {
+            let routes = self.routes(resolver, number, &mut finder);
+            hops += routes[0].len() + routes[1].len();
+            if hops > MOST_HOPS {
+                let problem = format!(
+                    "the routes of the flows up to it name {hops} links, and {MOST_HOPS} is the most"
+                );
+                let place = format!("{}.count", resolver.listed.place(number));
+                resolver.problem(&place, fault(problem, "Use fewer flows, or shorter routes"));
+                out.resize_with(resolver.scenario.flow.len(), Routes::default);
+                break;
+            }
+            out.push(routes);
+        }
+        out
+    }
+
     /// A flow's links there and back; none if there is no such way, which is then reported.
-    pub fn routes(&self, resolver: &mut Resolver<'a>, number: usize, nodes: &[String]) -> Routes {
+    fn routes(&self, resolver: &mut Resolver<'a>, number: usize, finder: &mut Finder<'_>) -> Routes {
         let flow = &resolver.scenario.flow[number];
         let place = resolver.listed.place(number);
         let is_back = resolver.listed.is_back(number);
@@ -237,16 +264,16 @@ impl<'a> Graph<'a> {
             ["from", "to", "route", "back_route"]
         };
         let [from, to] = self.ends(resolver.scenario, number);
-        let known: Vec<&str> = nodes.iter().map(String::as_str).collect();
+        let known = || finder.nodes.iter().map(String::as_str).collect::<Vec<&str>>();
         let mut sound = !self.hops.is_empty();
         for (key, node) in [(start, &from), (end, &to)] {
             let place = format!("{place}.{key}");
             if node.is_empty() {
-                let fix = format!("Name the node, one of {}", known.join(", "));
+                let fix = format!("Name the node, one of {}", known().join(", "));
                 resolver.problem(&place, fault("is missing", fix));
                 sound = false;
-            } else if !self.hops.is_empty() && !nodes.contains(node) {
-                let found = fault(format!("there is no node {node}"), choices(node, &known));
+            } else if !self.hops.is_empty() && !finder.known.contains(node.as_str()) {
+                let found = fault(format!("there is no node {node}"), choices(node, &known()));
                 resolver.problem_with(&place, &node.as_str().into(), found);
                 sound = false;
             }
@@ -264,11 +291,11 @@ impl<'a> Graph<'a> {
         let there = Way { given: flow.route.as_deref(), key, end, carries: "data" };
         let back =
             Way { given: flow.back_route.as_deref(), key: back_key, end: start, carries: "acknowledgements" };
-        let mut there = self.route(resolver, there, &place, [&from, &to], is_outer);
-        let mut back = self.route(resolver, back, &place, [&to, &from], is_outer);
+        let mut there = self.route(resolver, there, &place, [&from, &to], is_outer, finder);
+        let mut back = self.route(resolver, back, &place, [&to, &from], is_outer, finder);
         let access = format!("{}.access", self.names[number]);
         if flow.access_delay.0 > 0 {
-            let access = self.hops.iter().position(|hop| hop.name == access).expect("the flow's own link");
+            let access = finder.numbers[access.as_str()];
             there.insert(0, access);
             back.push(access + 1);
         }
@@ -282,13 +309,10 @@ impl<'a> Graph<'a> {
         flow: &str,
         [from, to]: [&str; 2],
         is_outer: bool,
+        finder: &mut Finder<'_>,
     ) -> Vec<usize> {
         let Some(given) = way.given else {
-            // A tunnel's own connection stays outside.
-            let is_open =
-                |hop: &Hop<'_>| !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
-            let hops = self.hops.iter().enumerate().filter(|(_, hop)| is_open(hop));
-            let found = fewest_hops(hops.map(|(number, hop)| (number, [&*hop.from, &*hop.to])), from, to);
+            let found = finder.fewest_hops(&self.hops, is_outer, from, to);
             if found.is_none() {
                 let problem = format!("there is no way from {from} to {to} for its {}", way.carries);
                 let fix = "Add the missing link, or duplex = true to a link that should work both ways";
@@ -299,7 +323,7 @@ impl<'a> Graph<'a> {
         let place = format!("{flow}.{}", way.key);
         let (mut out, mut here) = (Vec::new(), from);
         for (step, name) in given.iter().enumerate() {
-            let at = self.hops.iter().position(|hop| hop.name == **name);
+            let at = finder.numbers.get(&**name).copied();
             let found = match at.map(|at| &self.hops[at]) {
                 None => fault(format!("there is no link {}", &**name), choices(name, &self.hop_names())),
                 Some(hop) if hop.from != here => fault(
@@ -327,6 +351,41 @@ impl<'a> Graph<'a> {
     }
 }
 
+/// A network's links by name and by node, so that a flow's route takes no look at every other flow's access link.
+struct Finder<'a> {
+    nodes: &'a [String],
+    known: HashSet<&'a str>,
+    /// The first link of each name.
+    numbers: HashMap<&'a str, usize>,
+    /// Shortest ways that were asked for, by ends, and whether those of tunnels count.
+    found: HashMap<(bool, String, String), Option<Vec<usize>>>,
+}
+
+impl<'a> Finder<'a> {
+    fn new(hops: &'a [Hop<'_>], nodes: &'a [String]) -> Self {
+        let mut numbers = HashMap::new();
+        for (number, hop) in hops.iter().enumerate() {
+            numbers.entry(hop.name.as_str()).or_insert(number);
+        }
+        let known = nodes.iter().map(String::as_str).collect();
+        Finder { nodes, known, numbers, found: HashMap::new() }
+    }
+
+    fn fewest_hops(&mut self, hops: &[Hop<'_>], is_outer: bool, from: &str, to: &str) -> Option<Vec<usize>> {
+        let key = (is_outer, from.to_string(), to.to_string());
+        if let Some(found) = self.found.get(&key) {
+            return found.clone();
+        }
+        // A tunnel's own connection stays outside.
+        let is_open =
+            |hop: &Hop<'_>| !(is_outer && hop.medium.is_some_and(|medium| is_carried(&medium.name)));
+        let open = hops.iter().enumerate().filter(|(_, hop)| is_open(hop));
+        let way = fewest_hops(open.map(|(number, hop)| (number, [&*hop.from, &*hop.to])), from, to);
+        self.found.insert(key, way.clone());
+        way
+    }
+}
+
 /// One direction of a flow.
 struct Way<'a> {
     given: Option<&'a [Name]>,
@@ -336,8 +395,9 @@ struct Way<'a> {
 }
 
 fn unique(resolver: &mut Resolver<'_>, what: &str, names: Vec<(&String, String)>) {
-    for (number, (name, place)) in names.iter().enumerate() {
-        if names[..number].iter().any(|(before, _)| before == name) {
+    let mut before = HashSet::new();
+    for (name, place) in &names {
+        if !before.insert(name.as_str()) {
             let found =
                 fault(format!("two {what}s are called {name}"), format!("Give every {what} its own name"));
             resolver.problem_with(place, &name.as_str().into(), found);
@@ -351,16 +411,29 @@ pub fn fewest_hops<'a>(
     from: &'a str,
     to: &str,
 ) -> Option<Vec<usize>> {
-    let mut ways: Vec<(&str, Vec<usize>)> = vec![(from, Vec::new())];
+    let mut leaving: HashMap<&str, Vec<(usize, &str)>> = HashMap::new();
+    for (number, [start, end]) in links {
+        leaving.entry(start).or_default().push((number, end));
+    }
+    // Each node that was reached, with the link and the node before it.
+    let mut reached: Vec<(&str, Option<(usize, usize)>)> = vec![(from, None)];
+    let mut known = HashSet::from([from]);
     let mut next = 0;
-    while next < ways.len() {
-        let (node, way) = ways[next].clone();
+    while next < reached.len() {
+        let node = reached[next].0;
         if node == to {
+            let mut way = Vec::new();
+            let mut at = next;
+            while let Some((link, before)) = reached[at].1 {
+                way.push(link);
+                at = before;
+            }
+            way.reverse();
             return Some(way);
         }
-        for (number, [start, end]) in links.clone() {
-            if start == node && !ways.iter().any(|(known, _)| *known == end) {
-                ways.push((end, [way.as_slice(), &[number]].concat()));
+        for (number, end) in leaving.get(node).into_iter().flatten() {
+            if known.insert(*end) {
+                reached.push((*end, Some((*number, next))));
             }
         }
         next += 1;

@@ -62,6 +62,9 @@ pub fn describe(resolver: &mut Resolver<'_>, graph: &Graph<'_>, nodes: &[String]
         // Only if given: what does not limit a run does not make it another.
         out.put("most_rows", most.0);
     }
+    if let Some(most) = given.most_memory {
+        out.put("most_memory", most.0.0);
+    }
     out.with(table! {
         "internals" => given.internals,
         "poll_interval_ps" => given.poll_interval.0.0,

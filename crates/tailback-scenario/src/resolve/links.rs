@@ -5,10 +5,10 @@ use tailback_core::params::Card;
 use tailback_core::{medium, queue};
 
 use super::graph::{Graph, Hop, Routes};
-use super::{Resolver, sends_datagrams};
+use super::{Own, Resolver, sends_datagrams};
 use crate::node::{Node, Value};
 use crate::part::{Form, Kind as _, Params, Trace};
-use crate::problem::{choices, fault};
+use crate::problem::{Fault, choices, fault};
 use crate::quantity::{Counts, Size};
 use crate::schema::{Medium, Queue, Wire};
 use crate::table;
@@ -18,8 +18,18 @@ pub const MTU: u64 = 1500;
 /// A telephone packet, unless an application over UDP says otherwise.
 const DATAGRAM: u64 = 200;
 /// Keys of a wire that stand in the engine's form only if they are not zero.
-const LOSSES: [&str; 7] =
-    ["loss_every", "bit_error", "burst_start", "burst_end", "burst_loss", "gap_loss", "reorder_packets"];
+const LOSSES: [&str; 10] = [
+    "loss_every",
+    "bit_error",
+    "burst_start",
+    "burst_end",
+    "burst_loss",
+    "gap_loss",
+    "reorder_packets",
+    "bleach",
+    "bleach_before_queue",
+    "ack_every",
+];
 
 /// What a queue's description may refer to.
 struct Site {
@@ -62,6 +72,14 @@ fn link(
         "queue" => queue,
         "wire" => hop.wire.map_or_else(|| wire(&Wire::perfect()), wire),
     };
+    if let Some(given) = hop.policer {
+        out.put("policer", table! { "rate_bps" => given.rate.0.0, "burst_bytes" => given.burst.0.0 });
+        refuse_kernels_queue(resolver, hop, &format!("{}.policer", hop.place), "a policer");
+    }
+    if hop.wire.is_some_and(|wire| wire.bleach_before_queue) {
+        let place = format!("{}.bleach_before_queue", hop.wire_place);
+        refuse_kernels_queue(resolver, hop, &place, "bleaching");
+    }
     if let Some(given) = hop.medium {
         out.put("medium", medium(resolver, graph, hop, given));
     }
@@ -84,12 +102,12 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
     let place = &hop.place;
     let or_place = |inner: &String| if inner.is_empty() { place.clone() } else { inner.clone() };
     let first = |first: String, second: String| {
-        if number == 1 && resolver.told.look_up(&first).is_some() { first } else { second }
+        if number == 1 && resolver.written.look_up(&first).is_some() { first } else { second }
     };
     let rate = first(format!("{place}.back_rate"), format!("{place}.rate"));
     let delay = if place.starts_with("flow") {
         format!("{place}.access_delay")
-    } else if resolver.told.look_up(&format!("{place}.rtt")).is_some() {
+    } else if resolver.written.look_up(&format!("{place}.rtt")).is_some() {
         format!("{place}.rtt")
     } else {
         first(format!("{place}.back_delay"), format!("{place}.delay"))
@@ -103,6 +121,9 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         (".queue", queue.clone()),
         (".queue.discipline", format!("{}.discipline", hop.queue_place)),
         (".queue.params", queue),
+        (".policer", format!("{place}.policer")),
+        (".policer.rate_bps", format!("{place}.policer.rate")),
+        (".policer.burst_bytes", format!("{place}.policer.burst")),
         (".wire", or_place(&hop.wire_place)),
         (".medium", format!("{place}.medium")),
         (".medium.params", format!("{place}.medium")),
@@ -110,6 +131,17 @@ fn places(resolver: &mut Resolver<'_>, number: usize, hop: &Hop<'_>, at: &str) {
         (".trace", format!("{place}.trace")),
     ] {
         resolver.place(format!("{at}{path}"), written);
+    }
+}
+
+/// A problem at `place` if the link's queue is a kernel's: packets enter that one before the link sees them.
+fn refuse_kernels_queue(resolver: &mut Resolver<'_>, hop: &Hop<'_>, place: &str, what: &str) {
+    let name = hop.queue.map_or("", |queue| &*queue.discipline);
+    if queue::outside::of_kernel(name).is_some() {
+        let problem = format!("{what} cannot stand in front of {name}");
+        let fix =
+            format!("Put it on a link of its own before this one, or take {}", &name["kernel:".len()..]);
+        resolver.problem_with(place, &name.into(), fault(problem, fix));
     }
 }
 
@@ -126,6 +158,19 @@ fn wire(wire: &Wire) -> Node {
         if let Some(given) = all.get(key) {
             out.put(key, given.clone());
         }
+    }
+    if wire.ack_hold.0 > 0 {
+        out.put("ack_hold_ps", wire.ack_hold.0);
+    }
+    if let Some(given) = &wire.netem_jitter {
+        out.put(
+            "netem_jitter",
+            table! {
+                "jitter_ps" => given.jitter.0.0,
+                "distribution" => given.distribution.0.as_str(),
+                "correlation" => given.correlation.0,
+            },
+        );
     }
     out
 }
@@ -192,8 +237,13 @@ fn site(resolver: &Resolver<'_>, graph: &Graph<'_>, routes: &[Routes], number: u
 
 fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     let place = &site.place;
-    let card = discipline(resolver, queue, &format!("{place}.discipline"));
+    let own = is_own(resolver, queue, &format!("{place}.discipline"));
+    let card = if own { None } else { discipline(resolver, queue, &format!("{place}.discipline")) };
     let mut params = Params(limit(resolver, queue, site).into_iter().collect());
+    if own {
+        // A class of the user's own takes what it is given as it stands.
+        params.0.extend(queue.params.0.iter().cloned());
+    }
     if let (Some(card), Some((key, _))) = (card, params.0.first()) {
         if card.param(key).is_none() {
             let counted = key.trim_start_matches("limit_");
@@ -232,6 +282,36 @@ fn one_queue(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Node {
     out
 }
 
+/// Is it a discipline of the user's own?
+fn is_own(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> bool {
+    let name: &str = &queue.discipline;
+    if ["bpf:", "rust:", "module:"].iter().any(|kind| name.starts_with(kind)) {
+        let fix =
+            "Write the queue as a class in Python: \"python:my.py:MyQueue\" (docs/tutorials/own-queue.md)";
+        let found = fault("a compiled source or crate is a congestion control here, and no queue", fix);
+        return refuse_own(resolver, name, place, found);
+    }
+    if queue::outside::of_kernel(name).is_some()
+        || queue::registry::cards().iter().any(|card| card.name == name)
+    {
+        return false;
+    }
+    match resolver.host.own(name) {
+        Own::Unknown if name.starts_with("python:") => {
+            let fix = "Run the scenario on your machine with --allow-code, or choose a built-in queue";
+            refuse_own(resolver, name, place, fault("no Python class is run here", fix))
+        }
+        Own::Unknown => false,
+        Own::Known => true,
+        Own::Refused(found) => refuse_own(resolver, name, place, found),
+    }
+}
+
+fn refuse_own(resolver: &mut Resolver<'_>, name: &str, place: &str, found: Fault) -> bool {
+    resolver.problem_with(place, &name.into(), found);
+    true
+}
+
 /// The card whose parameters the discipline takes, be it ours or a kernel's.
 fn discipline(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> Option<&'static Card> {
     let name: &str = &queue.discipline;
@@ -245,13 +325,10 @@ fn discipline(resolver: &mut Resolver<'_>, queue: &Queue, place: &str) -> Option
     };
     match queue::outside::card(name, place) {
         Err(unknown) => refuse(resolver, unknown.problem, unknown.fix),
-        Ok(None) if queue.limit.is_some() || !queue.params.0.is_empty() => {
-            refuse(resolver, format!("{name} takes no parameters here"), "Remove them".into())
-        }
         Ok(_) if queue.inner.is_some() => {
             refuse(resolver, format!("{name} has no queue inside it"), "Leave inner out".into())
         }
-        Ok(card) => card,
+        Ok(card) => Some(card),
     }
 }
 
@@ -287,6 +364,10 @@ fn limit(resolver: &mut Resolver<'_>, queue: &Queue, site: &Site) -> Option<(Str
         return Some(("limit_packets".into(), Node::from(limit.amount as i128)));
     }
     let size = in_bytes(resolver, &limit, site, &site.place)?;
+    if limit.in_packets {
+        let largest = if site.largest > 0 { site.largest } else { MTU };
+        return Some(("limit_packets".into(), Node::from(i128::from((size / largest).max(1)))));
+    }
     let takes_any = queue.params.get("accept").and_then(Node::as_text) == Some("below");
     // dummynet's rule looks at the backlog alone: a short queue still takes a packet when it is empty.
     if size < site.largest && !takes_any {

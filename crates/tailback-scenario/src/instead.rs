@@ -1,0 +1,104 @@
+//! What to write for well-known queues and applications that have no model of that name.
+
+use tailback_core::queue::outside;
+
+/// Names that people use for what a queue discipline of ours does.
+const QUEUES: &[(&[&str], &str)] = &[
+    (&["droptail", "drop-tail", "tail-drop", "taildrop", "pfifo_fast"], "fifo, the drop-tail queue"),
+    (&["fq", "fq_pie", "drr", "sfb"], "fq_codel, a queue for each flow"),
+    (&["htb", "tbf", "hfsc", "policer", "shaper"], "token_bucket, which holds a rate with an inner queue"),
+    (&["l4s", "dualq", "dualq-coupled"], "dualpi2, the coupled queue of RFC 9332"),
+];
+
+/// Names that people use for what an application of ours does.
+const APPLICATIONS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "zoom",
+            "teams",
+            "meet",
+            "webrtc",
+            "facetime",
+            "video",
+            "videocall",
+            "video-call",
+            "videoconference",
+            "conference",
+            "rtc",
+            "nada",
+        ],
+        "app = \"media\" with two_way = true: video whose rate adapts, in both directions",
+    ),
+    (
+        &["skype", "call", "voice", "phone", "telephone", "sip", "rtp"],
+        "app = \"voip\" with two_way = true: a voice call, in both directions",
+    ),
+    (
+        &["youtube", "netflix", "dash", "hls", "streaming", "stream"],
+        "app = \"transfers\": one piece after the other, with pauses",
+    ),
+    (
+        &["http", "https", "browser", "chrome", "firefox", "browsing", "page", "pages"],
+        "app = \"web\": readers of pages, or \"web-probe\": one object after the other",
+    ),
+    (
+        &["iperf", "iperf3", "download", "upload", "file", "scp", "rsync", "tcp", "quic", "greedy"],
+        "app = \"bulk\": data without end, or with bytes = \"10MB\"",
+    ),
+    (&["udp", "cbr", "flood", "constant"], "app = \"udp-cbr\": a constant rate over UDP"),
+    (&["game", "gaming", "ssh", "dns", "rpc"], "app = \"request-response\": small questions and answers"),
+];
+
+/// What to use for a queue of this name, as a sentence.
+pub fn of_queue(name: &str) -> Option<String> {
+    if let Some((_, model)) = outside::DISCIPLINES.iter().find(|(known, _)| *known == name) {
+        let kernels = format!("{}{name}", outside::PREFIX);
+        return Some(format!(
+            "Use {model}, the nearest model, or the kernel's own with --engine live or vm: \"{kernels}\""
+        ));
+    }
+    find(QUEUES, name).map(|model| format!("Use {model}"))
+}
+
+/// What to use for an application of this name, as a sentence.
+pub fn of_application(name: &str) -> Option<String> {
+    find(APPLICATIONS, name).map(|model| format!("Use {model}"))
+}
+
+fn find(table: &[(&[&str], &'static str)], name: &str) -> Option<&'static str> {
+    let name = name.to_lowercase();
+    table.iter().find(|(names, _)| names.contains(&name.as_str())).map(|(_, model)| *model)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tailback_core::{queue, traffic};
+
+    #[test]
+    fn no_name_of_a_model_is_sent_elsewhere_and_each_model_named_exists() {
+        for card in queue::registry::cards() {
+            assert_eq!(find(QUEUES, card.name), None, "{}", card.name);
+        }
+        for card in traffic::registry::cards() {
+            assert_eq!(of_application(card.name), None, "{}", card.name);
+        }
+        for (_, text) in APPLICATIONS {
+            let name = text.split('"').nth(1).expect("an application in quotes");
+            assert!(traffic::registry::cards().iter().any(|card| card.name == name), "{name}");
+        }
+        for (_, text) in QUEUES {
+            let name = text.split(',').next().expect("a queue before the comma");
+            assert!(queue::registry::cards().iter().any(|card| card.name == name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_queues_are_named_with_their_models() {
+        let pfifo = of_queue("pfifo").expect("the kernel has it");
+        for part in ["Use fifo", "\"kernel:pfifo\"", "--engine"] {
+            assert!(pfifo.contains(part), "{pfifo}");
+        }
+        assert_eq!(of_queue("nonsense"), None);
+    }
+}
