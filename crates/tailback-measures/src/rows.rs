@@ -1,0 +1,250 @@
+//! The measures, a row each: what `tailback list metrics`, the documentation and every caller know of them.
+
+use serde_json::{Value, json};
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Measure {
+    /// Its name, in Python that of its function in `tailback.metrics`.
+    pub name: &'static str,
+    /// A heading.
+    pub title: &'static str,
+    /// The unit, and the range where there is one.
+    pub unit: &'static str,
+    /// The definition as a formula.
+    pub formula: &'static str,
+    /// What the formula's letters mean, and the cases it leaves open.
+    pub definition: &'static str,
+    /// Where the definition is from.
+    pub source: &'static str,
+    /// Tables it is computed from; `a | b` is either. None: computed from given numbers.
+    pub tables: &'static [&'static str],
+    /// Which rows belong to a window of time.
+    pub window: &'static str,
+    /// How the values of several seeds become one.
+    pub over_seeds: &'static str,
+    /// Which way is better.
+    pub better: Better,
+}
+
+const SENT: &str = "packets sent in it";
+const GIVEN: &str = "none: computed from given numbers";
+const MEAN: &str = "mean";
+const MEDIAN: &str = "median";
+
+/// Every measure that is computed here, in alphabetical order.
+pub const MEASURES: &[Measure] = &[
+    Measure {
+        name: "burst_ratio",
+        title: "Burst ratio of losses",
+        unit: "1 (≥ 1)",
+        formula: "max(1, lost/bursts · (1 − lost/packets))",
+        definition: "Mean length of the bursts seen over the mean length random loss would give, 1/(1 − P); at least 1.",
+        source: "ITU-T G.107 section 7.5",
+        tables: &[],
+        window: GIVEN,
+        over_seeds: MEAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "completion_time",
+        title: "Completion time of a transfer",
+        unit: "s",
+        formula: "finished − started",
+        definition: "From a flow's start until its last connection was over. NaN for a flow that was given no number of bytes, and for one that stopped before all of them had arrived.",
+        source: "RFC 5166 section 2.2",
+        tables: &["flows"],
+        window: "whole run only",
+        over_seeds: MEDIAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "delay_impairment",
+        title: "E-model delay impairment",
+        unit: "R",
+        formula: "Idd = 25·((1 + X⁶)^⅙ − 3·(1 + (X/3)⁶)^⅙ + 2), X = log₂(T / 100 ms); 0 up to 100 ms",
+        definition: "What a pure delay T from mouth to ear costs. Echo is assumed to be cancelled, so Idte and Idle are 0.",
+        source: "ITU-T G.107 section 7.4, Idd",
+        tables: &[],
+        window: GIVEN,
+        over_seeds: MEAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "delay_quantiles",
+        title: "Delay quantiles",
+        unit: "s",
+        formula: "x₍ₖ₎ + (q·(n − 1) − k)·(x₍ₖ₊₁₎ − x₍ₖ₎), k = ⌊q·(n − 1)⌋, x in ascending order from 0",
+        definition: "Quantiles of a flow's one-way delays, received − sent, of the packets that arrived: whole, or less the smallest possible delay (induced).",
+        source: "Hyndman and Fan, The American Statistician 50 (1996), type 7; RFC 7679",
+        tables: &["packets"],
+        window: SENT,
+        over_seeds: MEDIAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "drop_share_at_link",
+        title: "Drop share at a link",
+        unit: "1 (0 … 1)",
+        formula: "dropped / arrived",
+        definition: "Of the packets of all flows that arrived at a link's queue, the share that it or its wire dropped. This is no flow's loss: it counts one link, and every flow that crosses it. Sweeps, `[expect]` and reports name it `loss` behind a link's name, and `loss` alone is that of the bottleneck.",
+        source: "“Effects of high-speed congestion control” (2007); RFC 5166 section 2.1.3",
+        tables: &["links"],
+        window: "of the packets that left the queue in it, by its log: what the wire dropped is not in it",
+        over_seeds: MEAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "flow_loss_rate",
+        title: "Loss rate of a flow",
+        unit: "1 (0 … 1)",
+        formula: "dropped / (dropped + delivered)",
+        definition: "Of a flow's packets whose fate was decided within the run, dropped or delivered, the share that was dropped by any queue or wire on its way. Packets still under way at the end are neither lost nor counted: counting them as delivered would make a short run look better, and nothing is known of them. Copies that a wire makes are not packets sent. Packets are those of the flow's own direction, so the value is NaN for a flow most of whose payload came back, such as a reader of web pages. Of programs (`exec`), which send both ways, both directions count.",
+        source: "RFC 7680: lost over sent, those still under way left out",
+        tables: &["flows | packets"],
+        window: SENT,
+        over_seeds: MEAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "goodput",
+        title: "Goodput",
+        unit: "bit/s",
+        formula: "8 · bytes / seconds the flow was on",
+        definition: "Payload delivered in order to the receiving application. Over a whole life connection set-up counts as time, and what came back to the end that opened the connection counts as payload: the pages a reader fetched. For a flow over UDP the IP bytes received count, and for programs (`exec`) of which the kernel counted no payload over TCP, those of both directions.",
+        source: "RFC 2647 section 3.17; RFC 5166 section 2.1",
+        tables: &["flows | polls | packets"],
+        window: "bytes received in it, polls interpolated at both ends, over its length",
+        over_seeds: MEAN,
+        better: Better::Higher,
+    },
+    Measure {
+        name: "jain",
+        title: "Jain's fairness index",
+        unit: "1 (1/n … 1)",
+        formula: "(Σx)² / (n·Σx²)",
+        definition: "1 when all shares x are equal, 1/n when one flow has everything. Undefined (NaN) when there is nothing to share.",
+        source: "Jain, Chiu and Hawe, DEC-TR-301 (1984)",
+        tables: &[],
+        window: "that of the shares",
+        over_seeds: MEAN,
+        better: Better::Higher,
+    },
+    Measure {
+        name: "loss_impairment",
+        title: "E-model loss impairment",
+        unit: "R",
+        formula: "Ie,eff = 95·P / (P/BurstR + Bpl), P the loss in per cent",
+        definition: "What lost frames of G.711 cost. Bpl is 25.1 with packet loss concealment, 4.3 without.",
+        source: "ITU-T G.107 section 7.5, Ie,eff; G.113 Appendix I",
+        tables: &[],
+        window: GIVEN,
+        over_seeds: MEAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "mean_opinion_score",
+        title: "Mean opinion score",
+        unit: "MOS (1 … 4.5)",
+        formula: "1 + 0.035·R + 7·10⁻⁶·R·(R − 60)·(100 − R)",
+        definition: "At least 1. 1 for R ≤ 0, 4.5 for R ≥ 100.",
+        source: "ITU-T G.107 Annex B",
+        tables: &[],
+        window: GIVEN,
+        over_seeds: MEAN,
+        better: Better::Higher,
+    },
+    Measure {
+        name: "queue_delay_quantiles",
+        title: "Queueing delay quantiles of a link",
+        unit: "s",
+        formula: "8·B/C, B the smallest backlog with Σ{time at ≤ B} ≥ q · time",
+        definition: "Time that a queue's backlog would take to send, at a share q of the time or less. C is the link's rate; of a medium or trace, what it carried while it was sending.",
+        source: "definition; time-weighted",
+        tables: &["queue | queue_polls", "links"],
+        window: "backlogs in it",
+        over_seeds: MEDIAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "response_time_quantiles",
+        title: "Response time quantiles",
+        unit: "s",
+        formula: "as delay_quantiles",
+        definition: "Quantiles of the response times of a flow's objects; NaN where nothing was answered.",
+        source: "Hyndman and Fan, The American Statistician 50 (1996), type 7",
+        tables: &["requests"],
+        window: "objects asked for in it",
+        over_seeds: MEDIAN,
+        better: Better::Lower,
+    },
+    Measure {
+        name: "voice_quality",
+        title: "Quality of a call",
+        unit: "R, MOS, s, s, share, share",
+        formula: "R = mean over windows and calls of max over playout delays D of 93.2 − Idd(20 ms + D) − Ie,eff(lost or later than D)",
+        definition: "R and MOS of a G.711 call by the E-model, from the packets of a `voip` or `voip-onoff` flow. Mouth to ear is 20 ms of framing, the network's one-way delay and the playout buffer. In each window of time the buffer waits for a constant playout delay D, which is the one of the 50, 75, 90, 95, 98, 99 and 100 % quantiles of the delays seen that gives the highest R: what an ideal buffer could do. A window in which nothing arrived has R 0. The loss beside it is `flow_loss_rate`.\n\nWhat R leaves out: how far the delay swings. A call between 15 and 215 ms is rated as one with a constant 215 ms, which G.107 calls satisfying; a real buffer that follows the delay plays speech faster, slower or not at all. Read R beside `delay_quantiles` and `jitter`. Talking against one another (conversational interactivity), echo and noise are G.107's defaults.",
+        source: "ITU-T G.107, G.113; RFC 3550",
+        tables: &["packets", "flows"],
+        window: SENT,
+        over_seeds: MEAN,
+        better: Better::Higher,
+    },
+];
+
+/// The row of a measure.
+pub fn measure(name: &str) -> Option<&'static Measure> {
+    MEASURES.iter().find(|measure| measure.name == name)
+}
+
+/// All rows as JSON.
+pub fn as_json() -> Value {
+    let row = |measure: &Measure| {
+        json!({
+            "name": measure.name,
+            "title": measure.title,
+            "unit": measure.unit,
+            "formula": measure.formula,
+            "definition": measure.definition,
+            "source": measure.source,
+            "tables": measure.tables,
+            "window": measure.window,
+            "over_seeds": measure.over_seeds,
+            "better": match measure.better {
+                Better::Higher => "higher",
+                Better::Lower => "lower",
+            },
+        })
+    };
+    MEASURES.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tailback_core::probe::rows::SCHEMAS;
+
+    #[test]
+    fn rows_are_in_order_whole_and_name_tables_that_exist() {
+        assert!(MEASURES.windows(2).all(|pair| pair[0].name < pair[1].name));
+        for row in MEASURES {
+            assert_eq!(measure(row.name).map(|found| found.title), Some(row.title));
+            assert!(row.definition.ends_with('.'), "{}", row.name);
+            for text in [row.title, row.unit, row.formula, row.source, row.window, row.over_seeds] {
+                assert!(!text.is_empty(), "{}", row.name);
+            }
+            for table in row.tables.iter().flat_map(|tables| tables.split(" | ")) {
+                assert!(SCHEMAS.iter().any(|schema| schema.name == table), "{}: {table}", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,740 @@
+//! Measures of a whole run, or of a window of it, by the names that sweeps and `[expect]` use: `call.delay_p95_ms`.
+//!
+//! A name is a flow's or a link's, a point, and a measure; without them it is of the whole run. What ends a name is its
+//! unit: `_ms`, `_s`, `_mbps`, `_bytes`; without one it is a count or a share. Python's
+//! `tailback/experiment/run_metrics.py` gives the same numbers under the same names.
+
+use tailback_core::probe::{Table, Tables};
+use tailback_core::scenario::{FlowSpec, LinkSpec, Scenario};
+use tailback_core::traffic::registry::traits;
+use tailback_core::traffic::{Application, Datagrams, Rows, registry};
+
+use crate::columns::{code, numbers, table};
+use crate::flow::{self, Packets, Period};
+use crate::quantile::quantiles;
+use crate::sharing::jain;
+use crate::voice::{self, Spoken};
+
+/// With more flows (or links) than this, sweeps keep only what they come to together; here all have their names.
+const DELAYS: [&str; 5] = ["delay_p50_ms", "delay_p95_ms", "delay_p99_ms", "delay_mean_ms", "delay_max_ms"];
+const OF_FLOW: [&str; 2] = ["goodput_mbps", "loss"];
+const OF_TCP: [&str; 4] = ["retransmitted", "timeouts", "rtt_min_ms", "srtt_ms"];
+const OF_LINK: [&str; 7] =
+    ["utilisation", "delivered", "dropped", "marked", "backlog_mean_bytes", "backlog_max_bytes", "loss"];
+const WHOLE: [&str; 7] =
+    ["goodput_mbps", "jain", "utilisation", "loss", "backlog_mean_bytes", "packets", "events"];
+const EXPERIENCE: [&str; 5] = ["median_ms", "p95_ms", "lost", "jitter_ms", "mos"];
+const POLLED: [&str; 4] = ["cwnd_mean_bytes", "cwnd_max_bytes", "cwnd_min_bytes", "in_flight_max_bytes"];
+const START: [&str; 3] = ["slow_start_cwnd_bytes", "ramp_ms", "longest_pause_ms"];
+/// Bytes of a flow until which the time is measured, by name.
+const RECEIVED: [(&str, f64); 7] = [
+    ("received_15kB_ms", 1.5e4),
+    ("received_100kB_ms", 1e5),
+    ("received_150kB_ms", 1.5e5),
+    ("received_1MB_ms", 1e6),
+    ("received_1500kB_ms", 1.5e6),
+    ("received_10MB_ms", 1e7),
+    ("received_15MB_ms", 1.5e7),
+];
+/// Shares of the BDP that a window is waited for, by name.
+const REACHED: [(&str, f64); 3] = [("window_60_ms", 0.6), ("window_80_ms", 0.8), ("window_90_ms", 0.9)];
+const EXCHANGES: [&str; 3] = ["answered_mbps", "answer_p95_ms", "answer_p99_ms"];
+const OWN: [&str; 4] = ["mean", "min", "max", "last"];
+
+/// Rows with instants in [start, end) seconds; either may be left open.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Window {
+    /// The first instant.
+    pub start_s: Option<f64>,
+    /// The first instant after it.
+    pub end_s: Option<f64>,
+}
+
+impl Window {
+    /// All of the run.
+    pub const WHOLE: Window = Window { start_s: None, end_s: None };
+
+    fn is_whole(self) -> bool {
+        self == Window::WHOLE
+    }
+
+    fn start(self) -> f64 {
+        self.start_s.unwrap_or(0.0)
+    }
+
+    fn has(self, instant_s: f64) -> bool {
+        instant_s >= self.start() && instant_s < self.end_s.unwrap_or(f64::INFINITY)
+    }
+}
+
+/// A name, and what `[instruments]` lacks for it: `packets = ["call"]`; empty if nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurable {
+    /// The name.
+    pub name: String,
+    /// What to record besides.
+    pub lacks: String,
+}
+
+/// A run as described, with its tables.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// The description.
+    pub scenario: &'a Scenario,
+    /// The tables.
+    pub tables: &'a Tables,
+}
+
+/// Can a queue form at this link?
+pub fn holds_queue(link: &LinkSpec) -> bool {
+    link.rate_bps.is_some() || link.medium.is_some() || link.trace.is_some()
+}
+
+fn seconds(ps: u64) -> f64 {
+    ps as f64 / 1e12
+}
+
+/// The table that an application leaves rows in beside those that every flow fills.
+fn rows_of(spec: &FlowSpec) -> Rows {
+    if traits(&spec.app.kind).runs_programs {
+        return Rows::None;
+    }
+    registry::build(&spec.app.kind, &spec.app.params, "", 0).map_or(Rows::None, |app| app.rows())
+}
+
+/// The table that says what the users of a flow experience; none of a transfer that no user waits for.
+fn experienced(spec: &FlowSpec) -> Option<&'static str> {
+    match rows_of(spec) {
+        Rows::Requests => Some("requests"),
+        Rows::Echoes => Some("echoes"),
+        Rows::None => spec.tcp.is_none().then_some("packets"),
+    }
+}
+
+/// The names that can be asked of a run of this scenario, in the whole or in a window of time.
+///
+/// Besides them there are an algorithm's own quantities, `FLOW.own_NAME_mean` (`min`, `max`, `last`, `is_1`, `enters_1`),
+/// which only its runs name.
+pub fn measurable(scenario: &Scenario, is_window: bool) -> Vec<Measurable> {
+    let mut out = Vec::new();
+    let mut have = |name: String| out.push(Measurable { name, lacks: String::new() });
+    if !is_window {
+        WHOLE.iter().for_each(|name| have((*name).into()));
+        for flow in &scenario.flows {
+            let tcp = if flow.tcp.is_some() { &OF_TCP[..] } else { &[] };
+            OF_FLOW.iter().chain(tcp).for_each(|key| have(format!("{}.{key}", flow.name)));
+        }
+        for link in scenario.links.iter().filter(|link| holds_queue(link)) {
+            OF_LINK.iter().for_each(|key| have(format!("{}.{key}", link.name)));
+        }
+    }
+    let recorded = &scenario.instruments;
+    let mut need = |of: &str, key: &str, instruments: &[(&str, &[String])]| {
+        let has = instruments.iter().any(|(_, names)| names.iter().any(|name| name == of));
+        let lacks = if has { String::new() } else { format!("{} = [\"{of}\"]", instruments[0].0) };
+        out.push(Measurable { name: format!("{of}.{key}"), lacks });
+    };
+    let packets = [("packets", &recorded.packets[..])];
+    let polls = [("polls", &recorded.polls[..])];
+    let requests = [("requests", &recorded.requests[..])];
+    let echoes = [("echoes", &recorded.echoes[..])];
+    for flow in &scenario.flows {
+        let name = flow.name.as_str();
+        let table = experienced(flow);
+        if !is_window {
+            let instrument = match table {
+                Some("requests") => Some(&requests),
+                Some("echoes") => Some(&echoes),
+                Some(_) => Some(&packets),
+                None => None,
+            };
+            if let Some(instrument) = instrument {
+                EXPERIENCE.iter().for_each(|key| need(name, &format!("experience_{key}"), &instrument[..]));
+            }
+        }
+        if table == Some("requests") {
+            let turns = flow.tcp.as_ref().map_or(0, |tcp| tcp.cc_turns.len());
+            let whose = std::iter::once(String::new()).chain((0..=turns).map(|turn| format!("turn_{turn}_")));
+            for whose in whose {
+                EXCHANGES.iter().for_each(|key| need(name, &format!("{whose}{key}"), &requests));
+            }
+        }
+        if is_window && traits(&flow.app.kind).datagrams == Datagrams::Voice {
+            need(name, "experience_mos", &packets);
+        }
+        DELAYS.iter().for_each(|key| need(name, key, &packets));
+        if flow.tcp.is_some() {
+            POLLED.iter().for_each(|key| need(name, key, &polls));
+            if is_window {
+                REACHED.iter().for_each(|(key, _)| need(name, key, &polls));
+                need(name, "window_step_bytes", &polls);
+            } else {
+                START.iter().for_each(|key| need(name, key, &polls));
+                RECEIVED.iter().for_each(|(key, _)| need(name, key, &polls));
+            }
+        }
+        if is_window {
+            need(name, "goodput_mbps", if flow.tcp.is_some() { &polls } else { &packets });
+            need(name, "loss", &packets);
+            if flow.tcp.is_none() {
+                need(name, "settle_ms", &packets);
+            }
+        }
+    }
+    if is_window {
+        let of_tcp: Vec<&str> =
+            scenario.flows.iter().filter(|it| it.tcp.is_some()).map(|it| it.name.as_str()).collect();
+        let missing = of_tcp.iter().filter(|name| !recorded.polls.iter().any(|known| known == *name));
+        let missing: Vec<String> = missing.map(|name| format!("\"{name}\"")).collect();
+        let lacks =
+            if missing.is_empty() { String::new() } else { format!("polls = [{}]", missing.join(", ")) };
+        if !of_tcp.is_empty() {
+            for name in ["goodput_mbps", "jain"] {
+                out.push(Measurable { name: name.into(), lacks: lacks.clone() });
+            }
+        }
+        for link in scenario.links.iter().filter(|link| holds_queue(link)) {
+            let name = link.name.as_str();
+            let mut need = |key: &str, instruments: &[(&str, &[String])]| {
+                let has = instruments.iter().any(|(_, names)| names.iter().any(|known| known == name));
+                let lacks = if has { String::new() } else { format!("{} = [\"{name}\"]", instruments[0].0) };
+                out.push(Measurable { name: format!("{name}.{key}"), lacks });
+            };
+            let queues = ("queues", &recorded.queues[..]);
+            let polled = [("queue_polls", &recorded.queue_polls[..]), queues];
+            need("backlog_mean_bytes", &polled);
+            need("backlog_max_bytes", &polled);
+            need("dropped", &[("drops", &recorded.drops[..]), queues]);
+            need("loss", &[queues]);
+        }
+    }
+    out
+}
+
+/// Rows of one flow or link.
+struct Of<'a> {
+    table: &'a Table,
+    rows: Vec<usize>,
+}
+
+impl Of<'_> {
+    fn get(&self, column: &str) -> Vec<f64> {
+        let all = numbers(self.table, column);
+        self.rows.iter().map(|row| all[*row]).collect()
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::max)
+}
+
+fn smallest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(f64::NAN, f64::min)
+}
+
+/// Linear interpolation of `values` at instants in ascending order; the first and last value beyond them.
+fn interpolated(at: f64, times: &[f64], values: &[f64]) -> f64 {
+    let after = times.partition_point(|time| *time <= at);
+    if after == 0 {
+        return values[0];
+    }
+    if after == times.len() {
+        return values[after - 1];
+    }
+    let (before, slope) =
+        (after - 1, (values[after] - values[after - 1]) / (times[after] - times[after - 1]));
+    slope * (at - times[before]) + values[before]
+}
+
+impl<'a> Run<'a> {
+    /// The value of a name in a window; NaN where the run has none. A name that [`measurable`] does not list, or for which
+    /// it lacks something, is none.
+    pub fn measure(&self, name: &str, window: Window) -> Option<f64> {
+        let (of, key) = name.rsplit_once('.').unwrap_or(("", name));
+        if let Some(own) = key.strip_prefix("own_") {
+            return self.own(self.flow(of)?, own, window);
+        }
+        let known = measurable(self.scenario, !window.is_whole());
+        if !known.iter().any(|it| it.name == name && it.lacks.is_empty()) {
+            return None;
+        }
+        if of.is_empty() {
+            return self.of_all(key, window);
+        }
+        match self.flow(of) {
+            Some(flow) => self.of_flow(flow, key, window),
+            None => self.of_link(self.link(of)?, key, window),
+        }
+    }
+
+    fn flow(&self, name: &str) -> Option<usize> {
+        self.scenario.flows.iter().position(|flow| flow.name == name)
+    }
+
+    fn link(&self, name: &str) -> Option<usize> {
+        self.scenario.links.iter().position(|link| link.name == name)
+    }
+
+    /// The link on the first flow's way that dropped most; if none did, the slowest. The first link if no queue can form
+    /// on that way. A link with a medium or a trace counts as slower than any with a rate.
+    pub fn bottleneck(&self) -> usize {
+        let way = self.scenario.flows.first().map_or(&[][..], |flow| &flow.route);
+        let links = way.iter().filter_map(|name| self.link(name));
+        let held = links.filter(|link| holds_queue(&self.scenario.links[*link]));
+        let rate = |link: usize| self.scenario.links[link].rate_bps.unwrap_or(0);
+        let least = |link: &usize| (std::cmp::Reverse(self.link_total("dropped", *link) as u64), rate(*link));
+        held.min_by_key(least).unwrap_or(0)
+    }
+
+    /// A flow's number in the table of totals.
+    pub fn flow_total(&self, column: &str, flow: usize) -> f64 {
+        table(self.tables, "flows").map_or(f64::NAN, |table| numbers(table, column)[flow])
+    }
+
+    /// A link's number in the table of totals.
+    pub fn link_total(&self, column: &str, link: usize) -> f64 {
+        table(self.tables, "links").map_or(f64::NAN, |table| numbers(table, column)[link])
+    }
+
+    /// `goodput` over a flow's whole life, bit/s.
+    pub fn goodput_bps(&self, flow: usize) -> f64 {
+        let total = |column: &str| self.flow_total(column, flow);
+        let spec = &self.scenario.flows[flow];
+        let again = spec.again.iter().map(|period| (period.start_ps, period.stop_ps));
+        let periods: Vec<Period> = std::iter::once((spec.start_ps, spec.stop_ps))
+            .chain(again)
+            .map(|(start, stop)| Period { start_s: seconds(start), stop_s: stop.map(seconds) })
+            .collect();
+        let (started, duration) = (total("started_s"), self.duration_s());
+        let on = flow::active_periods_s(&periods, started, total("finished_s"), duration);
+        flow::goodput_bps(total("bytes_received") + total("bytes_returned"), flow::active_s(&on, started))
+    }
+
+    /// `flow_loss_rate` of a flow over the whole run, 0 … 1.
+    pub fn loss(&self, flow: usize) -> f64 {
+        let total = |column: &str| self.flow_total(column, flow);
+        flow::loss_of_totals(&Packets {
+            sent: total("packets_sent"),
+            received: total("packets_received"),
+            dropped: total("packets_dropped"),
+            bytes_received: total("bytes_received"),
+            bytes_returned: total("bytes_returned"),
+        })
+    }
+
+    /// Segments that either end of a flow sent again.
+    pub fn retransmitted(&self, flow: usize) -> f64 {
+        self.flow_total("segments_retransmitted", flow) + self.flow_total("back_segments_retransmitted", flow)
+    }
+
+    /// The mean opinion score of a flow's calls; none if no packet of them has a known fate.
+    pub fn mean_opinion(&self, flow: usize, window: Window) -> Option<f64> {
+        let packets = self.rows("packets", "flow", flow)?;
+        let (lost, under_way) = (code("packets", "fate", "dropped"), code("packets", "fate", "in-transit"));
+        let [sent, received, fates, streams] =
+            ["sent_s", "received_s", "fate", "stream"].map(|column| packets.get(column));
+        let known = (0..sent.len()).filter(|row| fates[*row] != under_way && window.has(sent[*row]));
+        let spoken: Vec<Spoken> = known
+            .map(|row| Spoken {
+                sent_s: sent[row],
+                delay_s: (fates[row] != lost).then(|| received[row] - sent[row]),
+                stream: streams[row] as u64,
+            })
+            .collect();
+        let heard = voice::heard(&spoken, voice::WINDOW_S, true);
+        (!heard.is_empty()).then(|| voice::mean_opinion_score(voice::mean_rating(&heard)))
+    }
+
+    fn duration_s(&self) -> f64 {
+        seconds(self.scenario.duration_ps)
+    }
+
+    fn rows(&self, name: &str, key: &str, index: usize) -> Option<Of<'a>> {
+        let table = table(self.tables, name)?;
+        let of = numbers(table, key);
+        let rows = (0..of.len()).filter(|row| of[*row] == index as f64).collect();
+        Some(Of { table, rows })
+    }
+
+    /// Rates of all TCP flows, Mbit/s.
+    fn rates(&self, window: Window) -> Vec<f64> {
+        let tcp = (0..self.scenario.flows.len()).filter(|flow| self.scenario.flows[*flow].tcp.is_some());
+        tcp.map(|flow| self.goodput_mbps(flow, window)).collect()
+    }
+
+    fn of_all(&self, key: &str, window: Window) -> Option<f64> {
+        let neck = self.bottleneck();
+        Some(match key {
+            "goodput_mbps" => {
+                let rates = self.rates(window);
+                if rates.is_empty() { f64::NAN } else { rates.iter().sum() }
+            }
+            "jain" => jain(&self.rates(window)),
+            "packets" => self.link_total("delivered", neck),
+            "events" => table(self.tables, "engine").map_or(f64::NAN, |table| numbers(table, "events")[0]),
+            of_link => return self.of_link(neck, of_link, window),
+        })
+    }
+
+    fn of_link(&self, link: usize, key: &str, window: Window) -> Option<f64> {
+        let total = |column: &str| self.link_total(column, link);
+        if window.is_whole() {
+            return Some(match key {
+                "utilisation" if self.scenario.links[link].rate_bps.is_none() => f64::NAN,
+                "utilisation" => total("busy_s") / self.duration_s(),
+                "loss" => flow::drop_share_at_link(total("dropped"), total("arrived")),
+                "backlog_mean_bytes" => total("backlog_bytes_mean"),
+                "backlog_max_bytes" => total("backlog_bytes_max"),
+                "delivered" | "dropped" | "marked" => total(key),
+                _ => return None,
+            });
+        }
+        let name = &self.scenario.links[link].name;
+        Some(match key {
+            "dropped" => self.queue_events(link, "drop", window),
+            "loss" => {
+                table(self.tables, "queue")?;
+                let dropped = self.queue_events(link, "drop", window);
+                let sent = self.queue_events(link, "dequeue", window);
+                flow::drop_share_at_link(dropped, dropped + sent)
+            }
+            "backlog_mean_bytes" | "backlog_max_bytes" => {
+                let is_logged = self.scenario.instruments.queues.contains(name);
+                let wanted = if is_logged { "queue" } else { "queue_polls" };
+                let Some(rows) = self.rows(wanted, "link", link) else { return Some(f64::NAN) };
+                let (times, bytes) = (rows.get("t_s"), rows.get("backlog_bytes"));
+                let inside = (0..times.len()).filter(|row| window.has(times[*row]));
+                let kept: Vec<(f64, f64)> = inside.map(|row| (times[row], bytes[row])).collect();
+                if kept.len() < 2 {
+                    return Some(f64::NAN);
+                }
+                if key == "backlog_max_bytes" {
+                    largest(&kept.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())
+                } else {
+                    let held: f64 = kept.windows(2).map(|pair| pair[0].1 * (pair[1].0 - pair[0].0)).sum();
+                    held / (kept[kept.len() - 1].0 - kept[0].0)
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn queue_events(&self, link: usize, event: &str, window: Window) -> f64 {
+        let Some(rows) = self.rows("queue", "link", link) else { return 0.0 };
+        let (times, events) = (rows.get("t_s"), rows.get("event"));
+        let wanted = code("queue", "event", event);
+        (0..times.len()).filter(|row| events[*row] == wanted && window.has(times[*row])).count() as f64
+    }
+
+    fn of_flow(&self, flow: usize, key: &str, window: Window) -> Option<f64> {
+        let total = |column: &str| self.flow_total(column, flow);
+        if let Some(share) = DELAYS.iter().position(|name| *name == key) {
+            return Some(self.delay_ms(flow, share, window));
+        }
+        if let Some((_, size)) = RECEIVED.iter().find(|(name, _)| *name == key) {
+            return Some(self.received_ms(flow, *size));
+        }
+        if let Some((_, share)) = REACHED.iter().find(|(name, _)| *name == key) {
+            return Some(self.window_reaches_ms(flow, *share, window));
+        }
+        if key == "experience_mos" {
+            return Some(self.mean_opinion(flow, window).unwrap_or(f64::NAN));
+        }
+        if let Some(what) = key.strip_prefix("experience_") {
+            return Some(self.experience(flow, what));
+        }
+        let (turn, exchange) = match key.strip_prefix("turn_").and_then(|rest| rest.split_once('_')) {
+            Some((turn, rest)) => (Some(turn.parse::<f64>().ok()?), rest),
+            None => (None, key),
+        };
+        if EXCHANGES.contains(&exchange) {
+            return Some(self.exchange(flow, exchange, turn, window));
+        }
+        Some(match key {
+            "goodput_mbps" => self.goodput_mbps(flow, window),
+            "loss" if window.is_whole() => self.loss(flow),
+            "loss" => self.loss_in(flow, window),
+            "retransmitted" => self.retransmitted(flow),
+            "timeouts" => total("timeouts"),
+            "rtt_min_ms" => 1e3 * total("rtt_min_s"),
+            "srtt_ms" => 1e3 * total("srtt_s"),
+            "cwnd_mean_bytes" => self.polled(flow, "cwnd", mean, window),
+            "cwnd_max_bytes" => self.polled(flow, "cwnd", largest, window),
+            "cwnd_min_bytes" => self.polled(flow, "cwnd", smallest, window),
+            "in_flight_max_bytes" => self.polled(flow, "in_flight", largest, window),
+            "slow_start_cwnd_bytes" => self.slow_start_cwnd_bytes(flow),
+            "ramp_ms" => self.ramp_ms(flow),
+            "longest_pause_ms" => self.longest_pause_ms(flow),
+            "window_step_bytes" => self.window_step_bytes(flow, window),
+            "settle_ms" => self.settle_ms(flow, window),
+            _ => return None,
+        })
+    }
+
+    /// Without a window over the flow's whole life; in one from its polls, over UDP from its packets.
+    fn goodput_mbps(&self, flow: usize, window: Window) -> f64 {
+        if window.is_whole() {
+            return self.goodput_bps(flow) / 1e6;
+        }
+        let (start, end) = (window.start(), window.end_s.unwrap_or(self.duration_s()));
+        let bytes = if self.scenario.flows[flow].tcp.is_some() {
+            let Some(polls) = self.rows("polls", "flow", flow).filter(|of| !of.rows.is_empty()) else {
+                return f64::NAN;
+            };
+            let (times, got) = (polls.get("t_s"), polls.get("bytes_received"));
+            interpolated(end, &times, &got) - interpolated(start, &times, &got)
+        } else {
+            let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
+            let (received, bytes) = (packets.get("received_s"), packets.get("bytes"));
+            let inside = (0..bytes.len()).filter(|row| received[*row] >= start && received[*row] < end);
+            inside.map(|row| bytes[row]).sum()
+        };
+        flow::goodput_bps(bytes, end - start) / 1e6
+    }
+
+    fn loss_in(&self, flow: usize, window: Window) -> f64 {
+        let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
+        let (sent, fates) = (packets.get("sent_s"), packets.get("fate"));
+        let inside: Vec<f64> =
+            (0..sent.len()).filter(|row| window.has(sent[*row])).map(|row| fates[row]).collect();
+        let count = |word: &str| {
+            let wanted = code("packets", "fate", word);
+            inside.iter().filter(|fate| **fate == wanted).count() as f64
+        };
+        flow::loss_of_fates(count("dropped"), count("received"))
+    }
+
+    /// One-way delays of a flow's packets that arrived, with the instants of sending, seconds.
+    fn delays_s(&self, flow: usize, window: Window) -> Vec<f64> {
+        let Some(packets) = self.rows("packets", "flow", flow) else { return Vec::new() };
+        let (sent, received) = (packets.get("sent_s"), packets.get("received_s"));
+        let inside = (0..sent.len()).filter(|row| window.has(sent[*row]));
+        inside.map(|row| received[row] - sent[row]).filter(|delay| delay.is_finite()).collect()
+    }
+
+    fn delay_ms(&self, flow: usize, statistic: usize, window: Window) -> f64 {
+        let delays: Vec<f64> = self.delays_s(flow, window).iter().map(|delay| 1e3 * delay).collect();
+        if delays.is_empty() {
+            return f64::NAN;
+        }
+        match statistic {
+            3 => mean(&delays),
+            4 => largest(&delays),
+            share => quantiles(delays, &[[0.5, 0.95, 0.99][share]])[0],
+        }
+    }
+
+    fn experience(&self, flow: usize, what: &str) -> f64 {
+        let Some(name) = experienced(&self.scenario.flows[flow]) else { return f64::NAN };
+        let Some(rows) = self.rows(name, "flow", flow) else { return f64::NAN };
+        let times: Vec<f64> = match name {
+            "packets" => self.delays_s(flow, Window::WHOLE),
+            "requests" => {
+                let answered = code("requests", "fate", "answered");
+                let (fates, times) = (rows.get("fate"), rows.get("response_time_s"));
+                (0..fates.len()).filter(|row| fates[*row] == answered).map(|row| times[row]).collect()
+            }
+            _ => rows.get("rtt_s").into_iter().filter(|time| !time.is_nan()).collect(),
+        };
+        match what {
+            "median_ms" => 1e3 * quantiles(times, &[0.5])[0],
+            "p95_ms" => 1e3 * quantiles(times, &[0.95])[0],
+            "jitter_ms" if name == "packets" => 1e3 * jitter_s(&rows.get("sent_s"), &rows.get("received_s")),
+            "lost" if name == "packets" => self.loss(flow),
+            "lost" if rows.rows.is_empty() => f64::NAN,
+            "lost" => 1.0 - times.len() as f64 / rows.rows.len() as f64,
+            _ => f64::NAN,
+        }
+    }
+
+    fn exchange(&self, flow: usize, what: &str, turn: Option<f64>, window: Window) -> f64 {
+        let Some(rows) = self.rows("requests", "flow", flow) else { return f64::NAN };
+        let [asked, times, bytes, turns] =
+            ["t_s", "response_time_s", "bytes", "turn"].map(|column| rows.get(column));
+        let chosen: Vec<usize> = (0..asked.len())
+            .filter(|row| times[*row].is_finite() && window.has(asked[*row] + times[*row]))
+            .filter(|row| turn.is_none_or(|turn| turns[*row] == turn))
+            .collect();
+        if what == "answered_mbps" {
+            let span =
+                window.end_s.map_or(self.duration_s(), |end| end.min(self.duration_s())) - window.start();
+            return 8e-6 * chosen.iter().map(|row| bytes[*row]).sum::<f64>() / span;
+        }
+        let share = if what == "answer_p95_ms" { 0.95 } else { 0.99 };
+        1e3 * quantiles(chosen.iter().map(|row| times[*row]).collect(), &[share])[0]
+    }
+
+    fn polled(&self, flow: usize, column: &str, of: fn(&[f64]) -> f64, window: Window) -> f64 {
+        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let (times, values) = (polls.get("t_s"), polls.get(column));
+        let inside: Vec<f64> =
+            (0..times.len()).filter(|row| window.has(times[*row])).map(|row| values[row]).collect();
+        if inside.is_empty() { f64::NAN } else { of(&inside) }
+    }
+
+    /// The window at the last poll of slow start; NaN if there never was a threshold.
+    fn slow_start_cwnd_bytes(&self, flow: usize) -> f64 {
+        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let ended = polls.get("ssthresh").iter().position(|threshold| threshold.is_finite());
+        ended.filter(|at| *at > 0).map_or(f64::NAN, |at| polls.get("cwnd")[at - 1])
+    }
+
+    fn start_s(&self, flow: usize) -> f64 {
+        seconds(self.scenario.flows[flow].start_ps)
+    }
+
+    /// The smallest RTT that was polled, and the bottleneck's rate in bit/s, where both are known.
+    fn base(&self, polls: &Of<'_>) -> Option<(f64, f64)> {
+        let rtts: Vec<f64> = polls.get("rtt_min_s").into_iter().filter(|rtt| rtt.is_finite()).collect();
+        let rate = self.scenario.links[self.bottleneck()].rate_bps?;
+        (!rtts.is_empty()).then(|| (smallest(&rtts), rate as f64))
+    }
+
+    /// From the flow's start until its receiver first gets nine tenths of the bottleneck's rate over a base RTT.
+    fn ramp_ms(&self, flow: usize) -> f64 {
+        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let Some((base, rate)) = self.base(&polls) else { return f64::NAN };
+        let (times, got) = (polls.get("t_s"), polls.get("bytes_received"));
+        let mtu = self.scenario.flows[flow].tcp.as_ref().map_or(f64::NAN, |tcp| f64::from(tcp.mtu));
+        // In IP bytes, as the link counts them: of a full segment.
+        let gained =
+            |at: usize| (got[at] - interpolated(times[at] - base, &times, &got)) * mtu / (mtu - 52.0);
+        let there = (0..times.len())
+            .find(|at| times[*at] >= times[0] + base && gained(*at) >= 0.9 * rate / 8.0 * base);
+        there.map_or(f64::NAN, |at| 1e3 * (times[at] - self.start_s(flow)))
+    }
+
+    /// The longest time in which nothing of the flow was acknowledged.
+    fn longest_pause_ms(&self, flow: usize) -> f64 {
+        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let (times, acked) = (polls.get("t_s"), polls.get("bytes_acked"));
+        let mut since = self.start_s(flow);
+        let mut longest = f64::NEG_INFINITY;
+        for at in (1..times.len()).filter(|at| acked[*at] > acked[*at - 1]) {
+            longest = longest.max(times[at] - since);
+            since = times[at];
+        }
+        1e3 * longest.max(self.duration_s() - since)
+    }
+
+    /// From the flow's start until this many bytes have arrived in order.
+    fn received_ms(&self, flow: usize, size: f64) -> f64 {
+        let Some(polls) = self.rows("polls", "flow", flow) else { return f64::NAN };
+        let there = polls.get("bytes_received").iter().position(|bytes| *bytes >= size);
+        there.map_or(f64::NAN, |at| 1e3 * (polls.get("t_s")[at] - self.start_s(flow)))
+    }
+
+    /// Instants and windows of the polls in a window of time, and the bottleneck's rate times the smallest RTT.
+    fn windows(&self, flow: usize, window: Window) -> Option<(Vec<f64>, Vec<f64>, f64, f64)> {
+        let polls = self.rows("polls", "flow", flow)?;
+        let (base, rate) = self.base(&polls)?;
+        let (times, cwnd) = (polls.get("t_s"), polls.get("cwnd"));
+        let inside: Vec<usize> = (0..times.len()).filter(|row| window.has(times[*row])).collect();
+        let kept = |of: &[f64]| inside.iter().map(|row| of[*row]).collect();
+        Some((kept(&times), kept(&cwnd), rate / 8.0 * base, base))
+    }
+
+    /// From the beginning of the window of time until cwnd is this share of the BDP, or more.
+    fn window_reaches_ms(&self, flow: usize, share: f64, window: Window) -> f64 {
+        let Some((times, cwnd, bdp, _)) = self.windows(flow, window) else { return f64::NAN };
+        let there = cwnd.iter().position(|cwnd| *cwnd >= share * bdp);
+        there.map_or(f64::NAN, |at| 1e3 * (times[at] - window.start()))
+    }
+
+    /// The largest growth of cwnd within a base RTT until it is nine tenths of the BDP.
+    fn window_step_bytes(&self, flow: usize, window: Window) -> f64 {
+        let Some((times, cwnd, bdp, base)) = self.windows(flow, window) else { return f64::NAN };
+        let last = cwnd.iter().position(|cwnd| *cwnd >= 0.9 * bdp).map_or(times.len(), |at| at + 1);
+        if last < 2 {
+            return f64::NAN;
+        }
+        let step = |at: usize| {
+            let before = times[..last].partition_point(|time| *time < times[at] - base);
+            cwnd[at] - cwnd[before]
+        };
+        largest(&(0..last).map(step).collect::<Vec<_>>())
+    }
+
+    /// From the window's start until the rate over a second stays within a tenth of that of the window's last third.
+    fn settle_ms(&self, flow: usize, window: Window) -> f64 {
+        let Some(packets) = self.rows("packets", "flow", flow) else { return f64::NAN };
+        let (start, end) = (window.start(), window.end_s.unwrap_or(self.duration_s()));
+        let bytes = packets.get("bytes");
+        let received = packets.get("received_s").into_iter().zip(bytes);
+        let mut got: Vec<(f64, f64)> = received.filter(|(time, _)| !time.is_nan()).collect();
+        got.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut sums = vec![0.0];
+        got.iter().for_each(|(_, bytes)| sums.push(sums[sums.len() - 1] + bytes));
+        let until = |at: f64| sums[got.partition_point(|(time, _)| *time < at)];
+        let rate = |begin: f64, end: f64| (until(end) - until(begin)) / (end - begin);
+        let last = rate(end - (end - start) / 3.0, end);
+        // As many steps of 0.1 s as fit from a second after the start.
+        let steps = ((end - (start + 1.0)) / 0.1).ceil().max(0.0) as usize;
+        if last == 0.0 || steps == 0 {
+            return f64::NAN;
+        }
+        let ends = (0..steps).map(|step| start + 1.0 + 0.1 * step as f64);
+        let mut outside = ends.filter(|end| (rate(end - 1.0, *end) - last).abs() > 0.1 * last);
+        outside.next_back().map_or(0.0, |end| 1e3 * (end - start))
+    }
+
+    /// A statistic of one of the algorithm's own quantities at the polls; NaN if it has none of this name.
+    fn own(&self, flow: usize, key: &str, window: Window) -> Option<f64> {
+        let instruments = &self.scenario.instruments;
+        let is_polled = instruments.polls.contains(&self.scenario.flows[flow].name);
+        if !instruments.internals || !is_polled {
+            return None;
+        }
+        let (rest, last) = key.rsplit_once('_')?;
+        let (name, how, at) = match last.parse::<f64>() {
+            Ok(at) => {
+                let (name, how) = rest.rsplit_once('_')?;
+                (name, ["is", "enters"].into_iter().find(|known| *known == how)?, Some(at))
+            }
+            Err(_) => (rest, OWN.into_iter().find(|known| *known == last)?, None),
+        };
+        let Some(quantity) = self.tables.internals_names.iter().position(|known| *known == name) else {
+            return Some(f64::NAN);
+        };
+        let Some(rows) = self.rows("internals", "flow", flow) else { return Some(f64::NAN) };
+        let [times, names, all] = ["t_s", "name", "value"].map(|column| rows.get(column));
+        let mine = (0..all.len()).filter(|row| names[*row] == quantity as f64 && window.has(times[*row]));
+        let values: Vec<f64> = mine.map(|row| all[row]).collect();
+        if values.is_empty() {
+            return Some(f64::NAN);
+        }
+        Some(match (how, at) {
+            ("mean", _) => mean(&values),
+            ("min", _) => smallest(&values),
+            ("max", _) => largest(&values),
+            ("last", _) => values[values.len() - 1],
+            ("is", Some(at)) => {
+                values.iter().filter(|value| **value == at).count() as f64 / values.len() as f64
+            }
+            (_, at) => {
+                let at = at.unwrap_or(f64::NAN);
+                values.windows(2).filter(|pair| pair[1] == at && pair[0] != at).count() as f64
+            }
+        })
+    }
+}
+
+/// RFC 3550's jitter (section 6.4.1): the mean of its estimates over the packets in order of arrival; 0 of fewer than two.
+fn jitter_s(sent_s: &[f64], received_s: &[f64]) -> f64 {
+    let both = received_s.iter().zip(sent_s).filter(|(received, _)| !received.is_nan());
+    let mut transits: Vec<(f64, f64)> = both.map(|(received, sent)| (*received, received - sent)).collect();
+    transits.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut estimate = 0.0;
+    let estimates: Vec<f64> = transits
+        .windows(2)
+        .map(|pair| {
+            estimate += ((pair[1].1 - pair[0].1).abs() - estimate) / 16.0;
+            estimate
+        })
+        .collect();
+    if estimates.is_empty() { 0.0 } else { mean(&estimates) }
+}
