@@ -178,7 +178,7 @@ impl Endpoint {
     }
 
     /// Would this segment do nothing here but be received, and perhaps acknowledged? Then no state changes, now or when the
-    /// acknowledgement leaves, and nobody has to be told.
+    /// acknowledgement leaves, and nothing else has to know.
     #[inline(always)]
     pub fn only_receives(&self, segment: &Segment) -> bool {
         self.state == State::Established
@@ -207,8 +207,7 @@ impl Endpoint {
     #[inline(always)]
     pub fn receive_plainly(&mut self, segment: &Segment, now: Time) -> bool {
         self.sender.take_window(segment);
-        let srtt = self.sender.rtt.srtt();
-        self.receiver.take_steadily(segment, now, srtt, &self.stack) == AckWhen::Now
+        self.receiver.take_steadily(segment, now, &self.sender.rtt, &self.stack) == AckWhen::Now
     }
 
     /// Write the acknowledgement of what such an end has received.
@@ -235,9 +234,8 @@ impl Endpoint {
             }
             self.sender.on_ack(segment, now, events);
         }
-        let srtt = self.sender.rtt.srtt();
         let had_finished = self.sender.is_fin_sent() && self.receiver.is_finished();
-        if self.receiver.on_segment(segment, now, srtt, &self.stack) == AckWhen::Now {
+        if self.receiver.on_segment(segment, now, &self.sender.rtt, &self.stack) == AckWhen::Now {
             self.ack_pending = true;
         }
         if self.state != State::Established || self.sender.is_fin_sent() || self.receiver.is_finished() {
@@ -311,7 +309,7 @@ impl Endpoint {
         if self.is_established() {
             self.sender.on_timer(now, events);
         }
-        if self.receiver.on_timer(now, &self.stack) {
+        if self.receiver.on_timer(now, &self.sender.rtt, &self.stack) {
             self.ack_pending = true;
         }
     }
@@ -375,10 +373,11 @@ impl Endpoint {
         if !self.is_established() {
             return false;
         }
-        if self.receiver.owes_early_ack()
-            && let Some(early) = self.receiver.take_early_ack()
-        {
-            self.compose_early(early, now, place);
+        if self.receiver.owes_early_ack() {
+            match self.receiver.take_early_ack() {
+                Some(early) => self.compose_early(early, now, place),
+                None => self.compose_flush(now, place),
+            }
             return true;
         }
         if !self.receiver.is_honest()
@@ -425,6 +424,14 @@ impl Endpoint {
         place.window += place.ack - early.ack;
         place.ack = early.ack;
         place.flags = if early.echo { Flags::ACK.with(Flags::ECE) } else { Flags::ACK };
+    }
+
+    /// The ACK of what was held back before the latest segment, which may still be due itself.
+    #[cold]
+    fn compose_flush(&mut self, now: Time, place: &mut Segment) {
+        let is_pending = self.ack_pending;
+        self.compose(Outgoing::nothing(self.sender.snd_nxt()), now, place);
+        self.ack_pending = is_pending;
     }
 
     /// An acknowledgement of less than has arrived, or of more; the true one stays due.

@@ -21,6 +21,7 @@ pub use delay::AckWhen;
 pub use ecn::EarlyAck;
 use prefetch_index::prefetch_index;
 
+use crate::tcp::rtt::RttEstimator;
 use crate::tcp::segment::{Flags, Range, Segment};
 use crate::tcp::seldom::Seldom;
 use crate::tcp::stack::Stack;
@@ -57,7 +58,11 @@ impl Receiver {
             fin_end: u64::MAX,
             last_ack_sent: 0,
             echo: Time::NEVER,
-            delay: delay::Delay { quick_acks: stack.quick_acks, ..Default::default() },
+            delay: delay::Delay {
+                // Where the time of ACKs adapts, the first data brings them.
+                quick_acks: if stack.adapts_acks() { 0 } else { stack.quick_acks },
+                ..Default::default()
+            },
             offer: offer::Offer::new(stack, capacity, scale, mss),
             ecn: Default::default(),
             reassembly: Default::default(),
@@ -136,9 +141,9 @@ impl Receiver {
         self.echo = segment.ts_val;
     }
 
-    /// Take a segment that carries data or FIN. Returns when to acknowledge it. `srtt` is this end's estimate.
+    /// Take a segment that carries data or FIN; `rtt` is this end's estimate. Returns when to acknowledge it.
     #[inline(always)]
-    pub fn on_segment(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
+    pub fn on_segment(&mut self, segment: &Segment, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
         let length = segment.sequence_length();
         if length == 0 {
             // RFC 7323 section 4.3 (2) asks only where a segment begins: an acknowledgement alone is echoed too.
@@ -147,10 +152,10 @@ impl Receiver {
             }
             // RFC 9293 section 3.10.7.4: what lies below the window is answered, be it old or a probe of the window.
             let is_old = segment.seq.wrapping_add(1) <= self.last_ack_sent;
-            return if is_old { AckWhen::Now } else { AckWhen::Never };
+            return if is_old && self.may_answer(now, stack) { AckWhen::Now } else { AckWhen::Never };
         }
         let mark_changed = stack.speaks_ecn() && self.take_mark(segment, stack);
-        match self.take_data(segment, length, now, srtt, stack) {
+        match self.take_data(segment, length, now, rtt, stack) {
             // RFC 8257 section 3.2: a change of the mark is reported at once; RFC 9768 has its own rule.
             AckWhen::Later if mark_changed => AckWhen::Now,
             when => when,
@@ -163,7 +168,7 @@ impl Receiver {
         segment: &Segment,
         length: u64,
         now: Time,
-        srtt: Duration,
+        rtt: &RttEstimator,
         stack: &Stack,
     ) -> AckWhen {
         let range = Range { start: segment.seq, end: segment.seq + length };
@@ -175,9 +180,17 @@ impl Receiver {
         if range.start <= self.last_ack_sent {
             self.echo = segment.ts_val;
         }
+        if stack.adapts_acks() && !self.reassembly.is_at_rest() {
+            // tcp_data_queue forgets a duplicate that no ACK has reported.
+            self.reassembly.duplicate = None;
+        }
         if range.end <= self.next || range.start >= self.offer.right_edge.max(self.next + 1) {
             if range.end <= self.next && stack.dsack {
                 self.reassembly.duplicate = Some(range);
+            }
+            if stack.adapts_acks() {
+                self.enter_quick_mode(stack.quick_acks, stack);
+                return AckWhen::Now;
             }
             self.delay.quick_acks = self.delay.quick_acks.max(stack.quick_acks);
             self.delay.is_answering = false;
@@ -185,7 +198,7 @@ impl Receiver {
         }
         if range.start > self.next {
             if stack.acks_ahead == 0 {
-                return self.on_out_of_order(range, now, srtt, stack);
+                return self.on_out_of_order(range, now, rtt.srtt(), stack);
             }
             self.give_up(range.start);
         }
@@ -202,34 +215,59 @@ impl Receiver {
         let prior_next = self.next;
         self.advance_to(range.end);
         if self.offer.tuning.is_some() {
-            self.tune(segment, now, srtt);
+            self.tune(segment, now, rtt.srtt(), stack);
         }
         if self.offer.reader.is_some() {
             self.on_unread(prior_next, now);
         }
+        if self.is_finished() && stack.fin_ack_delayed && !self.reassembly.is_at_rest() {
+            // tcp_fin resets SACK: a duplicate that came with the FIN is forgotten.
+            self.reassembly.duplicate = None;
+        }
         if had_gap {
-            if length >= LEAST_FOR_GROWTH {
+            if stack.adapts_acks() {
+                self.adapt(length, now, rtt, stack);
+            } else if length >= LEAST_FOR_GROWTH {
                 self.grow_window();
             }
             // RFC 5681 section 4.2: at once when the segment fills all or part of a gap.
             return AckWhen::Now;
         }
         if segment.flags.has(Flags::FIN) {
-            return self.on_fin(length, now, stack);
+            return self.on_fin(length, now, rtt, stack);
         }
-        self.decide(length, segment.flags, now, stack)
+        let when = self.decide(length, segment.flags, now, rtt, stack);
+        if stack.gro_segments > 1 { self.join(when, segment, now, stack) } else { when }
+    }
+
+    /// Linux `tcp_oow_rate_limited`: is a pure ACK from before the window answered, or was one not long ago?
+    #[cold]
+    fn may_answer(&mut self, now: Time, stack: &Stack) -> bool {
+        let Some(every) = stack.probe_answers else { return true };
+        if self.delay.answered != Time::NEVER && now.since(self.delay.answered) < every {
+            return false;
+        }
+        self.delay.answered = now;
+        true
     }
 
     /// Time passed. Returns true if the delayed ACK is due.
-    pub fn on_timer(&mut self, now: Time, stack: &Stack) -> bool {
-        // No answer came for the ACK to ride on (Linux `tcp_delack_timer_handler`).
-        self.delay.is_answering &= now < self.delay.due(stack);
-        now >= self.ack_deadline(stack)
+    pub fn on_timer(&mut self, now: Time, rtt: &RttEstimator, stack: &Stack) -> bool {
+        let is_due = now >= self.ack_deadline(stack);
+        if now >= self.delay.due(stack) {
+            if stack.adapts_acks() {
+                self.delay.on_missed(rtt.timeout(stack), stack);
+            }
+            // No answer came for the ACK to ride on (Linux `tcp_delack_timer_handler`).
+            self.delay.is_answering = false;
+        }
+        is_due
     }
 
     /// Fill in the acknowledgement of an outgoing segment; whatever leaves acknowledges everything.
     #[inline(always)]
     pub fn stamp(&mut self, segment: &mut Segment, stack: &Stack) {
+        let is_flush = self.delay.flushes;
         segment.flags = segment.flags.with(Flags::ACK);
         if stack.counts_marks() {
             segment.flags = segment.flags.with_ace(self.ecn.ace());
@@ -250,13 +288,22 @@ impl Receiver {
         if !self.reassembly.is_at_rest() && self.reassembly.has_something_to_report() && stack.sack {
             self.report(segment, stack);
         }
+        if is_flush {
+            self.delay.flushes = false;
+            return;
+        }
         // Linux `tcp_event_data_sent`: data within the least delay of an ACK after data is an answer.
         if segment.len > 0 && self.delay.last_received != Time::NEVER {
-            let delay = stack.delayed_ack.unwrap_or(Duration::ZERO);
+            let least = stack.delayed_ack.unwrap_or(Duration::ZERO);
+            let delay = if stack.adapts_acks() { self.delay.timeout } else { least };
             self.delay.is_answering |= segment.ts_val.since(self.delay.last_received) < delay;
         }
         self.last_ack_sent = self.next;
+        if stack.adapts_acks() {
+            self.delay.use_up_quick_ack(stack);
+        }
         self.delay.unacknowledged = 0;
+        self.delay.joined = 0;
         self.delay.pushes = 0;
         self.delay.due_at_least = Time::NEVER;
         self.delay.compressed = 0;

@@ -5,7 +5,7 @@
 //! RACK walks a log in order of transmission, and loss by sequence keeps a frontier that only advances.
 //!
 //! This file keeps the segments and what was sent; its modules are `acks` (what an ACK delivers), `lost` (what is
-//! taken for lost) and `rate` (delivery rate).
+//! declared lost) and `rate` (delivery rate).
 
 mod acks;
 mod lost;
@@ -211,6 +211,8 @@ pub struct Scoreboard {
     delivered: Bytes,
     delivered_time: Time,
     first_sent: Time,
+    // Bytes marked lost over the connection.
+    lost: Bytes,
     /// RACK's state.
     pub rack: Rack,
     // Bursts whose last segment is in flight.
@@ -221,7 +223,7 @@ pub struct Scoreboard {
     // For RACK: first transmissions from this number on have not been judged.
     unjudged: u64,
     timestamp_tick: Duration,
-    /// What was newly taken for lost, if somebody wants to know.
+    /// What was newly declared lost, if somebody wants to know.
     pub losses: Option<Vec<Loss>>,
 }
 
@@ -240,6 +242,7 @@ impl Scoreboard {
             delivered: 0,
             delivered_time: Time::ZERO,
             first_sent: Time::ZERO,
+            lost: 0,
             rack: Rack::default(),
             bursts_out: 0,
             has_rack_news: false,
@@ -326,7 +329,7 @@ impl Scoreboard {
     pub fn sacked_segments(&self) -> u32 {
         self.disturbed.sacked_segments
     }
-    /// Segments taken for lost (retransmitted or not).
+    /// Segments declared lost (retransmitted or not).
     pub fn lost_segments(&self) -> u32 {
         self.disturbed.lost_segments
     }
@@ -337,6 +340,10 @@ impl Scoreboard {
     /// Was anything delivered since this was last asked?
     pub fn take_rack_news(&mut self) -> bool {
         std::mem::take(&mut self.has_rack_news)
+    }
+    /// Makes the next [`Self::take_rack_news`] true.
+    pub fn renew_rack_news(&mut self) {
+        self.has_rack_news = true;
     }
     /// Nothing outstanding.
     pub fn is_empty(&self) -> bool {
@@ -349,6 +356,14 @@ impl Scoreboard {
     /// Bytes delivered over the connection.
     pub fn delivered(&self) -> Bytes {
         self.delivered
+    }
+    /// When the last of them were, or sending began again with nothing in flight.
+    pub fn delivered_at(&self) -> Time {
+        self.delivered_time
+    }
+    /// Bytes marked lost over the connection; a segment lost again counts again.
+    pub fn lost(&self) -> Bytes {
+        self.lost
     }
     /// Segments from the head up to and including the highest SACKed one (Linux `fackets_out`).
     pub fn forward_segments(&self) -> u64 {
@@ -400,7 +415,7 @@ impl Scoreboard {
         self.out += u64::from(len);
     }
 
-    /// So many segments of `len` bytes left, the first from `start` on: what [`Self::push`] does of each, while others are
+    /// This many segments of `len` bytes left, the first from `start` on: what [`Self::push`] does of each, while others are
     /// in flight.
     #[inline]
     pub fn push_alike(&mut self, number: u32, len: u32, start: u64, now: Time) {

@@ -9,7 +9,9 @@
 //! Sources: RFC 5681, RFC 6582, RFC 6675, RFC 6937 (PRR), RFC 8985 (RACK-TLP), RFC 6298, RFC 3042, RFC 3522
 //! (Eifel detection), RFC 5682 (F-RTO); Linux 2.6.25 and 6.x, FreeBSD 7.3 for what their profiles name.
 //!
-//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission).
+//! Differs from the sources: segments are acknowledged whole (no repacketisation on retransmission). Windows, what is in flight
+//! and what the algorithm is credited are in bytes; Linux counts packets, whatever their size, so that small writes fill its
+//! window sooner (see `docs/stacks.md`).
 
 mod acks;
 mod burst;
@@ -114,6 +116,8 @@ struct Trouble {
     // ns-2's count of segments in flight during recovery.
     pipe: i64,
     timeout_una: u64,
+    // Segments that D-SACKs have reported.
+    duplicates: u64,
     // AccECN: marked packets as far as they are known.
     marked_packets: u64,
     // What an earlier connection to this host has left.
@@ -127,6 +131,7 @@ impl AtRest for Trouble {
             descent: reduction::Descent::from_window(0),
             pipe: 0,
             timeout_una: u64::MAX,
+            duplicates: 0,
             marked_packets: 0,
             recalled: None,
         };
@@ -142,14 +147,17 @@ impl Sender {
     /// A sender before the handshake.
     pub fn new(stack: Arc<Stack>, algorithm: Algorithm, mss: u32, send_buffer: Bytes) -> Self {
         let is_followed = algorithm.follows_packets();
+        let is_cut = stack.burst_segments > 1 && stack.send_bookkeeping > 0;
+        let grows = stack.send_buffer_grows && is_cut;
         let mut board = Scoreboard::new(stack.detection == Detection::Rack, stack.timestamp_tick);
         board.losses = is_followed.then(Vec::new);
-        Sender {
+        let mut sender = Sender {
             control: Control {
                 cwnd: u64::from(stack.initial_window) * u64::from(mss),
                 ssthresh: Control::UNLIMITED,
                 pacing: None,
                 mss,
+                self_limited: false,
             },
             snd_una: 0,
             snd_nxt: 0,
@@ -188,7 +196,12 @@ impl Sender {
             partial_acks: 0,
             persist: Default::default(),
             stack,
+        };
+        sender.units.most_buffer = send_buffer;
+        if grows {
+            sender.send_buffer = sender.grown_buffer().min(send_buffer);
         }
+        sender
     }
 
     /// The handshake is complete: the peer offers `window`, and the SYN's round trip may give a sample.
@@ -297,9 +310,9 @@ impl Sender {
     pub fn buffered(&self) -> Bytes {
         self.buffered_end().saturating_sub(self.snd_una)
     }
-    /// Bytes that the send buffer has room for.
+    /// Bytes that the send buffer has room for, grown as far as it may.
     pub fn room(&self) -> Bytes {
-        self.send_buffer.saturating_sub(self.write_end.saturating_sub(self.snd_una))
+        self.units.most_buffer.saturating_sub(self.write_end.saturating_sub(self.snd_una))
     }
     /// Recovery state.
     pub fn phase(&self) -> Phase {
@@ -354,6 +367,7 @@ impl Sender {
         }
         self.wants_fin = true;
         self.rests = false;
+        self.look_again();
         if discard {
             self.write_end = self.write_end.min(self.snd_nxt);
         }

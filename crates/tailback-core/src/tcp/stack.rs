@@ -11,6 +11,7 @@ mod profiles;
 use std::fmt::Display;
 
 use crate::packet::Ecn;
+use crate::rng::Stream;
 use crate::scenario::ScenarioError;
 pub use crate::tcp::metrics::MetricsCache;
 use crate::tcp::segment::Segment;
@@ -29,6 +30,12 @@ pub fn profiles() -> &'static [Profile] {
 }
 
 impl Stack {
+    /// Does the time of ACKs adapt to what arrives? Quick ACKs are then counted by what is sent.
+    #[inline(always)]
+    pub fn adapts_acks(&self) -> bool {
+        self.delayed_ack_limit.is_some()
+    }
+
     /// The window of the buffer that a connection begins with.
     pub fn initial_window_capacity(&self) -> Option<Bytes> {
         self.initial_receive_buffer.map(|buffer| (buffer * u64::from(self.window_share) / 100).max(1))
@@ -47,8 +54,23 @@ impl Stack {
         while ticks >= 63 * grain {
             grain *= 8;
         }
-        let due = now.as_ps() / tick + ticks;
-        Time::from_ps((due / grain + 1).saturating_mul(grain).saturating_mul(tick))
+        let phase = self.tick_phase.as_ps();
+        let due = now.as_ps().saturating_add(phase) / tick + ticks;
+        Time::from_ps((due / grain + 1).saturating_mul(grain).saturating_mul(tick) - phase)
+    }
+
+    /// The host's tick at `at` (Linux's jiffies); picoseconds where its timer has none.
+    pub fn tick_of(&self, at: Time) -> u64 {
+        at.as_ps().saturating_add(self.tick_phase.as_ps()) / self.timer_tick.as_ps().max(1)
+    }
+
+    /// Gives the host's ticks their place beside the run's clock, drawn from the host's own stream: within the coarsest
+    /// grain of timers of up to two minutes.
+    pub fn start_ticks(&mut self, mut host: Stream) {
+        const COARSEST: u64 = 512;
+        if !self.timer_tick.is_zero() {
+            self.tick_phase = Duration::from_ps(host.below(self.timer_tick.as_ps() * COARSEST));
+        }
     }
 
     /// A sample of the RTT as the stack's clock reads it.
@@ -61,12 +83,16 @@ impl Stack {
         self.clock_tick * ticks
     }
 
-    /// The ECN codepoint of a packet with this segment. Only data is ECN capable: no SYN, no pure ACK, and no
-    /// retransmission (RFC 3168 section 6.1.5), in either mode.
+    /// The ECN codepoint of a packet with this segment. Only new data is ECN capable: no SYN, no pure ACK, and no
+    /// retransmission (RFC 3168 section 6.1.5). With DCTCP every packet is (Linux `tcp_ecn_send` and `tcp_ecn_send_syn`,
+    /// `TCP_CONG_NEEDS_ECN`): its accurate echo says that it is DCTCP's host.
     #[inline]
     pub fn codepoint(&self, segment: &Segment) -> Ecn {
         if segment.len == 0 || segment.is_repeated {
-            return Ecn::NotEct;
+            return match self.ecn {
+                EcnMode::Classic if self.accurate_echo => Ecn::Ect0,
+                _ => Ecn::NotEct,
+            };
         }
         match self.ecn {
             EcnMode::Off => Ecn::NotEct,
@@ -159,8 +185,27 @@ mod tests {
                 (0..2_000u64).map(|n| (Time::from_us(n * 37), Duration::from_us(n * n * 7 % 9_000_011)))
             {
                 assert!(stack.expiry(now, wait) >= now + wait, "{tick} {now:?} {wait:?}");
+                let shifted = Stack { tick_phase: stack.timer_tick * 3 / 2, ..stack.clone() };
+                assert!(shifted.expiry(now, wait) >= now + wait, "{tick} {now:?} {wait:?}");
             }
         }
+    }
+
+    #[test]
+    fn ticks_begin_where_the_host_says() {
+        let mut stack = Stack::named("linux", "x").unwrap();
+        let expiry = |stack: &Stack| stack.expiry(Time::from_ms(3), Duration::from_ms(40)).as_us();
+        assert_eq!(expiry(&stack), 44_000);
+        stack.tick_phase = Duration::from_ms(2);
+        assert_eq!(expiry(&stack), 46_000, "5 ms after its ticks began: one, ten more, and the next");
+        let mut drawn = |host: &str| {
+            stack.start_ticks(Stream::named(1, host));
+            stack.tick_phase
+        };
+        assert!(drawn("one") == drawn("one") && drawn("one") != drawn("other"));
+        let mut exact = Stack::named("freebsd-9", "x").unwrap();
+        exact.start_ticks(Stream::named(1, "one"));
+        assert_eq!(exact.tick_phase, Duration::ZERO, "it has no ticks");
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! Law: once a round trip, the window may become twice what was read in that round trip, if that is more than it
 //! was; a sender can therefore at most double what it has in flight each round trip, whatever its own rule. A stack
 //! that grows ahead adds sixteen segments, then twice the share by which more was read than the most before: six
-//! times what was read while that doubles, so that the window stays out of slow start's way.
+//! times what was read while that doubles, so that the window stays out of slow start's way. Since Linux 6.18 there are
+//! no sixteen segments, what waits out of order is added, and below an RTT of 1 ms growth is in proportion to it.
 //!
 //! Source: Fisk and Feng, "Dynamic Right-Sizing in TCP", LACSI 2001; Linux 2.6.17 to 3.10 `tcp_rcv_space_adjust`,
-//! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1.
+//! `tcp_rcv_rtt_measure_ts`, `tcp_init_buffer_space`; for growing ahead Linux 6.1, and `tcp_rcvbuf_grow` of 7.3.
 //!
 //! Differs from the source:
 //! - What is received in order counts as read, also beside a slow reader (`read_rate`).
@@ -32,8 +33,14 @@ pub struct Tuning {
     space: Bytes,
     /// Its segments, if it grows ahead.
     ahead: Option<Segments>,
-    /// The RTT as the receiver sees it, smoothed by 7/8.
+    /// The RTT as the receiver sees it, smoothed by 7/8; one that grows ahead takes a smaller sample at once.
     rtt: Duration,
+    /// The echo that gave the latest sample.
+    sampled: Time,
+    /// Below this RTT it grows more slowly, by the rule of Linux 7; none: the older rule.
+    low_rtt: Option<Duration>,
+    /// From the next byte in order to the end of what waits out of order, if the rule asks for it.
+    pub extent: Bytes,
     /// The measurement under way: when it began, and at which offset.
     since: Time,
     from: u64,
@@ -61,7 +68,17 @@ impl Segments {
 impl Tuning {
     /// `offered`: the first window; `most`: that of the largest buffer.
     pub fn new(offered: Bytes, most: Bytes) -> Self {
-        Tuning { most, space: offered, ahead: None, rtt: Duration::ZERO, since: Time::NEVER, from: 0 }
+        Tuning {
+            most,
+            space: offered,
+            ahead: None,
+            rtt: Duration::ZERO,
+            sampled: Time::NEVER,
+            low_rtt: None,
+            extent: 0,
+            since: Time::NEVER,
+            from: 0,
+        }
     }
 
     /// It grows ahead; `share`: per cent of the buffer that are window.
@@ -70,15 +87,44 @@ impl Tuning {
         Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(Segments::new(mss, share)), ..self }
     }
 
+    /// It grows by the rule of Linux 7, more slowly below an RTT of `low_rtt`, if there is one.
+    pub fn slower_below(self, low_rtt: Option<Duration>) -> Self {
+        Tuning { low_rtt, ..self }
+    }
+
+    /// The RTT as the receiver sees it; zero before the first sample.
+    pub fn rtt(&self) -> Duration {
+        self.rtt
+    }
+
     /// The window cannot be more than `most`.
     pub fn limit(&mut self, most: Bytes) {
         self.most = self.most.min(most);
     }
 
-    /// A full segment has come that echoes a timestamp of `sent`.
-    pub fn sample(&mut self, sent: Time, now: Time) {
-        let rtt = now.since(sent);
-        self.rtt = if self.rtt.is_zero() { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
+    /// A full segment has come that echoes a timestamp of `sent`, on a clock of `tick`.
+    pub fn sample(&mut self, sent: Time, now: Time, tick: Duration) {
+        if self.ahead.is_none() {
+            let rtt = now.since(sent);
+            self.rtt = if self.rtt.is_zero() { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
+            return;
+        }
+        // tcp_rcv_rtt_measure_ts: one sample for each echo, in ticks, at least one.
+        let ps = tick.as_ps().max(1);
+        let ticks = now.as_ps() / ps - sent.as_ps() / ps;
+        let echo = Time::from_ps(sent.as_ps() / ps * ps);
+        if std::mem::replace(&mut self.sampled, echo) == echo || ticks == 0 && self.low_rtt.is_some() {
+            return;
+        }
+        let rtt = Duration::from_ps(ticks.max(1) * ps);
+        // tcp_rcv_rtt_update: a smaller one replaces the estimate.
+        let is_first = self.rtt.is_zero();
+        self.rtt = if is_first || rtt < self.rtt { rtt } else { self.rtt - self.rtt / 8 + rtt / 8 };
+    }
+
+    /// Linux 7: the window that what waits out of order asks for, while what is read does not change.
+    pub fn over_gaps(&self) -> Option<Bytes> {
+        self.low_rtt.map(|_| (2 * self.space + self.extent).min(self.most))
     }
 
     /// Everything up to offset `next` has been read; `handshake` stands in where no timestamps are. Returns a new
@@ -96,6 +142,16 @@ impl Tuning {
             return None;
         }
         let before = std::mem::replace(&mut self.space, space);
+        if let (Some(low), Some(_)) = (self.low_rtt, self.ahead) {
+            // tcp_rcvbuf_grow of Linux 7.
+            let wanted = 2 * read;
+            let grow = if rtt < low {
+                (u128::from(wanted) * u128::from(rtt.as_ps()) / u128::from(low.as_ps())) as u64
+            } else {
+                2 * wanted * (read - before) / before.max(1)
+            };
+            return Some((wanted + grow + std::mem::take(&mut self.extent)).min(self.most));
+        }
         let window = self.ahead.map_or(space, |segments| {
             let wanted = 2 * read + SLACK * segments.mss;
             let growth = wanted * (read - before) / before.max(1);
@@ -113,7 +169,7 @@ mod tests {
     fn the_window_is_twice_what_a_round_trip_brought() {
         let mut tuning = Tuning::new(14_600, 1_000_000);
         let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
-        tuning.sample(ms(0), ms(100));
+        tuning.sample(ms(0), ms(100), Duration::ZERO);
         assert_eq!(tuning.read(1_000, ms(100), Duration::ZERO), None, "measuring begins");
         assert_eq!(tuning.read(21_000, ms(150), Duration::ZERO), None, "half a round trip");
         assert_eq!(tuning.read(31_000, ms(200), Duration::ZERO), Some(60_000));
@@ -126,7 +182,7 @@ mod tests {
         let mss = 1_448;
         let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss as u32, 50);
         let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
-        tuning.sample(ms(0), ms(100));
+        tuning.sample(ms(0), ms(100), Duration::ZERO);
         assert_eq!(tuning.read(0, ms(0), Duration::ZERO), None, "measuring begins");
         assert_eq!(tuning.read(10 * mss, ms(100), Duration::ZERO), None, "no more than at first");
         // 20 segments after 10: (2 * 20 + 16) * (1 + 2) segments, of 2,984 B each in the buffer.
@@ -138,10 +194,46 @@ mod tests {
     fn a_longer_round_trip_is_believed_by_eighths() {
         let mut tuning = Tuning::new(1_000, 1_000_000);
         let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
-        tuning.sample(ms(0), ms(80));
-        tuning.sample(ms(0), ms(160));
+        tuning.sample(ms(0), ms(80), Duration::ZERO);
+        tuning.sample(ms(0), ms(160), Duration::ZERO);
         tuning.read(0, ms(200), Duration::ZERO);
         assert_eq!(tuning.read(10_000, ms(289), Duration::ZERO), None, "80 + (160 - 80)/8 = 90 ms");
         assert_eq!(tuning.read(10_000, ms(290), Duration::ZERO), Some(20_000));
+    }
+
+    #[test]
+    fn one_that_grows_ahead_takes_a_smaller_round_trip_at_once_and_one_sample_an_echo() {
+        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(1_448, 50);
+        let (ms, us, tick) = (Time::from_ms, Time::from_us, Duration::from_ms(1));
+        tuning.sample(ms(0), ms(400), tick);
+        tuning.sample(ms(0), ms(800), tick);
+        assert_eq!(tuning.rtt(), Duration::from_ms(400), "the second echoes the same timestamp");
+        tuning.sample(ms(420), ms(500), tick);
+        assert_eq!(tuning.rtt(), Duration::from_ms(80));
+        tuning.sample(ms(500), ms(660), tick);
+        assert_eq!(tuning.rtt(), Duration::from_ms(90), "80 + (160 - 80)/8");
+        tuning.sample(us(700_100), us(700_300), tick);
+        assert_eq!(tuning.rtt(), Duration::from_ms(1), "at least a millisecond");
+    }
+
+    #[test]
+    fn linux_7_adds_what_waits_out_of_order_and_grows_slowly_at_a_small_rtt() {
+        let at = |ms: u64| Time::ZERO + Duration::from_ms(ms);
+        let new = || {
+            let low = Some(Duration::from_ms(1));
+            Tuning::new(65_535, 30_000_000).ahead(1_000, 62).slower_below(low)
+        };
+        let mut tuning = new();
+        tuning.sample(at(0), at(100), Duration::from_ms(1));
+        tuning.read(0, at(0), Duration::ZERO);
+        tuning.extent = 5_000;
+        // 20 segments after 10: 2 * 20 and 4 * 20 * (20 - 10)/10, and what waits.
+        assert_eq!(tuning.read(20_000, at(100), Duration::ZERO), Some(125_000));
+        tuning.extent = 30_000;
+        assert_eq!(tuning.over_gaps(), Some(70_000));
+        let mut near = new();
+        near.read(0, at(0), Duration::from_us(500));
+        // Half a millisecond: half of twice what was read.
+        assert_eq!(near.read(20_000, at(1), Duration::from_us(500)), Some(60_000));
     }
 }

@@ -75,7 +75,11 @@ impl Options {
             "rtt_ms" => self.rtt = Duration::from_ms(number()?),
             "window" => self.window = number()?,
             "peer_scale" => self.peer_scale = number()? as u8,
-            "send_buffer" => self.send_buffer = number()?,
+            "send_buffer" => {
+                // Its owner chose it, so it does not grow.
+                self.fields.push(("send_buffer_grows".into(), Value::Flag(false)));
+                self.send_buffer = number()?;
+            }
             "receive_buffer" => self.receive_buffer = number()?,
             "push" => self.names_push = text == "true",
             "tolerance_usecs" => self.tolerance = Duration::from_us(number()?),

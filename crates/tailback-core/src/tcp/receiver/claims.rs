@@ -14,8 +14,8 @@ use crate::time::Bytes;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Claims {
     /// All of it is acknowledged in pieces.
-    told: u64,
-    /// The true acknowledgement has told something new, and the optimistic one has not left yet.
+    claimed: u64,
+    /// The true acknowledgement has said something new, and the optimistic one has not left yet.
     is_ahead_due: bool,
     /// Payload given up.
     pub skipped: Bytes,
@@ -32,12 +32,12 @@ impl Receiver {
             return std::mem::take(&mut claims.is_ahead_due).then_some(self.next + ahead);
         }
         let piece = u64::from(self.mss / stack.ack_division).max(1);
-        if stack.ack_division > 1 && claims.told + piece < self.next {
-            claims.told += piece;
-            return Some(claims.told);
+        if stack.ack_division > 1 && claims.claimed + piece < self.next {
+            claims.claimed += piece;
+            return Some(claims.claimed);
         }
-        claims.is_ahead_due |= stack.acks_ahead > 0 && claims.told < self.next;
-        claims.told = self.next;
+        claims.is_ahead_due |= stack.acks_ahead > 0 && claims.claimed < self.next;
+        claims.claimed = self.next;
         None
     }
 

@@ -3,11 +3,12 @@
 //! Sources: RFC 1122 section 4.2.3.2, RFC 5681 section 4.2; Linux `__tcp_ack_snd_check`, `tcp_cleanup_rbuf`, quick-ACK mode.
 
 use super::{LEAST_FOR_GROWTH, Receiver};
+use crate::tcp::rtt::RttEstimator;
 use crate::tcp::segment::{Flags, Segment};
 use crate::tcp::stack::{AckOnPush, Stack};
 use crate::time::{Duration, Time};
 
-/// SACK compression holds back at most so many ACKs (Linux tcp_comp_sack_nr).
+/// Most ACKs that SACK compression holds back (Linux tcp_comp_sack_nr).
 const MOST_COMPRESSED: u32 = 44;
 /// Duplicate ACKs that always leave at once, so that fast retransmit is not delayed.
 const NEVER_COMPRESSED: u32 = 3;
@@ -35,9 +36,21 @@ pub(super) struct Delay {
     pub last_received: Time,
     /// ACKs that leave at once.
     pub quick_acks: u32,
+    /// Something has arrived since the last ACK: Linux `inet_csk_ack_scheduled`. Kept only while quick ACKs are left.
+    pub is_scheduled: bool,
+    /// Segments since the last ACK, where GRO joins them.
+    pub joined: u32,
+    /// An ACK of what waited before the latest segment is still to leave (Linux `tcp_sack_compress_send_ack`).
+    pub flushes: bool,
     /// When the delayed ACK is due, if its timer knows no ticks; else a little before, see [`Self::due`]. [`Time::NEVER`]:
     /// it does not wait.
     pub due_at_least: Time,
+    /// What it waits in all.
+    pub wait: Duration,
+    /// Linux `ato`: what the next one is to wait, where that adapts; zero before the first data.
+    pub timeout: Duration,
+    /// The latest answer to a pure ACK from before the window.
+    pub answered: Time,
     /// SACK compression: duplicate ACKs sent since `next` last moved, held back since, and when they leave.
     pub duplicates_sent: u32,
     pub compressed: u32,
@@ -52,6 +65,12 @@ impl Default for Delay {
             is_answering: false,
             last_received: Time::NEVER,
             quick_acks: 0,
+            is_scheduled: false,
+            joined: 0,
+            flushes: false,
+            wait: Duration::ZERO,
+            timeout: Duration::ZERO,
+            answered: Time::NEVER,
             due_at_least: Time::NEVER,
             duplicates_sent: 0,
             compressed: 0,
@@ -61,34 +80,135 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// When the delayed ACK is due, by two divisions: the next segment mostly comes before somebody has to know.
+    /// When the delayed ACK is due, by two divisions: the next segment mostly comes before it is asked.
     pub fn due(&self, stack: &Stack) -> Time {
-        match stack.delayed_ack {
-            Some(delay) if self.due_at_least != Time::NEVER && !stack.delayed_ack_tick => {
-                stack.expiry(Time::from_ps(self.due_at_least.as_ps() - delay.as_ps()), delay)
-            }
-            _ => self.due_at_least,
+        if self.due_at_least == Time::NEVER || stack.delayed_ack_tick {
+            return self.due_at_least;
         }
+        stack.expiry(Time::from_ps(self.due_at_least.as_ps() - self.wait.as_ps()), self.wait)
+    }
+
+    /// Linux `tcp_dec_quickack_mode`: an ACK of something that has arrived leaves.
+    #[inline]
+    pub fn use_up_quick_ack(&mut self, stack: &Stack) {
+        if self.quick_acks > 0 && self.is_scheduled {
+            self.quick_acks -= 1;
+            if self.quick_acks == 0 {
+                self.timeout = stack.delayed_ack.unwrap_or(Duration::ZERO);
+            }
+        }
+        self.is_scheduled = false;
+    }
+
+    /// The delayed ACK was due and nothing came for it to ride on (Linux `tcp_delack_timer_handler`).
+    #[cold]
+    pub fn on_missed(&mut self, rto: Duration, stack: &Stack) {
+        if self.is_answering {
+            self.timeout = stack.delayed_ack.unwrap_or(Duration::ZERO);
+        } else {
+            let most = stack.delayed_ack_bound.map_or(rto, |bound| bound.min(rto));
+            self.timeout = (self.timeout * 2).min(most);
+        }
+        self.is_answering = false;
+        self.due_at_least = Time::NEVER;
     }
 }
 
 impl Receiver {
     #[inline(always)]
-    pub(super) fn decide(&mut self, length: u64, flags: Flags, now: Time, stack: &Stack) -> AckWhen {
+    pub(super) fn decide(
+        &mut self,
+        length: u64,
+        flags: Flags,
+        now: Time,
+        rtt: &RttEstimator,
+        stack: &Stack,
+    ) -> AckWhen {
         self.delay.unacknowledged += length;
-        self.delay.last_received = now;
-        if length >= LEAST_FOR_GROWTH && self.grow_window() {
-            return AckWhen::Now;
+        if stack.adapts_acks() {
+            self.adapt(length, now, rtt, stack);
+        } else {
+            self.delay.last_received = now;
+            if length >= LEAST_FOR_GROWTH && self.grow_window() {
+                return AckWhen::Now;
+            }
+            if self.delay.quick_acks > 0 {
+                self.delay.quick_acks -= 1;
+                return AckWhen::Now;
+            }
         }
         let Some(delay) = stack.delayed_ack else { return AckWhen::Now };
-        if self.delay.quick_acks > 0 {
-            self.delay.quick_acks -= 1;
+        if self.owes_more_than_one(stack) || self.is_quick() || self.is_asked_by_reader(length, flags, stack)
+        {
             return AckWhen::Now;
         }
-        if self.owes_more_than_one(stack) || self.is_asked_by_reader(length, flags, stack) {
-            return AckWhen::Now;
+        self.delay_ack(delay, now, rtt, stack)
+    }
+
+    /// Linux `tcp_in_quickack_mode`.
+    #[inline]
+    pub(super) fn is_quick(&self) -> bool {
+        self.delay.quick_acks > 0 && !self.delay.is_answering
+    }
+
+    /// Linux `tcp_event_data_recv`: the delayed ACK's time follows the gaps between segments, a gap longer than the
+    /// timeout brings quick ACKs, and the window grows.
+    #[inline]
+    pub(super) fn adapt(&mut self, length: u64, now: Time, rtt: &RttEstimator, stack: &Stack) {
+        let least = stack.delayed_ack.unwrap_or(Duration::ZERO);
+        let is_usual =
+            self.delay.timeout == least && now.since(self.delay.last_received.min(now)) <= least / 2;
+        if !is_usual {
+            self.adapt_timeout(least, now, rtt.timeout(stack), stack);
         }
-        self.delay_ack(delay, now, stack)
+        self.delay.last_received = now;
+        self.delay.is_scheduled = true;
+        if length >= LEAST_FOR_GROWTH && self.grow_window() {
+            // tcp_grow_window makes the count odd.
+            self.delay.quick_acks |= 1;
+        }
+    }
+
+    #[cold]
+    fn adapt_timeout(&mut self, least: Duration, now: Time, rto: Duration, stack: &Stack) {
+        let tick = stack.timer_tick.as_ps().max(1);
+        let least_ticks = least.as_ps() / tick;
+        let timeout = self.delay.timeout.as_ps() / tick;
+        if timeout == 0 {
+            self.delay.timeout = least;
+            self.add_quick_acks(stack.quick_acks);
+            return;
+        }
+        let gap = stack.tick_of(now).saturating_sub(stack.tick_of(self.delay.last_received));
+        let next = if gap <= least_ticks / 2 {
+            timeout / 2 + least_ticks / 2
+        } else if gap < timeout {
+            let most = stack.delayed_ack_bound.map_or(rto, |bound| bound.min(rto));
+            (timeout / 2 + gap).min(most.as_ps() / tick)
+        } else {
+            if gap > rto.as_ps() / tick {
+                self.add_quick_acks(stack.quick_acks);
+            }
+            timeout
+        };
+        self.delay.timeout = Duration::from_ps(next * tick);
+    }
+
+    /// Linux `tcp_incr_quickack`: enough for half the window offered, two at least, `most` at most.
+    pub(super) fn add_quick_acks(&mut self, most: u32) {
+        let window = self.offer.right_edge.saturating_sub(self.last_ack_sent);
+        let half = window / (2 * u64::from(self.mss));
+        let quick = if half == 0 { 2 } else { half.min(u64::from(u32::MAX)) as u32 };
+        self.delay.quick_acks = self.delay.quick_acks.max(quick.min(most));
+    }
+
+    /// Linux `tcp_enter_quickack_mode`.
+    #[cold]
+    pub(super) fn enter_quick_mode(&mut self, most: u32, stack: &Stack) {
+        self.add_quick_acks(most);
+        self.delay.is_answering = false;
+        self.delay.timeout = stack.delayed_ack.unwrap_or(Duration::ZERO);
+        self.delay.is_scheduled = true;
     }
 
     /// Do full segments in order change nothing but the window and when the next ACK leaves? See [`Self::take_steadily`].
@@ -97,6 +217,7 @@ impl Receiver {
             && !self.has_seen_end()
             && self.reassembly.is_at_rest()
             && self.offer.reader.is_none()
+            && stack.gro_segments <= 1
             && self.delay.quick_acks == 0
             && self.delay.duplicates_sent == 0
             && self.delay.compressed_until == Time::NEVER
@@ -115,19 +236,32 @@ impl Receiver {
 
     /// What [`Self::on_segment`] does of such a segment at such a receiver.
     #[inline(always)]
-    pub fn take_steadily(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
+    pub fn take_steadily(
+        &mut self,
+        segment: &Segment,
+        now: Time,
+        rtt: &RttEstimator,
+        stack: &Stack,
+    ) -> AckWhen {
         if segment.seq <= self.last_ack_sent {
             self.echo = segment.ts_val;
         }
         let length = u64::from(segment.len);
         self.next += length;
         if self.offer.tuning.is_some() {
-            self.tune(segment, now, srtt);
+            self.tune(segment, now, rtt.srtt(), stack);
         }
         self.delay.unacknowledged += length;
-        self.delay.last_received = now;
-        if length >= LEAST_FOR_GROWTH && self.grow_window() {
-            return AckWhen::Now;
+        if stack.adapts_acks() {
+            self.adapt(length, now, rtt, stack);
+            if self.is_quick() {
+                return AckWhen::Now;
+            }
+        } else {
+            self.delay.last_received = now;
+            if length >= LEAST_FOR_GROWTH && self.grow_window() {
+                return AckWhen::Now;
+            }
         }
         let is_pushed = segment.flags != Flags::ACK;
         if self.owes_more_than_one(stack)
@@ -135,18 +269,26 @@ impl Receiver {
         {
             return AckWhen::Now;
         }
-        self.delay_ack(stack.delayed_ack.unwrap_or(Duration::ZERO), now, stack)
+        self.delay_ack(stack.delayed_ack.unwrap_or(Duration::ZERO), now, rtt, stack)
     }
 
     /// Linux `tcp_fin`: the connection answers from now on, so the acknowledgement waits for this end's own FIN.
     #[cold]
-    pub(super) fn on_fin(&mut self, length: u64, now: Time, stack: &Stack) -> AckWhen {
+    pub(super) fn on_fin(&mut self, length: u64, now: Time, rtt: &RttEstimator, stack: &Stack) -> AckWhen {
         self.delay.unacknowledged += length;
-        self.delay.last_received = now;
+        if stack.adapts_acks() {
+            self.delay.is_scheduled = true;
+            // A FIN alone is no data: before the first data `ato` is 0, and the ACK leaves at the next jiffy.
+            if length > 1 {
+                self.adapt(length - 1, now, rtt, stack);
+            }
+        } else {
+            self.delay.last_received = now;
+        }
         match stack.delayed_ack {
             Some(delay) if stack.fin_ack_delayed && !self.owes_more_than_one(stack) => {
                 self.delay.is_answering = true;
-                self.delay_ack(delay, now, stack)
+                self.delay_ack(delay, now, rtt, stack)
             }
             _ => AckWhen::Now,
         }
@@ -159,14 +301,58 @@ impl Receiver {
     }
 
     #[inline]
-    pub(super) fn delay_ack(&mut self, delay: Duration, now: Time, stack: &Stack) -> AckWhen {
+    pub(super) fn delay_ack(
+        &mut self,
+        delay: Duration,
+        now: Time,
+        rtt: &RttEstimator,
+        stack: &Stack,
+    ) -> AckWhen {
+        if let Some(limit) = stack.delayed_ack_limit
+            && (self.delay.timeout != delay || self.delay.due_at_least != Time::NEVER)
+        {
+            return self.delay_ack_by_timeout(limit, delay, now, rtt.srtt(), stack);
+        }
         if self.delay.due_at_least == Time::NEVER {
+            self.delay.wait = delay;
             self.delay.due_at_least = match stack.delayed_ack_tick {
                 // BSD's fast timer fires on a grid, so the delay is anything up to one period.
                 true => (now + Duration::from_ps(1)).ceil_to(delay),
                 false => now + delay,
             };
         }
+        AckWhen::Later
+    }
+
+    /// Linux `tcp_send_delayed_ack`: the timeout is bounded by the RTT, an earlier one stays, and one that is nearly due
+    /// sends the ACK now.
+    #[cold]
+    fn delay_ack_by_timeout(
+        &mut self,
+        limit: Duration,
+        least: Duration,
+        now: Time,
+        srtt: Duration,
+        stack: &Stack,
+    ) -> AckWhen {
+        let tick = stack.timer_tick.as_ps().max(1);
+        let mut wait = self.delay.timeout;
+        if wait > least && !srtt.is_zero() {
+            wait = wait.min(Duration::from_ps(srtt.as_ps().div_ceil(tick) * tick).max(least));
+        }
+        wait = wait.min(limit);
+        let (at, ticks) = (stack.tick_of(now), wait.as_ps() / tick);
+        if self.delay.due_at_least != Time::NEVER {
+            let began = Time::from_ps(self.delay.due_at_least.as_ps() - self.delay.wait.as_ps());
+            let pending = stack.tick_of(began) + self.delay.wait.as_ps().div_ceil(tick);
+            if pending <= at + ticks / 4 {
+                return AckWhen::Now;
+            }
+            if pending <= at + ticks {
+                return AckWhen::Later;
+            }
+        }
+        (self.delay.wait, self.delay.due_at_least) = (wait, now + wait);
         AckWhen::Later
     }
 
@@ -184,17 +370,37 @@ impl Receiver {
         asks && (!self.delay.is_answering || self.delay.pushes > 1)
     }
 
-    /// Linux `__tcp_ack_snd_check`: after the third duplicate ACK the next ones wait for each other, a
-    /// twentieth of the round trip and at most `most`.
-    pub(super) fn compress(&mut self, most: Duration, now: Time, srtt: Duration) -> AckWhen {
-        if self.delay.quick_acks > 0 || self.delay.compressed >= MOST_COMPRESSED {
+    /// GRO: TCP decides once for all segments that the host joins into one. An ACK that is due at once waits for the rest of
+    /// its aggregate: up to `gro_segments` of them, for `gro_wait`, or to one that is short or pushed, which ends it.
+    #[cold]
+    pub(super) fn join(&mut self, when: AckWhen, segment: &Segment, now: Time, stack: &Stack) -> AckWhen {
+        self.delay.joined += 1;
+        let ends = segment.len < self.mss || segment.flags != Flags::ACK;
+        if when != AckWhen::Now || ends || self.delay.joined >= stack.gro_segments {
+            return when;
+        }
+        if self.delay.compressed_until == Time::NEVER {
+            self.delay.compressed_until = now + stack.gro_wait;
+        }
+        AckWhen::Later
+    }
+
+    /// Linux `__tcp_ack_snd_check`: after the third duplicate ACK the next ones wait for each other, a share of the
+    /// round trip and at most `most`.
+    pub(super) fn compress(&mut self, most: Duration, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
+        let is_quick = if stack.adapts_acks() { self.is_quick() } else { self.delay.quick_acks > 0 };
+        if is_quick || self.delay.compressed >= MOST_COMPRESSED {
             return AckWhen::Now;
         }
         if self.delay.duplicates_sent < NEVER_COMPRESSED {
             self.delay.duplicates_sent += 1;
             return AckWhen::Now;
         }
-        let delay = most.min(srtt / 20);
+        // Of the two estimates, this end's and the receive buffer's, the smaller.
+        let tuned = self.offer.tuning.as_ref().map_or(Duration::ZERO, |tuning| tuning.rtt());
+        let rtt = [srtt, tuned].into_iter().filter(|rtt| !rtt.is_zero()).min().unwrap_or(Duration::ZERO);
+        let share = rtt.as_ps() / 100 * u64::from(stack.sack_compression_share);
+        let delay = most.min(Duration::from_ps(share)) + stack.sack_compression_slack;
         if delay.is_zero() {
             return AckWhen::Now;
         }
@@ -203,5 +409,20 @@ impl Receiver {
             self.delay.compressed_until = now + delay;
         }
         AckWhen::Later
+    }
+
+    /// Linux `tcp_sack_compress_send_ack`: the ACKs held back leave as one, which knows nothing of the latest segment.
+    #[cold]
+    pub(super) fn flush(&mut self, stack: &Stack) {
+        if self.delay.compressed == 0 {
+            return;
+        }
+        self.delay.compressed = 0;
+        self.delay.compressed_until = Time::NEVER;
+        self.delay.is_scheduled = true;
+        self.delay.use_up_quick_ack(stack);
+        self.delay.flushes = true;
+        let it = &mut *self.reassembly;
+        it.flushed = (it.recent, it.recent_count);
     }
 }

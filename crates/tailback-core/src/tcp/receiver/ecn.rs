@@ -1,4 +1,4 @@
-//! What the receiver tells of ECN marks.
+//! What the receiver reports of ECN marks.
 //!
 //! Sources: RFC 3168 section 6.1.3 (latched until CWR), RFC 8257 section 3.2 (the mark of the latest segment), RFC 9768
 //! section 3.2.2 (a count of marked packets, three bits of it with each ACK).
@@ -24,14 +24,16 @@ pub(super) struct Echo {
     pub early: Option<EarlyAck>,
     /// AccECN: packets that arrived marked,
     pub marked: u64,
-    /// those of them that no ACK has told of,
+    /// those of them that no ACK has reported,
     pub unreported: u8,
     /// and whether the latest was one.
     was_marked: bool,
 }
 
-/// AccECN: so many marks not told of are told at once. RFC 9768 section 3.2.2.5.1: two while data is unacknowledged.
-const TOLD_AT: u8 = 2;
+/// Quick ACKs after the first mark since CWR (Linux `__tcp_ecn_check_ce`).
+const AFTER_A_MARK: u32 = 2;
+/// AccECN: this many unreported marks are reported at once. RFC 9768 section 3.2.2.5.1: two while data is unacknowledged.
+const REPORTED_AT: u8 = 2;
 
 impl Echo {
     /// The ACE field's count.
@@ -48,15 +50,25 @@ impl Receiver {
             return false;
         }
         if stack.counts_marks() {
-            return self.count_mark(segment.ce);
+            return self.count_mark(segment.ce, stack);
         }
         if !stack.echoes_each_mark() {
             // RFC 3168 section 6.1.3: a mark on the very packet that brings CWR is news.
-            if segment.flags.has(Flags::CWR) {
+            let brings_cwr = segment.flags.has(Flags::CWR);
+            if brings_cwr {
                 self.ecn.is_echoed = false;
             }
+            let is_first = segment.ce && !self.ecn.is_echoed;
             self.ecn.is_echoed |= segment.ce;
-            return false;
+            if !stack.adapts_acks() {
+                return false;
+            }
+            // __tcp_ecn_check_ce: the sender's window may be small after a mark, and a segment that is not capable is a
+            // repetition. tcp_ecn_accept_cwr: the segment with CWR is acknowledged at once.
+            if is_first || segment.is_repeated {
+                self.enter_quick_mode(AFTER_A_MARK, stack);
+            }
+            return brings_cwr && segment.len > 0;
         }
         if segment.ce == self.ecn.is_echoed {
             return false;
@@ -68,19 +80,24 @@ impl Receiver {
         true
     }
 
-    /// RFC 9768 section 3.2.2.5.1: a mark after a packet without is told at once, and so is the second of a run.
-    fn count_mark(&mut self, is_marked: bool) -> bool {
-        let is_change = is_marked && !self.ecn.was_marked;
+    /// RFC 9768 section 3.2.2.5.1: a mark after a packet without is reported at once, and so is the second of a run.
+    /// Linux (tcp_ecn_received_counters) reports each change at once, the end of a run too, and leaves the rest to the
+    /// delayed ACK.
+    fn count_mark(&mut self, is_marked: bool, stack: &Stack) -> bool {
+        let is_change = is_marked != self.ecn.was_marked;
         self.ecn.was_marked = is_marked;
         self.ecn.marked += u64::from(is_marked);
         self.ecn.unreported = self.ecn.unreported.saturating_add(u8::from(is_marked));
-        is_change || is_marked && self.ecn.unreported >= TOLD_AT
+        if stack.accecn_on_change {
+            return is_change;
+        }
+        is_marked && (is_change || self.ecn.unreported >= REPORTED_AT)
     }
 
     /// Is an ACK owed before the current one?
     #[inline]
     pub fn owes_early_ack(&self) -> bool {
-        self.ecn.early.is_some()
+        self.ecn.early.is_some() || self.delay.flushes
     }
 
     /// The ACK owed before the current one, if the ECN mark changed while an ACK was delayed.

@@ -18,6 +18,8 @@ pub(super) struct Offer {
     /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     pub offered: Bytes,
     pub scale: u8,
+    /// The window is closed with less than one part in N of the buffer free; 0: it moves by a segment.
+    pub parts: u32,
     /// `capacity` follows it, if the buffer begins small.
     pub tuning: Option<Box<Tuning>>,
     /// An application that does not read at once.
@@ -31,9 +33,12 @@ impl Offer {
         let offered = stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity));
         let tuning = (capacity < most).then(|| {
             let tuning = Tuning::new(offered, most);
-            Box::new(if stack.buffer_grows_ahead { tuning.ahead(mss, stack.window_share) } else { tuning })
+            let tuning =
+                if stack.buffer_grows_ahead { tuning.ahead(mss, stack.window_share) } else { tuning };
+            Box::new(tuning.slower_below(stack.buffer_low_rtt))
         });
-        Offer { right_edge: offered, capacity, offered, scale, tuning, reader: None }
+        let parts = stack.window_parts;
+        Offer { right_edge: offered, capacity, offered, scale, parts, tuning, reader: None }
     }
 }
 
@@ -83,22 +88,37 @@ impl Receiver {
 
     /// The buffer grows with what was read.
     #[cold]
-    pub(super) fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration) {
+    pub(super) fn tune(&mut self, segment: &Segment, now: Time, srtt: Duration, stack: &Stack) {
         let Some(tuning) = &mut self.offer.tuning else { return };
         if segment.ts_ecr != Time::NEVER && segment.len >= self.mss {
-            tuning.sample(segment.ts_ecr, now);
+            tuning.sample(segment.ts_ecr, now, stack.timestamp_tick);
         }
         if let Some(window) = tuning.read(self.next, now, srtt) {
             self.offer.capacity = self.offer.capacity.max(window);
         }
     }
 
+    /// Linux 7 lets the buffer grow with what waits out of order, too (`tcp_data_queue_ofo`).
+    pub(super) fn tune_over_gaps(&mut self) {
+        let extent = self.reassembly.ranges.back().map_or(0, |(held, _)| held.end - self.next);
+        if let Some(tuning) = &mut self.offer.tuning {
+            tuning.extent = extent;
+            if let Some(window) = tuning.over_gaps() {
+                self.offer.capacity = self.offer.capacity.max(window);
+            }
+        }
+    }
+
     pub(super) fn buffer(&self) -> Buffer {
-        // RFC 9293 section 3.8.6.2.2, and what the window's scale can tell.
-        let step = u64::from(self.mss).min(self.offer.capacity / 2).max(1 << self.offer.scale);
+        // RFC 9293 section 3.8.6.2.2, and what the window's scale can express.
+        let (mss, grain) = (u64::from(self.mss), 1 << self.offer.scale);
+        let (step, least) = match self.offer.parts {
+            0 => (mss.min(self.offer.capacity / 2).max(grain), 0),
+            parts => (grain, (self.offer.capacity / u64::from(parts)).max(mss.min(self.offer.capacity))),
+        };
         let (next, edge, offered, capacity) =
             (self.next, self.offer.right_edge, self.offer.offered, self.offer.capacity);
-        Buffer { next, edge, offered, capacity, step }
+        Buffer { next, edge, offered, capacity, step, least }
     }
 
     /// More waits for the reader.

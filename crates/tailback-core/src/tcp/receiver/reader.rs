@@ -4,8 +4,9 @@
 //! moves by a segment or half the buffer, or not at all), Linux `tcp_cleanup_rbuf` (an update that nobody asked for
 //! leaves once the window can double).
 //!
-//! Differs from the sources: the reader's calls have no size; one rule for every stack (FreeBSD sends updates of two
-//! segments or a quarter of the buffer).
+//! Differs from the sources: the reader's calls have no size; one rule for every stack but Linux 6 and later (FreeBSD sends
+//! updates of two segments or a quarter of the buffer); unread data take their payload of the window, where Linux counts
+//! memory (truesize) and so buffers some 25 % more at 1448 bytes a segment.
 
 use crate::time::{Bytes, Duration, Rate, Time};
 
@@ -39,7 +40,11 @@ impl Reader {
 
     /// The right edge to offer at `now`, given the buffer's.
     pub fn edge(&self, buffer: Buffer, now: Time) -> u64 {
-        let room = buffer.capacity.saturating_sub(self.unread(buffer.next, now)).min(buffer.offered);
+        let free = buffer.capacity.saturating_sub(self.unread(buffer.next, now));
+        if free < buffer.least && free < buffer.capacity / 2 {
+            return buffer.edge;
+        }
+        let room = free.min(buffer.offered);
         let wider = buffer.next + room;
         if wider >= buffer.edge + buffer.step { wider } else { buffer.edge }
     }
@@ -47,7 +52,7 @@ impl Reader {
     /// Look ahead to the update: when the window can double, and grow by a step.
     pub fn plan(&mut self, buffer: Buffer, now: Time) {
         let window = buffer.edge.saturating_sub(buffer.next);
-        let wanted = window + window.max(buffer.step);
+        let wanted = (window + window.max(buffer.step)).max(buffer.least);
         self.update_at = match buffer.offered.min(buffer.capacity) >= wanted {
             // All but what leaves `wanted` room has to be read by then; rounding up makes sure that it is.
             true => {
@@ -70,8 +75,10 @@ pub(super) struct Buffer {
     pub offered: Bytes,
     /// The largest window that the buffer allows.
     pub capacity: Bytes,
-    /// The right edge moves by so much, or not at all.
+    /// The right edge moves by this much at least, or not at all.
     pub step: Bytes,
+    /// With less than this free the window is closed (Linux); 0: it is not.
+    pub least: Bytes,
 }
 
 #[cfg(test)]
@@ -85,7 +92,8 @@ mod tests {
         // 1 MB/s: a segment of 1000 bytes a millisecond.
         let mut reader = Reader::new(Rate::from_bps(8_000_000));
         reader.on_arrival(0, Time::from_ms(5));
-        let buffer = Buffer { next: 10_000, edge: 10_000, offered: 10_000, capacity: 10_000, step: 1000 };
+        let buffer =
+            Buffer { next: 10_000, edge: 10_000, offered: 10_000, capacity: 10_000, step: 1000, least: 0 };
         let edge = |now_ps| reader.edge(buffer, Time::from_ps(now_ps));
         assert_eq!(edge(5 * MS), 10_000);
         assert_eq!(edge(6 * MS - 1), 10_000, "999 bytes are no step");
@@ -99,6 +107,21 @@ mod tests {
             reader.plan(Buffer { edge, ..buffer }, Time::from_ms(5));
             assert_eq!(reader.update_at, update_at);
         }
+    }
+
+    #[test]
+    fn linux_closes_the_window_below_a_sixteenth_and_then_counts_each_grain() {
+        let mut reader = Reader::new(Rate::from_bps(8_000_000));
+        reader.on_arrival(0, Time::ZERO);
+        let buffer =
+            Buffer { next: 64_000, edge: 64_000, offered: 64_000, capacity: 64_000, step: 64, least: 4_000 };
+        let edge = |ms| reader.edge(buffer, Time::from_ms(ms));
+        assert_eq!((edge(3), edge(4), edge(5)), (64_000, 68_000, 69_000));
+        reader.plan(buffer, Time::ZERO);
+        assert_eq!(reader.update_at, Time::from_ps(4 * MS + 1));
+        // What is left of a window of 3000 may double, but not before a sixteenth is free.
+        reader.plan(Buffer { edge: 65_000, ..buffer }, Time::ZERO);
+        assert_eq!(reader.update_at, Time::from_ps(4 * MS + 1));
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Reassembly {
     /// The ranges as last reported, most recent first.
     pub recent: [Range; 4],
     pub recent_count: u8,
+    /// The blocks of an ACK that is still to leave, as they were before the latest segment, and their count.
+    pub flushed: ([Range; 4], u8),
     /// The duplicate to report.
     pub duplicate: Option<Range>,
     /// Segments in all of it.
@@ -32,6 +34,7 @@ impl AtRest for Reassembly {
             ranges: VecDeque::new(),
             recent: [Range { start: 0, end: 0 }; 4],
             recent_count: 0,
+            flushed: ([Range { start: 0, end: 0 }; 4], 0),
             duplicate: None,
             segments: 0,
         };
@@ -106,6 +109,13 @@ impl Receiver {
     pub(super) fn report(&mut self, segment: &mut Segment, stack: &Stack) {
         let room = if stack.timestamps { 3 } else { 4 };
         let mut count = 0;
+        if self.delay.flushes {
+            let (blocks, held) = self.reassembly.flushed;
+            let held = usize::from(held).min(room);
+            segment.sack[..held].copy_from_slice(&blocks[..held]);
+            segment.sack_count = held as u8;
+            return;
+        }
         if let Some(duplicate) = self.reassembly.duplicate.take() {
             segment.sack[0] = duplicate;
             segment.is_dsack = true;
@@ -121,12 +131,22 @@ impl Receiver {
         self.rest_if_complete();
     }
 
-    /// Nothing is missing, and nothing is left to be told.
+    /// Nothing is missing, and nothing is left to report.
     fn rest_if_complete(&mut self) {
         if self.reassembly.ranges.is_empty() && !self.reassembly.has_something_to_report() {
             self.reassembly.recent = Default::default();
+            self.reassembly.flushed = Default::default();
             self.reassembly.rest();
         }
+    }
+
+    /// Linux `tcp_sack_new_ofo_skb` sends what it holds back first if the segment grows a block behind the second or
+    /// begins one behind it: two blocks are what every ACK has room for.
+    #[inline]
+    fn goes_behind_the_second_block(&self, range: Range) -> bool {
+        let it = &*self.reassembly;
+        it.recent_count >= 2
+            && !it.recent[..2].iter().any(|block| block.start <= range.end && range.start <= block.end)
     }
 
     #[cold]
@@ -142,6 +162,9 @@ impl Receiver {
         }
         if stack.reassembly_limit.is_some_and(|limit| self.reassembly.segments >= limit) {
             return AckWhen::Now;
+        }
+        if self.delay.compressed > 0 && self.goes_behind_the_second_block(range) {
+            self.flush(stack);
         }
         let it = &mut *self.reassembly;
         if it.goes_on(range) {
@@ -178,11 +201,20 @@ impl Receiver {
     #[inline(always)]
     fn after_out_of_order(&mut self, is_news: bool, now: Time, srtt: Duration, stack: &Stack) -> AckWhen {
         // Linux `tcp_data_queue_ofo`: without SACK a wider window would hide the duplicate ACK.
-        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
-            return AckWhen::Now;
+        self.delay.is_scheduled = true;
+        if stack.buffer_low_rtt.is_some() {
+            self.tune_over_gaps();
         }
+        if is_news && stack.window_grows_over_gaps && stack.sack && self.grow_window() {
+            if !stack.adapts_acks() {
+                return AckWhen::Now;
+            }
+            self.delay.quick_acks |= 1;
+        }
+        // A duplicate of what waits may be compressed too: the next segment then makes Linux forget it.
+        let may_wait = stack.adapts_acks() || self.reassembly.duplicate.is_none();
         match stack.sack_compression {
-            Some(most) if stack.sack && self.reassembly.duplicate.is_none() => self.compress(most, now, srtt),
+            Some(most) if stack.sack && may_wait => self.compress(most, now, srtt, stack),
             _ => AckWhen::Now,
         }
     }

@@ -15,8 +15,6 @@ struct Train {
     bytes: Bytes,
     /// Bursts that end with one of them.
     bursts: u32,
-    /// Which of them gives a rate sample, if any does.
-    sampled: Option<usize>,
     /// The one behind them, if there is one, is not acknowledged, and nothing else is known of it either.
     is_all: bool,
 }
@@ -88,7 +86,7 @@ impl Scoreboard {
         }
         if ack > self.una {
             if TRAINS && self.disturbed.prior_highest.is_none() {
-                let train = self.train(ack, &delivery);
+                let train = self.train(ack);
                 if train.segments > 0 {
                     self.take_train(&train, now, &mut delivery);
                 }
@@ -111,7 +109,7 @@ impl Scoreboard {
             return None;
         }
         let mut delivery = Delivery::default();
-        let train = self.train(ack, &delivery);
+        let train = self.train(ack);
         if !train.is_all || train.segments == 0 {
             return None;
         }
@@ -135,6 +133,15 @@ impl Scoreboard {
                 self.app_limited_until = 0;
             }
         }
+    }
+
+    /// Retransmissions arrived that were not needed: `segments` of them, `bytes` in all (Linux `tcp_dsack_seen`).
+    #[cold]
+    pub fn deliver_again(&mut self, segments: u32, bytes: Bytes, delivery: &mut Delivery, now: Time) {
+        delivery.delivered_segments += segments;
+        delivery.delivered_bytes += bytes;
+        let again = Delivery { delivered_segments: segments, delivered_bytes: bytes, ..Delivery::default() };
+        self.count_delivered(&again, now);
     }
 
     fn on_sack(&mut self, block: Range, now: Time, rtt_min: Duration, delivery: &mut Delivery) {
@@ -206,7 +213,7 @@ impl Scoreboard {
             if number >= it.frontier {
                 it.sacked_above_frontier += 1;
             }
-            if segment.transmissions == 1 {
+            if segment.transmissions == 1 && segment.flags & DELIVERED == 0 {
                 let rtt = now.since(segment.sent);
                 delivery.rtt_sack = delivery.rtt_sack.or(Some(rtt));
                 delivery.rtt_sack_last = Some(rtt);
@@ -225,11 +232,8 @@ impl Scoreboard {
 
     /// The segments at the head that were sent once, and of which nothing else is known, up to `ack`.
     #[inline(always)]
-    fn train(&self, ack: u64, delivery: &Delivery) -> Train {
+    fn train(&self, ack: u64) -> Train {
         let (mut count, mut bytes, mut bursts, mut is_all) = (0, 0, 0, true);
-        // The first of those with the most delivered before them gives the rate sample.
-        let (mut is_sampled, mut most, mut sampled) =
-            (delivery.work.is_some(), delivery.work.map_or(0, |work| work.prior_delivered), None);
         while let Some(segment) = self.segments.get(count) {
             let is_plain =
                 segment.flags & !(APP_LIMITED | FIN | BURST_END) == 0 && segment.transmissions == 1;
@@ -237,24 +241,20 @@ impl Scoreboard {
                 is_all = is_plain;
                 break;
             }
-            if !is_sampled || segment.delivered > most {
-                (is_sampled, most, sampled) = (true, segment.delivered, Some(count));
-            }
             bytes += u64::from(segment.len);
             bursts += u32::from(segment.flags & BURST_END != 0);
             count += 1;
         }
-        Train { segments: count, bytes, bursts, sampled, is_all }
+        Train { segments: count, bytes, bursts, is_all }
     }
 
     /// They are acknowledged together: what `advance_singly` does of each by itself.
     #[inline(always)]
     fn take_train(&mut self, train: &Train, now: Time, delivery: &mut Delivery) {
-        let Train { segments: count, bytes, bursts, sampled, .. } = *train;
-        if let Some(sampled) = sampled {
-            let segment = self.segments[sampled];
-            self.sample_rate(&segment, delivery);
-        }
+        let Train { segments: count, bytes, bursts, .. } = *train;
+        // The last of them left last.
+        let last = self.segments[count - 1];
+        self.sample_rate(&last, delivery);
         let (first_sent, first_end) = (self.segments[0].sent, self.segments[0].end);
         let last = &self.segments[count - 1];
         let (last_sent, last_end) = (last.sent, last.end);
@@ -307,8 +307,9 @@ impl Scoreboard {
                     it.sacked_above_frontier -= 1;
                 }
             } else {
-                if segment.transmissions == 1 {
-                    // Karn's rule: only segments sent once give a sample.
+                // Karn's rule: only segments sent once give a sample. One whose SACK a timeout has made us forget was
+                // delivered before: it gives none either, and proves nothing of the timeout.
+                if segment.transmissions == 1 && segment.flags & DELIVERED == 0 {
                     let rtt = now.since(segment.sent);
                     delivery.rtt_first = delivery.rtt_first.or(Some(rtt));
                     delivery.rtt_last = Some(rtt);
@@ -380,14 +381,17 @@ impl Scoreboard {
                 self.rack.is_again = segment.transmissions > 1;
             }
         }
-        if delivery.work.is_none_or(|work| segment.delivered > work.prior_delivered) {
-            self.sample_rate(segment, delivery);
-        }
+        self.sample_rate(segment, delivery);
     }
 
+    /// The segment sent last of those delivered now gives the rate sample (Linux `tcp_rate_skb_delivered`).
     #[inline(always)]
     fn sample_rate(&mut self, segment: &Sent, delivery: &mut Delivery) {
+        if delivery.work.is_some_and(|work| (segment.sent, segment.end) <= work.left) {
+            return;
+        }
         delivery.work = Some(RateWork {
+            left: (segment.sent, segment.end),
             prior_delivered: segment.delivered,
             prior_time: segment.delivered_time,
             send_elapsed: segment.sent.since(segment.first_sent),

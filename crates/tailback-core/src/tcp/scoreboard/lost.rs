@@ -1,10 +1,10 @@
-//! What is taken for lost, by whichever rule the stack has.
+//! What is declared lost, by whichever rule the stack has.
 
 use super::{LOST, RETRANSMITTED, SACKED, Scoreboard, Sent};
 use crate::cc::Loss;
 use crate::time::{Duration, Time};
 
-/// From which number between `low` and `high` on it `is_after`, by halves. Of some numbers it is not known and taken for
+/// From which number between `low` and `high` on it `is_after`, by binary search. Of some numbers it is not known and treated as
 /// no: then it may be further on than need be.
 fn lowest_sure(mut low: usize, mut high: usize, is_after: impl Fn(usize) -> bool) -> usize {
     while low < high {
@@ -31,6 +31,7 @@ impl Scoreboard {
             return false;
         }
         segment.flags = (segment.flags | LOST) & !RETRANSMITTED;
+        self.lost += len;
         if was_retransmitted {
             it.retransmitted -= len;
             it.retransmitted_segments -= 1;

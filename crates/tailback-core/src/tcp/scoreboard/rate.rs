@@ -18,6 +18,8 @@ pub struct RateSample {
 /// What is known of the segment that gives the sample.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateWork {
+    /// When it left, and the offset at which it ends.
+    pub left: (Time, u64),
     pub prior_delivered: Bytes,
     pub prior_time: Time,
     pub send_elapsed: Duration,
@@ -40,7 +42,7 @@ impl Scoreboard {
         })
     }
 
-    /// The application had nothing more to send while the window had room.
+    /// The application had nothing more to send, or no room in the send buffer, while the window had room.
     pub fn on_app_limited(&mut self) {
         self.app_limited_until = (self.delivered + self.in_flight()).max(1);
     }

@@ -255,3 +255,36 @@ fn what_was_sent_again_does_not_hide_what_was_sent_before() {
     let due = Time::from_ms(10) + Duration::from_ms(100 + 1000);
     assert_eq!(board.mark_by_rack(now, Duration::from_ms(1000)), (0, Some(due)));
 }
+
+#[test]
+fn the_segment_that_left_last_gives_the_rate_sample() {
+    let mut board = Scoreboard::new(true, Duration::ZERO);
+    board.on_app_limited();
+    board.push(MSS, MSS as u32, false, Time::from_ms(0));
+    board.app_limited_until = 0;
+    // Paced: nothing was delivered in between.
+    board.push(2 * MSS, MSS as u32, false, Time::from_ms(10));
+    let delivery = board.on_ack(2 * MSS, &[], Time::NEVER, Time::from_ms(100), Duration::MAX);
+    let sample = board.rate_sample(&delivery, Time::from_ms(100), Duration::MAX).expect("a sample");
+    assert!(!sample.app_limited);
+    // The next one's time of sending counts from the second's.
+    assert_eq!(board.first_sent, Time::from_ms(10));
+}
+
+#[test]
+fn a_sack_that_comes_again_after_a_timeout_forgot_it_measures_nothing() {
+    let mut board = Scoreboard::new(false, Duration::ZERO);
+    for number in 1..=4 {
+        board.push(number * MSS, MSS as u32, false, Time::from_ms(0));
+    }
+    let block = [Range { start: MSS, end: 3 * MSS }];
+    let first = board.on_ack(0, &block, Time::NEVER, Time::from_ms(100), Duration::MAX);
+    assert_eq!((first.rtt_sack, first.original_end), (Some(Duration::from_ms(100)), 2 * MSS));
+    board.mark_all(true);
+    let again = board.on_ack(0, &block, Time::NEVER, Time::from_ms(5_000), Duration::MAX);
+    assert_eq!((again.rtt_sack, again.original_end, again.delivered_segments), (None, u64::MAX, 0));
+    board.mark_all(true);
+    let acked = board.on_ack(3 * MSS, &[], Time::NEVER, Time::from_ms(6_000), Duration::MAX);
+    // Only the head came now.
+    assert_eq!((acked.original_end, acked.delivered_segments), (MSS, 1));
+}

@@ -3,8 +3,9 @@
 
 use super::{CongestionEvent, Sender};
 use crate::cc::{Ack, CongestionControl, Counting, Phase};
-use crate::tcp::scoreboard::Delivery;
+use crate::tcp::scoreboard::{Delivery, RateSample};
 use crate::tcp::segment::{ACE_MODULUS, ACE_START, Flags, Segment};
+use crate::tcp::stack::Detection;
 use crate::time::{Bytes, Duration, Time};
 
 /// How things were before an ACK.
@@ -12,25 +13,28 @@ struct Prior {
     snd_una: u64,
     right_edge: u64,
     in_flight: Bytes,
-    is_cwnd_limited: bool,
 }
 
 /// What the ACK brought besides what it delivered, before anything is made of it.
-struct News {
-    newly_acked: Bytes,
-    is_duplicate: bool,
+pub(super) struct News {
+    pub newly_acked: Bytes,
+    pub is_duplicate: bool,
+    /// A D-SACK reports data that was sent again.
+    pub reports_duplicate: bool,
     rtt: Option<Duration>,
     /// It acknowledges the first segment of a round.
     round_start: bool,
     /// It echoes congestion,
-    is_marked: bool,
-    /// of so many bytes.
+    pub is_marked: bool,
+    /// of this many bytes.
     marked: Bytes,
+    /// Something arrived twice.
+    is_dsack: bool,
 }
 
 /// What was made of it.
 struct Verdict {
-    /// Segments newly taken for lost.
+    /// Segments newly declared lost.
     lost: u32,
     is_undone: bool,
     /// A reduction was under way before, and is now.
@@ -84,8 +88,7 @@ impl Sender {
     ) -> bool {
         let in_flight = self.board.in_flight();
         let Some(delivery) = self.board.take_undisturbed(segment.ack, now) else { return false };
-        let is_cwnd_limited = self.is_cwnd_limited(in_flight);
-        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
+        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight };
         let newly_acked = segment.ack - self.snd_una;
         self.snd_una = segment.ack;
         self.break_burst();
@@ -98,10 +101,22 @@ impl Sender {
         self.timer.restarts = true;
         self.first_retransmission = Time::NEVER;
         let rtt = delivery.rtt_last;
-        let news = News { newly_acked, is_duplicate: false, rtt, round_start, is_marked: false, marked: 0 };
-        let verdict = Verdict { lost: 0, is_undone: false, was_reducing: false, is_reducing: false };
-        let ack = self.signals(&prior, &delivery, &news, &verdict, now);
-        self.pass_on(&ack, now, events);
+        let news = News {
+            newly_acked,
+            is_duplicate: false,
+            reports_duplicate: false,
+            rtt,
+            round_start,
+            is_marked: false,
+            marked: 0,
+            is_dsack: false,
+        };
+        if self.makes_progress(&news, &delivery) {
+            self.usage.used_since = now;
+        }
+        let mut ack = self.signals(&prior, &delivery, &news, now);
+        self.algorithm.on_plain_ack(&mut ack, self.stack.slow_start_at_equality, &mut self.control);
+        self.answer_wish(now, events);
         self.conclude(now);
         true
     }
@@ -109,12 +124,11 @@ impl Sender {
     /// An ACK arrived that says something. The window reached to `right_edge` before it.
     fn on_news(&mut self, segment: &Segment, right_edge: u64, now: Time, events: &mut Vec<CongestionEvent>) {
         let in_flight = self.in_flight();
-        let is_cwnd_limited = self.is_cwnd_limited(in_flight);
-        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight, is_cwnd_limited };
-        let blocks = match segment.is_dsack {
-            true => &segment.sack_blocks()[1..],
-            false => segment.sack_blocks(),
-        };
+        let prior = Prior { snd_una: self.snd_una, right_edge, in_flight };
+        let mut blocks = segment.sack;
+        let blocks = &mut blocks[..usize::from(segment.sack_count)][usize::from(segment.is_dsack)..];
+        // The newest data last, as `tcp_sacktag_write_queue` has it: that is what RACK and the algorithm take their RTT from.
+        blocks.sort_unstable_by_key(|block| block.start);
         let echoed = if self.stack.timestamps { segment.ts_ecr } else { Time::NEVER };
         let head_sent = self.board.head_sent();
         let mut delivery = self.board.on_ack(segment.ack, blocks, echoed, now, self.rtt.min());
@@ -124,11 +138,15 @@ impl Sender {
             0 => self.stack.tail_loss_probe && delivery.rtt_sack > head_sent.map(|sent| now.since(sent)),
             _ => !self.is_impatient(),
         };
+        let mut ack = self.signals(&prior, &delivery, &news, now);
+        self.algorithm.on_sample(&ack, &mut self.control);
         if self.probe.end != 0 {
-            self.settle_probe(segment, news.newly_acked, now, events);
+            self.settle_probe(segment, news.newly_acked, delivery.sacked_segments, now, events);
         }
         let verdict = self.judge(segment, &delivery, &news, now, events);
-        let ack = self.signals(&prior, &delivery, &news, &verdict, now);
+        ack.cwnd_limited = self.is_cwnd_limited(prior.in_flight);
+        ack.may_grow = self.may_grow(&delivery, &news);
+        self.apply(&verdict, &mut ack);
         self.pass_on(&ack, now, events);
         if verdict.is_reducing && !verdict.is_undone && !self.algorithm.owns_window() {
             self.reduce(&delivery, news.newly_acked, verdict.lost, news.is_duplicate, !verdict.was_reducing);
@@ -139,9 +157,18 @@ impl Sender {
     /// The algorithm receives the ACK, and may ask for a reduction.
     #[inline(always)]
     fn pass_on(&mut self, ack: &Ack, now: Time, events: &mut Vec<CongestionEvent>) {
-        self.algorithm.on_ack(ack, &mut self.control);
         if self.is_followed {
             self.tell_fates(now, Some(ack));
+        }
+        self.algorithm.on_ack(ack, &mut self.control);
+        self.answer_wish(now, events);
+    }
+
+    /// Does what the algorithm asks for: its samples count as limited by the application, or a reduction begins.
+    #[inline(always)]
+    fn answer_wish(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
+        if std::mem::take(&mut self.control.self_limited) {
+            self.board.on_app_limited();
         }
         if self.algorithm.wants_reduction() && self.phase < Phase::Cwr {
             self.enter_reduction(now, events);
@@ -174,6 +201,7 @@ impl Sender {
         let newly_acked = segment.ack.saturating_sub(prior.snd_una);
         self.snd_una = self.snd_una.max(segment.ack);
         self.break_burst();
+        let reports_duplicate = segment.is_dsack && self.take_duplicate(segment, delivery, now);
         let is_duplicate = newly_acked == 0
             && segment.ack == prior.snd_una
             && segment.len == 0
@@ -197,9 +225,6 @@ impl Sender {
         if delivery.late_by > 0 {
             self.reordering.on_late(delivery.late_by, self.stack.reordering_limit);
         }
-        if segment.is_dsack {
-            self.count_duplicate(segment);
-        }
         let rtt = self.sample_rtt(segment, newly_acked, delivery, now);
         let round_start = self.begins_round();
         let (is_marked, marked) = match self.stack.counts_marks() {
@@ -208,17 +233,18 @@ impl Sender {
                 let bytes = packets * u64::from(self.control.mss);
                 (packets > 0, bytes.min(delivery.delivered_bytes))
             }
-            false => self.hear_echo(segment, newly_acked),
+            false => self.hear_echo(segment, newly_acked, delivery.delivered_bytes),
         };
-        News { newly_acked, is_duplicate, rtt, round_start, is_marked, marked }
+        let is_dsack = segment.is_dsack;
+        News { newly_acked, is_duplicate, reports_duplicate, rtt, round_start, is_marked, marked, is_dsack }
     }
 
     /// Does a classic or DCTCP's echo tell of a mark, and of how many bytes?
     #[inline]
-    fn hear_echo(&self, segment: &Segment, newly_acked: Bytes) -> (bool, Bytes) {
+    fn hear_echo(&self, segment: &Segment, newly_acked: Bytes, delivered: Bytes) -> (bool, Bytes) {
         let is_marked = self.stack.speaks_ecn() && segment.flags.has(Flags::ECE);
         let marked = match is_marked {
-            true if self.stack.accurate_echo => newly_acked,
+            true if self.stack.accurate_echo => delivered,
             true => newly_acked.min(u64::from(self.control.mss)),
             false => 0,
         };
@@ -256,6 +282,12 @@ impl Sender {
         events: &mut Vec<CongestionEvent>,
     ) -> Verdict {
         let newly_acked = news.newly_acked;
+        if self.stack.detection == Detection::Rack {
+            let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+            let lost = self.step_by_rack(segment, delivery, news, now, events);
+            let is_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
+            return Verdict { lost, is_undone: false, was_reducing, is_reducing };
+        }
         if self.phase == Phase::Recovery {
             // Fall & Floyd 1996: a partial ACK stands for the original and for its retransmission.
             self.trouble.pipe -= if newly_acked > 0 { 2 } else { 1 };
@@ -264,9 +296,8 @@ impl Sender {
             self.judge_timeout(delivery, newly_acked, news.is_duplicate, now, events);
         }
         let was_reducing = matches!(self.phase, Phase::Recovery | Phase::Cwr);
-        let holds = self.holds_judgement(segment, newly_acked);
-        let lost = if holds { 0 } else { self.detect(now, newly_acked > 0) };
-        let is_undone = !holds && self.step_state(segment, newly_acked, lost, now, events);
+        let lost = self.detect(now, newly_acked > 0);
+        let is_undone = self.step_state(segment, newly_acked, lost, now, events);
         // After the state: the echo in the ACK that ends a reduction begins the next (Linux `tcp_try_to_open`).
         if news.is_marked && !is_undone {
             self.on_echo(now, events);
@@ -276,26 +307,18 @@ impl Sender {
         Verdict { lost, is_undone, was_reducing, is_reducing }
     }
 
-    /// What the algorithm receives of this ACK.
+    /// What the algorithm receives of this ACK, before losses and the recovery state are judged.
     #[inline(always)]
-    fn signals(
-        &mut self,
-        prior: &Prior,
-        delivery: &Delivery,
-        news: &News,
-        verdict: &Verdict,
-        now: Time,
-    ) -> Ack {
-        // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
-        let grows_first = self.stack.counting == Counting::PerAck;
+    fn signals(&mut self, prior: &Prior, delivery: &Delivery, news: &News, now: Time) -> Ack {
         let rate = self.board.rate_sample(delivery, now, self.rtt.min());
+        let is_cwnd_limited = self.is_cwnd_limited(prior.in_flight);
         Ack {
             now,
             mss: self.control.mss,
             newly_acked: news.newly_acked,
             newly_acked_segments: delivery.acked_segments,
             delivered_segments: delivery.delivered_segments,
-            lost_segments: verdict.lost,
+            lost_segments: 0,
             marked: news.marked,
             rtt: news.rtt,
             rtt_read: self.read_rtt(news.rtt, delivery, now),
@@ -308,18 +331,43 @@ impl Sender {
             delivered: self.board.delivered(),
             prior_delivered: rate.map_or(0, |sample| sample.prior_delivered),
             app_limited: rate.is_some_and(|sample| sample.app_limited),
+            lost: self.board.lost(),
+            is_delayed: self.may_be_delayed(news, delivery, rate.as_ref()),
             round_start: news.round_start,
-            cwnd_limited: prior.is_cwnd_limited,
-            may_grow: (self.makes_progress(news, delivery) || self.grows_on_sacks(delivery))
-                && prior.is_cwnd_limited
-                && !verdict.is_reducing
-                && !(verdict.was_reducing && grows_first),
+            cwnd_limited: is_cwnd_limited,
+            window_full: self.usage.is_full,
+            may_grow: is_cwnd_limited && self.may_grow(delivery, news),
             phase: self.phase,
             counting: self.stack.counting,
             in_slow_start: self.is_in_slow_start(),
+            stack_paces: self.stack.pacing,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
         }
+    }
+
+    /// Linux `tcp_may_raise_cwnd`: does what was delivered allow growth, whatever window and recovery state say?
+    #[inline(always)]
+    fn may_grow(&self, delivery: &Delivery, news: &News) -> bool {
+        self.makes_progress(news, delivery) || self.grows_on_sacks(delivery)
+    }
+
+    /// Brings `ack` up to date with what was judged since [`Self::signals`].
+    #[inline(always)]
+    fn apply(&mut self, verdict: &Verdict, ack: &mut Ack) {
+        // Linux up to 3.17 grows before it steps its state, so the ACK that ends recovery adds nothing.
+        let grows_first = self.stack.counting == Counting::PerAck;
+        ack.lost_segments = verdict.lost;
+        ack.lost = self.board.lost();
+        ack.in_flight = self.in_flight();
+        ack.may_grow &= !(verdict.is_reducing || verdict.was_reducing && grows_first);
+        // Linux `tcp_cong_avoid`: where the growth rule runs the window's stamp is renewed, whether or not it is full.
+        if ack.may_grow {
+            self.usage.used_since = ack.now;
+        }
+        ack.may_grow &= ack.cwnd_limited;
+        ack.phase = self.phase;
+        ack.in_slow_start = self.is_in_slow_start();
     }
 
     fn sample_rtt(
@@ -370,6 +418,20 @@ impl Sender {
         }
     }
 
+    /// Linux `tcp_clean_rtx_queue`, `FLAG_ACK_MAYBE_DELAYED`: the ACK is of one segment shorter than a full one, nothing
+    /// else was delivered since that was sent, and neither SACK nor a mark made the receiver answer at once.
+    #[inline]
+    fn may_be_delayed(&self, news: &News, delivery: &Delivery, rate: Option<&RateSample>) -> bool {
+        news.newly_acked < u64::from(self.control.mss)
+            && delivery.acked_segments == 1
+            && delivery.delivered_segments == 1
+            && delivery.sacked_segments == 0
+            && self.board.sacked_segments() == 0
+            && !news.is_marked
+            && !news.is_dsack
+            && rate.is_some_and(|sample| self.board.delivered() - sample.prior_delivered == news.newly_acked)
+    }
+
     /// Linux `tcp_may_raise_cwnd`.
     fn grows_on_sacks(&self, delivery: &Delivery) -> bool {
         delivery.sacked_segments > 0
@@ -406,7 +468,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::cc::registry::Algorithm;
+    use crate::cc::{Congestion, PhaseChange, Resume};
     use crate::tcp::receiver::{AckWhen, Receiver};
+    use crate::tcp::segment::Range;
     use crate::tcp::stack::Stack;
 
     const MSS: u32 = 1000;
@@ -428,6 +493,173 @@ mod tests {
         let (before, after) = text.split_once("unjudged: ").unwrap();
         let after = after.split_once(',').unwrap().1;
         format!("{before}{after}").replace("is_modern: true", "").replace("is_modern: false", "")
+    }
+
+    /// Writes down which hook was called, and the phase that it saw. It may own its window.
+    #[derive(Debug, Default)]
+    struct Diary(Vec<(&'static str, Phase)>, bool);
+
+    impl CongestionControl for Diary {
+        fn on_sample(&mut self, ack: &Ack, _control: &mut crate::cc::Control) {
+            self.0.push(("sample", ack.phase));
+        }
+        fn on_ack(&mut self, ack: &Ack, _control: &mut crate::cc::Control) {
+            self.0.push(("ack", ack.phase));
+        }
+        fn on_congestion(&mut self, _congestion: &Congestion, control: &mut crate::cc::Control) {
+            control.ssthresh = control.cwnd / 2;
+            self.0.push(("congestion", Phase::Open));
+        }
+        fn on_phase(&mut self, change: &PhaseChange, _control: &mut crate::cc::Control) {
+            self.0.push((if change.completes { "completed" } else { "phase" }, change.to));
+        }
+        fn on_undo(&mut self, _now: Time, _control: &mut crate::cc::Control) {
+            self.0.push(("undo", Phase::Open));
+        }
+        fn on_resume(&mut self, _resume: &Resume, _control: &mut crate::cc::Control) {
+            self.0.push(("resume", Phase::Open));
+        }
+        fn owns_window(&self) -> bool {
+            self.1
+        }
+        fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
+            out.extend(self.0.iter().map(|(hook, phase)| (*hook, f64::from(*phase as u8))));
+        }
+    }
+
+    /// A sender that has written `bytes` and sent what its window of ten segments lets go.
+    fn written(algorithm: Diary, bytes: Bytes) -> Sender {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let mut sender = Sender::new(stack, Algorithm::External(Box::new(algorithm)), MSS, WINDOW);
+        sender.on_established(Time::from_ms(20), WINDOW, Some(Duration::from_ms(20)));
+        sender.write(bytes);
+        send(&mut sender, 20);
+        sender
+    }
+
+    fn send(sender: &mut Sender, now_ms: u64) {
+        let now = Time::from_ms(now_ms);
+        while sender.next_segment(now).is_some() {}
+        sender.settle(now);
+    }
+
+    /// An ACK arrives, and what it lets go leaves.
+    fn hear(sender: &mut Sender, now_ms: u64, ack: u64, blocks: &[(u64, u64)]) {
+        let mut segment = Segment {
+            ack,
+            window: WINDOW,
+            flags: Flags::ACK,
+            sack_count: blocks.len() as u8,
+            is_dsack: blocks.first().is_some_and(|block| block.1 <= ack),
+            ..Segment::blank()
+        };
+        for (slot, &(start, end)) in segment.sack.iter_mut().zip(blocks) {
+            *slot = Range { start, end };
+        }
+        sender.on_ack(&segment, Time::from_ms(now_ms), &mut Vec::new());
+        send(sender, now_ms);
+    }
+
+    fn diary(sender: &Sender) -> Vec<(&'static str, Phase)> {
+        let mut diary = Vec::new();
+        sender.algorithm.internals(&mut diary);
+        let phases = [Phase::Open, Phase::Disorder, Phase::Cwr, Phase::Recovery, Phase::Loss];
+        diary.into_iter().map(|(hook, phase)| (hook, phases[phase as usize])).collect()
+    }
+
+    #[test]
+    fn an_ack_is_sampled_before_the_state_changes() {
+        let mut sender = written(Diary::default(), 100_000);
+        // Three segments of ten arrive without the first; then all of them.
+        hear(&mut sender, 40, 0, &[(1000, 4000)]);
+        let all = sender.snd_nxt;
+        hear(&mut sender, 60, all, &[]);
+        let begins = [
+            ("sample", Phase::Open),
+            ("congestion", Phase::Open),
+            ("phase", Phase::Recovery),
+            ("ack", Phase::Recovery),
+        ];
+        let ends = [("sample", Phase::Recovery), ("completed", Phase::Open), ("ack", Phase::Open)];
+        assert!(diary(&sender).starts_with(&[&begins[..], &ends].concat()), "{:?}", diary(&sender));
+    }
+
+    #[test]
+    fn an_undo_at_the_end_of_a_recovery_completes_it() {
+        let mut sender = written(Diary::default(), 10_000);
+        hear(&mut sender, 40, 0, &[(1000, 4000)]);
+        sender.trouble.undo.unexplained = 0;
+        hear(&mut sender, 60, 10_000, &[]);
+        let ends = [
+            ("sample", Phase::Recovery),
+            ("undo", Phase::Open),
+            ("completed", Phase::Open),
+            ("ack", Phase::Open),
+        ];
+        assert!(diary(&sender).ends_with(&ends), "{:?}", diary(&sender));
+    }
+
+    #[test]
+    fn a_loss_that_the_probe_repaired_passes_cwr() {
+        let mut sender = written(Diary::default(), 3_000);
+        let now = sender.next_wake();
+        sender.on_timer(now, &mut Vec::new());
+        sender.next_segment(now).expect("the probe");
+        hear(&mut sender, 100, 3_000, &[]);
+        sender.write(1_000);
+        send(&mut sender, 110);
+        hear(&mut sender, 140, 4_000, &[]);
+        let wanted = [
+            ("sample", Phase::Open),
+            ("congestion", Phase::Open),
+            ("phase", Phase::Cwr),
+            ("completed", Phase::Open),
+            ("ack", Phase::Open),
+        ];
+        assert!(diary(&sender).ends_with(&wanted), "{:?}", diary(&sender));
+    }
+
+    #[test]
+    fn a_partial_ack_undoes_a_recovery_that_has_repaired_nothing() {
+        let mut sender = written(Diary::default(), 100_000);
+        let mut hole = Segment { window: WINDOW, flags: Flags::ACK, sack_count: 1, ..Segment::blank() };
+        hole.sack[0] = Range { start: 2000, end: 5000 };
+        sender.on_ack(&hole, Time::from_ms(40), &mut Vec::new());
+        assert_eq!(sender.phase, Phase::Recovery);
+        hear(&mut sender, 41, 1000, &[(2000, 5000)]);
+        assert_eq!((sender.count.undos, sender.control.cwnd), (1, 10_000));
+    }
+
+    #[test]
+    fn a_timeout_holds_an_algorithm_that_owns_its_window() {
+        let mut sender = written(Diary(Vec::new(), true), 10_000);
+        assert!(sender.algorithm.owns_window());
+        sender.control.cwnd = 100_000;
+        sender.on_timeout(Time::from_ms(500), &mut Vec::new());
+        assert_eq!((sender.control.cwnd, sender.in_flight()), (u64::from(MSS), 0));
+    }
+
+    #[test]
+    fn a_repair_resumes_when_nothing_else_is_in_flight() {
+        let mut sender = written(Diary::default(), 3_000);
+        sender.on_timeout(Time::from_ms(500), &mut Vec::new());
+        send(&mut sender, 500);
+        let wanted = [("congestion", Phase::Open), ("phase", Phase::Loss), ("resume", Phase::Open)];
+        assert_eq!(diary(&sender), wanted);
+    }
+
+    #[test]
+    fn an_undo_restores_three_quarters_of_the_window_at_least() {
+        let mut sender = written(Diary::default(), 3_000);
+        for (phase, cwnd, ssthresh, kept) in [
+            (Phase::Open, 115_000, 76_000, 85_000),
+            (Phase::Open, 100_000, 90_000, 90_000),
+            (Phase::Recovery, 115_000, 76_000, 76_000),
+        ] {
+            (sender.phase, sender.control.cwnd, sender.control.ssthresh) = (phase, cwnd, ssthresh);
+            sender.arm_undo();
+            assert_eq!(sender.trouble.undo.ssthresh, kept, "{phase:?} {cwnd}");
+        }
     }
 
     #[test]
@@ -477,7 +709,7 @@ mod tests {
                 let overtakes = fate < disturbance && way.len() > 1;
                 let segment = way.remove(usize::from(overtakes));
                 let is_lost = (disturbance..2 * disturbance).contains(&fate);
-                if is_lost || receiver.on_segment(&segment, now, Duration::ZERO, &stack) == AckWhen::Never {
+                if is_lost || receiver.on_segment(&segment, now, &Default::default(), &stack) == AckWhen::Never {
                     continue;
                 }
                 let mut ack = Segment { ts_val: now, ..Segment::blank() };

@@ -1,22 +1,25 @@
 //! How much leaves the host at once: bursts cut from larger units.
 //!
-//! Law: a unit is what fits in 64 KiB and in half of the peer's largest window; a burst is what one unit, the
+//! Law: a unit is what fits in 64 KiB and in half of the largest window that the peer has offered when it is written; a burst is what one unit, the
 //! window and 1/1024 s of the pacing rate hold, but at least two segments. A burst that could grow with the next
 //! ACK waits for it. The last segment of a burst of several carries PSH, and so does that of a unit whose writer
 //! then waits for room.
 //! Source: Linux 6.1 `tcp_xmit_size_goal`, `tcp_tso_autosize`, `tcp_cwnd_test`, `tcp_tso_should_defer`;
-//! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH; `tcp_stream_alloc_skb` and `tso_fragment` for the buffer. Since 4.17 TCP does so even where the device cannot: the
+//! `__tcp_transmit_skb` and `tcp_sendmsg_locked` for PSH; `tcp_stream_alloc_skb`, `tso_fragment` and
+//! `tcp_sndbuf_expand` for the buffer. Since 4.17 TCP does so even where the device cannot: the
 //! cutting then happens on the way to it, so turning offload off with ethtool changes nothing above.
 //!
 //! The send buffer counts each of these pieces with its bookkeeping, so it holds less payload the smaller they are.
 //!
 //! Differs from the source: what is repaired leaves by segments; the bookkeeping of pieces cut by a repair or joined
-//! by a SACK is left out, as is PSH after half of the peer's window.
+//! by a SACK is left out, as is PSH after half of the peer's window. The buffer grows where its writer finds room, and not at
+//! each ACK while it waits. Newer kernels (`tcp_grow_skb`) fill the unit at the head again as it leaves, so that its size
+//! bounds no burst.
 
 use std::collections::VecDeque;
 
 use super::Sender;
-use crate::cc::Phase;
+use crate::cc::{CongestionControl, Phase};
 use crate::time::{Bytes, Duration, Time};
 
 /// Payload of a unit: 64 KiB less the room Linux keeps for headers (GSO_LEGACY_MAX_SIZE − MAX_TCP_HEADER − 1).
@@ -28,6 +31,12 @@ const RECENT: Duration = Duration::from_ms(1);
 /// A burst waits only for an ACK that is due within this. Linux 6.18, and 6.1, 6.6 and 6.12 since their updates of
 /// October 2025; half a round trip before, which on long paths is no sign that one is coming.
 const NEAR: Duration = Duration::from_ms(1);
+/// What Linux adds to a segment's payload for its buffer, before it takes the next power of two, and after: options of
+/// 12 B, MAX_TCP_HEADER and `skb_shared_info`, 320 B each; `sk_buff`.
+const SEGMENT_HEAD: Bytes = 12 + 320 + 320;
+const SEGMENT_RECORD: Bytes = 256;
+/// A send buffer holds what this many segments take at least (TCP_INIT_CWND), twice over.
+const LEAST_WINDOW: u64 = 10;
 /// Below 1.2 Mbit/s a sender that sets its own pacing sends single segments (`bbr_min_tso_segs`).
 const SLOW_BPS: u64 = 1_200_000;
 
@@ -73,6 +82,8 @@ pub(super) struct Units {
     later: VecDeque<(u64, Bytes)>,
     /// Where the application had to wait for room in the buffer.
     waited_at: VecDeque<u64>,
+    /// How large the buffer may grow.
+    pub(super) most_buffer: Bytes,
 }
 
 impl Units {
@@ -233,7 +244,8 @@ impl Sender {
         self.bursts.left = bytes.div_ceil(mss) as u32;
         self.bursts.is_several = self.bursts.left > 1;
         if self.control.pacing.is_some() || self.stack.pacing {
-            self.charge_pacing(bytes, now);
+            let segments = self.count.segments_sent + u64::from(self.bursts.left);
+            self.charge_pacing(bytes, segments, now);
         }
         self.bursts.charged = bytes;
         true
@@ -249,19 +261,45 @@ impl Sender {
         // Payload alone mostly tells that the writer waits: what it is counted with need not be looked at then.
         let enough = self.send_buffer / 3 * 2;
         if self.bursts.written.saturating_sub(self.snd_una) <= enough {
-            self.write_units(enough);
+            self.write_units();
         }
     }
 
-    /// That, if the buffer counts no more than `enough`.
+    /// The buffer a connection begins with. Linux `tcp_sndbuf_expand`: two windows, of ten segments at least, each taken
+    /// for as large as it may become; three for BBR.
+    pub(super) fn grown_buffer(&self) -> Bytes {
+        let windows = if self.algorithm.owns_window() { 3 } else { 2 };
+        let segment = (u64::from(self.control.mss) + SEGMENT_HEAD).next_power_of_two() + SEGMENT_RECORD;
+        let segments =
+            self.control.cwnd_segments().max(LEAST_WINDOW).max(u64::from(self.reordering.degree) + 1);
+        windows * segments * segment
+    }
+
+    /// The writer waits for room: the buffer grows, unless the window is full anyway (Linux `tcp_new_space`).
+    #[cold]
+    fn grow_buffer(&mut self) {
+        if !self.is_window_full(self.in_flight()) {
+            self.send_buffer = self.send_buffer.max(self.grown_buffer()).min(self.units.most_buffer);
+        }
+    }
+
+    /// Slow path of `fill_buffer`: writes if the buffer counts no more than two thirds of its size.
     #[inline(never)]
-    fn write_units(&mut self, enough: Bytes) {
+    fn write_units(&mut self) {
+        if self.send_buffer < self.units.most_buffer {
+            self.grow_buffer();
+        }
+        let enough = self.send_buffer / 3 * 2;
         let bookkeeping = self.stack.send_bookkeeping;
         let held = self.held(bookkeeping);
         if held > enough {
             return;
         }
         let mss = u64::from(self.control.mss);
+        if self.bursts.written < self.snd_nxt + mss {
+            // A writer who had to wait for room has left the window unused (Linux looks at each `sendmsg`).
+            self.look_for_app_limit();
+        }
         let size = (UNIT.min(self.peer.widest / 2) / mss * mss).max(mss);
         if self.units.size == 0 {
             self.units.size = size;
@@ -304,7 +342,8 @@ impl Sender {
             && (room.is_tail || limit < room.unit)
             && room.unit > u64::from(self.control.mss)
             && self.phase < Phase::Recovery
-            && now.since(self.output.last_sent) <= RECENT
+            // Where the sender is paced, the last one left when the next may (`tcp_wstamp_ns`).
+            && now.since(self.output.last_sent.max(self.pacing.next_at)) <= RECENT
             && self.is_ack_near(now)
             && !(self.wants_fin && room.is_tail && limit > room.unit)
     }
@@ -333,7 +372,7 @@ impl Sender {
         u64::from(self.most_segments()) * u64::from(self.control.mss)
     }
 
-    /// One burst may always hold so many segments (`bbr_min_tso_segs`).
+    /// One burst may always hold this many segments (`bbr_min_tso_segs`).
     fn least_of_most(&self) -> u64 {
         if self.control.pacing.is_some_and(|rate| rate.as_bps() < SLOW_BPS) { 1 } else { 2 }
     }
@@ -359,6 +398,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::tcp::segment::{Flags, Segment};
     use crate::tcp::stack::Stack;
     use crate::time::Rate;
 
@@ -376,7 +416,7 @@ mod tests {
             .head_sent()
             .is_some_and(|at| at + srtt <= now + (srtt / 2).min(Duration::from_ms(1)));
         let could_grow = unit > MSS
-            && now.since(sender.output.last_sent) <= Duration::from_ms(1)
+            && now.since(sender.output.last_sent.max(sender.pacing.next_at)) <= Duration::from_ms(1)
             && limit < most
             && (is_tail || limit < unit)
             && limit < sender.control.cwnd.min(sender.send_window()) / 3;
@@ -417,6 +457,64 @@ mod tests {
             prop_assert_eq!(begins.then_some(u64::from(sender.bursts.left)), expected);
             prop_assert_eq!(sender.bursts.is_deferred, expected.is_none());
         }
+    }
+
+    /// A sender that has sent what `window` segments and the buffer allow, and twice hears of thirty.
+    fn limited(send_buffer: u64, window: u64) -> Sender {
+        let stack = Arc::new(Stack::named("linux", "stack").unwrap());
+        let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+        let mut sender = Sender::new(stack, algorithm, MSS as u32, send_buffer * MSS);
+        sender.on_established(Time::from_ms(100), 1 << 20, Some(Duration::from_ms(100)));
+        (sender.control.cwnd, sender.control.ssthresh) = (window * MSS, window * MSS);
+        sender.write_forever();
+        let mut now = Time::from_ms(100);
+        for acked in [0, 30, 60] {
+            if acked > 0 {
+                let ack =
+                    Segment { ack: acked * MSS, window: 1 << 20, flags: Flags::ACK, ..Segment::blank() };
+                sender.on_ack(&ack, now, &mut Vec::new());
+            }
+            while sender.next_segment(now).is_some() {}
+            sender.settle(now);
+            now += Duration::from_ms(100);
+        }
+        sender
+    }
+
+    #[test]
+    fn units_are_cut_by_the_window_of_their_time_as_the_buffer_grows() {
+        // Linux: 2 · 10 · (4096 + 256) B at first. The peer's window of 64 KB bounds the units written into that at 22
+        // segments, and 64 KiB those written later.
+        const MSS: u64 = 1448;
+        for (grows, first, later) in [(true, 87_040, 45), (false, 1 << 22, 22)] {
+            let mut stack = Stack::named("linux", "stack").unwrap();
+            stack.send_buffer_grows = grows;
+            let algorithm = crate::cc::registry::build("reno", &Default::default(), "tcp", 1).unwrap();
+            let mut sender = Sender::new(Arc::new(stack), algorithm, MSS as u32, 1 << 22);
+            let mut now = Time::from_ms(100);
+            sender.on_established(now, 65_535, Some(Duration::from_ms(100)));
+            sender.write_forever();
+            while sender.next_segment(now).is_some() {}
+            sender.settle(now);
+            assert_eq!((sender.send_buffer(), sender.units.last_size()), (first, 22 * MSS));
+            for _ in 0..4 {
+                now += Duration::from_ms(100);
+                let ack =
+                    Segment { ack: sender.snd_nxt, window: 1 << 20, flags: Flags::ACK, ..Segment::blank() };
+                sender.on_ack(&ack, now, &mut Vec::new());
+                while sender.next_segment(now).is_some() {}
+                sender.settle(now);
+            }
+            assert_eq!(sender.units.last_size(), later * MSS);
+            let windows = 2 * sender.control.cwnd_segments() * (4096 + 256);
+            assert!(!grows || (windows / 2..=windows).contains(&sender.send_buffer()));
+        }
+    }
+
+    #[test]
+    fn a_send_buffer_that_is_the_limit_counts_as_the_application() {
+        assert!(limited(50, 200).board.is_app_limited(), "the window has room, the buffer has none");
+        assert!(!limited(1000, 30).board.is_app_limited(), "the window is the limit");
     }
 
     proptest! {

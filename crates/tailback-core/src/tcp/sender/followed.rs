@@ -1,4 +1,4 @@
-//! Algorithms that keep account of every packet, as those of QUIC stacks do: what they are told.
+//! Algorithms that keep account of every packet, as those of QUIC stacks do: what they receive.
 
 use super::Sender;
 use crate::cc::{Ack, CongestionControl, Departure, Fates};
@@ -23,7 +23,7 @@ impl Sender {
         self.algorithm.on_sent(&departure, &mut self.control);
     }
 
-    /// What an ACK delivered, and what was taken for lost since this was last told.
+    /// What an ACK delivered, and what was declared lost since the last report.
     #[cold]
     pub(super) fn tell_fates(&mut self, now: Time, ack: Option<&Ack>) {
         let mut lost = self.board.losses.take().unwrap_or_default();

@@ -11,11 +11,12 @@
 //! marked at the timeout and unmarked again, which sends the same segments.
 
 use super::reduction::Descent;
+use super::undo::Restored;
 use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase};
 use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Outgoing;
-use crate::tcp::stack::{Frto, FrtoResponse};
+use crate::tcp::stack::{Detection, Frto, FrtoResponse};
 use crate::time::{Bytes, Time};
 
 /// How far F-RTO has come.
@@ -28,6 +29,8 @@ pub(super) enum Step {
     Head,
     /// New data goes out, and its ACK is awaited (step 3).
     NewData,
+    /// Repairs go out again, and proof still counts: Linux since 3.10, after an ACK that advances and proves nothing.
+    Repairs,
 }
 
 impl Sender {
@@ -35,10 +38,15 @@ impl Sender {
         self.frto != Step::Idle
     }
 
-    /// The timer expired. Not within fast recovery, whose retransmissions would be taken for this one
+    /// The timer expired. Not within fast recovery, whose retransmissions would be treated as this one
     /// (RFC 5682 section 2.1), unless the head has timed out before.
     pub(super) fn begin_frto(&mut self) {
-        let applies = self.phase < Phase::Recovery || self.rtt.backoffs() > 0;
+        let has_expired = match self.stack.detection {
+            // Since the acknowledgement advanced last (`icsk_retransmits`).
+            Detection::Rack => self.trouble.timeout_una == self.snd_una,
+            _ => self.rtt.backoffs() > 0,
+        };
+        let applies = self.phase < Phase::Recovery || has_expired;
         self.frto = if self.stack.frto != Frto::Off && applies { Step::Head } else { Step::Idle };
     }
 
@@ -63,6 +71,13 @@ impl Sender {
                 let may_probe = self.snd_una < self.recover && self.has_new_to_send();
                 self.frto = if may_probe { Step::NewData } else { Step::Idle };
             }
+            Step::NewData | Step::Repairs if self.is_patient() => {
+                if is_duplicate || delivery.sacked_segments > 0 {
+                    self.frto = Step::Idle;
+                } else if newly_acked > 0 {
+                    self.frto = Step::Repairs;
+                }
+            }
             // With SACK duplicates only adjust the scoreboard (RFC 5682 section 3.1 step 2).
             Step::Head if is_duplicate && !has_sack => self.frto = Step::Idle,
             Step::NewData if newly_acked > 0 || is_duplicate || delivery.sacked_segments > 0 => {
@@ -74,6 +89,13 @@ impl Sender {
             }
             _ => {}
         }
+    }
+
+    /// Does proof count until something contradicts it? What is lost beside it RACK finds by time.
+    fn is_patient(&self) -> bool {
+        self.stack.frto == Frto::AtOnce
+            && self.stack.detection == Detection::Rack
+            && self.stack.frto_response == FrtoResponse::Undo
     }
 
     /// RFC 5682 step 2b: up to two new segments. If none could be sent after all, repairs as usual.
@@ -98,7 +120,9 @@ impl Sender {
     fn on_spurious(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
         self.frto = Step::Idle;
         match self.stack.frto_response {
-            FrtoResponse::Undo => self.restore(Phase::Open, now, events),
+            FrtoResponse::Undo => {
+                self.restore(Phase::Open, Restored { unmarks: true, completes: false }, now, events);
+            }
             FrtoResponse::Halve => self.halve_after_all(now, events),
         }
     }

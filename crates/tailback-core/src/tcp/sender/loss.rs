@@ -56,6 +56,11 @@ impl Reordering {
         }
     }
 
+    /// D-SACKs undid a recovery: the window as it is outlives another one (Linux `tcp_try_undo_dsack`).
+    pub fn on_undone(&mut self) {
+        self.persists = (self.persists + 1).min(WINDOW_PERSISTS);
+    }
+
     /// A recovery is over.
     pub fn on_recovered(&mut self) {
         self.persists = self.persists.saturating_sub(1);
@@ -93,7 +98,7 @@ impl Sender {
         }
     }
 
-    /// Find losses; returns segments newly taken for lost.
+    /// Find losses; returns segments newly declared lost.
     pub(super) fn detect(&mut self, now: Time, advanced: bool) -> u32 {
         if self.board.is_empty() {
             return 0;

@@ -16,8 +16,9 @@ const FEW: u64 = 4;
 pub(super) struct Output {
     /// Something changed, or was sent.
     pub is_unsettled: bool,
+    /// New data was among it,
     has_sent: bool,
-    /// New data was among it, other than a probe.
+    /// other than a probe.
     has_sent_new: bool,
     /// When the last segment left.
     pub last_sent: Time,
@@ -92,9 +93,17 @@ impl Sender {
         if std::mem::take(&mut self.output.has_sent_new) {
             self.on_new_data_sent(now);
         }
-        if std::mem::take(&mut self.output.has_sent) || self.bursts.waits {
+        // Linux `tcp_write_xmit`: what waits behind a full window uses it, too; repairs alone do not count.
+        if std::mem::take(&mut self.output.has_sent) || self.bursts.waits || self.is_held_by_window() {
             self.on_window_used(now);
         }
+    }
+
+    /// Something new waits, and the window is full.
+    #[inline]
+    fn is_held_by_window(&self) -> bool {
+        (self.snd_nxt < self.buffered_end() || self.wants_fin && !self.fin_sent)
+            && self.is_window_full(self.in_flight())
     }
 
     /// RFC 6675 NextSeg rules 3 and 4: nothing is lost and nothing new may be sent, so repair what may be lost.
@@ -146,6 +155,9 @@ impl Sender {
     }
 
     fn repair(&mut self, range: Range, is_fin: bool, now: Time) -> Outgoing {
+        if self.in_flight() == 0 {
+            self.resume(now);
+        }
         self.board.on_repaired(now, self.snd_nxt);
         if range.start <= self.snd_una && !(self.stack.impatient && self.partial_acks > 1) {
             // A fresh timeout for the head's new transmission, as Linux and BSD have it (RFC 6675 section 5).
@@ -155,6 +167,14 @@ impl Sender {
         }
         self.on_retransmission(now);
         self.compose(range, is_fin, true, now)
+    }
+
+    /// Something leaves while nothing is in flight, be it SACKed or lost (Linux `tcp_event_data_sent`).
+    #[cold]
+    fn resume(&mut self, now: Time) {
+        let idle = now.since(self.output.last_sent);
+        let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
+        self.algorithm.on_resume(&resume, &mut self.control);
     }
 
     fn on_retransmission(&mut self, now: Time) {
@@ -196,7 +216,7 @@ impl Sender {
         if self.board.is_empty() {
             self.restart_after_idle(now);
         }
-        if !force && !self.may_send(bytes) {
+        if !force && !self.may_send(bytes) && !self.ends_the_stream(bytes) {
             return None;
         }
         if is_cut && !force && !self.joins_burst(now, available) {
@@ -204,6 +224,7 @@ impl Sender {
         }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + bytes };
         let is_first = self.board.is_empty();
+        let resumes = is_first || self.phase != Phase::Open && self.in_flight() == 0;
         if is_first && available > FEW * mss {
             self.board.make_room();
         }
@@ -211,17 +232,16 @@ impl Sender {
         let is_fin = self.wants_fin && range.end == self.write_end;
         let length = bytes + u64::from(is_fin);
         self.snd_nxt += length;
+        self.output.has_sent = true;
         self.output.has_sent_new |= !force;
         self.fin_sent |= is_fin;
         self.board.push(self.snd_nxt, length as u32, is_fin, now);
         if is_first {
             self.persist = Persist::default();
             self.arm_rto(now);
-            if range.start > 0 {
-                let idle = now.since(self.output.last_sent);
-                let resume = Resume { now, idle, app_limited: self.board.is_app_limited() };
-                self.algorithm.on_resume(&resume, &mut self.control);
-            }
+        }
+        if resumes && range.start > 0 {
+            self.resume(now);
         }
         let mut segment =
             self.compose(Range { start: range.start, end: range.start + length }, is_fin, false, now);
@@ -230,6 +250,20 @@ impl Sender {
             segment.flags = segment.flags.with(Flags::PSH);
         }
         Some(segment)
+    }
+
+    /// The FIN rides on these last bytes, and its segment asks no window (Linux `tcp_cwnd_test`).
+    #[inline]
+    fn ends_the_stream(&self, bytes: Bytes) -> bool {
+        self.stack.fin_ignores_window && self.wants_fin && self.snd_nxt + bytes == self.write_end
+    }
+
+    /// Linux `tcp_rate_check_app_limited`: the application has written no more than what has left, though the window has
+    /// room and nothing lost waits.
+    pub(super) fn look_for_app_limit(&mut self) {
+        if !self.board.has_repairs() && !self.is_window_full(self.in_flight()) {
+            self.board.on_app_limited();
+        }
     }
 
     /// New segments left behind another one, together.
@@ -247,14 +281,15 @@ impl Sender {
     #[cold]
     fn send_fin(&mut self, now: Time) -> Option<Outgoing> {
         if !self.wants_fin || self.fin_sent || self.snd_nxt > self.write_end {
-            if !self.wants_fin && !self.board.has_repairs() {
-                self.board.on_app_limited();
+            if !self.wants_fin {
+                self.look_for_app_limit();
             }
             return None;
         }
         let range = Range { start: self.snd_nxt, end: self.snd_nxt + 1 };
         let is_first = self.board.is_empty();
         self.fin_sent = true;
+        self.output.has_sent = true;
         self.output.has_sent_new = true;
         self.snd_nxt += 1;
         self.board.push(self.snd_nxt, 1, true, now);
@@ -277,13 +312,12 @@ impl Sender {
         let charged = self.bursts.charged.min(u64::from(length));
         self.bursts.charged -= charged;
         if self.control.pacing.is_some() || self.stack.pacing {
-            self.charge_pacing(u64::from(length) - charged, now);
+            self.charge_pacing(u64::from(length) - charged, self.count.segments_sent, now);
         }
         if self.is_followed {
             self.tell_departure(range, now);
         }
         self.output.is_unsettled = true;
-        self.output.has_sent = true;
         let mut flags = if is_fin { Flags::FIN } else { Flags::default() };
         // RFC 3168 section 6.1.5: only new data carries CWR, as a retransmission must not be ECN capable.
         if self.owes_cwr && !is_repeated && length > u32::from(is_fin) {

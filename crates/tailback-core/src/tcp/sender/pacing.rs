@@ -1,12 +1,18 @@
 //! Pacing: the algorithm's rate, or the stack's own, and when the next segment may leave.
 //!
+//! Law: a burst of `bytes` holds the next one back for bytes/rate, less what it left late itself, at most half. The
+//! first nine data segments of a connection hold nothing back, whether its stack or its algorithm paces.
 //! Source: Linux 6.1 `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_pacing_delay`.
+//!
+//! Differs from the source: the rate is that of the moment; Linux keeps the rate of the latest ACK, which differs until
+//! the first ACK after an idle restart.
 
 use super::Sender;
 use crate::cc::CongestionControl;
 use crate::time::{Bytes, Duration, Rate, Time};
 
-/// TCP_INIT_CWND.
+/// Data segments sent, with those just leaving, from which on pacing begins (Linux `tcp_update_skb_after_send`, as
+/// the queue fq has it: TCP_INIT_CWND).
 const UNPACED: u64 = 10;
 
 /// When what is paced may leave.
@@ -30,10 +36,13 @@ impl Sender {
         self.pacing.next_at.since(now)
     }
 
-    /// When the next one may leave, now that `bytes` of payload do. Linux `tcp_update_skb_after_send`: up to half
-    /// of their own time is forgiven to what leaves late.
+    /// When the next one may leave, now that `bytes` of payload do, with which `segments` were sent. Linux
+    /// `tcp_update_skb_after_send`: up to half of their own time is forgiven to what leaves late.
     #[inline(never)]
-    pub(super) fn charge_pacing(&mut self, bytes: Bytes, now: Time) {
+    pub(super) fn charge_pacing(&mut self, bytes: Bytes, segments: u64, now: Time) {
+        if segments < UNPACED {
+            return;
+        }
         let rate = match self.control.pacing {
             None if self.stack.pacing => self.stack_pacing(),
             rate => rate,
@@ -49,13 +58,10 @@ impl Sender {
         self.control.pacing.map_or_else(|| self.window_rate(), |rate| rate.as_bps() / 8)
     }
 
-    /// The rate segments leave at, if the stack paces what its algorithm does not. The first ten leave at once
-    /// (`tcp_update_skb_after_send`).
+    /// The rate segments leave at, if the stack paces what its algorithm does not.
     #[cold]
     pub(super) fn stack_pacing(&self) -> Option<Rate> {
-        let is_first = self.count.segments_sent < UNPACED;
-        (!is_first && !self.algorithm.owns_window())
-            .then(|| Rate::from_bps(self.rate_bytes().saturating_mul(8)))
+        (!self.algorithm.owns_window()).then(|| Rate::from_bps(self.rate_bytes().saturating_mul(8)))
     }
 
     /// Linux `tcp_update_pacing_rate`: the window a smoothed round trip, times 2 in slow start and 1.2 later.

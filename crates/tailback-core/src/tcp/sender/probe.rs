@@ -2,7 +2,7 @@
 //!
 //! Source: RFC 8985 section 7; Linux `tcp_schedule_loss_probe`, `tcp_send_loss_probe`, `tcp_process_tlp_ack`.
 
-use super::timers::Waits;
+use super::timers::{TIMEOUT_MIN, Waits};
 use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::segment::{Outgoing, Segment};
@@ -15,6 +15,8 @@ pub(super) struct TailLossProbe {
     pub end: u64,
     /// It sends the last segment again, and not new data.
     pub is_repeated: bool,
+    /// The ACK in hand reports it as a duplicate.
+    pub is_needless: bool,
 }
 
 impl Sender {
@@ -31,7 +33,7 @@ impl Sender {
         }
         let allowance = match self.board.segments_out() {
             1 => self.stack.rto_minimum,
-            _ => self.stack.timer_tick * 2, // TCP_TIMEOUT_MIN
+            _ => TIMEOUT_MIN,
         };
         let wait = match self.rtt.srtt().is_zero() {
             true => self.stack.rto_initial,
@@ -54,6 +56,7 @@ impl Sender {
     pub(super) fn send_probe(&mut self, now: Time) -> Option<Outgoing> {
         if !self.probe.is_repeated {
             if let Some(segment) = self.send_new_apart(now, true) {
+                self.probe.end = self.snd_nxt;
                 return Some(segment);
             }
         }
@@ -68,34 +71,47 @@ impl Sender {
         Some(self.compose(range, is_fin, true, now))
     }
 
-    /// A probe's ACK. If the probe itself repaired the loss, congestion is answered once; a D-SACK, or an ACK
-    /// of nothing new, says that the original had arrived too (RFC 8985 section 7.4.2).
+    /// A probe's ACK. A D-SACK of the probe, or an ACK of nothing new, says that the original had arrived too (RFC 8985
+    /// section 7.4.2). An ACK beyond the probe says that it repaired a loss.
     pub(super) fn settle_probe(
         &mut self,
         segment: &Segment,
         newly_acked: Bytes,
+        sacked_segments: u32,
         now: Time,
         events: &mut Vec<CongestionEvent>,
     ) {
-        if self.probe.end == 0 || self.snd_una < self.probe.end {
+        let is_needless = std::mem::take(&mut self.probe.is_needless);
+        if self.probe.end == 0 || self.snd_una < self.probe.end || segment.ack < self.snd_una {
             return;
         }
-        let has_arrived_twice = segment.is_dsack || newly_acked == 0 && segment.sack_count == 0;
-        let repaired = self.probe.is_repeated && !has_arrived_twice && self.snd_una > self.probe.end;
-        if self.probe.is_repeated && !has_arrived_twice && !repaired {
-            return; // The ACK of the probe or of the original: what follows will tell.
+        if !self.probe.is_repeated || is_needless {
+            self.probe.end = 0;
+        } else if self.snd_una > self.probe.end {
+            self.answer_repaired_loss(now, events);
+        } else if newly_acked == 0 && sacked_segments == 0 {
+            self.probe.end = 0;
         }
-        self.probe.end = 0;
-        if repaired && self.phase == Phase::Open {
-            let before = self.control.cwnd;
-            self.begin_reduction(Signal::Loss, now);
-            self.trouble.undo.is_armed = false;
-            if !self.algorithm.owns_window() {
-                self.control.cwnd = self.control.ssthresh;
-            }
-            self.record(CongestionEventKind::RecoveryEntered, now, before, events);
-            self.record(CongestionEventKind::RecoveryLeft, now, self.control.cwnd, events);
-            self.count.recoveries += 1;
+        // Else it was the ACK of the probe or of the original: what follows decides.
+    }
+
+    /// The probe repaired a loss: into CWR and out of it at once, whatever the state (Linux `tcp_process_tlp_ack`).
+    #[cold]
+    fn answer_repaired_loss(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
+        let before = self.control.cwnd;
+        if self.trouble.undo.is_armed {
+            self.trouble.undo.cwnd = before;
         }
+        self.begin_descent(Signal::Ecn, now);
+        self.set_phase(Phase::Cwr, now);
+        if !self.algorithm.owns_window() {
+            self.control.cwnd = self.control.ssthresh;
+        }
+        self.record(CongestionEventKind::RecoveryEntered, now, before, events);
+        let entered = self.control.cwnd;
+        self.change_phase(self.undisturbed_phase(), true, now);
+        self.keep_floor();
+        self.record(CongestionEventKind::RecoveryLeft, now, entered, events);
+        self.count.recoveries += 1;
     }
 }

@@ -2,9 +2,12 @@
 //!
 //! Sources: RFC 6582, RFC 6675 section 5, RFC 3168 section 6.1.2; Linux 2.6.25 and 6.x, FreeBSD 7.3.
 
+use super::acks::News;
 use super::reduction::Descent;
+use super::undo::Restored;
 use super::{CongestionEvent, CongestionEventKind, Sender, frto};
 use crate::cc::{Congestion, CongestionControl, Phase, PhaseChange, Signal};
+use crate::tcp::scoreboard::Delivery;
 use crate::tcp::segment::Segment;
 use crate::tcp::stack::{Detection, FrtoResponse, Reduction};
 use crate::time::{Bytes, Time};
@@ -43,7 +46,7 @@ impl Sender {
         let finds = self.finds_losses_after_timeout();
         if self.phase < Phase::Recovery || self.phase == Phase::Loss && finds && lost > 0 {
             if lost > 0 || self.is_loss_proven() {
-                self.enter_recovery(now, events);
+                self.enter_recovery(false, now, events);
             } else if self.phase != Phase::Cwr {
                 let is_disturbed =
                     self.board.sacked_segments() > 0 || self.departed > 0 || self.awaits_retransmissions();
@@ -57,6 +60,146 @@ impl Sender {
             }
         }
         false
+    }
+
+    /// Linux 6 `tcp_fastretrans_alert`: what is over, what was for nothing, what is lost, and then what begins. Returns
+    /// segments newly lost.
+    pub(super) fn step_by_rack(
+        &mut self,
+        segment: &Segment,
+        delivery: &Delivery,
+        news: &News,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) -> u32 {
+        let newly_acked = news.newly_acked;
+        let advances = newly_acked > 0;
+        if news.is_marked && self.trouble.undo.is_armed {
+            self.trouble.undo.gives_back = false;
+        }
+        match self.phase {
+            // The CWR bit leaves with the first new segment: held until that one is acknowledged.
+            Phase::Cwr if self.snd_una > self.recover => self.leave_recovery(now, events),
+            Phase::Recovery if self.snd_una >= self.recover && advances => {
+                match self.is_undoable(segment, newly_acked) {
+                    true => {
+                        self.restore(Phase::Open, Restored { unmarks: false, completes: true }, now, events)
+                    }
+                    false => self.leave_recovery(now, events),
+                }
+            }
+            _ => {}
+        }
+        let lost = match self.phase {
+            Phase::Recovery => return self.step_recovery(segment, newly_acked, now, events),
+            Phase::Loss => {
+                self.step_loss(segment, delivery, news, now, events);
+                let repairs = self.board.retransmitted_segments();
+                let lost = self.detect(now, advances);
+                let repairs_are_lost = self.board.retransmitted_segments() < repairs;
+                if self.phase == Phase::Loss && !repairs_are_lost {
+                    return lost;
+                }
+                lost
+            }
+            phase => {
+                if phase <= Phase::Disorder && self.is_explained() {
+                    self.undo_by_duplicates(phase, now, events);
+                }
+                self.detect(now, advances)
+            }
+        };
+        if self.is_recovery_due(lost) {
+            self.enter_recovery(news.is_marked, now, events);
+            return lost;
+        }
+        self.forget_retransmissions();
+        // The echo in the ACK that ends a reduction begins the next (`tcp_try_to_open`).
+        if news.is_marked {
+            self.on_echo(now, events);
+        }
+        if self.phase != Phase::Cwr {
+            let phase = self.undisturbed_phase();
+            if phase != self.phase {
+                self.set_phase(phase, now);
+            }
+        }
+        lost
+    }
+
+    /// Within Recovery.
+    fn step_recovery(
+        &mut self,
+        segment: &Segment,
+        newly_acked: Bytes,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) -> u32 {
+        if self.trouble.undo.is_armed && self.is_answered_by_original(segment, newly_acked) {
+            self.note_lateness(newly_acked);
+            // While retransmissions are out nothing is undone, and nothing more marked lost (`tcp_try_undo_partial`).
+            if self.board.retransmitted_segments() > 0 {
+                return 0;
+            }
+            self.forget_earlier_retransmissions();
+            let to = self.undisturbed_phase_without_losses();
+            self.restore(to, Restored { unmarks: true, completes: false }, now, events);
+        }
+        if self.is_explained() {
+            let to = self.undisturbed_phase();
+            self.undo_by_duplicates(to, now, events);
+        }
+        let lost = self.detect(now, newly_acked > 0);
+        if self.phase != Phase::Recovery && self.is_recovery_due(lost) {
+            self.enter_recovery(false, now, events);
+        }
+        self.forget_retransmissions();
+        lost
+    }
+
+    /// After a timeout (`tcp_process_loss`).
+    fn step_loss(
+        &mut self,
+        segment: &Segment,
+        delivery: &Delivery,
+        news: &News,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) {
+        let advances = news.newly_acked > 0;
+        let is_left_to_frto = self.is_in_frto() && self.stack.frto_response == FrtoResponse::Halve;
+        if advances && !is_left_to_frto && self.is_undoable(segment, news.newly_acked) {
+            return self.restore(Phase::Open, Restored { unmarks: true, completes: false }, now, events);
+        }
+        if self.is_in_frto() {
+            let is_duplicate = news.is_duplicate && !news.reports_duplicate;
+            self.judge_timeout(delivery, news.newly_acked, is_duplicate, now, events);
+        }
+        if self.phase == Phase::Loss && self.snd_una >= self.recover && advances {
+            self.departed = 0;
+            self.reordering.on_recovered();
+            self.set_phase(Phase::Open, now);
+        }
+    }
+
+    /// Open, unless something is SACKed, lost or sent again (Linux `tcp_try_keep_open`).
+    pub(super) fn undisturbed_phase(&self) -> Phase {
+        match self.board.lost_segments() {
+            0 => self.undisturbed_phase_without_losses(),
+            _ => Phase::Disorder,
+        }
+    }
+
+    fn undisturbed_phase_without_losses(&self) -> Phase {
+        match self.board.sacked_segments() > 0 || self.departed > 0 || self.awaits_retransmissions() {
+            true => Phase::Disorder,
+            false => Phase::Open,
+        }
+    }
+
+    /// Linux `tcp_time_to_recover`: something is lost, be it found now or in the recovery before.
+    fn is_recovery_due(&self, lost: u32) -> bool {
+        lost > 0 || self.stack.sack && self.board.lost_segments() > 0
     }
 
     /// FreeBSD alone finds losses by duplicates after a timeout, too, and then repairs them by its ramp. ns-2's Sack1
@@ -74,6 +217,11 @@ impl Sender {
     }
 
     pub(super) fn set_phase(&mut self, to: Phase, now: Time) {
+        self.change_phase(to, false, now);
+    }
+
+    /// As [`Self::set_phase`]; `completes`: a reduction is over with it.
+    pub(super) fn change_phase(&mut self, to: Phase, completes: bool, now: Time) {
         let from = std::mem::replace(&mut self.phase, to);
         if to != Phase::Loss {
             self.frto = frto::Step::Idle;
@@ -82,9 +230,13 @@ impl Sender {
             now,
             from,
             to,
+            completes,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
             srtt: self.rtt.srtt(),
+            delivered: self.board.delivered(),
+            delivered_at: self.board.delivered_at(),
+            lost: self.board.lost(),
         };
         self.algorithm.on_phase(&change, &mut self.control);
     }
@@ -106,6 +258,12 @@ impl Sender {
 
     pub(super) fn begin_reduction(&mut self, signal: Signal, now: Time) {
         self.arm_undo();
+        self.begin_descent(signal, now);
+    }
+
+    /// [`Self::begin_reduction`] without arming the undo (Linux `tcp_init_cwnd_reduction`).
+    pub(super) fn begin_descent(&mut self, signal: Signal, now: Time) {
+        self.probe.end = 0;
         self.recover = self.snd_nxt;
         self.begin_repair();
         // RFC 3168 section 6.1.2: CWR tells of a reduction for whatever reason. AccECN needs its bit for the count.
@@ -121,15 +279,18 @@ impl Sender {
             i64::from(self.board.segments_out()) - i64::from(self.stack.duplicate_threshold) - 1;
     }
 
-    pub(super) fn enter_recovery(&mut self, now: Time, events: &mut Vec<CongestionEvent>) {
+    /// `is_marked`: the ACK that shows the loss echoes a mark, too.
+    pub(super) fn enter_recovery(&mut self, is_marked: bool, now: Time, events: &mut Vec<CongestionEvent>) {
         let before = self.control.cwnd;
         if self.phase == Phase::Cwr {
             self.repair_within_reduction(now, events);
         } else {
+            self.forget_earlier_retransmissions();
             self.begin_reduction(Signal::Loss, now);
+            // A mark asks for the reduction even if the loss was none (Linux `tcp_enter_recovery`).
+            self.trouble.undo.gives_back = !is_marked;
         }
         self.count.recoveries += 1;
-        self.probe.end = 0;
         if !self.algorithm.owns_window() {
             match self.reduction() {
                 // RFC 6675 section 5 step 4.2, RFC 6582 step 2: no gradual descent.
@@ -153,6 +314,11 @@ impl Sender {
             self.recover = self.snd_nxt;
         }
         self.begin_repair();
+        if self.stack.detection == Detection::Rack {
+            self.forget_earlier_retransmissions();
+            self.arm_undo();
+            self.trouble.undo.gives_back = false;
+        }
         self.record(CongestionEventKind::CwrLeft, now, self.control.cwnd, events);
     }
 
@@ -205,12 +371,14 @@ impl Sender {
             self.moderate();
         }
         self.departed = 0;
-        self.reordering.on_recovered();
+        if self.phase != Phase::Cwr || self.stack.detection != Detection::Rack {
+            self.reordering.on_recovered();
+        }
         let kind = match self.phase {
             Phase::Cwr => CongestionEventKind::CwrLeft,
             _ => CongestionEventKind::RecoveryLeft,
         };
-        self.set_phase(Phase::Open, now);
+        self.change_phase(Phase::Open, true, now);
         self.keep_floor();
         self.record(kind, now, before, events);
     }

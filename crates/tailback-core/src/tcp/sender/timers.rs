@@ -7,6 +7,10 @@ use crate::cc::{CongestionControl, Phase, Signal};
 use crate::tcp::stack::{Detection, Reduction, Stack, Undo};
 use crate::time::{Duration, Time};
 
+/// Linux `TCP_TIMEOUT_MIN_US`, which RACK's wait and the probe's add before they are rounded up to jiffies. Until 6.1.59
+/// and 6.5 it was two jiffies, added after.
+pub(super) const TIMEOUT_MIN: Duration = Duration::from_ms(2);
+
 /// Which of them runs. Linux has one timer for the three (`icsk_pending`): whatever is armed takes the place of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waits {
@@ -104,11 +108,9 @@ impl Sender {
     }
 
     /// RACK has `wait` to go until the last of what may be only late is lost. Linux `tcp_rack_mark_lost` adds
-    /// TCP_TIMEOUT_MIN, two jiffies, and waits no longer than the timeout.
+    /// [`TIMEOUT_MIN`], and waits no longer than the timeout.
     pub(super) fn arm_reorder(&mut self, wait: Duration, now: Time) {
-        let tick = self.stack.timer_tick;
-        let wait = (Time::ZERO + wait).ceil_to(tick).since(Time::ZERO) + tick * 2;
-        self.timer.arm(Waits::Reordering, now, wait.min(self.timeout()));
+        self.timer.arm(Waits::Reordering, now, (wait + TIMEOUT_MIN).min(self.timeout()));
     }
 
     /// RFC 6582 section 4: only the first partial ACK restarts the timer, so that many losses in a window end in
@@ -151,8 +153,8 @@ impl Sender {
         if self.is_followed && lost > 0 {
             self.tell_fates(now, None);
         }
-        if lost > 0 && self.phase < Phase::Recovery {
-            self.enter_recovery(now, events);
+        if lost > 0 && self.phase != Phase::Recovery {
+            self.enter_recovery(false, now, events);
             if self.stack.reduction == Reduction::Prr && !self.algorithm.owns_window() {
                 // Linux `tcp_rack_reo_timeout` counts one segment as delivered.
                 self.reduce_proportionally(u64::from(self.control.mss), 0, lost);
@@ -167,24 +169,24 @@ impl Sender {
         self.count.timeouts += 1;
         self.begin_frto();
         self.forget_reordering();
-        if first {
-            self.trouble.timeout_una = self.snd_una;
-            self.begin_reduction(Signal::Timeout { first }, now);
-        } else {
-            self.congestion(Signal::Timeout { first }, now);
+        self.trouble.timeout_una = self.snd_una;
+        // Linux 6 counts what is retransmitted and in flight after the marking.
+        let marks_first = self.stack.detection == Detection::Rack;
+        if marks_first {
+            self.mark_timed_out(now);
+        }
+        match first {
+            true => self.begin_reduction(Signal::Timeout { first }, now),
+            false => self.congestion(Signal::Timeout { first }, now),
         }
         // BSD: only a first timeout can be a bad retransmit.
         self.trouble.undo.bad_until = match self.rtt.backoffs() {
             0 if self.stack.undo == Undo::BadRetransmit => now + self.rtt.srtt() / 2,
             _ => Time::ZERO,
         };
-        // RFC 6582 section 4, RFC 2018 section 8: the receiver may have reneged, so BSD forgets its SACKs.
-        let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
-        match self.stack.detection {
-            // Linux 6 leaves alone what was sent less than a round trip ago.
-            Detection::Rack if self.stack.sack => self.board.mark_stale(now),
-            _ => self.board.mark_all(forget),
-        };
+        if !marks_first {
+            self.mark_timed_out(now);
+        }
         if self.is_followed {
             self.tell_fates(now, None);
         }
@@ -192,15 +194,23 @@ impl Sender {
         self.duplicate_acks = 0;
         self.recover = self.snd_nxt;
         self.probe.end = 0;
-        let mss = u64::from(self.control.mss);
-        if !self.algorithm.owns_window() {
-            self.control.cwnd = self.board.in_flight() + mss;
-        }
+        // One segment may go, also where the algorithm owns the window, until it sets it again (Linux `tcp_enter_loss`).
+        self.control.cwnd = self.board.in_flight() + u64::from(self.control.mss);
         self.set_phase(Phase::Loss, now);
         self.rtt.back_off();
         self.arm_rto(now);
         self.may_force = true;
         self.record(CongestionEventKind::Timeout, now, before, events);
+    }
+
+    fn mark_timed_out(&mut self, now: Time) {
+        // RFC 6582 section 4, RFC 2018 section 8: the receiver may have reneged, so BSD forgets its SACKs.
+        let forget = !self.stack.sack || self.stack.detection == Detection::DuplicateAcks;
+        match self.stack.detection {
+            // Linux 6 leaves alone what was sent less than a round trip ago.
+            Detection::Rack if self.stack.sack => self.board.mark_stale(now),
+            _ => self.board.mark_all(forget),
+        };
     }
 
     /// Linux `tcp_enter_loss`: the degree was overestimated if losses were not found in time. Since 3.12 only if
@@ -213,12 +223,16 @@ impl Sender {
         }
     }
 
-    /// RFC 5681 section 3.1: ssthresh only the first time the same data times out. Linux also takes a timeout
-    /// within Recovery or CWR for a part of that episode (`tcp_enter_loss`).
+    /// RFC 5681 section 3.1: ssthresh only the first time the same data times out. For Linux a timeout within Recovery or
+    /// CWR is a part of that episode, but one after progress in Loss is not (`tcp_enter_loss`).
     fn is_new_episode(&self) -> bool {
         match self.stack.reduction {
             Reduction::RateHalving | Reduction::AtEnd | Reduction::Prr => {
-                self.phase < Phase::Cwr || self.snd_una >= self.recover
+                self.phase < Phase::Cwr
+                    || self.snd_una >= self.recover
+                    || self.stack.detection == Detection::Rack
+                        && self.phase == Phase::Loss
+                        && self.trouble.timeout_una != self.snd_una
             }
             Reduction::Immediate | Reduction::FreeBsd => {
                 self.trouble.timeout_una != self.snd_una || self.phase != Phase::Loss

@@ -5,8 +5,8 @@
 
 use super::{CongestionEvent, CongestionEventKind, Sender};
 use crate::cc::{CongestionControl, Phase};
-use crate::tcp::scoreboard::reads_before;
-use crate::tcp::segment::Segment;
+use crate::tcp::scoreboard::{Delivery, reads_before};
+use crate::tcp::segment::{Range, Segment};
 use crate::tcp::stack::{Detection, Undo};
 use crate::time::{Bytes, Time};
 
@@ -15,6 +15,9 @@ use crate::time::{Bytes, Time};
 pub(super) struct UndoState {
     /// A reduction can still be undone.
     pub is_armed: bool,
+    /// The window and ssthresh are then given back: no mark has asked for the reduction as well (Linux
+    /// `prior_ssthresh`).
+    pub gives_back: bool,
     pub cwnd: Bytes,
     pub ssthresh: Bytes,
     /// Retransmissions in flight during the episode less the duplicates reported.
@@ -29,10 +32,20 @@ pub(super) struct UndoState {
     recover: u64,
 }
 
+/// How a reduction is undone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Restored {
+    /// What is marked lost is in flight after all.
+    pub unmarks: bool,
+    /// The recovery is over with it, see [`crate::cc::PhaseChange::completes`].
+    pub completes: bool,
+}
+
 impl UndoState {
     /// Nothing was reduced yet.
     pub const NONE: UndoState = UndoState {
         is_armed: false,
+        gives_back: true,
         cwnd: 0,
         ssthresh: 0,
         unexplained: -1,
@@ -50,13 +63,17 @@ impl Sender {
     pub(super) fn arm_undo(&mut self) {
         self.trouble.undo = UndoState {
             is_armed: self.stack.undo == Undo::Full,
+            gives_back: true,
             cwnd: self.control.cwnd,
-            ssthresh: self.control.ssthresh,
+            ssthresh: match self.stack.undo {
+                Undo::Full => self.current_ssthresh(),
+                _ => self.control.ssthresh,
+            },
             start: self.snd_una,
             end: self.snd_nxt,
             phase: self.phase,
             recover: self.recover,
-            unexplained: match self.board.retransmitted_segments() {
+            unexplained: match self.board.retransmitted_segments() + u32::from(self.has_probe_out()) {
                 0 => -1, // Nothing to be explained yet.
                 out => i64::from(out),
             },
@@ -64,9 +81,22 @@ impl Sender {
         };
     }
 
+    /// The probe's retransmission is not among those that the scoreboard counts (Linux `tcp_init_undo`).
+    fn has_probe_out(&self) -> bool {
+        self.stack.detection == Detection::Rack && self.probe.end != 0 && self.probe.is_repeated
+    }
+
     /// Linux `tcp_try_keep_open`: while retransmissions are out the sender is not undisturbed.
     pub(super) fn awaits_retransmissions(&self) -> bool {
         self.stack.undo == Undo::Full && self.board.has_retransmissions()
+    }
+
+    /// A recovery begins: unless earlier retransmissions are out, its own first one is the first (Linux
+    /// `tcp_retrans_stamp_cleanup`).
+    pub(super) fn forget_earlier_retransmissions(&mut self) {
+        if self.stack.detection == Detection::Rack && !self.board.has_retransmissions() {
+            self.first_retransmission = Time::NEVER;
+        }
     }
 
     /// Nothing retransmitted is out any more, so what is sent again next is the first (Linux `tcp_any_retrans_done`).
@@ -76,10 +106,35 @@ impl Sender {
         }
     }
 
-    /// The ACK reports a duplicate; only one of this episode's retransmissions explains one of them.
-    pub(super) fn count_duplicate(&mut self, segment: &Segment) {
-        self.reordering.on_duplicate(self.snd_una, self.snd_nxt);
+    /// The ACK reports duplicates: what RACK and the undo learn of them. False: more than were sent again, so another
+    /// cause than this sender's (Linux `tcp_dsack_seen`).
+    #[cold]
+    pub(super) fn take_duplicate(&mut self, segment: &Segment, delivery: &mut Delivery, now: Time) -> bool {
         let block = segment.sack[0];
+        let bytes = block.end - block.start;
+        let segments = bytes.div_ceil(u64::from(self.control.mss)) as u32;
+        let is_probes = segments == 1 && self.probe.end == block.end;
+        self.probe.is_needless = is_probes;
+        let mut is_reordering = true;
+        if self.stack.detection == Detection::Rack {
+            self.trouble.duplicates += u64::from(segments);
+            if self.trouble.duplicates > self.count.segments_retransmitted {
+                return false;
+            }
+            // A needless retransmission is a delivery, too.
+            self.board.deliver_again(segments, bytes, delivery, now);
+            // RACK's window is for reordering: what the probe's timer sent again says nothing of it.
+            is_reordering = self.reordering.seen && !is_probes;
+        }
+        self.count_duplicate(block, segments, is_reordering);
+        true
+    }
+
+    /// Only one of this episode's retransmissions explains one of the duplicates.
+    fn count_duplicate(&mut self, block: Range, segments: u32, is_reordering: bool) {
+        if is_reordering {
+            self.reordering.on_duplicate(self.snd_una, self.snd_nxt);
+        }
         if self.stack.reordering_limit.is_some() && block.start >= self.snd_una {
             if let Some(distance) = self.board.duplicate_distance(block) {
                 self.reordering.on_late(distance, self.stack.reordering_limit);
@@ -87,7 +142,7 @@ impl Sender {
         }
         let is_ours = block.start >= self.trouble.undo.start && block.end <= self.trouble.undo.end;
         if self.trouble.undo.is_armed && is_ours && self.trouble.undo.unexplained > 0 {
-            self.trouble.undo.unexplained -= 1;
+            self.trouble.undo.unexplained = (self.trouble.undo.unexplained - i64::from(segments)).max(0);
         }
     }
 
@@ -119,35 +174,46 @@ impl Sender {
         if by_timestamp {
             self.note_lateness(newly_acked);
         }
-        self.restore(Phase::Open, now, events);
+        self.restore(Phase::Open, Restored { unmarks: true, completes: false }, now, events);
         true
     }
 
-    /// The ACK echoes a timestamp older than the first retransmission.
-    fn is_answered_by_original(&self, segment: &Segment, newly_acked: Bytes) -> bool {
-        self.phase >= Phase::Recovery
-            && self.stack.timestamps
-            && newly_acked > 0
-            && segment.ts_ecr != Time::NEVER
-            && self.first_retransmission != Time::NEVER
-            && reads_before(segment.ts_ecr, self.first_retransmission, self.stack.timestamp_tick)
+    /// Every retransmission of the episode was reported as a duplicate.
+    pub(super) fn is_explained(&self) -> bool {
+        self.trouble.undo.is_armed && self.trouble.undo.unexplained == 0
     }
 
-    /// A partial ACK shows that the original had arrived, but retransmissions are out: Linux `tcp_try_undo_partial`
-    /// since 3.11 then neither undoes nor takes more for lost. The acknowledgement is already taken.
-    #[inline]
-    pub(super) fn holds_judgement(&self, segment: &Segment, newly_acked: Bytes) -> bool {
-        self.phase == Phase::Recovery
-            && self.trouble.undo.is_armed
-            && self.stack.detection == Detection::Rack
-            && self.snd_una < self.recover
-            && self.board.retransmitted() > 0
-            && self.is_answered_by_original(segment, newly_acked)
+    /// Linux 6 `tcp_may_undo`.
+    pub(super) fn is_undoable(&self, segment: &Segment, newly_acked: Bytes) -> bool {
+        self.trouble.undo.is_armed
+            && (self.trouble.undo.unexplained == 0 || self.is_answered_by_original(segment, newly_acked))
+    }
+
+    /// Linux 6 `tcp_try_undo_dsack`: what is marked lost stays so.
+    #[cold]
+    pub(super) fn undo_by_duplicates(&mut self, to: Phase, now: Time, events: &mut Vec<CongestionEvent>) {
+        self.reordering.on_undone();
+        self.restore(to, Restored { unmarks: false, completes: false }, now, events);
+    }
+
+    /// The ACK echoes a timestamp older than the first retransmission.
+    pub(super) fn is_answered_by_original(&self, segment: &Segment, newly_acked: Bytes) -> bool {
+        if self.phase < Phase::Recovery || newly_acked == 0 {
+            return false;
+        }
+        if self.first_retransmission == Time::NEVER {
+            // Nothing was sent again yet (Linux `tcp_packet_delayed` since 6.1.129).
+            return self.stack.detection == Detection::Rack
+                && (self.stack.sack || self.snd_una < self.recover);
+        }
+        self.stack.timestamps
+            && segment.ts_ecr != Time::NEVER
+            && reads_before(segment.ts_ecr, self.first_retransmission, self.stack.timestamp_tick)
     }
 
     /// The original of what was retransmitted came after all. Linux `tcp_try_undo_partial`: late by what is
     /// SACKed above it and what it brought with it; `tcp_try_undo_recovery` learns nothing of reordering.
-    fn note_lateness(&mut self, newly_acked: Bytes) {
+    pub(super) fn note_lateness(&mut self, newly_acked: Bytes) {
         let is_partial = self.phase == Phase::Recovery && self.snd_una < self.recover;
         let acked = newly_acked.div_ceil(u64::from(self.control.mss));
         if is_partial || self.stack.reordering_limit.is_none() {
@@ -182,25 +248,39 @@ impl Sender {
             Phase::Cwr => Phase::Cwr,
             _ => Phase::Open,
         };
-        self.restore(to, now, events);
+        self.restore(to, Restored { unmarks: true, completes: false }, now, events);
         if to == Phase::Recovery {
             // The timeout made the sender forget the holes; this ACK's SACK tells of them.
             self.detect(now, false);
         }
     }
 
-    /// Nothing is taken for lost, and the window is as before the reduction.
-    pub(super) fn restore(&mut self, to: Phase, now: Time, events: &mut Vec<CongestionEvent>) {
+    /// The window is as before the reduction.
+    pub(super) fn restore(
+        &mut self,
+        to: Phase,
+        restored: Restored,
+        now: Time,
+        events: &mut Vec<CongestionEvent>,
+    ) {
         let before = self.control.cwnd;
-        self.board.unmark();
-        self.control.cwnd = self.control.cwnd.max(self.trouble.undo.cwnd);
-        self.control.ssthresh = self.control.ssthresh.max(self.trouble.undo.ssthresh);
-        self.algorithm.on_undo(now, &mut self.control);
+        if restored.unmarks {
+            self.board.unmark();
+        }
+        if self.stack.detection == Detection::Rack {
+            // Linux `tcp_undo_cwnd_reduction`: RACK examines the flight again.
+            self.board.renew_rack_news();
+        }
+        if self.trouble.undo.gives_back {
+            self.control.cwnd = self.control.cwnd.max(self.trouble.undo.cwnd);
+            self.control.ssthresh = self.control.ssthresh.max(self.trouble.undo.ssthresh);
+            self.algorithm.on_undo(now, &mut self.control);
+        }
         self.trouble.undo.is_armed = false;
         self.count.undos += 1;
         self.departed = 0;
         if self.phase != to {
-            self.set_phase(to, now);
+            self.change_phase(to, restored.completes, now);
         }
         self.record(CongestionEventKind::Undo, now, before, events);
     }

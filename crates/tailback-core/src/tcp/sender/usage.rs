@@ -11,28 +11,26 @@ use crate::time::{Bytes, Time};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
     /// It was full at some time in this round.
-    is_full: bool,
+    pub is_full: bool,
     /// The most that was out in this round.
     most_out: Bytes,
     /// The round ends when this offset is acknowledged.
     pub round_end: u64,
-    /// Window validation: the most that was out since the window was last full, or since `used_since`.
+    /// Window validation: the most that was out since the window last limited the sender.
     used: Bytes,
+    /// When the window last limited the sender, or an ACK last ran the algorithm's growth (Linux `snd_cwnd_stamp`).
     pub used_since: Time,
 }
 
 impl Sender {
     pub(super) fn is_in_slow_start(&self) -> bool {
-        match self.stack.slow_start_at_equality {
-            true => self.control.cwnd <= self.control.ssthresh,
-            false => self.control.cwnd < self.control.ssthresh,
-        }
+        self.control.is_in_slow_start(self.stack.slow_start_at_equality)
     }
 
     pub(super) fn is_cwnd_limited(&self, in_flight: Bytes) -> bool {
         match self.stack.growth_gate {
             GrowthGate::Always => true,
-            GrowthGate::WindowFull => in_flight + u64::from(self.control.mss) > self.control.cwnd,
+            GrowthGate::WindowFull => self.is_window_full(in_flight),
             GrowthGate::BelowSendWindow => self.control.cwnd <= self.send_window(),
             GrowthGate::RecentlyFull => {
                 self.usage.is_full || (self.is_in_slow_start() && self.control.cwnd < 2 * self.usage.most_out)
@@ -43,10 +41,8 @@ impl Sender {
     /// Linux 6 `tcp_cwnd_validate`: remember how much of the window was used, the strongest evidence of a round.
     pub(super) fn on_window_used(&mut self, now: Time) {
         let out = self.board.outstanding();
-        let is_full = self.bursts.waits || self.in_flight() + u64::from(self.control.mss) > self.control.cwnd;
-        if self.stack.window_validation {
-            self.validate_window(out, is_full, now);
-        }
+        let in_flight = self.in_flight();
+        let is_full = self.bursts.waits || self.is_window_full(in_flight);
         if self.snd_una >= self.usage.round_end
             || is_full
             || (!self.usage.is_full && out > self.usage.most_out)
@@ -55,12 +51,27 @@ impl Sender {
             self.usage.most_out = out;
             self.usage.round_end = self.snd_nxt;
         }
+        if self.stack.window_validation {
+            let is_limited = match self.stack.growth_gate {
+                // With what this sending has added to the evidence.
+                GrowthGate::RecentlyFull => self.is_cwnd_limited(in_flight),
+                _ => is_full,
+            };
+            self.validate_window(out, is_limited, now);
+        }
     }
 
-    /// RFC 2861 as Linux does it (`tcp_cwnd_application_limited`): after a timeout's worth of sending less than
-    /// the window allows, for want of data and not of buffer, halfway down to what was used.
-    fn validate_window(&mut self, out: Bytes, is_full: bool, now: Time) {
-        if is_full {
+    /// No whole segment more fits.
+    #[inline]
+    pub(super) fn is_window_full(&self, in_flight: Bytes) -> bool {
+        in_flight + u64::from(self.control.mss) > self.control.cwnd
+    }
+
+    /// RFC 2861 as Linux does it (`tcp_cwnd_validate`, `tcp_cwnd_application_limited`): after a timeout without an ACK
+    /// that lets the window grow, and without a full window, for want of data and not of buffer, halfway down to what
+    /// was used.
+    fn validate_window(&mut self, out: Bytes, is_limited: bool, now: Time) {
+        if is_limited {
             self.usage.used = 0;
             self.usage.used_since = now;
             return;
@@ -76,7 +87,7 @@ impl Sender {
             let mss = u64::from(self.control.mss);
             let used = self.usage.used.max(u64::from(self.stack.restart_window) * mss);
             if used < self.control.cwnd {
-                self.remember_window();
+                self.control.ssthresh = self.current_ssthresh();
                 self.control.cwnd = self.whole_segments((self.control.cwnd + used) / 2);
             }
             self.usage.used = 0;
@@ -84,10 +95,14 @@ impl Sender {
         self.usage.used_since = now;
     }
 
-    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`).
-    fn remember_window(&mut self) {
-        let three_quarters = self.whole_segments(self.control.cwnd / 2 + self.control.cwnd / 4);
-        self.control.ssthresh = self.control.ssthresh.max(three_quarters);
+    /// Slow start may go back to three quarters of the window given up (Linux `tcp_current_ssthresh`): half and a quarter,
+    /// each in whole segments. During a reduction ssthresh is where the window is going, and stays.
+    pub(super) fn current_ssthresh(&self) -> Bytes {
+        if matches!(self.phase, Phase::Cwr | Phase::Recovery) {
+            return self.control.ssthresh;
+        }
+        let segments = self.control.cwnd_segments();
+        self.control.ssthresh.max((segments / 2 + segments / 4) * u64::from(self.control.mss))
     }
 
     pub(super) fn whole_segments(&self, bytes: Bytes) -> Bytes {
@@ -103,11 +118,16 @@ impl Sender {
         }
         let restart = u64::from(self.stack.restart_window) * u64::from(self.control.mss);
         let restart = restart.min(self.control.cwnd);
+        if self.stack.idle_restart == IdleRestart::Keep {
+            return;
+        }
+        // The algorithm still sees the old window (Linux `tcp_cwnd_restart`).
+        self.algorithm.on_idle_restart(now, idle, &mut self.control);
         match self.stack.idle_restart {
-            IdleRestart::Keep => return,
+            IdleRestart::Keep => {}
             IdleRestart::Restart => self.control.cwnd = restart,
             IdleRestart::Halve => {
-                self.remember_window();
+                self.control.ssthresh = self.current_ssthresh();
                 let mut remaining = idle.saturating_sub(timeout);
                 while !remaining.is_zero() && self.control.cwnd > restart {
                     self.control.cwnd /= 2;
@@ -118,6 +138,5 @@ impl Sender {
         }
         self.usage.used = 0;
         self.usage.used_since = now;
-        self.algorithm.on_idle_restart(now, idle, &mut self.control);
     }
 }

@@ -21,6 +21,8 @@ macro_rules! fields {
         #[derive(Clone, Debug, PartialEq)]
         pub struct Stack {
             $($(#[$doc])* pub $name: $Type,)+
+            /// How far the host's ticks began before the run: no field, but each host's own.
+            pub tick_phase: Duration,
         }
 
         /// Where the value of each field comes from.
@@ -119,16 +121,19 @@ fields! {
     frto: Frto, OneOfOrFalse;
     /// What F-RTO does then.
     frto_response: FrtoResponse, OneOf;
+    /// The last segment, with the FIN, leaves whatever the congestion window says (Linux `tcp_cwnd_test` until 6.x).
+    fin_ignores_window: bool, Switch;
     /// When the window may grow.
     growth_gate: GrowthGate, OneOf;
-    /// Bring the window halfway to what is used after a timeout's worth of not using it (RFC 2861).
+    /// Bring the window halfway to what is used after a timeout without an ACK that lets it grow (RFC 2861).
+    /// While data is acknowledged it never acts; what is silent for longer is `idle_restart`.
     window_validation: bool, Switch;
     /// After a disturbance: cwnd at most in flight + this many segments.
     max_burst: Option<u32>, Or("none", Whole(1, 1_000_000, "segments"));
     /// Algorithms that do not pace themselves are paced at 200 % of cwnd/srtt in slow start, 120 % after (Linux with
     /// the fq queue or SO_MAX_PACING_RATE).
     pacing: bool, Switch;
-    /// New data leaves in bursts of so many segments, or as a third of the window is free (Linux TSO deferral).
+    /// New data leaves in bursts of this many segments, or as a third of the window is free (Linux TSO deferral).
     burst_segments: u32, Whole(1, 64, "segments");
     /// Bursts are no longer than a millisecond of the pacing rate, but two segments (Linux TSO autosizing);
     /// `burst_segments` then is the most.
@@ -162,6 +167,22 @@ fields! {
     delayed_ack: Option<Duration>, OrOff(SPAN);
     /// The delayed-ACK timer runs on a grid instead of from the segment's arrival.
     delayed_ack_tick: bool, Switch;
+    /// Most that a delayed ACK waits where its time follows the gaps between segments (Linux `ato`), `delayed_ack` being the
+    /// least. Then each ACK sent uses up a quick one, none leaves at once while this end answers, and a gap longer than the
+    /// retransmission timeout brings more. Off: the time is constant.
+    delayed_ack_limit: Option<Duration>, OrOff(SPAN);
+    /// Most that this adaptive time itself becomes; `None`: the retransmission timeout.
+    delayed_ack_bound: Option<Duration>, Or("the RTO", SPAN);
+    /// With less than one part in N of the receive buffer free the window is closed, and every part counts once it is
+    /// not (Linux `__tcp_select_window`); 0: its edge moves by a segment or half the buffer, or not at all.
+    window_parts: u32, Whole(0, 1000, "parts");
+    /// Pure ACKs from before the window, such as window probes, are answered once in this time; off: each of them.
+    probe_answers: Option<Duration>, OrOff(SPAN);
+    /// Segments that the receiving host joins into one before its TCP decides about an ACK (GRO); 1: none. Short and pushed
+    /// ones end an aggregate.
+    gro_segments: u32, Whole(1, 1000, "segments");
+    /// How long an ACK that is due waits for the rest of such an aggregate.
+    gro_wait: Duration, SPAN;
     /// Full segments that force an acknowledgement.
     ack_every: u32, Whole(1, 1000, "segments");
     /// Acknowledgements into which a receiver that lies divides each full segment's (Savage et al. 1999); 1: it does not.
@@ -187,8 +208,15 @@ fields! {
     /// A buffer that grows does so ahead of what is read: by sixteen segments, and by twice the share that more was read
     /// than a round trip before.
     buffer_grows_ahead: bool, Switch;
-    /// Hold back duplicate ACKs after the third for up to this (and 5 % of the RTT); `None`: never.
+    /// RTT below which a buffer that grows ahead does so in proportion to the RTT, by the rule of Linux since 6.18; off: by
+    /// the older rule.
+    buffer_low_rtt: Option<Duration>, OrOff(SPAN);
+    /// Hold back duplicate ACKs after the third for up to this, and a share of the RTT; `None`: never.
     sack_compression: Option<Duration>, OrOff(SPAN);
+    /// That share.
+    sack_compression_share: u32, Whole(0, 100, "%");
+    /// What the timer that ends it may be late.
+    sack_compression_slack: Duration, SPAN;
     /// Which ECN to speak.
     ecn: EcnMode, Ecn;
     /// Echo each change of the CE mark instead of latching it until CWR (RFC 8257 section 3.2).
@@ -197,6 +225,9 @@ fields! {
     conceals_marks: bool, Switch;
     /// Accurate ECN feedback: each ACK counts the packets that arrived marked, modulo eight (RFC 9768).
     accecn: bool, Switch;
+    /// An ACK leaves at once at each change between marked and unmarked packets, and by the delayed-ACK rules otherwise;
+    /// else at the first and at each second mark (RFC 9768 section 3.2.2.5.1).
+    accecn_on_change: bool, Switch;
     /// What a connection leaves for the next one to the same host.
     metrics_cache: MetricsCache, OneOfOrFalse;
     /// Segments the reassembly queue holds at most.
@@ -204,6 +235,9 @@ fields! {
     /// What each burst that has left, and each unit that has not, takes of the send buffer beside its payload; 0: the
     /// buffer counts payload.
     send_bookkeeping: Bytes, Whole(0, 1_000_000, "B");
+    /// The send buffer begins with what ten segments take twice over, and grows with the congestion window up to its
+    /// size (Linux `tcp_sndbuf_expand`); one that a flow names stays as it is.
+    send_buffer_grows: bool, Switch;
     /// Send buffer when the scenario names none.
     send_buffer: Bytes, Whole(1, 1_000_000_000_000, "B");
     /// Receive buffer when the scenario names none.

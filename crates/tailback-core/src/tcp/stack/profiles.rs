@@ -42,7 +42,7 @@ macro_rules! profiles {
             const $NAME: Profile = Profile {
                 name: $name,
                 title: $title,
-                stack: Stack { $($field: $value,)+ $(..$BASE.stack)? },
+                stack: Stack { tick_phase: Duration::ZERO, $($field: $value,)+ $(..$BASE.stack)? },
                 sources: Sources { $($field: $source,)+ $(..$BASE.sources)? },
             };
         )+
@@ -79,6 +79,7 @@ profiles! {
         undo: Undo::BadRetransmit, "tcp_timer.c 7.3: t_badrxtwin = srtt/2 after the first timeout";
         frto: Frto::Off, "not implemented; the bad-retransmit window instead";
         frto_response: FrtoResponse::Undo, "unused";
+        fin_ignores_window: false, "tcp_output.c 7.3: the window bounds data; a lone FIN is free (flags, not length)";
         growth_gate: GrowthGate::Always, "tcp_input.c 7.3: growth on every ACK, flight not examined";
         window_validation: false, "not implemented";
         max_burst: None, "none; cwnd = flight + mss on leaving recovery if flight < ssthresh";
@@ -100,6 +101,12 @@ profiles! {
         delayed_ack: Some(ms(100)), "net.inet.tcp.delacktime = 100 ms (the VoIP latency study turns it off)";
         delayed_ack_tick: false, "tcp_timer.c 7.3: a callout of the connection, started at the segment";
         ack_every: 2, "RFC 1122 section 4.2.3.2";
+        delayed_ack_limit: None, "constant here";
+        delayed_ack_bound: None, "unused";
+        window_parts: 0, "RFC 9293 section 3.8.6.2.2: a segment or half the buffer";
+        probe_answers: None, "each is answered here";
+        gro_segments: 1, "off: every segment by itself, as the truth was measured";
+        gro_wait: Duration::from_us(50), "unused";
         ack_division: 1, "its receiver is honest";
         acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "DELAY_ACK in tcp_input.c looks at the timer and the length only";
@@ -111,15 +118,20 @@ profiles! {
         initial_receive_buffer: None,
             "taken as if grown at once (tcp_input.c 7.3: recvbuf_auto, from 64 KiB by 16 KiB)";
         buffer_grows_ahead: false, "tcp_input.c 7.3: by 16 KiB";
+        buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
+        sack_compression_share: 0, "unused";
+        sack_compression_slack: Duration::ZERO, "unused";
         ecn: EcnMode::Off, "not implemented in 7.x";
         accurate_echo: false, "not implemented in 7.x";
         conceals_marks: false, "its receiver is honest";
         accecn: false, "not implemented in 7.x";
+        accecn_on_change: false, "unused";
         metrics_cache: MetricsCache::Off,
             "hostcache expires at once, as the VoIP latency study sets it (the default keeps an hour; choose freebsd-7)";
         reassembly_limit: None, "reass.maxqlen is 48 by default; unlimited here, as every study raises it";
         send_bookkeeping: 0, "sbspace 7.3: sb_cc counts payload";
+        send_buffer_grows: false, "net.inet.tcp.sendbuf_auto; taken as if grown at once";
         send_buffer: 262_144, "sendbuf_max 256 KiB";
         receive_buffer: 262_144, "recvbuf_max 256 KiB";
         window_share: 100, "sbspace: the whole buffer is offered";
@@ -187,6 +199,7 @@ profiles! {
         undo: Undo::Full, "tcp_try_undo_recovery 2.6.25 (timestamps, D-SACK)";
         frto: Frto::Sack, "tcp_frto = 2: SACK-enhanced (tcp_process_frto 2.6.25)";
         frto_response: FrtoResponse::Halve, "tcp_frto_response = 0: tcp_ratehalving_spur_to_response";
+        fin_ignores_window: true, "tcp_cwnd_test 2.6.25: a lone segment with the FIN asks no window";
         growth_gate: GrowthGate::WindowFull, "tcp_is_cwnd_limited 2.6.25: in flight >= cwnd without GSO";
         window_validation: true, "tcp_cwnd_application_limited 2.6.25";
         max_burst: Some(3), "tcp_moderate_cwnd 2.6.25: in flight + 3";
@@ -208,6 +221,12 @@ profiles! {
         delayed_ack: Some(ms(40)), "TCP_DELACK_MIN 40 ms; the adaptive timeout stays there for a steady stream";
         delayed_ack_tick: false, "timer started at the segment";
         ack_every: 2, "__tcp_ack_snd_check: more than one full segment";
+        delayed_ack_limit: None, "constant here";
+        delayed_ack_bound: None, "unused";
+        window_parts: 0, "RFC 9293 section 3.8.6.2.2: a segment or half the buffer";
+        probe_answers: None, "each is answered here";
+        gro_segments: 1, "off: every segment by itself, as the truth was measured";
+        gro_wait: Duration::from_us(50), "unused";
         ack_division: 1, "its receiver is honest";
         acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Short,
@@ -221,15 +240,20 @@ profiles! {
         initial_receive_buffer: None,
             "tcp_rmem[1] = 87380, grown by tcp_rcv_space_adjust; taken as if grown at once (choose 87380)";
         buffer_grows_ahead: false, "tcp_rcv_space_adjust 2.6.25: twice what was read";
+        buffer_low_rtt: None, "not in it";
         sack_compression: None, "since 4.18";
+        sack_compression_share: 0, "unused";
+        sack_compression_slack: Duration::ZERO, "unused";
         ecn: EcnMode::Off, "tcp_ecn = 0";
         accurate_echo: false, "DCTCP came with 3.18";
         conceals_marks: false, "its receiver is honest";
         accecn: false, "AccECN came with 6.18";
+        accecn_on_change: false, "unused";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as every study sets it (the default is 0; choose linux-2.6)";
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "the buffer is taken as of payload";
+        send_buffer_grows: false, "autotuned; taken as if grown at once";
         send_buffer: 4_194_304, "autotuning maximum min(4 MiB, tcp_mem/128); taken as if grown at once";
         receive_buffer: 4_194_304, "autotuning maximum for 1 GiB of memory: 4 MiB; taken as if grown at once";
         window_share: 75, "tcp_adv_win_scale = 2: three quarters";
@@ -293,7 +317,14 @@ profiles! {
         clock_tick: Duration::ZERO, "microseconds; exact here";
         timestamp_tick: ms(1), "TCP_TS_HZ 1000 since 4.13";
         timer_tick: ms(4), "jiffies at HZ = 250, and the wheel of 4.8 (calc_wheel_index)";
-        delayed_ack: Some(ms(40)), "TCP_DELACK_MIN 40 ms";
+        delayed_ack: Some(ms(40)), "TCP_DELACK_MIN, TCP_ATO_MIN 40 ms";
+        delayed_ack_limit: Some(ms(200)),
+            "tcp_event_data_recv, tcp_send_delayed_ack 6.1: ato, at most icsk_delack_max = TCP_DELACK_MAX 200 ms";
+        delayed_ack_bound: None, "tcp_delack_timer_handler 6.1: at most icsk_rto";
+        window_parts: 16, "__tcp_select_window 6.1: 0 below 1/16 of the buffer or a segment";
+        probe_answers: Some(ms(500)), "tcp_oow_rate_limited: tcp_invalid_ratelimit = HZ/2";
+        gro_segments: 1, "off, as the truth was measured (ethtool -K gro off); on, up to 44 (GRO_LEGACY_MAX_SIZE 64 KiB)";
+        gro_wait: Duration::from_us(50), "unused; where GRO is on, the device's interrupt moderation (ethtool rx-usecs)";
         ack_on_push: AckOnPush::ShortOrPushed, "tcp_cleanup_rbuf, tcp_measure_rcv_mss 6.6, as in 6.1 since 6.1.57";
         quick_acks: 16, "TCP_MAX_QUICKACKS 16";
         quick_acks_after_gap: false, "no longer forced by out-of-order segments since 4.18";
@@ -302,16 +333,38 @@ profiles! {
         window_grows_over_gaps: true, "tcp_data_queue_ofo: tcp_grow_window if there is SACK, since 3.13";
         initial_receive_buffer: Some(131_072), "tcp_rmem[1] = 128 KiB";
         buffer_grows_ahead: true, "tcp_rcv_space_adjust, since 3.13";
-        sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, at most 5 % of the RTT, tcp_comp_sack_nr 44";
+        buffer_low_rtt: None, "tcp_rcvbuf_low_rtt came with 6.18";
+        sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, tcp_comp_sack_nr 44";
+        sack_compression_share: 5, "__tcp_ack_snd_check 6.1: 5 % of the smaller of rcv_rtt_est and srtt";
+        sack_compression_slack: Duration::from_us(100), "tcp_comp_sack_slack_ns 100 us: an idle processor's timer fires at its end";
         accurate_echo: false, "tcp_dctcp.c: only with DCTCP; set it together with ecn";
         accecn: false, "6.x up to 6.17 has none; later tcp_ecn = 3 asks for it";
         metrics_cache: MetricsCache::Off,
             "tcp_no_metrics_save = 1, as the truth was measured (the default is 0; choose linux)";
         send_bookkeeping: 1_280,
             "tcp_stream_alloc_skb: SKB_TRUESIZE of 1,024 B less skb_shared_info, for MAX_TCP_HEADER on 64-bit machines";
-        send_buffer: 4_194_304, "tcp_wmem[2] = 4 MiB; taken as if grown at once";
+        send_buffer_grows: true, "tcp_init_buffer_space, tcp_new_space: tcp_sndbuf_expand";
+        send_buffer: 4_194_304, "tcp_wmem[2] = 4 MiB";
         receive_buffer: 6_291_456, "tcp_rmem[2] = 6 MiB";
         window_share: 50, "tcp_adv_win_scale = 1: one half";
+    }
+
+    /// What 7.3 does otherwise than 6.1.
+    LINUX_7: "linux-7", "Linux 7 (7.3)", like LINUX {
+        fin_ignores_window: false, "tcp_cwnd_test 7.3: no exception for the FIN";
+        small_queue: None, "off, as for linux; where the first link is the host's own, 4194304 (tcp_limit_output_bytes 7.3)";
+        delayed_ack_limit: Some(ms(200)),
+            "tcp_send_delayed_ack 7.3: tcp_delack_max, icsk_delack_max = TCP_DELACK_MAX 200 ms";
+        delayed_ack_bound: Some(ms(200)),
+            "tcp_event_data_recv, tcp_delack_timer_handler 7.3: at most TCP_DELACK_MAX 200 ms";
+        buffer_low_rtt: Some(ms(1)), "tcp_rcvbuf_grow 7.3: tcp_rcvbuf_low_rtt = 1 ms";
+        sack_compression: Some(ms(1)), "tcp_comp_sack_delay_ns 1 ms, tcp_comp_sack_nr 44 (tcp_ipv4.c 7.3)";
+        sack_compression_share: 33, "tcp_comp_sack_rtt_percent = 33 (tcp_ipv4.c 7.3)";
+        sack_compression_slack: Duration::from_us(10), "tcp_comp_sack_slack_ns = 10 us (tcp_ipv4.c 7.3)";
+        accecn: false, "tcp_ecn = 5 (TCP_ECN_IN_ECN_OUT_NOECN): asked for by the peer only (tcp_ipv4.c 7.3)";
+        accecn_on_change: true, "tcp_ecn_received_counters 7.3: ICSK_ACK_NOW at each change of the codepoint";
+        receive_buffer: 33_554_432, "tcp_rmem[2] = 32 MiB (tcp_init 7.3)";
+        window_share: 62, "scaling_ratio: 128 of 256 at first, then 1448 of 2304 as measured (tcp_measure_rcv_mss 7.3)";
     }
 
     /// One-way agents: ours shakes hands first, theirs does not.
@@ -337,6 +390,7 @@ profiles! {
         undo: Undo::Never, "not implemented";
         frto: Frto::Off, "ns-default.tcl 2.35: frto_enabled_ 0, sfrto_enabled_ 0";
         frto_response: FrtoResponse::Undo, "unused";
+        fin_ignores_window: false, "tcp.cc 2.35: no FIN";
         growth_gate: GrowthGate::Always, "tcp.cc 2.35: no test of the flight";
         window_validation: false, "ns-default.tcl 2.35: QOption_ 0";
         max_burst: None, "ns-default.tcl 2.35: maxburst_ 0";
@@ -358,6 +412,12 @@ profiles! {
         delayed_ack: None, "TCPSink acknowledges every packet; TCPSink/DelAck would wait 100 ms";
         delayed_ack_tick: false, "unused";
         ack_every: 1, "TCPSink";
+        delayed_ack_limit: None, "constant here";
+        delayed_ack_bound: None, "unused";
+        window_parts: 0, "RFC 9293 section 3.8.6.2.2: a segment or half the buffer";
+        probe_answers: None, "each is answered here";
+        gro_segments: 1, "off: every segment by itself, as the truth was measured";
+        gro_wait: Duration::from_us(50), "unused";
         ack_division: 1, "its receiver is honest";
         acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
@@ -368,14 +428,19 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
+        sack_compression_share: 0, "unused";
+        sack_compression_slack: Duration::ZERO, "unused";
         ecn: EcnMode::Off, "ns-default.tcl 2.35: ecn_ 0";
         accurate_echo: false, "classic echo only";
         conceals_marks: false, "its receiver is honest";
         accecn: false, "classic echo only";
+        accecn_on_change: false, "unused";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "unlimited";
         send_bookkeeping: 0, "it counts payload";
+        send_buffer_grows: false, "no send buffer";
         send_buffer: 67_108_864, "no send buffer; large here";
         receive_buffer: 67_108_864, "window_ 20 packets by default, which every study raises; large here";
         window_share: 100, "no sharing";
@@ -405,6 +470,7 @@ profiles! {
         undo: Undo::Never, "not implemented";
         frto: Frto::Off, "not implemented";
         frto_response: FrtoResponse::Undo, "unused";
+        fin_ignores_window: false, "tcp-socket-base.cc 3.27: SendPendingData asks the window for all data";
         growth_gate: GrowthGate::Always, "tcp-socket-base.cc 3.27: no test of the flight (general knowledge)";
         window_validation: false, "not implemented";
         max_burst: None, "none";
@@ -427,6 +493,12 @@ profiles! {
         delayed_ack: Some(ms(200)), "tcp-socket.cc 3.27: DelAckTimeout 200 ms";
         delayed_ack_tick: false, "timer started at the segment";
         ack_every: 2, "tcp-socket.cc 3.27: DelAckCount 2";
+        delayed_ack_limit: None, "constant here";
+        delayed_ack_bound: None, "unused";
+        window_parts: 0, "RFC 9293 section 3.8.6.2.2: a segment or half the buffer";
+        probe_answers: None, "each is answered here";
+        gro_segments: 1, "off: every segment by itself, as the truth was measured";
+        gro_wait: Duration::from_us(50), "unused";
         ack_division: 1, "its receiver is honest";
         acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
@@ -437,14 +509,19 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
+        sack_compression_share: 0, "unused";
+        sack_compression_slack: Duration::ZERO, "unused";
         ecn: EcnMode::Off, "since 3.28 (general knowledge)";
         accurate_echo: false, "not in 3.27";
         conceals_marks: false, "its receiver is honest";
         accecn: false, "not in 3.27";
+        accecn_on_change: false, "unused";
         metrics_cache: MetricsCache::Off, "not implemented";
         reassembly_limit: None, "bounded by the receive buffer only";
         send_bookkeeping: 0, "it counts payload";
+        send_buffer_grows: false, "tcp-socket.cc 3.27: SndBufSize is fixed";
         send_buffer: 131_072, "tcp-socket.cc 3.27: SndBufSize 131072";
         receive_buffer: 131_072, "tcp-socket.cc 3.27: RcvBufSize 131072";
         window_share: 100, "the whole buffer is offered";
@@ -517,6 +594,7 @@ profiles! {
         undo: Undo::Never, "unknown; F-RTO only";
         frto: Frto::Basic, "Vista: RFC 4138 (vendor's list of RFCs), the basic algorithm of RFC 5682";
         frto_response: FrtoResponse::Undo, "unknown; RFC 4015";
+        fin_ignores_window: false, "unknown; off";
         growth_gate: GrowthGate::Always, "unknown; no test of the flight";
         window_validation: false, "unknown; off";
         max_burst: None, "unknown; none";
@@ -538,6 +616,12 @@ profiles! {
         delayed_ack: Some(ms(200)), "TcpDelAckTicks 2 of 100 ms (vendor's documentation)";
         delayed_ack_tick: false, "unknown; from the segment";
         ack_every: 2, "TcpAckFrequency 2 (vendor's documentation)";
+        delayed_ack_limit: None, "constant here";
+        delayed_ack_bound: None, "unused";
+        window_parts: 0, "RFC 9293 section 3.8.6.2.2: a segment or half the buffer";
+        probe_answers: None, "each is answered here";
+        gro_segments: 1, "off: every segment by itself, as the truth was measured";
+        gro_wait: Duration::from_us(50), "unused";
         ack_division: 1, "its receiver is honest";
         acks_ahead: 0, "its receiver is honest";
         ack_on_push: AckOnPush::Never, "none";
@@ -548,14 +632,19 @@ profiles! {
         window_grows_over_gaps: false, "none: the window does not grow";
         initial_receive_buffer: None, "as large from the start";
         buffer_grows_ahead: false, "it does not grow";
+        buffer_low_rtt: None, "not in it";
         sack_compression: None, "none";
+        sack_compression_share: 0, "unused";
+        sack_compression_slack: Duration::ZERO, "unused";
         ecn: EcnMode::Off, "off by default (vendor's documentation)";
         accurate_echo: false, "DCTCP came with Windows Server 2012";
         conceals_marks: false, "its receiver is honest";
         accecn: false, "not implemented in Vista";
+        accecn_on_change: false, "unused";
         metrics_cache: MetricsCache::Off, "unknown; off";
         reassembly_limit: None, "unknown; unlimited";
         send_bookkeeping: 0, "unknown";
+        send_buffer_grows: false, "unknown; off";
         send_buffer: 1_048_576, "the application's; 1 MiB here";
         receive_buffer: 16_777_216, "autotuning maximum 16 MiB; taken as if grown at once";
         window_share: 100, "the whole buffer is offered";
