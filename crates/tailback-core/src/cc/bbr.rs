@@ -20,12 +20,13 @@ const CARD: Card = Card {
     law: "BtlBw = largest delivery rate of 10 rounds, RTprop = smallest RTT of 10 s; pacing = gain·BtlBw, w \
           = gain·BtlBw·RTprop; gains 2.89 in Startup, 0.34 in Drain, then 1.25, 0.75 and six times 1 in \
           turn; every 10 s w = 4 for 200 ms",
-    source: "Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (5.10)",
+    source: "Cardwell, Cheng, Gunn, Yeganeh and Jacobson, ACM Queue 14(5), 2016; Linux `tcp_bbr` (6.1)",
     differs: &[
-        "Rates in bits per second of payload where the kernel has packets per microsecond; pacing is of \
-              payload",
-        "A sender limited by its application while probing RTTmin is not marked as such",
-        "In flight is that of now, not that of the next departure",
+        "Rates are in bits per second of payload where the kernel counts packets. The same for full segments; \
+              where an application writes less than a segment at a time, the kernel counts each as a full one, so \
+              that its rate and its pacing are higher by the segment's size over the payload's",
+        "The ten seconds and the fifth of one are exact; the kernel counts them in ticks, a probe lasts up to \
+              two more",
     ],
     live_twin: Some("linux:bbr"),
     params: &[
@@ -109,7 +110,6 @@ struct State {
     epoch_at: Time,
     epoch_acked: u64,
     policer: Policer,
-    lost: u64,
     stream: Stream,
 }
 
@@ -122,8 +122,16 @@ struct Policer {
     rounds: u32,
     bandwidth: u64,
     delivered: Bytes,
-    lost: u64,
+    lost: Bytes,
     at: Time,
+}
+
+/// What the connection had delivered and lost, at the time of its latest delivery.
+#[derive(Clone, Copy, Debug)]
+struct Totals {
+    at: Time,
+    delivered: Bytes,
+    lost: Bytes,
 }
 
 impl Registered for Bbr {
@@ -162,7 +170,6 @@ impl Registered for Bbr {
             epoch_at: Time::ZERO,
             epoch_acked: 0,
             policer: Policer { enabled: given.flag("policer_detection"), ..Policer::default() },
-            lost: 0,
             stream: Stream::named(seed, "bbr"),
         };
         Ok(Bbr { state: Box::new(state) })
@@ -186,7 +193,6 @@ impl CongestionControl for Bbr {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let state = &mut *self.state;
-        state.lost += u64::from(ack.lost_segments);
         state.measure_bandwidth(ack);
         state.measure_aggregation(ack, control);
         state.advance_cycle(ack, control);
@@ -202,7 +208,6 @@ impl CongestionControl for Bbr {
         self.state.save_window(control);
         if congestion.is_timeout() {
             self.state.previous = Phase::Loss;
-            control.cwnd = u64::from(control.mss);
         }
     }
 
@@ -212,7 +217,9 @@ impl CongestionControl for Bbr {
             state.previous = Phase::Loss;
             state.full_bandwidth = 0;
             state.round_start = true;
-            state.sample_policer(1, false, change.now, None);
+            // A timeout is a loss, and may begin or end an interval.
+            let PhaseChange { delivered, delivered_at, lost, .. } = *change;
+            state.sample_policer(1, false, Totals { at: delivered_at, delivered, lost });
         }
     }
 
@@ -232,9 +239,12 @@ impl CongestionControl for Bbr {
         state.idle_restart = true;
         state.epoch_at = now;
         state.epoch_acked = 0;
-        if state.mode == Mode::ProbeBw {
+        match state.mode {
             // No burst above the estimate after a pause.
-            control.pacing = Some(pacing(state.estimate(), ONE));
+            Mode::ProbeBw => control.pacing = Some(pacing(state.estimate(), ONE)),
+            // The pause was the probe.
+            Mode::ProbeRtt => state.end_probe_rtt(now, control),
+            Mode::Startup | Mode::Drain => {}
         }
     }
 
@@ -264,14 +274,15 @@ impl State {
             self.round_start = true;
             self.packet_conservation = false;
         }
-        self.sample_policer(ack.lost_segments, ack.app_limited, ack.now, Some(ack));
+        let totals = Totals { at: ack.now, delivered: ack.delivered, lost: ack.lost };
+        self.sample_policer(ack.lost_segments, ack.app_limited, totals);
         let bps = rate.as_bps();
         if !ack.app_limited || bps >= self.bandwidth.get() {
             self.bandwidth.update(BW_ROUNDS, self.rounds, bps);
         }
     }
 
-    fn sample_policer(&mut self, losses: u32, app_limited: bool, now: Time, ack: Option<&Ack>) {
+    fn sample_policer(&mut self, losses: u32, app_limited: bool, totals: Totals) {
         let policer = &mut self.policer;
         if !policer.enabled {
             return;
@@ -281,18 +292,16 @@ impl State {
                 policer.rounds += 1;
                 if policer.rounds >= POLICER_HOLD {
                     policer.reset();
-                    self.begin_probe_bw(now);
+                    self.begin_probe_bw(totals.at);
                 }
             }
             return;
         }
-        // A timeout carries no count of its own; the next ACK does.
-        let Some(ack) = ack else { return };
         if !policer.sampling {
             if losses == 0 {
                 return;
             }
-            policer.begin(ack, self.lost);
+            policer.begin(totals);
             policer.sampling = true;
         }
         if app_limited {
@@ -307,12 +316,12 @@ impl State {
             policer.reset();
             return;
         }
-        let delivered = ack.delivered - policer.delivered;
-        let lost = (self.lost - policer.lost) * u64::from(ack.mss);
+        let delivered = totals.delivered - policer.delivered;
+        let lost = totals.lost - policer.lost;
         if losses == 0 || delivered == 0 || lost * 256 < POLICER_LOSS * delivered {
             return;
         }
-        let span = now.since(policer.at);
+        let span = totals.at.since(policer.at);
         if span.as_ms() == 0 {
             return;
         }
@@ -326,7 +335,7 @@ impl State {
             return;
         }
         policer.bandwidth = bandwidth;
-        policer.begin(ack, self.lost);
+        policer.begin(totals);
     }
 
     /// How much more than expected arrives at once: the window must cover it.
@@ -360,13 +369,12 @@ impl State {
             return;
         }
         let gain = if self.policer.in_use { ONE } else { CYCLE[usize::from(self.cycle)] };
-        let mss = control.mss;
         let is_long = ack.now.since(self.cycle_at).as_us() > u64::from(self.rtt_us);
         let in_flight = self.in_network(ack.prior_in_flight, ack, control);
         let is_over = if gain > ONE {
-            is_long && (ack.lost_segments > 0 || in_flight >= self.inflight(gain, mss))
+            is_long && (ack.lost_segments > 0 || in_flight >= self.inflight(gain, control))
         } else if gain < ONE {
-            is_long || in_flight <= self.inflight(ONE, mss)
+            is_long || in_flight <= self.inflight(ONE, control)
         } else {
             is_long
         };
@@ -404,10 +412,10 @@ impl State {
     fn check_drain(&mut self, ack: &Ack, control: &mut Control) {
         if self.mode == Mode::Startup && self.full {
             self.mode = Mode::Drain;
-            control.ssthresh = self.inflight(ONE, control.mss).max(2) * u64::from(control.mss);
+            control.ssthresh = self.inflight(ONE, control).max(2) * u64::from(control.mss);
         }
         let in_flight = self.in_network(ack.in_flight, ack, control);
-        if self.mode == Mode::Drain && in_flight <= self.inflight(ONE, control.mss) {
+        if self.mode == Mode::Drain && in_flight <= self.inflight(ONE, control) {
             self.begin_probe_bw(ack.now);
         }
     }
@@ -424,17 +432,19 @@ impl State {
         let expired = ack.now.since(self.rtt_at) > self.rtt_window;
         if let Some(rtt) = ack.rtt {
             let rtt_us = span_us(rtt);
-            if self.rtt_us == 0 || rtt_us <= self.rtt_us || expired {
+            if self.rtt_us == 0 || rtt_us < self.rtt_us || expired && !ack.is_delayed {
                 self.rtt_us = rtt_us;
                 self.rtt_at = ack.now;
             }
         }
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.save_window(control);
             self.mode = Mode::ProbeRtt;
+            self.save_window(control);
             self.probe_rtt_until = None;
         }
         if self.mode == Mode::ProbeRtt {
+            // What four segments a round trip deliver says nothing of the path.
+            control.self_limited = true;
             match self.probe_rtt_until {
                 None if ack.in_flight <= MIN_WINDOW * u64::from(control.mss) => {
                     self.probe_rtt_until = Some(ack.now + Duration::from_us(self.probe_rtt_us));
@@ -442,12 +452,10 @@ impl State {
                     self.next_round = ack.delivered;
                 }
                 None => {}
-                Some(until) => {
+                Some(_) => {
                     self.probe_rtt_round_done |= self.round_start;
-                    if self.probe_rtt_round_done && ack.now > until {
-                        self.rtt_at = ack.now;
-                        control.cwnd = control.cwnd.max(self.prior_window * u64::from(control.mss));
-                        self.leave_probe_rtt(ack.now);
+                    if self.probe_rtt_round_done {
+                        self.end_probe_rtt(ack.now, control);
                     }
                 }
             }
@@ -457,7 +465,13 @@ impl State {
         }
     }
 
-    fn leave_probe_rtt(&mut self, now: Time) {
+    /// If its time is over.
+    fn end_probe_rtt(&mut self, now: Time, control: &mut Control) {
+        if self.probe_rtt_until.is_none_or(|until| now <= until) {
+            return;
+        }
+        self.rtt_at = now;
+        control.cwnd = control.cwnd.max(self.prior_window * u64::from(control.mss));
         if self.full {
             self.begin_probe_bw(now);
         } else {
@@ -507,9 +521,10 @@ impl State {
         if self.mode == Mode::ProbeBw && self.cycle == 0 { window + 2 } else { window }
     }
 
-    /// What gain·BDP allows in flight.
-    fn inflight(&self, gain: u64, mss: u32) -> u64 {
-        self.budget(self.bdp(gain, mss), pacing(self.estimate(), ONE).as_bps(), mss)
+    /// What gain·BDP allows in flight, with bursts as the pacing rate in force makes them.
+    fn inflight(&self, gain: u64, control: &Control) -> u64 {
+        let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
+        self.budget(self.bdp(gain, control.mss), pacing_bps, control.mss)
     }
 
     fn set_window(&mut self, gain: u64, ack: &Ack, control: &mut Control) {
@@ -570,11 +585,9 @@ impl Policer {
     fn reset(&mut self) {
         *self = Policer { enabled: self.enabled, ..Policer::default() };
     }
-    fn begin(&mut self, ack: &Ack, lost: u64) {
+    fn begin(&mut self, totals: Totals) {
         self.rounds = 0;
-        self.delivered = ack.delivered;
-        self.lost = lost;
-        self.at = ack.now;
+        (self.at, self.delivered, self.lost) = (totals.at, totals.delivered, totals.lost);
     }
 }
 
@@ -589,6 +602,8 @@ fn pacing(estimate_bps: u64, gain: u64) -> Rate {
 fn burst_segments(pacing_bps: u64, mss: u32) -> u64 {
     const SLOW_BPS: u64 = 1_200_000;
     let least = if pacing_bps < SLOW_BPS { 1 } else { 2 };
+    // The most that Linux takes for a burst: 64 KiB less the room for headers.
+    const MOST: u64 = 65_215;
     let bytes = (pacing_bps / 8) >> 10;
-    (bytes.min(65_000) / u64::from(mss)).clamp(least, 127)
+    (bytes.min(MOST) / u64::from(mss)).clamp(least, 127)
 }

@@ -5,16 +5,21 @@
 //! Live twin: none in mainline kernels; Google's `bbr` v3 branch.
 
 mod cycle;
+mod losses;
 mod model;
 #[cfg(test)]
 mod tests;
 mod window;
 
+use losses::{Latest, Sent, Undo};
 use window::pacing;
 
+use std::collections::VecDeque;
+
 use super::parts::clock::span_us;
+use super::parts::maximum::WindowedMax;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume};
+use super::{Ack, Congestion, CongestionControl, Control, Departure, Fates, Phase, PhaseChange, Resume};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
@@ -23,15 +28,22 @@ use crate::time::{Bytes, Duration, Rate, Time};
 const CARD: Card = Card {
     name: "bbr3",
     title: "BBR v3",
-    law: "bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo; a lossy round \
-          (over 2 %) while probing sets inflight_hi, losses otherwise lower bw_lo and inflight_lo to 0.7 of \
-          themselves; probing every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL 1, UP 1.25; every 5 s half a window \
-          for 200 ms",
-    source: "draft-ietf-ccwg-bbr, as of August 2026, sections 4 and 5 of the algorithm; gains as printed \
-          there",
+    law: "bw = min(max_bw, bw_lo), w = gain·bw·min_rtt within inflight_hi and inflight_lo; more than 2 % lost of \
+          the flight at a packet's sending, while probing, set inflight_hi to that flight, losses otherwise \
+          lower bw_lo and inflight_lo to 0.7 of themselves; probing every 2 to 3 s: DOWN 0.9, CRUISE 1, REFILL 1, \
+          UP 1.25, which ends at inflight_hi if the last UP lost too much; every 5 s half a window for 200 ms",
+    source: "draft-ietf-ccwg-bbr-06 (July 2026), sections 4 and 5",
     differs: &[
-        "A round's losses are judged against the flight before the ACK, where the draft keeps the flight at \
-              each packet's sending; ACKs that report losses stand for discontiguous loss ranges",
+        "Where the draft and Google's BBR v3 for Linux (the public patch for 6.12) part, the draft is followed: \
+              Drain's gain 0.5 (patch 0.35) and at most three rounds of it, DOWN's 0.90 (0.91), the plateau looked \
+              for at round starts only, aggregation remembered for 10 rounds without a bound of 100 ms",
+        "None of the patch's ECN response, of its protective load balancing or of its fast ACKs",
+        "Startup's six loss ranges are counted over the round that begins with the first loss, as in the patch, since \
+              the draft leaves it open",
+        "inflight in the test that ends a cautious UP is that before the ACK, as the sender fills the window only \
+              after it",
+        "What a spurious recovery gives back is saved once, as it begins, as in the patch, and not again at the first \
+              loss of each round; after a pause the aggregation begins at nothing, as in the patch",
         "Rates are of payload",
     ],
     live_twin: None,
@@ -57,10 +69,12 @@ const MIN_PIPE: u64 = 4;
 /// Startup is full without a quarter more for three rounds.
 const FULL_GROWTH_PERCENT: u64 = 125;
 const FULL_ROUNDS: u8 = 3;
-/// Or with this many lossy ACKs in a round above the loss threshold.
+/// Or with this many ranges lost in a round above the loss threshold.
 const FULL_LOSSES: u32 = 6;
-/// Rounds the aggregation filter remembers, in two halves.
-const EXTRA_ROUNDS: u8 = 5;
+/// Rounds the aggregation filter remembers: in Startup, and later.
+const EXTRA_ROUNDS: (u32, u32) = (1, 10);
+/// Drain ends after this many rounds at the latest.
+const DRAIN_ROUNDS: u32 = 3;
 /// Probing waits for at most this many rounds: a Reno flow of that window would have grown by as much.
 const RENO_ROUNDS: u64 = 63;
 /// No bound.
@@ -102,15 +116,31 @@ struct State {
     full_now: bool,
     full_rounds: u8,
     idle_restart: bool,
-    packet_conservation: bool,
+    has_seen_rtt: bool,
+    /// What is lost now was sent while probing, and has not been answered.
     probe_samples: bool,
+    /// The last UP lost too much; this one ended early for that reason.
+    was_too_high: bool,
+    was_cautious: bool,
     probe_rtt_round_done: bool,
     round_start: bool,
     loss_round_start: bool,
     loss_in_round: bool,
-    /// Lossy ACKs and lost bytes of the current loss round.
-    lossy_acks: u32,
-    lost_bytes: Bytes,
+    /// Ranges lost in the current loss round, and where the last of them ends.
+    lost_ranges: u32,
+    lost_end: u64,
+    /// What was sent and is not yet acknowledged, in order of time.
+    sent: VecDeque<Sent>,
+    /// Of the packet that left last of those delivered.
+    latest: Latest,
+    undo: Undo,
+    is_saved: bool,
+    /// Bytes lost and delivered over the connection.
+    lost: Bytes,
+    delivered: Bytes,
+    initial_window: Bytes,
+    rounds: u32,
+    drain_end: u32,
     next_round: Bytes,
     loss_round: Bytes,
     full_bandwidth: u64,
@@ -133,8 +163,7 @@ struct State {
     probe_rtt_at: Time,
     probe_rtt_until: Option<Time>,
     prior_window: Bytes,
-    extra: [Bytes; 2],
-    extra_rounds: u8,
+    extra: WindowedMax,
     epoch_at: Time,
     epoch_acked: Bytes,
     beta_percent: u64,
@@ -160,14 +189,25 @@ impl Registered for Bbr3 {
             full_now: false,
             full_rounds: 0,
             idle_restart: false,
-            packet_conservation: false,
+            has_seen_rtt: false,
             probe_samples: false,
+            was_too_high: false,
+            was_cautious: false,
             probe_rtt_round_done: false,
             round_start: false,
             loss_round_start: false,
             loss_in_round: false,
-            lossy_acks: 0,
-            lost_bytes: 0,
+            lost_ranges: 0,
+            lost_end: 0,
+            sent: VecDeque::new(),
+            latest: Latest::default(),
+            undo: Undo::default(),
+            is_saved: false,
+            lost: 0,
+            delivered: 0,
+            initial_window: 0,
+            rounds: 0,
+            drain_end: 0,
             next_round: 0,
             loss_round: 0,
             full_bandwidth: 0,
@@ -189,8 +229,7 @@ impl Registered for Bbr3 {
             probe_rtt_at: Time::ZERO,
             probe_rtt_until: None,
             prior_window: 0,
-            extra: [0; 2],
-            extra_rounds: 0,
+            extra: WindowedMax::default(),
             epoch_at: Time::ZERO,
             epoch_acked: 0,
             beta_percent: (given.number("beta") * 100.0 + 0.5) as u64,
@@ -211,9 +250,11 @@ impl CongestionControl for Bbr3 {
         state.probe_rtt_at = now;
         state.cycle_at = now;
         state.epoch_at = now;
+        state.initial_window = control.cwnd;
         if let Some(srtt) = srtt {
             state.rtt_us = span_us(srtt);
             state.probe_rtt_us = state.rtt_us;
+            state.has_seen_rtt = true;
         }
         let rtt = srtt.unwrap_or(Duration::from_ms(1));
         control.pacing = Some(pacing(Rate::from_bytes_over(control.cwnd, rtt).as_bps(), STARTUP.0));
@@ -221,7 +262,7 @@ impl CongestionControl for Bbr3 {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let state = &mut *self.state;
-        let mss = u64::from(control.mss);
+        state.delivered = ack.delivered;
         state.measure(ack);
         state.adapt_lower_bounds(control);
         state.measure_aggregation(ack, control);
@@ -232,19 +273,46 @@ impl CongestionControl for Bbr3 {
         if state.loss_round_start {
             state.bw_latest = ack.delivery_rate().map_or(0, Rate::as_bps);
             state.inflight_latest = ack.delivered - ack.prior_delivered;
-            state.lossy_acks = 0;
-            state.lost_bytes = 0;
+            state.lost_ranges = 0;
         }
-        state.set_pacing(control);
-        state.set_window(ack, control, mss);
+        state.set_pacing(ack, control);
+        state.set_window(ack, control);
+    }
+
+    fn follows_packets(&self) -> bool {
+        true
+    }
+
+    fn on_sent(&mut self, departure: &Departure, _control: &mut Control) {
+        let state = &mut *self.state;
+        state.sent.push_back(Sent {
+            at: departure.now,
+            end: departure.end,
+            in_flight: departure.in_flight,
+            lost: state.lost,
+            app_limited: departure.app_limited,
+        });
+    }
+
+    fn on_fates(&mut self, fates: &Fates<'_>, control: &mut Control) {
+        let state = &mut *self.state;
+        if let Some(ack) = fates.ack {
+            state.delivered = ack.delivered;
+        }
+        for lost in fates.lost {
+            state.take_loss(lost, fates.now, control);
+        }
+        state.look_up(fates.newest);
+        while state.sent.front().is_some_and(|packet| packet.end <= fates.snd_una) {
+            state.sent.pop_front();
+        }
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         let state = &mut *self.state;
-        state.save_window(control);
+        state.save(control);
         if congestion.is_timeout() {
             state.previous = Phase::Loss;
-            control.cwnd = u64::from(control.mss);
         }
     }
 
@@ -252,12 +320,11 @@ impl CongestionControl for Bbr3 {
         if change.to == Phase::Loss {
             self.state.previous = Phase::Loss;
         }
+        self.state.is_saved &= change.to >= Phase::Cwr;
     }
 
-    fn on_undo(&mut self, _now: Time, _control: &mut Control) {
-        // What was not lost was no evidence: drop the short-term bounds.
-        self.state.reset_lower_bounds();
-        self.state.reset_full(0);
+    fn on_undo(&mut self, _now: Time, control: &mut Control) {
+        self.state.undo_loss(control);
     }
 
     fn on_resume(&mut self, resume: &Resume, control: &mut Control) {
@@ -270,7 +337,9 @@ impl CongestionControl for Bbr3 {
         state.epoch_at = now;
         state.epoch_acked = 0;
         if state.is_probe_bw() {
-            control.pacing = Some(pacing(state.estimate(), 100));
+            state.pace(100, control);
+        } else if state.mode == Mode::ProbeRtt {
+            state.end_probe_rtt(now, control);
         }
     }
 

@@ -75,11 +75,13 @@ impl Registered for Bic {
 }
 
 impl CongestionControl for Bic {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        // Delivered, not covered: the ACK that ends recovery covers a window and would say it came for all of it.
-        if ack.phase == Phase::Open && ack.newly_acked > 0 {
-            self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + ack.delivered_segments.min(1_000);
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
+        if ack.phase == Phase::Open {
+            self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + ack.newly_acked_segments.min(1_000);
         }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.may_grow {
             return;
         }
@@ -216,11 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn the_ack_that_ends_recovery_is_not_taken_for_a_delayed_one() {
+    fn the_ack_that_ends_recovery_does_not_count_as_delayed() {
         let mut bic = bic(1_000);
         let mut lab = Lab::avoiding(100, Counting::PerSegment);
-        let ack = Ack { delivered_segments: 1, ..lab.ack(100) };
-        bic.on_ack(&ack, &mut lab.control);
+        lab.change(Phase::Recovery, &mut bic);
+        bic.on_sample(&lab.ack(100), &mut lab.control);
         assert_eq!(bic.ack_ratio, 16);
+        lab.change(Phase::Open, &mut bic);
+        bic.on_sample(&lab.ack(17), &mut lab.control);
+        assert_eq!(bic.ack_ratio, 32);
     }
 }

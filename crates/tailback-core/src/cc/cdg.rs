@@ -24,7 +24,8 @@ const CARD: Card = Card {
     source: "Hayes and Armitage, IFIP Networking 2011 (LNCS 6641); FreeBSD `cc_cdg` 0.1; Linux `tcp_cdg`",
     differs: &[
         "`linux`: microseconds, the 8-entry sums instead of averages, backoff through the CWR state, no loss \
-              tolerance unless asked for, HyStart, shadow window reduced to half before it is used",
+              tolerance unless asked for, HyStart, shadow window reduced to half before it is used; the end that \
+              answers a handshake has a sample of it too, which Linux takes at the other end only",
         "`freebsd`: RTTs of its helper `h_ertt`, so gradients and G count its clock's units; the \
               exponential itself where the module has a table; never below two segments, as in the patch of \
               2011",
@@ -49,7 +50,7 @@ const CARD: Card = Card {
             "round trips",
             0,
             (0, 1_000),
-            "Increment +1 every so many; 0 never (freebsd).",
+            "Increment +1 every this many; 0 never (freebsd).",
         ),
     ],
 };
@@ -95,8 +96,6 @@ struct State {
     use_tolerance: bool,
     hystart: bool,
     wants: bool,
-    /// A reduction has just ended (Linux).
-    is_reduced: bool,
     /// The gradient window has been filled once.
     filled: bool,
     queue: Queue,
@@ -146,7 +145,6 @@ impl Registered for Cdg {
             use_tolerance: given.given_flag("tolerance").unwrap_or(is_freebsd),
             hystart: given.given_flag("hystart").unwrap_or(!is_freebsd),
             wants: false,
-            is_reduced: false,
             filled: false,
             queue: Queue::Unknown,
             tail: 0,
@@ -191,15 +189,16 @@ impl CongestionControl for Cdg {
         self.state.shadow = control.cwnd_segments();
     }
 
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
+        if !self.state.is_freebsd {
+            self.state.sample(ack);
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let state = &mut *self.state;
-        state.sample(ack);
-        if std::mem::take(&mut state.is_reduced) {
-            // The reduction itself is no gradient: begin a new round trip, after the sample of the ACK that ended
-            // the reduction.
-            state.queue = Queue::Unknown;
-            state.end = ack.snd_nxt;
-            state.before = std::mem::take(&mut state.round);
+        if state.is_freebsd {
+            state.sample(ack);
         }
         if !ack.advances() {
             return;
@@ -228,9 +227,13 @@ impl CongestionControl for Cdg {
 
     fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
         let state = &mut *self.state;
-        let is_reduced = matches!(change.from, Phase::Cwr | Phase::Recovery);
-        if is_reduced && !state.is_freebsd {
-            state.is_reduced = true;
+        // Not where another reduction follows at once.
+        if change.completes && !state.is_freebsd {
+            // The reduction itself is no gradient: begin a new round trip, after the sample of the ACK that ended
+            // the reduction.
+            state.queue = Queue::Unknown;
+            state.end = change.snd_nxt;
+            state.before = std::mem::take(&mut state.round);
         }
     }
 
@@ -246,6 +249,8 @@ impl CongestionControl for Cdg {
         state.filled = false;
         state.tail = 0;
         state.queue = Queue::Unknown;
+        (state.delay_min, state.ineffectual, state.doubted) = (0, 0, 0);
+        (state.samples, state.last_ack, state.round_start) = (0, 0, 0);
         state.shadow = control.cwnd_segments();
     }
 
@@ -273,12 +278,14 @@ impl State {
     fn sample_linux(&mut self, ack: &Ack) -> Option<i32> {
         let rtt_us = span_us(ack.rtt?) as i32;
         // An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower.
-        if ack.newly_acked_segments == 1 && self.doubted > 0 {
+        // While something is SACKed no ACK waits.
+        let may_wait = matches!(ack.phase, Phase::Open | Phase::Cwr);
+        if may_wait && ack.newly_acked_segments == 1 && self.doubted > 0 {
             self.round.min = self.round.min.min(rtt_us);
             self.doubted -= 1;
             return None;
         }
-        if ack.newly_acked_segments > 1 && self.doubted < DELACKS {
+        if may_wait && ack.newly_acked_segments > 1 && self.doubted < DELACKS {
             self.doubted += 1;
         }
         Some(rtt_us)

@@ -91,8 +91,11 @@ impl Registered for Compound {
 }
 
 impl CongestionControl for Compound {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
         self.round.sample(ack);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.advances() {
             return;
         }

@@ -103,15 +103,19 @@ impl Registered for Cubic {
 }
 
 impl CongestionControl for Cubic {
+    fn on_sample(&mut self, ack: &Ack, control: &mut Control) {
+        if let Law::Linux(law) = &mut self.law {
+            law.count_ack_ratio(ack);
+            if law.takes_delay(ack) {
+                self.hystart.ends_slow_start(ack, law.delay_min, control);
+            }
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let mut in_slow_start = ack.in_slow_start;
         match &mut self.law {
-            Law::Linux(law) => {
-                law.count_ack_ratio(ack);
-                if law.takes_delay(ack) && self.hystart.ends_slow_start(ack, law.delay_min, control) {
-                    in_slow_start = false;
-                }
-            }
+            Law::Linux(_) => {}
             Law::Rfc9438(_) | Law::FreeBsd(_) => {
                 if let Law::FreeBsd(law) = &mut self.law {
                     law.sample(ack);

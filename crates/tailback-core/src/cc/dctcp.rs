@@ -6,16 +6,20 @@ use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Signal};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::Bytes;
 
 const CARD: Card = Card {
     name: "dctcp",
     title: "DCTCP",
     law: "α ← (1 − g)·α + g·F each window, F the marked share; w ← w·(1 − α/2) at most once a window; loss \
           halves",
-    source: "RFC 8257 section 3.3; Linux `tcp_dctcp`",
+    source: "RFC 8257 section 3.3; Linux `tcp_dctcp` (6.1)",
     differs: &[
         "As in Linux, α in 1/1024 and g a power of two; a share too small to register still decays by one",
+        "As in Linux, F is of segments acknowledged or SACKed, each with the echo of the ACK that reports it, where \
+              the RFC counts bytes acknowledged",
+        "As in Linux, SYNs, retransmissions and ACKs without data are ECN capable too, which RFC 3168 forbids: \
+              a queue marks them where it would drop them",
     ],
     live_twin: Some("linux:dctcp"),
     params: &[
@@ -59,12 +63,16 @@ impl Registered for Dctcp {
 }
 
 impl CongestionControl for Dctcp {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        self.delivered += ack.newly_acked;
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
+        // What is delivered now, by SACK or cumulatively, with the echo of the ACK that reports it.
+        self.delivered += u64::from(ack.delivered_segments) * u64::from(ack.mss);
         self.marked += ack.marked;
         if ack.snd_una >= self.end {
             self.close_window(ack.snd_nxt);
         }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.may_grow {
             self.growth.reno(ack, control);
         }
@@ -89,12 +97,6 @@ impl CongestionControl for Dctcp {
         if (change.from, change.to) == (Phase::Cwr, Phase::Recovery) {
             control.ssthresh = half(control);
         }
-    }
-
-    fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
-        // The marks before the pause are stale; α stays.
-        self.delivered = 0;
-        self.marked = 0;
     }
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
@@ -144,6 +146,35 @@ mod tests {
             dctcp.on_congestion(&lab.congestion(signal), &mut lab.control);
             assert_eq!(lab.control.ssthresh_segments(), kept);
         }
+    }
+
+    #[test]
+    fn a_segment_counts_when_it_is_sacked_with_the_echo_of_that_ack() {
+        // A window of ten, eight of them SACKed, two of these by ACKs that echo a mark. The ACK that repairs the hole covers
+        // all ten, echoes a mark and delivers two.
+        let mut dctcp = build::<Dctcp>(&[]);
+        let mut lab = Lab::avoiding(10, Counting::PerSegment);
+        let first = lab.ack(1);
+        dctcp.on_sample(&first, &mut lab.control);
+        for n in 0..8 {
+            let marked = if n < 2 { 1_000 } else { 0 };
+            let sacked =
+                Ack { newly_acked: 0, newly_acked_segments: 0, delivered_segments: 1, marked, ..first };
+            dctcp.on_sample(&Ack { snd_una: 0, ..sacked }, &mut lab.control);
+        }
+        let last = Ack { delivered_segments: 2, marked: 2_000, ..lab.ack(10) };
+        dctcp.on_sample(&last, &mut lab.control);
+        // 1024 − 64 at the first ACK; 960 − 60 and 4/10 of 64 at the last.
+        assert_eq!(dctcp.alpha, 925);
+    }
+
+    #[test]
+    fn a_pause_does_not_forget_marks() {
+        let mut dctcp = build::<Dctcp>(&[]);
+        let mut lab = Lab::avoiding(10, Counting::PerSegment);
+        (dctcp.delivered, dctcp.marked) = (10_000, 5_000);
+        dctcp.on_idle_restart(lab.now, crate::time::Duration::from_secs(2), &mut lab.control);
+        assert_eq!((dctcp.delivered, dctcp.marked), (10_000, 5_000));
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub struct Lab {
     pub counting: Counting,
     /// Slow start includes cwnd = ssthresh.
     pub inclusive: bool,
+    pub stack_paces: bool,
     /// Segments an ACK covers.
     pub per_ack: u32,
     pub snd_una: u64,
@@ -30,12 +31,19 @@ impl Lab {
     pub fn new(window: u64, counting: Counting) -> Self {
         let mss = u64::from(MSS);
         Lab {
-            control: Control { cwnd: window * mss, ssthresh: Control::UNLIMITED, pacing: None, mss: MSS },
+            control: Control {
+                cwnd: window * mss,
+                ssthresh: Control::UNLIMITED,
+                pacing: None,
+                mss: MSS,
+                self_limited: false,
+            },
             now: Time::from_ms(10_000),
             rtt: Duration::from_ms(100),
             rtt_min: Duration::MAX,
             counting,
             inclusive: !matches!(counting, Counting::PerSegment),
+            stack_paces: false,
             per_ack: 1,
             snd_una: 0,
             snd_nxt: window * mss,
@@ -83,8 +91,11 @@ impl Lab {
             delivered: self.delivered,
             prior_delivered,
             app_limited: false,
+            lost: 0,
+            is_delayed: false,
             round_start: false,
             cwnd_limited: true,
+            window_full: true,
             may_grow: !matches!(self.phase, Phase::Recovery | Phase::Cwr),
             phase: self.phase,
             counting: self.counting,
@@ -93,6 +104,7 @@ impl Lab {
             } else {
                 self.control.cwnd < self.control.ssthresh
             },
+            stack_paces: self.stack_paces,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
         }
@@ -104,8 +116,8 @@ impl Lab {
         let gap = self.rtt / acks.max(1);
         for _ in 0..acks {
             self.now += gap;
-            let ack = self.ack(self.per_ack);
-            algorithm.on_ack(&ack, &mut self.control);
+            let mut ack = self.ack(self.per_ack);
+            algorithm.on_plain_ack(&mut ack, self.inclusive, &mut self.control);
         }
     }
 
@@ -139,9 +151,13 @@ impl Lab {
             now: self.now,
             from: self.phase,
             to,
+            completes: self.phase >= Phase::Cwr && self.phase != Phase::Loss && to < Phase::Cwr,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
             srtt: self.rtt,
+            delivered: self.delivered,
+            delivered_at: self.now,
+            lost: 0,
         };
         self.phase = to;
         algorithm.on_phase(&change, &mut self.control);

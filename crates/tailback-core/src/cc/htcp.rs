@@ -10,7 +10,7 @@ use super::registry::Registered;
 use super::{Ack, Congestion, CongestionControl, Control, Counting, Phase, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 const CARD: Card = Card {
     name: "htcp",
@@ -24,8 +24,6 @@ const CARD: Card = Card {
         "`linux-2.6.25`: as `linux`, but every return to Open restarts Δ (mended in 2.6.28)",
         "`freebsd`: smoothed RTT after 8 samples, whole α, NewReno while α is 1, Δ runs from the start of \
               recovery",
-        "Linux counts the segments an ACK newly delivers, not those it covers, so that the ACK that ends \
-              recovery is not worth a whole window",
     ],
     live_twin: Some("linux:htcp"),
     params: &[
@@ -67,10 +65,10 @@ const FREEBSD_BETA: (u32, u32) = (128, 204);
 const FREEBSD_RTT_UPDATES: u8 = 8;
 /// RTT scaling is relative to this.
 const REFERENCE_RTT_US: u32 = 100_000;
-/// β leaves 0.5 only above this RTT (Linux).
-const SHORT_RTT_US: u32 = 10_000;
-/// RTTmax rises by at most this a sample (Linux).
-const RTT_MAX_STEP_US: u32 = 20_000;
+/// β leaves 0.5 only above this RTT (Linux), in whole ticks, rounded up as `msecs_to_jiffies` does: 3 at 250 Hz.
+const SHORT_RTT: Duration = Duration::from_ms(10);
+/// RTTmax rises by at most this a sample (Linux), likewise.
+const RTT_MAX_STEP: Duration = Duration::from_ms(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Arithmetic {
@@ -131,6 +129,8 @@ pub struct Htcp {
     rate_max: u32,
     old_rate_max: u32,
     credit: u32,
+    /// Linux: segments that the latest ACK in Open covered, 1 once they have counted.
+    covered: u32,
     growth: Growth,
     fraction: Fraction,
 }
@@ -178,6 +178,7 @@ impl Registered for Htcp {
             rate_max: 0,
             old_rate_max: 0,
             credit: 0,
+            covered: 1,
             growth: Growth::default(),
             fraction: Fraction::default(),
         })
@@ -185,15 +186,33 @@ impl Registered for Htcp {
 }
 
 impl CongestionControl for Htcp {
-    fn on_established(&mut self, now: Time, _srtt: Option<crate::time::Duration>, _control: &mut Control) {
+    fn on_established(&mut self, now: Time, _srtt: Option<Duration>, _control: &mut Control) {
         self.last_congestion = self.ticks.at(now);
         self.counted_since = self.last_congestion;
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
-        self.measure_rtt(ack);
+    fn on_sample(&mut self, ack: &Ack, control: &mut Control) {
+        if self.arithmetic != Arithmetic::Linux {
+            return;
+        }
+        if ack.phase == Phase::Open {
+            self.covered = ack.newly_acked_segments;
+        }
+        if !self.is_smoothed {
+            self.measure_rtt(ack);
+        }
         if self.bandwidth_switch {
-            self.measure_rate(ack, control);
+            self.measure_rate(ack, ack.newly_acked_segments, control);
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let is_linux = self.arithmetic == Arithmetic::Linux;
+        if self.is_smoothed || !is_linux {
+            self.measure_rtt(ack);
+        }
+        if self.bandwidth_switch && !is_linux {
+            self.measure_rate(ack, ack.delivered_segments, control);
         }
         if !ack.may_grow {
             return;
@@ -223,12 +242,7 @@ impl CongestionControl for Htcp {
         if congestion.is_repeated_timeout() {
             return;
         }
-        // α keeps the epoch's last value until the first increment after it: it is computed before Δ restarts.
-        let undo = Undo {
-            last_congestion: self.last_congestion,
-            rtt_max: self.rtt_max,
-            old_rate_max: self.old_rate_max,
-        };
+        let before = self.kept_for_undo();
         if self.slip {
             // FreeBSD 9: RTTmax fades before β is taken from it, and by too much.
             let spread = u64::from(self.rtt_max.saturating_sub(self.rtt_min));
@@ -241,13 +255,19 @@ impl CongestionControl for Htcp {
         if !self.slip && self.rtt_max > self.rtt_min {
             self.rtt_max = self.rtt_min + (u64::from(self.rtt_max - self.rtt_min) * 95 / 100) as u32;
         }
+        // α keeps the epoch's last value until the first increment after it: it is computed before Δ restarts.
         self.update_alpha(self.ticks.at(congestion.now));
-        self.undo = undo;
-        self.pending = true;
-        self.last_congestion = self.ticks.at(congestion.now);
+        if self.arithmetic != Arithmetic::Linux {
+            self.restart_clock(before, congestion.now);
+        }
     }
 
     fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
+        if self.arithmetic == Arithmetic::Linux && change.to >= Phase::Cwr {
+            // Linux `htcp_reset`: at every such change, of CWR to Recovery and at a repeated timeout too, and with the
+            // values that the reduction has already changed.
+            self.restart_clock(self.kept_for_undo(), change.now);
+        }
         let restarts = match self.restart {
             Restart::Open => true,
             Restart::Event => self.pending,
@@ -289,6 +309,17 @@ impl CongestionControl for Htcp {
 }
 
 impl Htcp {
+    fn kept_for_undo(&self) -> Undo {
+        Undo { last_congestion: self.last_congestion, rtt_max: self.rtt_max, old_rate_max: self.old_rate_max }
+    }
+
+    /// Δ starts again at a congestion event.
+    fn restart_clock(&mut self, undo: Undo, now: Time) {
+        self.undo = undo;
+        self.pending = true;
+        self.last_congestion = self.ticks.at(now);
+    }
+
     fn measure_rtt(&mut self, ack: &Ack) {
         let Some(rtt) = ack.rtt else { return };
         if self.arithmetic == Arithmetic::FreeBsd {
@@ -306,7 +337,7 @@ impl Htcp {
         }
         let rtt = if self.is_smoothed { ack.srtt } else { rtt };
         let (sample, step) = match self.arithmetic {
-            Arithmetic::Linux => (self.ticks.span(rtt), RTT_MAX_STEP_US * self.ticks.hz / 1_000_000),
+            Arithmetic::Linux => (self.ticks.span(rtt), self.ticks.span(RTT_MAX_STEP)),
             _ => (span_us(rtt), u32::MAX / 4),
         };
         if self.rtt_min == 0 || sample < self.rtt_min {
@@ -321,21 +352,23 @@ impl Htcp {
     }
 
     /// Throughput in segments a second, smoothed over round trips; its maximum since the last event.
-    fn measure_rate(&mut self, ack: &Ack, control: &Control) {
+    fn measure_rate(&mut self, ack: &Ack, segments: u32, control: &Control) {
         let now = self.ticks.at(ack.now);
         if !matches!(ack.phase, Phase::Open | Phase::Disorder) {
             self.counted = 0;
             self.counted_since = now;
             return;
         }
-        self.counted += ack.delivered_segments;
+        self.counted += segments;
         let elapsed = now.wrapping_sub(self.counted_since);
         let step = match self.arithmetic {
             Arithmetic::Linux => (self.alpha / ONE).max(1),
             _ => self.alpha.max(1),
         };
         let round = self.rtt_min_ticks();
-        let due = u64::from(self.counted) + u64::from(step) >= control.cwnd_segments();
+        // Linux: cwnd − α in 32 bits, which no count reaches while α is the larger.
+        let is_within = self.arithmetic != Arithmetic::Linux || u64::from(step) <= control.cwnd_segments();
+        let due = is_within && u64::from(self.counted) + u64::from(step) >= control.cwnd_segments();
         if !due || round == 0 || elapsed < round {
             return;
         }
@@ -377,8 +410,7 @@ impl Htcp {
         let measured = match self.arithmetic {
             // The event after the throughput settled still cuts by half.
             Arithmetic::Linux => {
-                let short = SHORT_RTT_US / 1_000 * self.ticks.hz / 1_000;
-                let ready = self.ratio_mode && self.rtt_min > short;
+                let ready = self.ratio_mode && self.rtt_min > self.ticks.span(SHORT_RTT);
                 self.ratio_mode = true;
                 ready
             }
@@ -410,8 +442,9 @@ impl Htcp {
             self.credit = 0;
             self.update_alpha(self.ticks.at(ack.now));
         } else {
-            self.credit += ack.delivered_segments.max(1);
+            self.credit += self.covered;
         }
+        self.covered = 1;
     }
 
     fn grow_freebsd(&mut self, ack: &Ack, control: &mut Control) {

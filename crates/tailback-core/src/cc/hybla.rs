@@ -16,11 +16,10 @@ const CARD: Card = Card {
     source: "Caini and Firrincieli, Int. J. Satellite Communications and Networking 22(5), 2004; Linux \
           `tcp_hybla`",
     differs: &[
-        "As in Linux: ρ in eighths, from the smallest smoothed RTT; powers of two from a table in 1/128; the \
-              initial window is ⌊ρ⌋ whatever the stack's; credit per ACK, whatever it covers; Reno outside \
-              Open",
+        "As in Linux: ρ in eighths, from the smallest smoothed RTT, and 1 for ever without the handshake's; 2^ρ \
+              from a table in 1/128, capped at ρ = 16; the initial window is ⌊ρ⌋ whatever the stack's; credit per \
+              ACK, whatever it covers; Reno outside Open",
         "`linux-2.6.25`: growth stops for good above 128·ρ² segments",
-        "2^ρ is capped at ρ = 16",
     ],
     live_twin: Some("linux:hybla"),
     params: &[
@@ -44,7 +43,7 @@ pub struct Hybla {
     active: bool,
     /// ρ in eighths.
     rho_8: u32,
-    /// Smallest smoothed RTT.
+    /// Smallest smoothed RTT; zero for ever without the handshake's sample, as in Linux.
     rtt_min_us: u32,
     /// Fractions of a segment, in 1/128.
     cents: u32,
@@ -62,7 +61,7 @@ impl Registered for Hybla {
             stalls: given.choice("variant") == "linux-2.6.25",
             active: true,
             rho_8: 8,
-            rtt_min_us: u32::MAX,
+            rtt_min_us: 0,
             cents: 0,
             credit: 0,
             growth: Growth::default(),
@@ -80,7 +79,8 @@ impl CongestionControl for Hybla {
 
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         let srtt_us = span_us(ack.srtt);
-        if !ack.srtt.is_zero() && srtt_us < self.rtt_min_us {
+        // Where Linux runs the growth rule, full window or not.
+        if ack.advances() && srtt_us < self.rtt_min_us {
             self.measure(srtt_us);
         }
         if !ack.may_grow {
@@ -189,6 +189,29 @@ mod tests {
     }
 
     #[test]
+    fn without_the_handshakes_sample_rho_stays_1() {
+        let mut hybla = build::<Hybla>(&[]);
+        let mut lab = Lab::new(10, Counting::PerSegment);
+        hybla.on_established(lab.now, None, &mut lab.control);
+        lab.rtt = Duration::from_ms(100);
+        lab.round(&mut hybla);
+        assert_eq!(hybla.rho_8, 8);
+    }
+
+    #[test]
+    fn the_smallest_rtt_is_looked_for_where_the_window_may_grow() {
+        let mut hybla = with_rtt(100, "linux");
+        let mut lab = Lab::avoiding(100, Counting::PerSegment);
+        lab.rtt = Duration::from_ms(75);
+        for (phase, rho_8) in [(Phase::Recovery, 32), (Phase::Open, 24)] {
+            lab.phase = phase;
+            let ack = lab.ack(1);
+            hybla.on_ack(&ack, &mut lab.control);
+            assert_eq!(hybla.rho_8, rho_8, "{phase:?}");
+        }
+    }
+
+    #[test]
     fn avoidance_grows_by_rho_squared_a_round_trip() {
         let mut hybla = with_rtt(100, "linux");
         let mut lab = Lab::avoiding(100, Counting::PerSegment);
@@ -216,7 +239,7 @@ mod tests {
         lab.rtt = Duration::from_ms(130);
         lab.control.ssthresh = 60_000;
         let ack = lab.ack(1);
-        hybla.on_ack(&ack, &mut lab.control);
+        hybla.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         assert_eq!(lab.window(), 60);
     }
 }

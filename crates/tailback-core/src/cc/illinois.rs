@@ -84,7 +84,7 @@ impl Registered for Illinois {
 }
 
 impl CongestionControl for Illinois {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             let rtt_us = span_us(rtt).min(RTT_LIMIT_US);
             self.base_rtt = self.base_rtt.min(rtt_us);
@@ -92,6 +92,9 @@ impl CongestionControl for Illinois {
             self.samples += 1;
             self.sum += u64::from(rtt_us);
         }
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.advances() && ack.snd_una > self.end {
             self.adapt(control);
             self.begin_round(ack.snd_nxt);
@@ -232,7 +235,7 @@ mod tests {
         let mut illinois = build::<Illinois>(&[]);
         let mut lab = Lab::avoiding(60, Counting::PerSegment);
         let ack = Ack { newly_acked_segments: 60, delivered_segments: 1, ..lab.ack(1) };
-        illinois.on_ack(&ack, &mut lab.control);
+        illinois.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         // Ten a round trip, and this is a round trip's worth.
         assert_eq!(lab.control.cwnd_segments(), 70);
     }

@@ -42,11 +42,23 @@ pub struct Control {
     pub pacing: Option<Rate>,
     /// Payload bytes of a full segment (after options).
     pub mss: u32,
+    /// The algorithm itself holds the flight down, as BBR does while it looks for the smallest RTT. The sender then
+    /// marks what is in flight and what it sends now as limited by the application, and takes the request back.
+    pub self_limited: bool,
 }
 
 impl Control {
     /// ssthresh before any congestion.
     pub const UNLIMITED: Bytes = u64::MAX / 4;
+
+    /// Slow start, by a stack that compares so: including equality, or not.
+    #[inline(always)]
+    pub fn is_in_slow_start(&self, at_equality: bool) -> bool {
+        match at_equality {
+            true => self.cwnd <= self.ssthresh,
+            false => self.cwnd < self.ssthresh,
+        }
+    }
 
     /// cwnd in whole segments, rounded down.
     pub fn cwnd_segments(&self) -> u64 {
@@ -64,7 +76,7 @@ crate::labels! {
     pub enum Phase {
         /// Nothing unusual.
         Open = 0 => "open" default,
-        /// Duplicate ACKs or SACKs seen, not yet taken for loss.
+        /// Duplicate ACKs or SACKs seen, not yet treated as loss.
         Disorder = 1 => "disorder",
         /// Reducing after an ECN echo.
         Cwr = 2 => "cwr",
@@ -117,9 +129,10 @@ pub struct Ack {
     pub newly_acked_segments: u32,
     /// Segments newly delivered: cumulatively acknowledged or SACKed now for the first time.
     pub delivered_segments: u32,
-    /// Segments newly taken for lost on this ACK.
+    /// Segments newly declared lost on this ACK.
     pub lost_segments: u32,
-    /// Bytes the receiver reports as CE marked (accurate only with DCTCP echo; else mss per ECE ACK).
+    /// Bytes the receiver reports as CE marked, in whole segments of what the ACK delivers (accurate only with DCTCP's
+    /// echo and AccECN; else mss per ECE ACK).
     pub marked: Bytes,
     /// RTT sample of this ACK, if it gave one (Karn's rule, or timestamps).
     pub rtt: Option<Duration>,
@@ -142,12 +155,21 @@ pub struct Ack {
     pub delivered: Bytes,
     /// `delivered` when the segment that gave the rate sample was sent.
     pub prior_delivered: Bytes,
-    /// The delivery-rate sample was taken while the application had nothing to send.
+    /// The delivery-rate sample was taken while the application had nothing to send, or the algorithm was
+    /// [limiting itself](Control::self_limited).
     pub app_limited: bool,
+    /// Total bytes marked lost on the connection so far, by ACKs and by timers; a segment lost again counts again.
+    pub lost: Bytes,
+    /// A lone short segment was acknowledged with nothing else in flight, so the ACK may have been delayed and its RTT
+    /// may be too large (Linux `FLAG_ACK_MAYBE_DELAYED`).
+    pub is_delayed: bool,
     /// First ACK of a new round trip (snd_una passed the snd_nxt of the previous round's start).
     pub round_start: bool,
     /// The window was what limited the sender, by its stack's rule.
     pub cwnd_limited: bool,
+    /// The window was full at some time in the last round trip, whatever else the stack's rule allows in slow start
+    /// (Linux `tcp_sock.is_cwnd_limited`).
+    pub window_full: bool,
     /// May the window grow on this ACK? The stack's rule: data acknowledged, not reducing, cwnd limited.
     pub may_grow: bool,
     /// Recovery state while this ACK is processed.
@@ -156,13 +178,15 @@ pub struct Ack {
     pub counting: Counting,
     /// True in slow start by the stack's own comparison (cwnd ≤ ssthresh or cwnd < ssthresh).
     pub in_slow_start: bool,
+    /// The stack paces what the algorithm does not (Linux `sk_pacing_status`).
+    pub stack_paces: bool,
     /// First unacknowledged byte after this ACK.
     pub snd_una: u64,
     /// Next byte to be sent.
     pub snd_nxt: u64,
 }
 
-/// So many bytes were delivered in so long. Few algorithms ask for the rate, and it costs a long division.
+/// This many bytes were delivered in so long. Few algorithms ask for the rate, and it costs a long division.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeliverySample {
     /// Bytes.
@@ -188,7 +212,7 @@ impl Ack {
 pub enum Signal {
     /// Loss found by duplicate ACKs, SACK or RACK: entering Recovery.
     Loss,
-    /// ECN echo: entering CWR.
+    /// ECN echo, a loss that a probe has repaired, or the algorithm's own wish: entering CWR.
     Ecn,
     /// Retransmission timeout; `first` unless the same segment timed out before.
     Timeout {
@@ -229,12 +253,21 @@ pub struct PhaseChange {
     pub from: Phase,
     /// to this one.
     pub to: Phase,
+    /// A reduction is over: the window has come down to ssthresh, or is where the undo at the end of a recovery has put
+    /// it (Linux `CA_EVENT_COMPLETE_CWR`).
+    pub completes: bool,
     /// First unacknowledged byte.
     pub snd_una: u64,
     /// Next byte to be sent.
     pub snd_nxt: u64,
     /// Smoothed RTT.
     pub srtt: Duration,
+    /// Total bytes delivered on the connection so far,
+    pub delivered: Bytes,
+    /// the last of them at this time, unless sending began again since with nothing in flight.
+    pub delivered_at: Time,
+    /// Total bytes marked lost so far, as [`Ack::lost`].
+    pub lost: Bytes,
 }
 
 /// Sending resumes with nothing in flight.
@@ -263,7 +296,7 @@ pub struct Departure {
     pub app_limited: bool,
 }
 
-/// A transmission taken for lost.
+/// A transmission declared lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Loss {
     /// When it left.
@@ -274,7 +307,7 @@ pub struct Loss {
     pub bytes: Bytes,
 }
 
-/// What an ACK or a timer told of packets, for an algorithm that [follows them](CongestionControl::follows_packets).
+/// What an ACK or a timer reports of packets, for an algorithm that [follows them](CongestionControl::follows_packets).
 #[derive(Clone, Copy, Debug)]
 pub struct Fates<'a> {
     /// When.
@@ -283,7 +316,7 @@ pub struct Fates<'a> {
     pub ack: Option<&'a Ack>,
     /// The transmission that left last of all that were delivered so far: when, and the offset at which it ends.
     pub newest: (Time, u64),
-    /// Transmissions newly taken for lost.
+    /// Transmissions newly declared lost.
     pub lost: &'a [Loss],
     /// First unacknowledged byte.
     pub snd_una: u64,
@@ -293,9 +326,21 @@ pub struct Fates<'a> {
 
 /// A congestion control algorithm.
 pub trait CongestionControl {
+    /// An ACK arrived, and losses and the recovery state are not yet judged (Linux `pkts_acked`, then `in_ack_event`):
+    /// take its RTT, and what it delivered. `ack` is as [`Self::on_ack`] receives it next, except for what the judgement
+    /// may change: `phase`, `in_slow_start` and `in_flight` are as before it, `lost_segments` is 0.
+    fn on_sample(&mut self, _ack: &Ack, _control: &mut Control) {}
     /// An ACK arrived (in every phase, also when it acknowledges nothing new but carries SACK news). Grow the
     /// window only if `ack.may_grow`.
     fn on_ack(&mut self, ack: &Ack, control: &mut Control);
+    /// [`Self::on_sample`] and [`Self::on_ack`], where the sender has nothing to judge in between. `at_equality`: the
+    /// stack's slow start includes cwnd = ssthresh.
+    #[inline(always)]
+    fn on_plain_ack(&mut self, ack: &mut Ack, at_equality: bool, control: &mut Control) {
+        self.on_sample(ack, control);
+        ack.in_slow_start = control.is_in_slow_start(at_equality);
+        self.on_ack(ack, control);
+    }
     /// Congestion: set `control.ssthresh` to where the window should land.
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control);
     /// The connection is established; `srtt` is the handshake's sample if there was one.
@@ -304,15 +349,17 @@ pub trait CongestionControl {
     fn on_phase(&mut self, _change: &PhaseChange, _control: &mut Control) {}
     /// The reduction turned out to be spurious and the stack restores cwnd and ssthresh.
     fn on_undo(&mut self, _now: Time, _control: &mut Control) {}
-    /// Sending resumes with nothing in flight, after however short a pause (Linux CA_EVENT_TX_START).
+    /// Sending resumes with nothing in flight, after however short a pause, be it new data or a repair when all else is
+    /// SACKed or lost (Linux CA_EVENT_TX_START).
     fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {}
-    /// The pause was longer than a timeout, and the stack lowered the window (Linux CA_EVENT_CWND_RESTART).
+    /// The pause was longer than a timeout, and the stack is about to lower the window (Linux CA_EVENT_CWND_RESTART).
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {}
     /// The lowest window rate halving may reach, in bytes; `None`: ssthresh (Linux 2.6 `min_cwnd` hook).
     fn recovery_floor(&self, _control: &Control) -> Option<Bytes> {
         None
     }
-    /// True if the algorithm sets cwnd itself in every phase (BBR): the stack then does not reduce it.
+    /// True if the algorithm sets cwnd itself in every phase (BBR): the stack then does not reduce it. Only a timeout
+    /// leaves it one segment above what is in flight, until the algorithm sets it again.
     fn owns_window(&self) -> bool {
         false
     }
@@ -322,13 +369,13 @@ pub trait CongestionControl {
     fn wants_reduction(&self) -> bool {
         false
     }
-    /// Does it keep account of every packet? Then it is told of each that leaves, and what became of them.
+    /// Does it keep account of every packet? Then it hears of each that leaves and of its fate.
     fn follows_packets(&self) -> bool {
         false
     }
     /// A segment left.
     fn on_sent(&mut self, _departure: &Departure, _control: &mut Control) {}
-    /// An ACK arrived, after `on_ack`, or a timer took segments for lost.
+    /// An ACK arrived, before `on_ack`, or a timer marked segments lost.
     fn on_fates(&mut self, _fates: &Fates<'_>, _control: &mut Control) {}
     /// The algorithm's own quantities for probes, `(name, value)`, in a fixed order.
     fn internals(&self, _out: &mut Vec<(&'static str, f64)>) {}

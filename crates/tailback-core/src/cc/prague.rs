@@ -141,7 +141,6 @@ impl CongestionControl for Prague {
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         if congestion.is_repeated_timeout() {
-            control.cwnd = u64::from(control.mss);
             return;
         }
         match congestion.signal {
@@ -149,9 +148,6 @@ impl CongestionControl for Prague {
                 self.answer_mark(congestion.now, congestion.snd_una, congestion.snd_nxt, control);
             }
             Signal::Loss | Signal::Timeout { .. } => self.answer_loss(control),
-        }
-        if congestion.is_timeout() {
-            control.cwnd = u64::from(control.mss);
         }
     }
 
@@ -305,7 +301,7 @@ mod tests {
             Path { lab, prague, every, sent: 0, recover: 0 }
         }
 
-        /// The mean window over so many round trips, in segments.
+        /// The mean window over this many round trips, in segments.
         fn rounds(&mut self, count: u64) -> f64 {
             let mut windows = 0.0;
             for _ in 0..count {

@@ -91,6 +91,13 @@ algorithms! {
 }
 
 impl CongestionControl for Algorithm {
+    fn on_sample(&mut self, ack: &Ack, control: &mut Control) {
+        each!(self, state => state.on_sample(ack, control))
+    }
+    #[inline]
+    fn on_plain_ack(&mut self, ack: &mut Ack, at_equality: bool, control: &mut Control) {
+        each!(self, state => state.on_plain_ack(ack, at_equality, control))
+    }
     #[inline]
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         each!(self, state => state.on_ack(ack, control))

@@ -19,8 +19,8 @@ const CARD: Card = Card {
           `cc_vegas` with its helper `h_ertt`",
     differs: &[
         "`linux`: smallest RTT of the round trip, slow start every round trip; Reno outside the Open state \
-              and in round trips with two samples or fewer. `linux-2.6.25` divides by the RTT instead of the \
-              base, with the window a round trip ago",
+              and in round trips with two samples or fewer; grows although the window is not used. `linux-2.6.25` \
+              divides by the RTT instead of the base, with the window a round trip ago",
         "`freebsd`: RTTs of its helper `h_ertt`, whole bytes per unit of its clock, one segment \
               timed a round trip, slow start every other one; no base from delayed ACKs",
     ],
@@ -92,6 +92,12 @@ impl Registered for Vegas {
 }
 
 impl CongestionControl for Vegas {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
+        if self.variant != Variant::FreeBsd {
+            self.round.sample(ack);
+        }
+    }
+
     fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if self.variant == Variant::FreeBsd {
             self.ertt.sample(ack);
@@ -100,7 +106,6 @@ impl CongestionControl for Vegas {
             }
             return;
         }
-        self.round.sample(ack);
         if !ack.advances() {
             return;
         }
@@ -109,7 +114,7 @@ impl CongestionControl for Vegas {
             return;
         }
         if !self.round.is_over(ack) {
-            if ack.in_slow_start && ack.may_grow {
+            if ack.in_slow_start && grows(ack) {
                 self.growth.slow_start(ack, control);
             }
             return;
@@ -203,25 +208,25 @@ impl Vegas {
                 // Down to what the path holds, but one more.
                 control.cwnd = control.cwnd.min((target + 1) * mss);
                 control.ssthresh = match self.variant {
-                    Variant::Linux => control.ssthresh.min(control.cwnd.saturating_sub(mss)),
+                    Variant::Linux => control.ssthresh.min(control.cwnd),
                     _ => landing(0, control.mss),
                 };
-            } else if ack.may_grow {
+            } else if grows(ack) {
                 self.growth.slow_start(ack, control);
             }
         } else if above(self.beta) {
             control.cwnd = control.cwnd.saturating_sub(mss);
             if self.variant == Variant::Linux {
-                control.ssthresh = control.ssthresh.min(control.cwnd.saturating_sub(mss));
+                control.ssthresh = control.ssthresh.min(control.cwnd);
             }
-        } else if diff < u64::from(self.alpha) * unit && ack.may_grow {
+        } else if diff < u64::from(self.alpha) * unit && grows(ack) {
             control.cwnd += mss;
         }
         control.cwnd = control.cwnd.max(landing(0, control.mss));
         if self.variant == Variant::Linux {
             // A window above ssthresh raises it to 3/4 of itself (`tcp_current_ssthresh`).
-            let three_quarters = control.cwnd_segments() * 3 / 4;
-            control.ssthresh = control.ssthresh.max(landing(three_quarters, control.mss));
+            let window = control.cwnd_segments();
+            control.ssthresh = control.ssthresh.max(landing(window / 2 + window / 4, control.mss));
         }
     }
 
@@ -258,6 +263,11 @@ impl Vegas {
             control.ssthresh = control.ssthresh.min(control.cwnd);
         }
     }
+}
+
+/// Linux's Vegas grows also while the window is not what limits the sender: in slow start, and by one a round trip.
+fn grows(ack: &Ack) -> bool {
+    ack.may_grow || !ack.cwnd_limited && ack.advances()
 }
 
 /// (expected − actual)·base in segments, every division whole; zero if more was sent than expected. RTTs in whatever unit.
@@ -333,7 +343,25 @@ mod tests {
         let ack = lab.ack(1);
         vegas.judge(&ack, &mut lab.control);
         // ⌊60·100/110⌋ + 1.
-        assert_eq!((lab.window(), lab.control.ssthresh_segments()), (55, 54));
+        assert_eq!((lab.window(), lab.control.ssthresh_segments()), (55, 55));
+    }
+
+    #[test]
+    fn linux_grows_a_window_that_is_not_used() {
+        let unused = |ack: Ack| Ack { cwnd_limited: false, may_grow: false, ..ack };
+        let mut vegas = build::<Vegas>(&[]);
+        let mut lab = Lab::new(10, Counting::PerSegment);
+        vegas.round.end = u64::MAX;
+        for _ in 0..10 {
+            let ack = unused(lab.ack(1));
+            vegas.on_ack(&ack, &mut lab.control);
+        }
+        assert_eq!(lab.window(), 20, "slow start");
+        let mut lab = Lab::avoiding(10, Counting::PerSegment);
+        vegas.round = RoundRtt { end: 0, base_us: 100_001, min_us: 100_001, samples: 9 };
+        let ack = unused(lab.ack(1));
+        vegas.on_ack(&ack, &mut lab.control);
+        assert_eq!(lab.window(), 11, "by one a round trip");
     }
 
     #[test]

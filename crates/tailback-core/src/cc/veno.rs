@@ -14,11 +14,12 @@ const CARD: Card = Card {
     title: "TCP Veno",
     law: "N = w·(rtt − base)/rtt; w ← w + 1 a round trip while N < 3, else every second one; loss keeps 4/5 \
           of w if N < 3, else half",
-    source: "Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno`",
+    source: "Fu and Liew, IEEE JSAC 21(2), 2003; Linux `tcp_veno` (6.1)",
     differs: &[
-        "As in Linux, N is computed at every ACK from the RTT since the last one, and the rule \"two samples \
-              or fewer: Reno\" acts only at the start, because the count is never reset. Outside Open it is \
-              Reno",
+        "As in Linux, N is computed at every ACK from the smallest RTT since the last one that grew the window, and \
+              the rule \"two samples or fewer: Reno\" acts only at the start, because the count is never reset. \
+              Outside Open it is Reno",
+        "As in Linux, an ACK without a sample counts as an endless RTT, N = w: congestion, until the next one",
     ],
     live_twin: Some("linux:veno"),
     params: &[ParamSpec::number("beta", "segments", 3.0, (0.5, 1_000.0), "Backlog that means congestion.")],
@@ -34,7 +35,6 @@ pub struct Veno {
     beta: u32,
     /// N in half segments.
     diff: u32,
-    credit: u32,
     round: RoundRtt,
     growth: Growth,
 }
@@ -48,7 +48,6 @@ impl Registered for Veno {
             raises: true,
             beta: (given.number("beta") * 2.0) as u32,
             diff: 0,
-            credit: 0,
             round: RoundRtt::default(),
             growth: Growth::default(),
         })
@@ -56,8 +55,11 @@ impl Registered for Veno {
 }
 
 impl CongestionControl for Veno {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
         self.round.sample(ack);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.may_grow {
             return;
         }
@@ -66,15 +68,13 @@ impl CongestionControl for Veno {
         } else {
             self.judge(ack, control);
         }
-        // Only the RTT is forgotten, never the count of samples.
-        let samples = self.round.samples;
-        self.round.begin(ack.snd_nxt);
-        self.round.samples = samples;
+        if self.active {
+            self.forget_rtt();
+        }
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         self.growth.clear();
-        self.credit = 0;
         if congestion.is_repeated_timeout() {
             return;
         }
@@ -86,22 +86,16 @@ impl CongestionControl for Veno {
     fn on_phase(&mut self, change: &PhaseChange, _control: &mut Control) {
         self.active = change.to == Phase::Open;
         if self.active {
-            let samples = self.round.samples;
-            self.round.begin(change.snd_nxt);
-            self.round.samples = samples;
+            self.forget_rtt();
         }
     }
 
     fn on_resume(&mut self, _resume: &Resume, _control: &mut Control) {
-        // Linux `tcp_veno_cwnd_event`: as after idleness. The count of samples stays.
-        self.round = RoundRtt { samples: self.round.samples, ..RoundRtt::default() };
-        self.raises = true;
-        self.active = true;
+        self.forget_path();
     }
 
     fn on_idle_restart(&mut self, _now: Time, _idle: Duration, _control: &mut Control) {
-        self.round = RoundRtt::default();
-        self.raises = true;
+        self.forget_path();
     }
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
@@ -111,11 +105,21 @@ impl CongestionControl for Veno {
 }
 
 impl Veno {
+    /// Only the RTT is forgotten, never the count of samples.
+    fn forget_rtt(&mut self) {
+        let RoundRtt { base_us, samples, .. } = self.round;
+        self.round = RoundRtt { base_us, samples, ..RoundRtt::default() };
+    }
+
+    /// Linux `tcp_veno_cwnd_event`, after idleness and with nothing in flight: the base as well.
+    fn forget_path(&mut self) {
+        self.round = RoundRtt { samples: self.round.samples, ..RoundRtt::default() };
+        self.raises = true;
+        self.active = true;
+    }
+
     fn judge(&mut self, ack: &Ack, control: &mut Control) {
-        let window = control.cwnd_segments();
-        if ack.rtt.is_some() {
-            self.diff = backlog_halves(window, self.round.base_us, self.round.min_us);
-        }
+        self.diff = backlog_halves(control.cwnd_segments(), self.round.base_us, self.round.min_us);
         let mut segments = credit(ack);
         if ack.in_slow_start {
             segments = self.growth.slow_start(ack, control);
@@ -127,15 +131,12 @@ impl Veno {
             self.growth.additive(ack, control, control.cwnd_segments(), segments);
             return;
         }
-        // Congestive: every second window of ACKs raises it.
-        if u64::from(self.credit) >= control.cwnd_segments() {
+        // Congestive: every second window of ACKs raises it. The credit is the same as in the other state.
+        if self.growth.is_due(control.cwnd_segments(), segments) {
             if self.raises {
                 control.cwnd += u64::from(control.mss);
             }
             self.raises = !self.raises;
-            self.credit = 0;
-        } else {
-            self.credit += segments as u32;
         }
     }
 }
@@ -157,13 +158,13 @@ mod tests {
         lab.rtt = Duration::from_ms(54);
         for _ in 0..4 {
             let ack = lab.ack(1);
-            veno.on_ack(&ack, &mut lab.control);
+            veno.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         }
         lab.control.cwnd = window * 1000;
         lab.rtt = Duration::from_ms(rtt_ms);
         let ack = lab.ack(0);
         let ack = Ack { may_grow: true, ..ack };
-        veno.on_ack(&ack, &mut lab.control);
+        veno.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         (veno, lab)
     }
 
@@ -176,6 +177,50 @@ mod tests {
             lab.lose(&mut veno);
             assert_eq!(lab.window(), kept);
         }
+    }
+
+    #[test]
+    fn both_states_count_the_same_credit() {
+        // Linux has one `snd_cwnd_cnt`. N hovers about β here: each second ACK finds the queue too long.
+        let mut veno = build::<Veno>(&[]);
+        let mut lab = Lab::avoiding(30, Counting::PerSegment);
+        lab.rtt = Duration::from_ms(54);
+        for _ in 0..4 {
+            let mut ack = lab.ack(1);
+            veno.on_plain_ack(&mut ack, lab.inclusive, &mut lab.control);
+        }
+        lab.control.cwnd = 30_000;
+        veno.growth.clear();
+        for n in 0..31 {
+            lab.rtt = Duration::from_ms(if n % 2 == 0 { 90 } else { 54 });
+            let mut ack = lab.ack(1);
+            veno.on_plain_ack(&mut ack, lab.inclusive, &mut lab.control);
+        }
+        assert_eq!(lab.window(), 31, "thirty segments of credit in all");
+    }
+
+    #[test]
+    fn a_loss_right_behind_a_recovery_halves() {
+        let (mut veno, mut lab) = after(30, 54);
+        lab.change(Phase::Recovery, &mut veno);
+        let mut last = lab.ack(30);
+        veno.on_sample(&last, &mut lab.control);
+        // The sample of the ACK that ends the recovery is forgotten with the rest.
+        lab.change(Phase::Open, &mut veno);
+        last.phase = Phase::Open;
+        last.may_grow = true;
+        veno.on_ack(&last, &mut lab.control);
+        lab.control.cwnd = 30_000;
+        lab.lose(&mut veno);
+        assert_eq!(lab.window(), 15);
+    }
+
+    #[test]
+    fn idleness_does_not_reset_the_count_of_samples() {
+        let (mut veno, mut lab) = after(30, 54);
+        let samples = veno.round.samples;
+        veno.on_idle_restart(lab.now, Duration::from_ms(900), &mut lab.control);
+        assert!(samples > 2 && veno.round.samples == samples);
     }
 
     #[test]

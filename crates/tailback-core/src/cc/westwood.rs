@@ -4,7 +4,7 @@ use super::parts::clock::Ticks;
 use super::parts::decrease::{half, landing};
 use super::parts::growth::Growth;
 use super::registry::Registered;
-use super::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange};
+use super::{Ack, Congestion, CongestionControl, Control, PhaseChange};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::scenario::ScenarioError;
 use crate::time::{Bytes, Duration, Time};
@@ -15,10 +15,13 @@ const CARD: Card = Card {
     law: "Reno's increase; after congestion w = s = BWE·RTTmin, at least 2; BWE is the rate of acknowledged \
           bytes once a round trip, filtered twice by 7/8",
     source: "Mascolo, Casetti, Gerla, Sanadidi and Wang, MobiCom 2001; Grieco and Mascolo, CCR 34(2), 2004 \
-          (Westwood+); Linux `tcp_westwood`",
+          (Westwood+); Linux `tcp_westwood` (6.1)",
     differs: &[
         "As in Linux, bytes per jiffy in whole numbers, at most one sample every max(RTT, 50 ms); recovery \
               begins with ssthresh = w/2 and ends with the estimate",
+        "Every ACK is counted as on Linux's slow path. Its fast path takes nothing off for duplicates that were \
+              counted before, so that the kernel counts what ends a recovery twice: its BWE is up to 5 % higher for \
+              some round trips",
     ],
     live_twin: Some("linux:westwood"),
     params: &[ParamSpec::whole("hz", "Hz", 250, (100, 10_000), "Timer ticks a second.")],
@@ -46,7 +49,6 @@ pub struct Westwood {
     rtt_min: u32,
     /// Measure the smallest RTT again (after a timeout).
     remeasure: bool,
-    undone: bool,
     growth: Growth,
 }
 
@@ -65,7 +67,6 @@ impl Registered for Westwood {
             rtt: INITIAL_RTT_S * hz,
             rtt_min: INITIAL_RTT_S * hz,
             remeasure: false,
-            undone: false,
             growth: Growth::default(),
         })
     }
@@ -76,7 +77,7 @@ impl CongestionControl for Westwood {
         self.window_start = self.ticks.at(now);
     }
 
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
         if let Some(rtt) = ack.rtt {
             self.rtt = self.ticks.span(rtt).max(1);
         }
@@ -87,6 +88,9 @@ impl CongestionControl for Westwood {
             self.remeasure = false;
         }
         self.rtt_min = self.rtt_min.min(self.rtt);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if ack.may_grow {
             self.growth.reno(ack, control);
         }
@@ -94,7 +98,6 @@ impl CongestionControl for Westwood {
 
     fn on_congestion(&mut self, congestion: &Congestion, control: &mut Control) {
         self.growth.clear();
-        self.undone = false;
         if congestion.is_repeated_timeout() {
             return;
         }
@@ -107,16 +110,10 @@ impl CongestionControl for Westwood {
     }
 
     fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
-        let recovered = matches!(change.from, Phase::Recovery | Phase::Cwr)
-            && matches!(change.to, Phase::Open | Phase::Disorder);
-        if recovered && !self.undone {
+        if change.completes {
             control.ssthresh = self.estimate(control);
             control.cwnd = control.ssthresh;
         }
-    }
-
-    fn on_undo(&mut self, _now: Time, _control: &mut Control) {
-        self.undone = true;
     }
 
     fn recovery_floor(&self, control: &Control) -> Option<Bytes> {
@@ -180,6 +177,7 @@ impl Westwood {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cc::Phase;
     use crate::cc::fixture::{Lab, build};
     use crate::cc::{Counting, Signal};
     use crate::scenario::Value;

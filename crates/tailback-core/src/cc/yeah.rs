@@ -77,8 +77,11 @@ impl Registered for Yeah {
 }
 
 impl CongestionControl for Yeah {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, _control: &mut Control) {
         self.round.sample(ack);
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
         if !ack.may_grow {
             return;
         }

@@ -115,3 +115,105 @@ fn a_held_departure_counts_what_is_delivered_until_then() {
         assert_eq!(bbr.state.in_network(100_000, &held, &lab.control), later, "gain {gain}");
     }
 }
+
+/// Twelve rounds at 10 Mbit/s; then what `rtt_us` the filter of the smallest RTT has, and since when.
+fn measured() -> (Bbr, Lab) {
+    let (mut bbr, mut lab) = started();
+    feed(&mut bbr, &mut lab, 10_000_000, 12);
+    assert_eq!(bbr.state.rtt_us, 80_000);
+    (bbr, lab)
+}
+
+#[test]
+fn an_rtt_as_small_as_the_smallest_does_not_renew_it() {
+    // Linux 6.1 compares with `<`: shallow buffers give the smallest RTT again and again, and it is probed for all the same.
+    let (mut bbr, mut lab) = measured();
+    let known_since = bbr.state.rtt_at;
+    lab.rtt = Duration::from_ms(80);
+    let ack = lab.ack(1);
+    bbr.on_ack(&ack, &mut lab.control);
+    assert_eq!(bbr.state.rtt_at, known_since);
+    lab.now = known_since + Duration::from_ms(10_001);
+    let ack = lab.ack(1);
+    bbr.on_ack(&ack, &mut lab.control);
+    assert_eq!((bbr.state.mode, bbr.state.rtt_at), (Mode::ProbeRtt, lab.now));
+}
+
+#[test]
+fn an_ack_that_may_have_waited_does_not_replace_an_expired_rtt() {
+    for (is_delayed, expected) in [(true, 80_000), (false, 120_000)] {
+        let (mut bbr, mut lab) = measured();
+        lab.now = bbr.state.rtt_at + Duration::from_ms(10_001);
+        lab.rtt = Duration::from_ms(120);
+        let ack = lab.ack(1);
+        bbr.on_ack(&Ack { is_delayed, ..ack }, &mut lab.control);
+        assert_eq!(bbr.state.rtt_us, expected, "delayed: {is_delayed}");
+    }
+}
+
+#[test]
+fn each_ack_while_the_rtt_is_probed_for_asks_not_to_count_for_the_rate() {
+    let (mut bbr, mut lab) = measured();
+    let ack = lab.ack(1);
+    bbr.on_ack(&ack, &mut lab.control);
+    assert!(!lab.control.self_limited);
+    lab.now = bbr.state.rtt_at + Duration::from_ms(10_001);
+    for _ in 0..3 {
+        lab.control.self_limited = false;
+        let ack = lab.ack(1);
+        bbr.on_ack(&ack, &mut lab.control);
+        assert!(bbr.state.mode == Mode::ProbeRtt && lab.control.self_limited);
+    }
+}
+
+#[test]
+fn a_pause_that_outlasts_the_probe_ends_it_before_the_next_segment() {
+    let (mut bbr, mut lab) = measured();
+    let before = lab.window();
+    lab.now = bbr.state.rtt_at + Duration::from_ms(10_001);
+    for _ in 0..2 {
+        let ack = Ack { in_flight: 0, ..lab.ack(1) };
+        bbr.on_ack(&ack, &mut lab.control);
+    }
+    assert_eq!((bbr.state.mode, lab.window()), (Mode::ProbeRtt, MIN_WINDOW));
+    for (idle_ms, mode, window) in [(100, Mode::ProbeRtt, MIN_WINDOW), (101, Mode::ProbeBw, before)] {
+        lab.now += Duration::from_ms(idle_ms);
+        let resume = Resume { now: lab.now, idle: Duration::from_ms(idle_ms), app_limited: true };
+        bbr.on_resume(&resume, &mut lab.control);
+        assert_eq!((bbr.state.mode, lab.window()), (mode, window), "after {idle_ms} ms more");
+    }
+}
+
+#[test]
+fn the_room_for_bursts_follows_the_pacing_rate_in_force() {
+    // 200 Mbit/s and 80 ms: 2000 segments of 1000 bytes. Bursts of a millisecond (1/1024 s) at 1.25, 0.75 and 1 of that.
+    let (mut bbr, mut lab) = started();
+    bbr.state.rtt_us = 80_000;
+    bbr.state.bandwidth.update(BW_ROUNDS, 1, 200_000_000);
+    for (pacing_mbit, bursts) in [(250, 90), (150, 54), (200, 72)] {
+        lab.control.pacing = Some(Rate::from_bps(pacing_mbit * 1_000_000));
+        assert_eq!(bbr.state.inflight(ONE, &lab.control), 2_000 + bursts, "{pacing_mbit} Mbit/s");
+    }
+}
+
+#[test]
+fn a_timeout_is_a_loss_for_the_detection_of_policers() {
+    let (mut bbr, mut lab) = measured();
+    let change = PhaseChange {
+        now: lab.now + Duration::from_ms(300),
+        from: Phase::Open,
+        to: Phase::Loss,
+        completes: false,
+        snd_una: lab.snd_una,
+        snd_nxt: lab.snd_nxt,
+        srtt: lab.rtt,
+        delivered: lab.delivered,
+        delivered_at: lab.now,
+        lost: 30_000,
+    };
+    bbr.on_phase(&change, &mut lab.control);
+    let policer = bbr.state.policer;
+    assert!(policer.sampling);
+    // The interval begins with what was delivered last, not with the timer.
+    assert_eq!((policer.at, policer.delivered, policer.lost), (lab.now, lab.delivered, 30_000));
+}

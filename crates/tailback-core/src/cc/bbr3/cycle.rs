@@ -1,13 +1,13 @@
 //! The cycle of probing for bandwidth, DOWN, CRUISE, REFILL and UP, and the bounds that it moves.
 //!
-//! Source: draft-ietf-ccwg-bbr, ProbeBW.
+//! Source: draft-ietf-ccwg-bbr-06 sections 5.3.3 and 5.5.10.2.
 
 use super::{Acks, Mode, RENO_ROUNDS, State, UNBOUNDED};
 use crate::cc::{Ack, Control};
-use crate::time::{Duration, Rate};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 impl State {
-    pub(super) fn begin_down(&mut self, ack: &Ack) {
+    pub(super) fn begin_down(&mut self, now: Time) {
         self.mode = Mode::Down;
         self.acks = Acks::ProbeStopping;
         self.loss_in_round = false;
@@ -16,17 +16,18 @@ impl State {
         self.up_price = UNBOUNDED;
         self.rounds_since_probe = self.stream.below(2);
         self.probe_wait = Duration::from_secs(2) + Duration::from_us(self.stream.below(1_000_001));
-        self.cycle_at = ack.now;
-        self.begin_round(ack);
+        self.cycle_at = now;
+        self.begin_round();
     }
 
-    fn begin_refill(&mut self, ack: &Ack) {
+    pub(super) fn begin_refill(&mut self) {
         self.mode = Mode::Refill;
         self.acks = Acks::Refilling;
         self.reset_lower_bounds();
         self.up_rounds = 0;
         self.up_acked = 0;
-        self.begin_round(ack);
+        self.was_cautious = false;
+        self.begin_round();
     }
 
     pub(super) fn begin_up(&mut self, ack: &Ack, control: &Control) {
@@ -34,8 +35,7 @@ impl State {
         self.acks = Acks::ProbeStarting;
         self.probe_samples = true;
         self.reset_full(ack.delivery_rate().map_or(0, Rate::as_bps));
-        self.cycle_at = ack.now;
-        self.begin_round(ack);
+        self.begin_round();
         self.raise_slope(control);
     }
 
@@ -43,70 +43,90 @@ impl State {
         if !self.full {
             return;
         }
-        self.adapt_upper_bounds(ack, control);
-        match self.mode {
-            Mode::Down | Mode::Cruise if self.is_time_to_probe(ack, control) => self.begin_refill(ack),
+        if self.adapt_long_term(ack, control) {
+            return;
+        }
+        let mode = self.mode;
+        match mode {
+            Mode::Down | Mode::Cruise if self.is_time_to_probe(ack, control) => self.begin_refill(),
             Mode::Down if self.is_time_to_cruise(ack, control) => self.mode = Mode::Cruise,
             // A whole round at the estimate fills the path before the probe adds to it.
             Mode::Refill if self.round_start => self.begin_up(ack, control),
-            Mode::Up => {
-                if ack.cwnd_limited && control.cwnd >= self.inflight_hi {
-                    self.reset_full(ack.delivery_rate().map_or(0, Rate::as_bps));
-                } else if self.full_now {
-                    self.begin_down(ack);
-                }
+            Mode::Up if self.is_time_to_go_down(ack, control) => {
+                self.was_too_high = false;
+                self.begin_down(ack.now);
             }
             _ => {}
         }
     }
 
+    /// After an UP that lost too much the next one only comes up to the bound; otherwise a plateau ends it, which says
+    /// nothing while the bound holds the flight down.
+    fn is_time_to_go_down(&mut self, ack: &Ack, control: &Control) -> bool {
+        if self.was_too_high && ack.prior_in_flight + u64::from(control.mss) > self.inflight_hi {
+            self.was_cautious = true;
+            return true;
+        }
+        if ack.window_full && self.reaches_bound(control) {
+            self.reset_full(ack.delivery_rate().map_or(0, Rate::as_bps));
+            return false;
+        }
+        self.full_now
+    }
+
+    /// Is the window as large as inflight_hi lets it be, in whole segments?
+    fn reaches_bound(&self, control: &Control) -> bool {
+        self.inflight_hi < control.cwnd + u64::from(control.mss)
+    }
+
+    /// Our estimated BDP, unless congestion cut the window.
+    pub(super) fn target_inflight(&self, control: &Control) -> Bytes {
+        self.bdp(100, control).min(control.cwnd)
+    }
+
     fn is_time_to_probe(&self, ack: &Ack, control: &Control) -> bool {
-        let window = self.bdp(100, control.mss).min(control.cwnd) / u64::from(control.mss);
+        let window = self.target_inflight(control) / u64::from(control.mss);
         ack.now.since(self.cycle_at) > self.probe_wait
             || self.rounds_since_probe >= window.clamp(1, RENO_ROUNDS)
     }
 
     fn is_time_to_cruise(&self, ack: &Ack, control: &Control) -> bool {
-        ack.in_flight <= self.with_headroom(control.mss) && ack.in_flight <= self.inflight(100, control.mss)
+        let path = self.quantised(self.bdp_at(self.max_bandwidth(), 100, control), control);
+        ack.in_flight <= self.with_headroom(control.mss) && ack.in_flight <= path
     }
 
-    fn adapt_upper_bounds(&mut self, ack: &Ack, control: &Control) {
+    /// Follows what the ACKs now arriving tell of a probe, and raises inflight_hi. True: another phase has begun.
+    pub(super) fn adapt_long_term(&mut self, ack: &Ack, control: &Control) -> bool {
         if self.round_start && self.acks == Acks::ProbeStarting {
             self.acks = Acks::ProbeFeedback;
         }
         if self.round_start && self.acks == Acks::ProbeStopping {
+            // What is lost from now on was not sent by the probe.
+            self.probe_samples = false;
             self.acks = Acks::Init;
             if self.is_probe_bw() && !ack.app_limited {
                 // The cycle's maximum ages by one.
                 self.bandwidth = [0, self.bandwidth[0]];
             }
-        }
-        if ack.lost_segments > 0 && self.is_too_high(ack) {
-            if std::mem::take(&mut self.probe_samples) {
-                if !ack.app_limited {
-                    let least = self.bdp(100, control.mss).min(control.cwnd) * self.beta_percent / 100;
-                    self.inflight_hi = ack.prior_in_flight.max(least);
-                }
-                if self.mode == Mode::Up {
-                    self.begin_down(ack);
-                }
+            if self.is_probe_bw() && self.was_cautious && !self.was_too_high {
+                // A round went by since the cautious probe, and nothing was lost by it.
+                self.begin_refill();
+                return true;
             }
-            return;
         }
-        if self.inflight_hi == UNBOUNDED {
-            return;
+        if self.inflight_hi == UNBOUNDED || self.is_too_high(self.latest) {
+            return false;
         }
-        if self.lost_bytes == 0 {
-            self.inflight_hi = self.inflight_hi.max(ack.prior_in_flight);
-        }
+        self.inflight_hi = self.inflight_hi.max(self.latest.in_flight);
         if self.mode == Mode::Up {
             self.probe_upward(ack, control);
         }
+        false
     }
 
     /// While the bound is what limits: raise it, twice as fast each round.
     fn probe_upward(&mut self, ack: &Ack, control: &Control) {
-        if !ack.cwnd_limited || control.cwnd < self.inflight_hi {
+        if !ack.window_full || !self.reaches_bound(control) {
             return;
         }
         let mss = u64::from(control.mss);

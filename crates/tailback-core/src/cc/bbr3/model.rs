@@ -1,8 +1,10 @@
 //! What the ACKs say of the path: rounds, bandwidth, losses, aggregation, and when the pipe is full.
 //!
-//! Source: draft-ietf-ccwg-bbr, its network path model and startup.
+//! Source: draft-ietf-ccwg-bbr-06 sections 5.3.1, 5.3.2 and 5.5.
 
-use super::{EXTRA_ROUNDS, FULL_GROWTH_PERCENT, FULL_LOSSES, FULL_ROUNDS, Mode, State, UNBOUNDED};
+use super::{
+    DRAIN_ROUNDS, EXTRA_ROUNDS, FULL_GROWTH_PERCENT, FULL_LOSSES, FULL_ROUNDS, Mode, State, UNBOUNDED,
+};
 use crate::cc::{Ack, Control, Phase};
 use crate::time::Rate;
 
@@ -11,17 +13,12 @@ impl State {
     pub(super) fn measure(&mut self, ack: &Ack) {
         self.round_start = false;
         self.loss_round_start = false;
-        if ack.lost_segments > 0 {
-            self.loss_in_round = true;
-            self.lossy_acks += 1;
-            self.lost_bytes += u64::from(ack.lost_segments) * u64::from(ack.mss);
-        }
         let Some(rate) = ack.delivery_rate() else { return };
         if ack.prior_delivered >= self.next_round {
-            self.begin_round(ack);
+            self.begin_round();
+            self.rounds += 1;
             self.round_start = true;
             self.rounds_since_probe += 1;
-            self.packet_conservation = false;
         }
         let bps = rate.as_bps();
         self.bw_latest = self.bw_latest.max(bps);
@@ -35,8 +32,8 @@ impl State {
         }
     }
 
-    pub(super) fn begin_round(&mut self, ack: &Ack) {
-        self.next_round = ack.delivered;
+    pub(super) fn begin_round(&mut self) {
+        self.next_round = self.delivered;
     }
 
     /// Once a round: losses outside a probe lower the short-term bounds.
@@ -61,13 +58,6 @@ impl State {
         if ack.delivered_segments == 0 || ack.delivery.is_none() {
             return;
         }
-        if self.round_start {
-            self.extra_rounds += 1;
-            if self.extra_rounds >= EXTRA_ROUNDS {
-                self.extra_rounds = 0;
-                self.extra = [0, self.extra[0]];
-            }
-        }
         let acked = u64::from(ack.delivered_segments) * u64::from(control.mss);
         let mut expected = Rate::from_bps(self.estimate()).bytes_in(ack.now.since(self.epoch_at));
         if self.epoch_acked <= expected {
@@ -76,8 +66,9 @@ impl State {
             expected = 0;
         }
         self.epoch_acked += acked;
-        self.extra[0] =
-            self.extra[0].max((self.epoch_acked - expected.min(self.epoch_acked)).min(control.cwnd));
+        let extra = (self.epoch_acked - expected.min(self.epoch_acked)).min(control.cwnd);
+        let window = if self.full { EXTRA_ROUNDS.1 } else { EXTRA_ROUNDS.0 };
+        self.extra.update(window, self.rounds, extra);
     }
 
     pub(super) fn reset_full(&mut self, bandwidth: u64) {
@@ -88,37 +79,33 @@ impl State {
 
     pub(super) fn check_full(&mut self, ack: &Ack) {
         let Some(rate) = ack.delivery_rate() else { return };
-        if self.full_now || ack.app_limited {
+        if self.full_now || !self.round_start || ack.app_limited {
             return;
         }
         if rate.as_bps() >= self.full_bandwidth * FULL_GROWTH_PERCENT / 100 {
             self.reset_full(rate.as_bps());
             return;
         }
-        if self.round_start {
-            self.full_rounds += 1;
-            self.full_now = self.full_rounds >= FULL_ROUNDS;
-            self.full |= self.full_now;
-        }
+        self.full_rounds += 1;
+        self.full_now = self.full_rounds >= FULL_ROUNDS;
+        self.full |= self.full_now;
     }
 
     pub(super) fn check_startup_and_drain(&mut self, ack: &Ack, control: &Control) {
         if self.mode == Mode::Startup {
-            let lossy = self.lossy_acks >= FULL_LOSSES && self.is_too_high(ack);
-            if lossy && ack.phase == Phase::Recovery && self.round_start {
-                self.full = true;
-                self.inflight_hi = self.bdp(100, control.mss).max(self.inflight_latest);
+            // A loss round begins with its first loss, so that this has been a whole one of recovery.
+            let is_lossy = self.lost_ranges >= FULL_LOSSES && self.is_too_high(self.latest);
+            if is_lossy && ack.phase == Phase::Recovery && self.loss_round_start {
+                self.end_startup_by_loss(control);
             }
             if self.full {
                 self.mode = Mode::Drain;
+                self.drain_end = self.rounds + DRAIN_ROUNDS;
             }
         }
-        if self.mode == Mode::Drain && ack.in_flight <= self.inflight(100, control.mss) {
-            self.begin_down(ack);
+        let is_drained = ack.in_flight <= self.inflight(100, control) || self.rounds > self.drain_end;
+        if self.mode == Mode::Drain && is_drained {
+            self.begin_down(ack.now);
         }
-    }
-
-    pub(super) fn is_too_high(&self, ack: &Ack) -> bool {
-        u128::from(self.lost_bytes) * 1_000_000 > u128::from(ack.prior_in_flight) * u128::from(self.loss_ppm)
     }
 }

@@ -1,11 +1,11 @@
 //! What all that comes to: the least RTT and its probe, pacing, and the window within its bounds.
 //!
-//! Source: draft-ietf-ccwg-bbr, ProbeRTT and the control parameters.
+//! Source: draft-ietf-ccwg-bbr-06 sections 5.3.4 and 5.6.
 
-use super::{Acks, MIN_PIPE, Mode, PROBE_RTT, State, UNBOUNDED};
+use super::{Acks, MIN_PIPE, Mode, PROBE_RTT, STARTUP, State, UNBOUNDED};
 use crate::cc::parts::clock::span_us;
 use crate::cc::{Ack, Control, Phase};
-use crate::time::{Bytes, Duration, Rate};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 impl State {
     pub(super) fn measure_rtt(&mut self, ack: &Ack, control: &mut Control) {
@@ -16,17 +16,17 @@ impl State {
                 self.probe_rtt_us = rtt_us;
                 self.probe_rtt_at = ack.now;
             }
-            if self.probe_rtt_us < self.rtt_us || ack.now.since(self.rtt_at) > self.rtt_window {
-                self.rtt_us = self.probe_rtt_us;
-                self.rtt_at = self.probe_rtt_at;
-            }
+        }
+        if self.probe_rtt_us < self.rtt_us || ack.now.since(self.rtt_at) > self.rtt_window {
+            self.rtt_us = self.probe_rtt_us;
+            self.rtt_at = self.probe_rtt_at;
         }
         if self.mode != Mode::ProbeRtt && probe_expired && !self.idle_restart {
-            self.save_window(control);
             self.mode = Mode::ProbeRtt;
+            self.save_window(control);
             self.probe_rtt_until = None;
             self.acks = Acks::ProbeStopping;
-            self.begin_round(ack);
+            self.begin_round();
         }
         if self.mode == Mode::ProbeRtt {
             self.handle_probe_rtt(ack, control);
@@ -37,33 +37,42 @@ impl State {
     }
 
     fn handle_probe_rtt(&mut self, ack: &Ack, control: &mut Control) {
+        // What half a window a round trip delivers says nothing of the path.
+        control.self_limited = true;
         match self.probe_rtt_until {
-            None if ack.in_flight <= self.probe_rtt_window(control.mss) => {
+            None if ack.in_flight <= self.probe_rtt_window(control) => {
                 self.probe_rtt_until = Some(ack.now + Duration::from_ms(200));
                 self.probe_rtt_round_done = false;
-                self.begin_round(ack);
+                self.begin_round();
             }
             None => {}
-            Some(until) => {
+            Some(_) => {
                 self.probe_rtt_round_done |= self.round_start;
-                if !self.probe_rtt_round_done || ack.now <= until {
-                    return;
-                }
-                self.probe_rtt_at = ack.now;
-                control.cwnd = control.cwnd.max(self.prior_window);
-                self.reset_lower_bounds();
-                if self.full {
-                    self.begin_down(ack);
-                    self.mode = Mode::Cruise;
-                } else {
-                    self.mode = Mode::Startup;
+                if self.probe_rtt_round_done {
+                    self.end_probe_rtt(ack.now, control);
                 }
             }
         }
     }
 
-    pub(super) fn probe_rtt_window(&self, mss: u32) -> Bytes {
-        self.bdp(PROBE_RTT.1, mss).max(MIN_PIPE * u64::from(mss))
+    /// If its time is over.
+    pub(super) fn end_probe_rtt(&mut self, now: Time, control: &mut Control) {
+        if self.probe_rtt_until.is_none_or(|until| now <= until) {
+            return;
+        }
+        self.probe_rtt_at = now;
+        self.restore_window(control);
+        self.reset_lower_bounds();
+        if self.full {
+            self.begin_down(now);
+            self.mode = Mode::Cruise;
+        } else {
+            self.mode = Mode::Startup;
+        }
+    }
+
+    pub(super) fn probe_rtt_window(&self, control: &Control) -> Bytes {
+        self.bdp(PROBE_RTT.1, control).max(MIN_PIPE * u64::from(control.mss))
     }
 
     /// inflight_hi less the headroom left to others.
@@ -76,44 +85,70 @@ impl State {
     }
 
     /// bw·min_rtt times gain.
-    pub(super) fn bdp(&self, gain_percent: u64, mss: u32) -> Bytes {
+    pub(super) fn bdp(&self, gain_percent: u64, control: &Control) -> Bytes {
+        self.bdp_at(self.estimate(), gain_percent, control)
+    }
+
+    pub(super) fn bdp_at(&self, bps: u64, gain_percent: u64, control: &Control) -> Bytes {
         if self.rtt_us == u32::MAX {
-            return 10 * u64::from(mss);
+            // No RTT yet.
+            return self.initial_window.max(MIN_PIPE * u64::from(control.mss));
         }
-        let bits = u128::from(self.estimate()) * u128::from(self.rtt_us) * u128::from(gain_percent);
+        let bits = u128::from(bps) * u128::from(self.rtt_us) * u128::from(gain_percent);
         (bits / 800_000_000) as u64
     }
 
-    /// What may be in flight at this gain: room for three bursts, and two segments more while probing.
-    pub(super) fn inflight(&self, gain_percent: u64, mss: u32) -> Bytes {
+    /// At least room for three bursts as the pacing rate makes them, and two segments more while probing.
+    pub(super) fn quantised(&self, inflight: Bytes, control: &Control) -> Bytes {
+        let mss = u64::from(control.mss);
         // Two segments even where one fills the most that a host sends at once (64 KiB).
-        let burst = (self.estimate() / 8 / 1_000).min(65_536).max(2 * u64::from(mss));
-        let least = (3 * burst).max(MIN_PIPE * u64::from(mss));
-        let inflight = self.bdp(gain_percent, mss).max(least);
-        if self.mode == Mode::Up { inflight + 2 * u64::from(mss) } else { inflight }
+        let pacing_bps = control.pacing.map_or(0, Rate::as_bps);
+        let burst = (pacing_bps / 8 / 1_000).min(65_536).max(2 * mss);
+        let inflight = inflight.max(3 * burst).max(MIN_PIPE * mss);
+        if self.mode == Mode::Up { inflight + 2 * mss } else { inflight }
     }
 
-    pub(super) fn set_pacing(&self, control: &mut Control) {
-        let rate = pacing(self.estimate(), self.gains().0);
+    /// What may be in flight at this gain.
+    pub(super) fn inflight(&self, gain_percent: u64, control: &Control) -> Bytes {
+        self.quantised(self.bdp(gain_percent, control), control)
+    }
+
+    pub(super) fn set_pacing(&mut self, ack: &Ack, control: &mut Control) {
+        if !self.has_seen_rtt && !ack.srtt.is_zero() {
+            // The handshake gave no sample.
+            self.has_seen_rtt = true;
+            let first = Rate::from_bytes_over(self.initial_window, ack.srtt).as_bps();
+            control.pacing = Some(pacing(first, STARTUP.0));
+        }
+        self.pace(self.gains().0, control);
+    }
+
+    pub(super) fn pace(&self, gain_percent: u64, control: &mut Control) {
+        let rate = pacing(self.estimate(), gain_percent);
         if self.full || control.pacing.is_none_or(|current| rate > current) {
             control.pacing = Some(rate);
         }
     }
 
-    pub(super) fn set_window(&mut self, ack: &Ack, control: &mut Control, mss: u64) {
+    pub(super) fn set_window(&mut self, ack: &Ack, control: &mut Control) {
+        let mss = u64::from(control.mss);
+        if self.previous >= Phase::Recovery && ack.phase < Phase::Recovery {
+            self.restore_window(control);
+        }
+        self.previous = ack.phase;
         let acked = u64::from(ack.delivered_segments) * mss;
         let mut window = control.cwnd;
-        if acked > 0 && !self.recovers(ack, acked, &mut window, mss) {
-            let most = self.inflight(self.gains().1, control.mss) + self.extra[0].max(self.extra[1]);
+        if acked > 0 {
+            let most = self.quantised(self.bdp(self.gains().1, control) + self.extra.get(), control);
             if self.full {
                 window = (window + acked).min(most);
-            } else if window < most || ack.delivered < 10 * mss {
+            } else if window < most || ack.delivered < self.initial_window {
                 window += acked;
             }
             window = window.max(MIN_PIPE * mss);
         }
         if self.mode == Mode::ProbeRtt {
-            window = window.min(self.probe_rtt_window(control.mss));
+            window = window.min(self.probe_rtt_window(control));
         }
         let bound = match self.mode {
             Mode::Down | Mode::Refill | Mode::Up => self.inflight_hi,
@@ -123,29 +158,6 @@ impl State {
         let bound = bound.min(self.inflight_lo).max(MIN_PIPE * mss);
         // Whole segments, at least one.
         control.cwnd = (window.min(bound) / mss).max(1) * mss;
-    }
-
-    /// The first round of recovery conserves packets; afterwards the old window returns.
-    fn recovers(&mut self, ack: &Ack, acked: Bytes, window: &mut Bytes, mss: u64) -> bool {
-        *window = window.saturating_sub(u64::from(ack.lost_segments) * mss).max(mss);
-        if ack.phase == Phase::Recovery && self.previous != Phase::Recovery {
-            self.packet_conservation = true;
-            self.begin_round(ack);
-            *window = ack.in_flight + acked;
-        } else if self.previous >= Phase::Recovery && ack.phase < Phase::Recovery {
-            self.packet_conservation = false;
-            *window = (*window).max(self.prior_window);
-        }
-        self.previous = ack.phase;
-        if self.packet_conservation {
-            *window = (*window).max(ack.in_flight + acked);
-        }
-        self.packet_conservation
-    }
-
-    pub(super) fn save_window(&mut self, control: &Control) {
-        let is_clean = self.previous < Phase::Recovery && self.mode != Mode::ProbeRtt;
-        self.prior_window = if is_clean { control.cwnd } else { self.prior_window.max(control.cwnd) };
     }
 }
 

@@ -17,7 +17,7 @@ const BETA: u16 = 204;
 const LOST: u16 = 51;
 /// C, in 1/256: "~0.4".
 const C: u16 = 102;
-/// The smoothed RTT counts from so many samples on.
+/// The smoothed RTT counts from this many samples on.
 const SAMPLES: u8 = 8;
 
 /// FreeBSD's state.
@@ -270,9 +270,13 @@ mod tests {
             now: lab.now,
             from: Phase::Recovery,
             to: Phase::Open,
+            completes: true,
             snd_una: 0,
             snd_nxt: 100_000,
             srtt: lab.rtt,
+            delivered: 100_000,
+            delivered_at: lab.now,
+            lost: 0,
         };
         cubic.on_phase(&change, &mut lab.control);
         // 100 000·230/256 = 89 843; ·204/256 = 71 593.
@@ -291,7 +295,7 @@ mod tests {
             .filter(|_| {
                 let was = lab.control.cwnd;
                 let ack = lab.ack(1);
-                cubic.on_ack(&ack, &mut lab.control);
+                cubic.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
                 lab.control.cwnd != was
             })
             .count();

@@ -87,9 +87,8 @@ impl Linux {
         if self.is_current || ack.phase != Phase::Open || ack.newly_acked == 0 {
             return;
         }
-        // Delivered, not covered: the ACK that ends recovery covers a window and would say it came for all of it.
-        let delivered = ack.delivered_segments.min(1_000) as u16;
-        self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + delivered;
+        let covered = ack.newly_acked_segments.min(1_000) as u16;
+        self.ack_ratio = self.ack_ratio - self.ack_ratio / 16 + covered;
     }
 
     /// Segments to be acknowledged per step of the window, now.

@@ -108,7 +108,7 @@ fn the_epoch_starts_with_the_first_ack_after_recovery() {
     assert_eq!(kernel(&cubic).epoch_start, None);
     lab.now += Duration::from_ms(500);
     let ack = lab.ack(1);
-    cubic.on_ack(&ack, &mut lab.control);
+    cubic.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
     let law = kernel(&cubic);
     assert_eq!(law.epoch_start, Some(law.ticks.at(lab.now)));
     // ∛(40·2⁴⁰/410) = 4752/1024 = 4.64 s.
@@ -177,7 +177,7 @@ fn hystart_ends_slow_start_halfway_through_the_third_round_as_in_6_1() {
         for k in 0..lab.window() {
             lab.rtt = Duration::from_ms(80) + Duration::from_us(600) * k;
             let ack = lab.ack(1);
-            cubic.on_ack(&ack, &mut lab.control);
+            cubic.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
             lab.now += Duration::from_us(1_200);
         }
     }

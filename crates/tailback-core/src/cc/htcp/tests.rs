@@ -61,7 +61,7 @@ fn linux_spends_one_ack_a_step_uncounted() {
         for n in 1..=acks {
             assert_eq!(lab.window(), 100, "ACK {n}");
             let ack = lab.ack(per_ack);
-            htcp.on_ack(&ack, &mut lab.control);
+            htcp.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         }
         assert_eq!(lab.window(), 101);
     }
@@ -77,7 +77,7 @@ fn settled(variant: &str, low_ms: u64, high_ms: u64) -> (Htcp, Lab) {
         for _ in 0..10 {
             lab.now += Duration::from_ms(ms);
             let ack = lab.ack(1);
-            htcp.on_ack(&ack, &mut lab.control);
+            htcp.on_plain_ack(&mut ack.clone(), lab.inclusive, &mut lab.control);
         }
     }
     htcp.ratio_mode = true;
@@ -152,14 +152,65 @@ fn the_clock_starts_at_the_end_of_recovery_in_linux_and_at_its_start_in_freebsd(
 }
 
 #[test]
-fn undo_restores_the_clock_and_the_fading() {
+fn undo_restores_the_clock_and_on_linux_not_the_fading() {
+    // Linux `htcp_reset` keeps what the reduction before it has left: 80 + 0.95·80.
+    for (variant, rtt_max) in [("linux", 156), ("draft", 160_000)] {
+        let (mut htcp, mut lab) = settled(variant, 80, 160);
+        let before = htcp.last_congestion;
+        htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
+        lab.change(Phase::Recovery, &mut htcp);
+        htcp.on_undo(lab.now, &mut lab.control);
+        lab.change(Phase::Open, &mut htcp);
+        assert_eq!((htcp.last_congestion, htcp.rtt_max), (before, rtt_max), "{variant}");
+    }
+}
+
+#[test]
+fn linux_restarts_the_clock_at_every_change_for_the_worse() {
     let (mut htcp, mut lab) = settled("linux", 80, 160);
-    let before = (htcp.last_congestion, htcp.rtt_max);
-    htcp.on_congestion(&lab.congestion(Signal::Loss), &mut lab.control);
-    lab.change(Phase::Recovery, &mut htcp);
-    htcp.on_undo(lab.now, &mut lab.control);
-    lab.change(Phase::Open, &mut htcp);
-    assert_eq!((htcp.last_congestion, htcp.rtt_max), before);
+    for (to, signal) in [
+        (Phase::Cwr, Some(Signal::Ecn)),
+        (Phase::Recovery, None),
+        (Phase::Loss, Some(Signal::Timeout { first: true })),
+        (Phase::Loss, Some(Signal::Timeout { first: false })),
+    ] {
+        lab.now += Duration::from_ms(400);
+        if let Some(signal) = signal {
+            htcp.on_congestion(&lab.congestion(signal), &mut lab.control);
+        }
+        lab.change(to, &mut htcp);
+        assert_eq!(htcp.last_congestion, htcp.ticks.at(lab.now), "{to:?}");
+    }
+}
+
+#[test]
+fn beta_stays_a_half_up_to_ten_milliseconds_rounded_up_to_ticks() {
+    // Linux: minRTT > msecs_to_jiffies(10), 3 at 250 Hz and 10 at 1000.
+    for (hz, ms, beta) in [(250, 9, BETA_MIN), (250, 12, BETA_MIN), (250, 13, BETA_MAX), (1000, 11, BETA_MAX)]
+    {
+        let mut htcp = build::<Htcp>(&[("hz", Value::Number(f64::from(hz)))]);
+        htcp.rtt_min = htcp.ticks.span(Duration::from_ms(ms));
+        htcp.rtt_max = htcp.rtt_min;
+        htcp.ratio_mode = true;
+        htcp.update_beta(&Lab::avoiding(100, Counting::PerSegment).control);
+        assert_eq!(htcp.beta, beta, "{ms} ms at {hz} Hz");
+    }
+}
+
+#[test]
+fn a_window_smaller_than_alpha_measures_no_rate_on_linux() {
+    let (mut htcp, mut lab) = settled("linux", 80, 160);
+    htcp.alpha = 101 * ONE;
+    htcp.rate = 0;
+    for (window, is_measured) in [(100, false), (101, true)] {
+        lab.control.cwnd = window * u64::from(MSS);
+        htcp.counted_since = htcp.ticks.at(lab.now);
+        lab.now += Duration::from_ms(400);
+        htcp.counted = 200;
+        let ack = lab.ack(1);
+        htcp.measure_rate(&ack, ack.newly_acked_segments, &lab.control);
+        assert_eq!(htcp.rate > 0, is_measured, "{window}");
+    }
 }
 
 #[test]

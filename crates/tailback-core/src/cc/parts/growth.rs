@@ -118,6 +118,14 @@ impl Growth {
         }
     }
 
+    /// Was the credit for `needed` segments complete before this ACK's `segments`? Then it is spent, and these are not
+    /// counted (Linux `tcp_veno`).
+    pub fn is_due(&mut self, needed: u64, segments: u64) -> bool {
+        let is_due = u64::from(self.credit) >= needed;
+        self.credit = if is_due { 0 } else { self.credit + segments as u32 };
+        is_due
+    }
+
     /// Forget the credit (a timeout).
     pub fn clear(&mut self) {
         self.credit = 0;

@@ -159,17 +159,21 @@ impl HyStart {
         found || self.current_rtt > delay_min_us + eta_us(self.flavour, delay_min_us)
     }
 
-    /// How long an ACK train may last: half the smallest RTT. Linux adds what one TSO burst takes at the
-    /// pacing rate (2·cwnd a RTT in slow start), at most 1 ms, and doubles it all under pacing.
+    /// How long an ACK train may last: half the smallest RTT. Linux adds what four TSO bursts take at the
+    /// pacing rate, at most 1 ms, and doubles it all where the algorithm or the stack paces, which spreads a slow-start
+    /// flight over half a round trip on its own.
     fn train_limit(&self, ack: &Ack, delay_min_us: u32, control: &Control) -> u32 {
         if self.flavour == Flavour::Old {
             return delay_min_us / 2;
         }
-        // Four bursts of 64 KiB.
-        const BURST_BYTES: u64 = 4 * 65_536;
-        let burst_us = (BURST_BYTES * ack.srtt.as_us() / (2 * control.cwnd)).min(1_000) as u32;
+        // Four bursts of 64 KiB less the room for headers (`sk_gso_max_size`).
+        const BURST_BYTES: u64 = 4 * 65_215;
+        // Linux `tcp_update_pacing_rate`.
+        let percent = if control.cwnd < control.ssthresh / 2 { 200 } else { 120 };
+        let window = control.cwnd.max(ack.snd_nxt - ack.snd_una);
+        let burst_us = (BURST_BYTES * ack.srtt.as_us() * 100 / (percent * window)).min(1_000) as u32;
         let limit = delay_min_us + burst_us;
-        if control.pacing.is_some() { limit } else { limit / 2 }
+        if ack.stack_paces || control.pacing.is_some() { limit } else { limit / 2 }
     }
 
     fn conservative_rounds_are_over(&mut self, ack: &Ack, rtt_us: u32) -> bool {
@@ -262,6 +266,19 @@ mod tests {
         assert!(acks(&mut lab, &mut hystart, 1, gap, 80_000));
         assert_eq!(lab.control.ssthresh, lab.control.cwnd);
         assert_eq!(lab.window(), 73);
+    }
+
+    #[test]
+    fn where_the_stack_paces_the_train_may_last_the_whole_rtt() {
+        // Linux `hystart_update`: 80 + 1 ms, passed by the 68th ACK: 81.6 ms.
+        let mut lab = Lab::new(80, Counting::PerSegment);
+        let mut hystart = HyStart::new(Flavour::Classic);
+        lab.stack_paces = true;
+        lab.rtt = Duration::from_ms(80);
+        open_round(&mut lab, &mut hystart);
+        let gap = Duration::from_us(1_200);
+        assert!(!acks(&mut lab, &mut hystart, 67, gap, 80_000));
+        assert!(acks(&mut lab, &mut hystart, 1, gap, 80_000));
     }
 
     #[test]
