@@ -20,7 +20,8 @@ const CARD: Card = Card {
     differs: &[
         "`variant` linux (Linux 5.10 sch_codel and codel_impl.h): time in units of 1024 ns; 1/√n by one \
               Newton step a drop on a 16-bit fraction, so the spacing lags while n jumps; dropping starts \
-              strictly after the interval",
+              strictly after the interval. Linux 7.3 also drops at most 256 packets a dequeue and at most one a unit \
+              of time, which only floods notice",
         "`variant` ns-3.27: as linux, but the limit is in bytes, and CoDel rests while the backlog is below \
               (not up to) `mtu`",
     ],
@@ -94,15 +95,30 @@ pub struct State {
     inverse_root: u16,
 }
 
+/// Packets that wait.
+pub struct Waiting<'a> {
+    /// The line that is served.
+    pub line: &'a mut Line,
+    /// Bytes in other lines that count as backlog behind its head: none for a queue of its own.
+    pub elsewhere: Bytes,
+}
+
+impl Waiting<'_> {
+    #[inline(always)]
+    fn bytes(&self) -> Bytes {
+        self.elsewhere + self.line.bytes()
+    }
+}
+
 impl Law {
-    /// From parameters `target_ms`, `interval_ms`, `mtu`, `ecn` and `ce_threshold_ms`.
-    pub fn new(variant: Variant, given: &Checked<'_>) -> Self {
+    /// From parameters `target_ms`, `interval_ms`, `ecn` and `ce_threshold_ms`; no drops up to `mtu`.
+    pub fn new(variant: Variant, mtu: Bytes, given: &Checked<'_>) -> Self {
         let time = |ms: f64| clock(variant, Duration::from_secs_f64(ms / 1000.0).as_ps());
         Law {
             variant,
             target: time(given.number("target_ms")),
             interval: time(given.number("interval_ms")),
-            mtu: given.whole("mtu"),
+            mtu,
             marks: given.flag("ecn"),
             ce_threshold: given.given_number("ce_threshold_ms").map_or(u64::MAX, time),
         }
@@ -113,29 +129,35 @@ impl Law {
         Law { marks: false, ..self }
     }
 
-    /// Take the next packet of `line`, dropping or marking as CoDel sees fit.
+    /// Take the next packet, dropping or marking as CoDel sees fit.
     #[inline(always)]
-    pub fn dequeue(&self, state: &mut State, line: &mut Line, now: Time, fate: &mut Fate) -> Option<Packet> {
+    pub fn dequeue(
+        &self,
+        state: &mut State,
+        waiting: Waiting<'_>,
+        now: Time,
+        fate: &mut Fate,
+    ) -> Option<Packet> {
         let clock_now = clock(self.variant, now.as_ps());
-        let head = line.pop();
-        let is_high = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+        let head = waiting.line.pop();
+        let is_high = self.is_high(state, head.as_ref(), waiting.bytes(), clock_now);
         // Most packets come while nothing is to be done: `act` would do this.
         let is_due = is_high && (!state.is_dropping || clock_now >= state.drop_next);
         if !is_due && self.ce_threshold == u64::MAX {
             state.is_dropping &= is_high;
             return head;
         }
-        self.act(state, head, is_high, line, now, fate)
+        self.act(state, head, is_high, waiting, now, fate)
     }
 
-    /// Drop or mark what is to be, beginning at `head`, which has left `line` and stayed too long if `is_high`.
+    /// Drop or mark what is to be, beginning at `head`, which has left its line and stayed too long if `is_high`.
     #[inline(never)]
     fn act(
         &self,
         state: &mut State,
         mut head: Option<Packet>,
         is_high: bool,
-        line: &mut Line,
+        waiting: Waiting<'_>,
         now: Time,
         fate: &mut Fate,
     ) -> Option<Packet> {
@@ -151,8 +173,8 @@ impl Law {
                     break;
                 }
                 fate.drop(*packet, DropReason::Aqm);
-                head = line.pop();
-                state.is_dropping = self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+                head = waiting.line.pop();
+                state.is_dropping = self.is_high(state, head.as_ref(), waiting.bytes(), clock_now);
                 if state.is_dropping {
                     state.drop_next = self.next_drop(state, state.drop_next);
                 }
@@ -161,8 +183,8 @@ impl Law {
             let packet = head.as_mut().expect("an empty queue is not high");
             if !self.mark(packet, fate) {
                 fate.drop(*packet, DropReason::Aqm);
-                head = line.pop();
-                self.is_high(state, head.as_ref(), line.bytes(), clock_now);
+                head = waiting.line.pop();
+                self.is_high(state, head.as_ref(), waiting.bytes(), clock_now);
             }
             self.start_dropping(state, clock_now);
         }
@@ -276,7 +298,7 @@ pub struct Codel {
 impl Registered for Codel {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, _around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {
             "linux" => Variant::Linux,
             "ns-3.27" => Variant::Ns3,
@@ -288,7 +310,7 @@ impl Registered for Codel {
         };
         Ok(Codel {
             line: Line::default(),
-            law: Law::new(variant, given),
+            law: Law::new(variant, given.whole("mtu"), given),
             state: State::default(),
             limit_packets: given.given_whole("limit_packets").map_or(packets, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(bytes),
@@ -304,7 +326,11 @@ impl Codel {
     #[inline(never)]
     fn hand_down(&mut self, now: Time, fate: &mut Fate) {
         while self.device.len() < self.device_packets {
-            let Some(packet) = self.law.dequeue(&mut self.state, &mut self.line, now, fate) else { return };
+            let Some(packet) =
+                self.law.dequeue(&mut self.state, Waiting { line: &mut self.line, elsewhere: 0 }, now, fate)
+            else {
+                return;
+            };
             self.device.push(packet);
         }
     }
@@ -327,7 +353,12 @@ impl QueueDiscipline for Codel {
     #[inline(always)]
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         if self.device_packets == 0 {
-            return self.law.dequeue(&mut self.state, &mut self.line, now, fate);
+            return self.law.dequeue(
+                &mut self.state,
+                Waiting { line: &mut self.line, elsewhere: 0 },
+                now,
+                fate,
+            );
         }
         let packet = self.device.pop();
         self.hand_down(now, fate);
@@ -340,7 +371,7 @@ impl QueueDiscipline for Codel {
         Backlog { packets: above.packets + below.packets, bytes: above.bytes + below.bytes }
     }
 
-    /// A packet that has not waited, with none behind it, is neither high nor late. The state need not be told: while nothing
+    /// A packet that has not waited, with none behind it, is neither high nor late. The state needs no update: while nothing
     /// is held nothing has been above target for any time, and the next look ends an episode that was left.
     #[inline]
     fn lets_pass(&self, packet: &Packet) -> bool {
@@ -366,7 +397,7 @@ mod tests {
             ("ecn".to_string(), Value::Flag(ecn)),
         ]);
         let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
-        Codel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
+        Codel::new(&given, &Surroundings::of_seed(1)).unwrap()
     }
 
     /// Dequeue every 0.1 ms packets that have stayed 10 ms; the times of drops and marks, in ms.
@@ -431,7 +462,7 @@ mod tests {
     fn the_device_below_holds_its_fill_in_order_and_codel_sees_only_the_rest() {
         let params = Params::from([("device_packets".to_string(), Value::Number(3.0))]);
         let given = Checked::new(&Codel::CARD, &params, "q").unwrap();
-        let mut queue = Codel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap();
+        let mut queue = Codel::new(&given, &Surroundings::of_seed(1)).unwrap();
         let mut fate = Fate::default();
         for slot in 0..5 {
             let packet = Packet {

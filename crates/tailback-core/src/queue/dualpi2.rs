@@ -16,9 +16,10 @@ const CARD: Card = Card {
     law: "every `t_update`: p' += α(q − target) + β(q − q_old), q the longer of the two queues' delays. \
           Classic packets are marked or dropped with p'², low-latency ones marked with max(k·p', 1 if their \
           sojourn exceeds `step`)",
-    source: "RFC 9332 appendix A; scheduler and guards of Linux 6.x sch_dualpi2",
+    source: "RFC 9332 appendix A; scheduler, step and guards of Linux 7.3 sch_dualpi2",
     differs: &[
-        "Scheduling is weighted by bytes exactly: the classic queue gets its `c_share` while both wait",
+        "Scheduling is weighted by bytes, without the Ethernet header that Linux counts: the classic queue gets its \
+              `c_share` while both wait. What the balance was when a queue ran empty stays until both are empty",
     ],
     live_twin: Some("linux:dualpi2"),
     params: &[
@@ -80,7 +81,7 @@ enum Verdict {
 impl Registered for DualPi2 {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let time = |name: &str| Duration::from_secs_f64(given.number(name) / 1000.0);
         let law = Law {
             target: time("target_ms"),
@@ -121,14 +122,15 @@ impl QueueDiscipline for DualPi2 {
     fn dequeue(&mut self, now: Time, fate: &mut Fate) -> Option<Packet> {
         self.catch_up(now);
         loop {
-            // The guard looks at the backlog before the packet leaves.
-            let is_short = self.fast.bytes() + self.classic.bytes() < 2 * self.law.mtu;
+            let is_contested = !self.fast.is_empty() && !self.classic.is_empty();
             let is_fast = !self.fast.is_empty() && (self.classic.is_empty() || self.owed <= 0);
             let line = if is_fast { &mut self.fast } else { &mut self.classic };
             let Some(mut packet) = line.pop() else {
                 self.owed = self.law.owed_at_start();
                 return None;
             };
+            // The guard looks at what is left behind the packet (dequeue_packet precedes must_drop).
+            let is_short = self.fast.bytes() + self.classic.bytes() < 2 * self.law.mtu;
             let verdict = if is_fast {
                 self.judge_fast(&packet, now, is_short)
             } else {
@@ -146,8 +148,11 @@ impl QueueDiscipline for DualPi2 {
                 }
                 Verdict::Mark | Verdict::Pass => (),
             }
-            let weight = if is_fast { self.law.c_share } else { self.law.c_share - 100 };
-            self.owed += weight * i64::from(packet.bytes);
+            // A queue that is alone takes nothing from the other.
+            if is_contested {
+                let weight = if is_fast { self.law.c_share } else { self.law.c_share - 100 };
+                self.owed += weight * i64::from(packet.bytes);
+            }
             return Some(packet);
         }
     }
@@ -179,7 +184,8 @@ impl DualPi2 {
             return Verdict::Mark;
         }
         let is_coupled = !is_short && self.random.chance(self.law.coupling * self.probability);
-        let is_late = now.since(packet.enqueued) > self.law.step && !self.fast.is_empty();
+        // The step asks for no second packet: min_qlen_step is 0 in Linux.
+        let is_late = now.since(packet.enqueued) > self.law.step;
         if is_coupled || is_late { Verdict::Mark } else { Verdict::Pass }
     }
 
@@ -188,7 +194,7 @@ impl DualPi2 {
     }
 
     fn is_overloaded(&self) -> bool {
-        self.law.coupling * self.probability >= 1.0
+        self.law.coupling * self.probability > 1.0
     }
 
     #[inline]
@@ -227,7 +233,7 @@ mod tests {
     fn dualpi2() -> DualPi2 {
         let params = Params::new();
         let given = Checked::new(&DualPi2::CARD, &params, "q").unwrap();
-        DualPi2::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
+        DualPi2::new(&given, &Surroundings::of_seed(1)).unwrap()
     }
 
     fn packet(ecn: Ecn, enqueued: Time) -> Packet {
@@ -275,12 +281,40 @@ mod tests {
     #[test]
     fn late_l4s_packets_are_marked_at_the_step() {
         let mut queue = dualpi2();
-        queue.fast.push(packet(Ecn::Ect1, Time::ZERO));
         let judge = |queue: &mut DualPi2, us| {
             queue.judge_fast(&packet(Ecn::Ect1, Time::ZERO), Time::from_us(us), true)
         };
         assert_eq!(judge(&mut queue, 1000), Verdict::Pass);
         assert_eq!(judge(&mut queue, 1001), Verdict::Mark);
+    }
+
+    #[test]
+    fn the_guard_counts_what_is_left_behind_the_packet() {
+        for (held, marks) in [(2, 0), (3, 1)] {
+            let (mut queue, mut fate) = (dualpi2(), Fate::default());
+            // Every classic packet that is judged is marked.
+            (queue.probability, queue.law.coupling) = (1.0, 0.0);
+            for _ in 0..held {
+                queue.enqueue(packet(Ecn::Ect0, Time::ZERO), Time::ZERO, &mut fate);
+            }
+            queue.dequeue(Time::ZERO, &mut fate);
+            assert_eq!(fate.marks.len(), marks, "{held}");
+        }
+    }
+
+    #[test]
+    fn a_queue_that_is_alone_piles_up_no_credit() {
+        let (mut queue, mut fate) = (dualpi2(), Fate::default());
+        let start = queue.owed;
+        for _ in 0..10 {
+            queue.enqueue(packet(Ecn::NotEct, Time::ZERO), Time::ZERO, &mut fate);
+        }
+        (0..5).for_each(|_| assert!(queue.dequeue(Time::ZERO, &mut fate).is_some()));
+        assert_eq!(queue.owed, start);
+        // From then on both wait: one classic packet in ten.
+        (0..40).for_each(|_| queue.enqueue(packet(Ecn::Ect1, Time::ZERO), Time::ZERO, &mut fate));
+        let left = (0..40).map(|_| queue.dequeue(Time::ZERO, &mut fate).unwrap());
+        assert_eq!(left.filter(|packet| packet.ecn == Ecn::NotEct).count(), 4);
     }
 
     #[test]

@@ -53,7 +53,7 @@ const CARD: Card = Card {
             "segments",
             1,
             (1, 1 << 16),
-            "A burst waits, and is dropped, as one packet of up to so many segments (Linux GSO); 1: none does.",
+            "A burst waits, and is dropped, as one packet of up to this many segments (Linux GSO); 1: none does.",
         ),
     ],
 };
@@ -224,7 +224,7 @@ pub struct Fifo {
 impl Registered for Fifo {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, _around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, _around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let limit = TailDrop {
             limit_packets: given.given_whole("limit_packets").map_or(u32::MAX, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(Bytes::MAX / 2),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::codel::{Law, State, Variant};
+use super::codel::{Law, State, Variant, Waiting};
 use super::parts::{Line, bucket_of};
 use super::registry::{Registered, Surroundings};
 use super::{Backlog, DropReason, Fate, QueueDiscipline};
@@ -21,8 +21,11 @@ const CARD: Card = Card {
         "`memory_limit` counts IP bytes, not socket-buffer memory",
         "The hash takes flow, direction and connection by number, of connections eight bits, instead of \
               addresses and ports",
-        "`variant` linux: packets shed by overload count as CoDel drops of their flow, and the quantum is an IP \
-              packet of 1500 bytes, as Linux counts a device's header in both; ns-3.27: no ECN",
+        "`variant` rfc8290 follows the RFC's text, in which CoDel sees its own flow's queue: a flow keeps two packets \
+              without drops, however many flows there are. Linux, the RFC's own implementation, compares `mtu` \
+              with what all flows hold together; `variant` linux does so",
+        "`variant` linux: packets shed by overload count as CoDel drops of their flow, and a turn is charged the \
+              Ethernet header of each packet, as in Linux; ns-3.27: no ECN",
     ],
     live_twin: Some("linux:fq_codel"),
     params: &[
@@ -32,8 +35,15 @@ const CARD: Card = Card {
             "Whose CoDel, and what overload does to it.",
         ),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets."),
-        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "IP bytes a queue may send a round.")
-            .depends("1514; linux 1500"),
+        ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a queue may send a round."),
+        ParamSpec::whole(
+            "header",
+            "B",
+            0,
+            (0, 256),
+            "Link-layer header that the round counts for each packet beside its IP bytes.",
+        )
+        .depends("0; linux 14 (Ethernet)"),
         ParamSpec::whole("limit_packets", "packets", 10_240, (1, 1 << 31), "Most packets held."),
         ParamSpec::whole("memory_limit", "B", 32 << 20, (1, 1 << 40), "Most bytes held."),
         ParamSpec::whole("drop_batch", "packets", 64, (1, 65_536), "Most packets shed at once when full."),
@@ -44,8 +54,10 @@ const CARD: Card = Card {
             "B",
             1514,
             (1, 65_536),
-            "No drops while a flow has no more than this behind its head.",
-        ),
+            "No drops while a flow has no more IP bytes than this behind its head; linux: while all flows together have \
+             no more.",
+        )
+        .depends("1514; linux 1500"),
         ParamSpec::flag("ecn", true, "Mark ECN-capable packets instead of dropping them."),
         ParamSpec::number(
             "ce_threshold_ms",
@@ -78,6 +90,7 @@ pub struct FqCodel {
     variant: Variant,
     perturbation: u64,
     quantum: i64,
+    header: i64,
     limit: u32,
     memory_limit: Bytes,
     drop_batch: u32,
@@ -87,7 +100,7 @@ pub struct FqCodel {
 impl Registered for FqCodel {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = match given.choice("variant") {
             "linux" => Variant::Linux,
             "ns-3.27" => Variant::Ns3,
@@ -100,7 +113,9 @@ impl Registered for FqCodel {
                 "Choose another variant, or set ecn = false",
             ));
         }
-        let mut law = Law::new(variant, given);
+        // Linux compares backlog and MTU with the Ethernet header in both. Without it a full packet is exactly one MTU.
+        let mtu = given.given_whole("mtu").unwrap_or(if variant == Variant::Linux { 1500 } else { 1514 });
+        let mut law = Law::new(variant, mtu, given);
         if variant == Variant::Ns3 {
             law = law.without_marks();
         }
@@ -111,10 +126,10 @@ impl Registered for FqCodel {
             law,
             variant,
             perturbation: around.seed,
-            quantum: given.given_whole("quantum").unwrap_or(match variant {
-                Variant::Linux => 1500,
-                Variant::Rfc | Variant::Ns3 => 1514,
-            }) as i64,
+            quantum: given.whole("quantum") as i64,
+            // Linux charges qdisc_pkt_len, in which a packet on Ethernet has its header: fq_codel_dequeue.
+            header: given.given_whole("header").unwrap_or(if variant == Variant::Linux { 14 } else { 0 })
+                as i64,
             limit: given.whole("limit_packets") as u32,
             memory_limit: given.whole("memory_limit"),
             drop_batch: given.whole("drop_batch") as u32,
@@ -153,12 +168,15 @@ impl QueueDiscipline for FqCodel {
                 continue;
             }
             let before = flow.line.backlog();
-            let packet = self.law.dequeue(&mut flow.state, &mut flow.line, now, fate);
+            // Linux hands CoDel the backlog of the whole discipline (__fq_codel_dequeue), the RFC's text the flow's own.
+            let elsewhere = if self.variant == Variant::Linux { self.held.bytes - before.bytes } else { 0 };
+            let packet =
+                self.law.dequeue(&mut flow.state, Waiting { line: &mut flow.line, elsewhere }, now, fate);
             let after = flow.line.backlog();
             self.held.packets -= before.packets - after.packets;
             self.held.bytes -= before.bytes - after.bytes;
             if let Some(packet) = packet {
-                flow.deficit -= i64::from(packet.bytes);
+                flow.deficit -= i64::from(packet.bytes) + self.header;
                 return Some(packet);
             }
             list.pop_front();
@@ -212,23 +230,29 @@ mod tests {
     use crate::packet::{Ecn, FlowId};
     use crate::scenario::{Params, Value};
 
-    fn left(variant: &str) -> Vec<u32> {
+    fn queue(variant: &str) -> FqCodel {
         let params = Params::from([("variant".into(), Value::Name(variant.into()))]);
         let given = Checked::new(&FqCodel::CARD, &params, "q").unwrap();
-        let mut queue = FqCodel::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap();
-        let mut fate = Fate::default();
+        FqCodel::new(&given, &Surroundings::of_seed(1)).unwrap()
+    }
+
+    fn packet(flow: u32, bytes: u32, enqueued: Time) -> Packet {
+        Packet {
+            slot: 0,
+            flow: FlowId(flow),
+            bytes,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: false,
+            conversation: 0,
+            enqueued,
+        }
+    }
+
+    fn left(variant: &str) -> Vec<u32> {
+        let (mut queue, mut fate) = (queue(variant), Fate::default());
         for (flow, bytes) in [(0, 1500), (0, 1500), (1, 200)] {
-            let packet = Packet {
-                slot: 0,
-                flow: FlowId(flow),
-                bytes,
-                ecn: Ecn::NotEct,
-                hop: 0,
-                is_reverse: false,
-                conversation: 0,
-                enqueued: Time::ZERO,
-            };
-            queue.enqueue(packet, Time::ZERO, &mut fate);
+            queue.enqueue(packet(flow, bytes, Time::ZERO), Time::ZERO, &mut fate);
         }
         std::iter::from_fn(|| queue.dequeue(Time::from_us(1), &mut fate))
             .map(|packet| packet.flow.0)
@@ -238,7 +262,31 @@ mod tests {
     #[test]
     fn a_quantum_is_one_full_packet_in_linux_and_goes_on_to_a_second_by_the_rfcs_number() {
         assert_eq!(left("linux"), [0, 1, 0]);
-        // 1514 bytes are a packet with its Ethernet header, of which a packet here has none: 14 are left.
+        // 1514 bytes are a packet with its Ethernet header, which is not counted here: 14 are left.
         assert_eq!(left("rfc8290"), [0, 0, 1]);
+    }
+
+    /// Packets dropped of `flows` flows, each of which always holds two packets that have waited 10 ms, in 300 ms.
+    fn drops_of_pairs(variant: &str, flows: u32) -> usize {
+        let (mut queue, mut fate) = (queue(variant), Fate::default());
+        for ms in 10..310 {
+            let (now, then) = (Time::from_ms(ms), Time::from_ms(ms - 10));
+            for flow in 0..flows {
+                let bucket = bucket_of(&packet(flow, 1500, then), 1, 1024);
+                while queue.flows[bucket as usize].line.len() < 2 {
+                    queue.enqueue(packet(flow, 1500, then), then, &mut fate);
+                }
+            }
+            queue.dequeue(now, &mut fate).expect("never empty");
+        }
+        fate.drops.len()
+    }
+
+    #[test]
+    fn linux_asks_whether_all_flows_hold_an_mtu_and_the_rfc_whether_one_does() {
+        assert_eq!(drops_of_pairs("rfc8290", 4), 0);
+        assert!(drops_of_pairs("linux", 4) >= 4, "{}", drops_of_pairs("linux", 4));
+        // One packet behind the head and no other flow: both rest.
+        assert_eq!(drops_of_pairs("linux", 1), 0);
     }
 }

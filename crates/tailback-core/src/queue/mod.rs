@@ -3,8 +3,10 @@
 //! A queue owns tickets, never payloads, and reads no clock. It reports what it does to packets through
 //! [`Fate`]; the link checks that arrived = delivered + dropped + resident after every call.
 
+pub mod cake;
 pub mod codel;
 pub mod dualpi2;
+pub mod external;
 pub mod fifo;
 pub mod fq_codel;
 pub mod outside;
@@ -30,6 +32,10 @@ crate::labels! {
         Aqm = 2 => "aqm",
         /// Lost on the wire by a random-loss model.
         Wire = 3 => "wire",
+        /// It exceeded the policer in front of the queue.
+        Policer = 4 => "policer",
+        /// An acknowledgement that a later one replaced on a wire that thins them.
+        Thinned = 5 => "thinned",
     }
 }
 

@@ -14,16 +14,15 @@ use crate::time::{Bytes, Time};
 /// What stands before a kernel's name for a discipline.
 pub const PREFIX: &str = "kernel:";
 
-/// The kernel's disciplines by their names there, each with the card whose parameters it takes; none for cake, which
-/// has no model here and takes none.
-pub const DISCIPLINES: &[(&str, Option<&str>)] = &[
-    ("pfifo", Some("fifo")),
-    ("bfifo", Some("fifo")),
-    ("codel", Some("codel")),
-    ("fq_codel", Some("fq_codel")),
-    ("pie", Some("pie")),
-    ("red", Some("red")),
-    ("cake", None),
+/// The kernel's disciplines by their names there, each with the card whose parameters it takes.
+pub const DISCIPLINES: &[(&str, &str)] = &[
+    ("pfifo", "fifo"),
+    ("bfifo", "fifo"),
+    ("codel", "codel"),
+    ("fq_codel", "fq_codel"),
+    ("pie", "pie"),
+    ("red", "red"),
+    ("cake", "cake"),
 ];
 
 /// The kernel's name of a discipline that a kernel is to have; `None` if it is one of ours.
@@ -36,23 +35,22 @@ pub fn names() -> Vec<String> {
     DISCIPLINES.iter().map(|(name, _)| format!("{PREFIX}{name}")).collect()
 }
 
-/// The card whose parameters a kernel's discipline takes, `None` if it takes none; an error at `field` if there is no
-/// such discipline.
-pub fn card(discipline: &str, field: &str) -> Result<Option<&'static Card>, ScenarioError> {
+/// The card whose parameters a kernel's discipline takes; an error at `field` if there is no such discipline.
+pub fn card(discipline: &str, field: &str) -> Result<&'static Card, ScenarioError> {
     let name = of_kernel(discipline).unwrap_or(discipline);
     let Some((_, model)) = DISCIPLINES.iter().find(|(known, _)| *known == name) else {
         let names = names();
         let known: Vec<&str> = names.iter().map(String::as_str).collect();
         return Err(unknown_name("queue of a kernel's", discipline, field, &known));
     };
-    Ok(model.and_then(|model| registry::cards().iter().find(|card| card.name == model)))
+    Ok(registry::cards().iter().find(|card| card.name == *model).expect("each names a model"))
 }
 
 /// Why the simulator does not run this.
 pub fn refusal(discipline: &str, field: &str) -> ScenarioError {
     let own = match card(discipline, field) {
         Err(unknown) => return unknown,
-        Ok(card) => card.map_or("fq_codel, the nearest to it", |card| card.name),
+        Ok(card) => card.name,
     };
     ScenarioError {
         field: field.into(),
@@ -67,10 +65,7 @@ pub fn stand_in(scenario: &mut Scenario) -> Result<(), ScenarioError> {
     for (number, link) in scenario.links.iter_mut().enumerate() {
         if of_kernel(&link.queue.discipline).is_some() {
             let card = card(&link.queue.discipline, &format!("links[{number}].queue.discipline"))?;
-            link.queue = match card {
-                Some(card) => QueueSpec { discipline: card.name.into(), ..link.queue.clone() },
-                None => QueueSpec::unlimited(),
-            };
+            link.queue = QueueSpec { discipline: card.name.into(), ..link.queue.clone() };
         }
     }
     Ok(())
@@ -204,11 +199,11 @@ mod tests {
     fn the_simulator_refuses_a_kernels_queue_and_names_its_model() {
         let said = |name: &str| refusal(name, "links[0].queue.discipline");
         assert!(said("kernel:pfifo").fix.ends_with("fifo"), "{:?}", said("kernel:pfifo"));
-        assert!(said("kernel:cake").fix.contains("fq_codel"));
+        assert!(said("kernel:cake").fix.ends_with("cake"));
         assert!(said("kernel:fqcodel").fix.contains("kernel:fq_codel"));
         for (_, model) in DISCIPLINES {
             let is_known = |name: &str| registry::cards().iter().any(|card| card.name == name);
-            assert!(model.is_none_or(is_known), "{model:?}");
+            assert!(is_known(model), "{model}");
         }
     }
 }

@@ -13,13 +13,16 @@ const CARD: Card = Card {
     name: "pie",
     title: "PIE",
     law: "every `t_update`: p += α(q − target) + β(q − q_old), in smaller steps while p is small",
-    source: "RFC 8033 section 4 and 5",
+    source: "RFC 8033 section 4 and 5; variant linux: Linux 6.1 sch_pie.c",
     differs: &[
         "The delay q is the sojourn time of the last packet sent, zero when the queue is empty (RFC 8033 \
               section 5.2 allows it, Linux does it since 5.6); the departure-rate estimator is left out, for \
               ns-3.27 too",
-        "Linux updates every 15 ms rounded up to its timer's ticks and one more (20 ms at HZ 250), and spends \
-              its burst between departures, not between updates",
+        "`variant` linux at HZ 250: an update comes every `t_update` rounded up to ticks of 4 ms and one tick more \
+              (20 ms for 15); the burst is spent by the time between departures, not between updates; p is not \
+              bounded by 1 and does not decay while packets wait; a mark at the accumulated bound does not reset \
+              what has accumulated; arrivals are spared by the last departure's delay",
+        "Linux begins its updates half a second after the queue was made; here it was made before the run began",
     ],
     live_twin: Some("linux:pie"),
     params: &[
@@ -27,7 +30,7 @@ const CARD: Card = Card {
         ParamSpec::number("target_ms", "ms", 15.0, (0.001, 10_000.0), "Delay to hold.")
             .depends("15; ns-3.27 20"),
         ParamSpec::number("t_update_ms", "ms", 15.0, (0.1, 10_000.0), "Time between updates of p.")
-            .depends("15; ns-3.27 30"),
+            .depends("15, which linux makes 20; ns-3.27 30"),
         ParamSpec::number("alpha", "1/s", 0.125, (0.0, 100.0), "Weight of the distance to the target."),
         ParamSpec::number("beta", "1/s", 1.25, (0.0, 100.0), "Weight of the change of delay."),
         ParamSpec::number("max_burst_ms", "ms", 150.0, (0.0, 100_000.0), "Burst let through untouched.")
@@ -54,6 +57,8 @@ pub struct Pie {
     burst_left: Duration,
     delay: Duration,
     delay_old: Duration,
+    /// Linux: the last departure, from which the burst is spent; none since PIE was at rest.
+    departed: Option<Time>,
     updates: Period,
     random: Stream,
 }
@@ -68,9 +73,8 @@ struct Law {
     limit: u32,
     mtu: Bytes,
     marks: bool,
-    /// Arrivals are spared by the delay of the packet that left last (Linux, sch_pie.c since 5.6), not by that of the last
-    /// update (RFC 8033 section 4.1).
-    spares_by_last_departure: bool,
+    /// Linux's sch_pie.c since 5.6, where it leaves RFC 8033.
+    is_linux: bool,
 }
 
 /// RFC 8033 section 5.5: never drop before this much probability has accumulated,
@@ -79,29 +83,39 @@ const ACCUMULATED_MIN: f64 = 0.85;
 const ACCUMULATED_MAX: f64 = 8.5;
 /// RFC 8033 section 5.1: ECN marks only up to this probability.
 const MARK_BELOW: f64 = 0.1;
+/// Linux: a tick of its timers at HZ 250,
+const TICK: Duration = Duration::from_ms(4);
+/// and p at which its 64 bits overflow (MAX_PROB is 2⁵⁶ − 1; pie_calculate_probability).
+const OVERFLOW: f64 = 256.0;
 /// RFC 8033 section 4.2: above this delay p rises by 2 % an update regardless.
 const HIGH_DELAY: Duration = Duration::from_ms(250);
 
 impl Registered for Pie {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let is_ns3 = given.choice("variant") == "ns-3.27";
+        let is_linux = given.choice("variant") == "linux";
         let (target, t_update, burst, limit) =
             if is_ns3 { (20.0, 30.0, 100.0, 25) } else { (15.0, 15.0, 150.0, 1000) };
         let time = |name: &str, default: f64| {
             Duration::from_secs_f64(given.given_number(name).unwrap_or(default) / 1000.0)
         };
+        let mut t_update = time("t_update_ms", t_update);
+        if is_linux {
+            // usecs_to_jiffies rounds up, and a timer fires a tick after its time.
+            t_update = TICK * (t_update.as_ps().div_ceil(TICK.as_ps()) + 1);
+        }
         let law = Law {
             target: time("target_ms", target),
             alpha: given.number("alpha"),
             beta: given.number("beta"),
-            t_update: time("t_update_ms", t_update),
+            t_update,
             max_burst: time("max_burst_ms", burst),
             limit: given.given_whole("limit_packets").map_or(limit, |n| n as u32),
             mtu: given.whole("mtu"),
             marks: given.flag("ecn"),
-            spares_by_last_departure: given.choice("variant") == "linux",
+            is_linux,
         };
         Ok(Pie {
             line: Line::default(),
@@ -110,6 +124,7 @@ impl Registered for Pie {
             burst_left: law.max_burst,
             delay: Duration::ZERO,
             delay_old: Duration::ZERO,
+            departed: None,
             updates: Period::new(law.t_update),
             random: Stream::named(around.seed, "pie"),
             law,
@@ -127,6 +142,7 @@ impl QueueDiscipline for Pie {
         }
         if self.chooses() {
             if !(self.law.marks && packet.ecn.is_capable() && self.probability <= MARK_BELOW) {
+                self.accumulated = 0.0;
                 fate.drop(packet, DropReason::Aqm);
                 return;
             }
@@ -140,6 +156,11 @@ impl QueueDiscipline for Pie {
         self.catch_up(now);
         let packet = self.line.pop()?;
         self.delay = if self.line.is_empty() { Duration::ZERO } else { now.since(packet.enqueued) };
+        if self.law.is_linux {
+            // pie_process_dequeue.
+            let gap = self.departed.replace(now).map_or(Duration::ZERO, |before| now.since(before));
+            self.burst_left = self.burst_left.saturating_sub(gap);
+        }
         Some(packet)
     }
 
@@ -151,7 +172,7 @@ impl QueueDiscipline for Pie {
 impl Pie {
     /// Is the next arrival one to drop or mark?
     fn chooses(&mut self) -> bool {
-        let delay = if self.law.spares_by_last_departure { self.delay } else { self.delay_old };
+        let delay = if self.law.is_linux { self.delay } else { self.delay_old };
         let is_light = delay < self.law.target / 2 && self.probability < 0.2;
         if !self.burst_left.is_zero() || is_light || self.line.bytes() < 2 * self.law.mtu {
             return false;
@@ -160,7 +181,14 @@ impl Pie {
         if self.accumulated < ACCUMULATED_MIN {
             return false;
         }
-        let chosen = self.accumulated >= ACCUMULATED_MAX || self.random.chance(self.probability);
+        if self.accumulated >= ACCUMULATED_MAX {
+            // Linux resets here only if the packet is dropped, so it marks every capable packet from now on.
+            if !self.law.is_linux {
+                self.accumulated = 0.0;
+            }
+            return true;
+        }
+        let chosen = self.random.chance(self.probability);
         if chosen {
             self.accumulated = 0.0;
         }
@@ -172,7 +200,7 @@ impl Pie {
         while self.updates.due(now).is_some() {
             self.update();
             let is_at_rest = self.probability == 0.0 && self.delay.is_zero() && self.delay_old.is_zero();
-            if is_at_rest && self.burst_left == self.law.max_burst {
+            if is_at_rest && self.burst_left == self.law.max_burst && self.departed.is_none() {
                 self.updates.skip(now);
             }
         }
@@ -180,19 +208,24 @@ impl Pie {
 
     fn update(&mut self) {
         let law = &self.law;
-        self.burst_left = self.burst_left.saturating_sub(law.t_update);
-        self.probability = law.next_probability(self.probability, self.delay, self.delay_old);
+        if !law.is_linux {
+            self.burst_left = self.burst_left.saturating_sub(law.t_update);
+        }
+        let holds = !self.line.is_empty();
+        self.probability = law.next_probability(self.probability, self.delay, self.delay_old, holds);
         let is_calm = self.delay < law.target / 2 && self.delay_old < law.target / 2;
         self.delay_old = self.delay;
         if self.probability == 0.0 && is_calm {
             self.burst_left = law.max_burst;
             self.accumulated = 0.0;
+            self.departed = None;
         }
     }
 }
 
 impl Law {
-    fn next_probability(&self, p: f64, delay: Duration, delay_old: Duration) -> f64 {
+    /// p after an update; `holds`: packets wait.
+    fn next_probability(&self, p: f64, delay: Duration, delay_old: Duration, holds: bool) -> f64 {
         let (q, q_old, target) = (delay.as_secs_f64(), delay_old.as_secs_f64(), self.target.as_secs_f64());
         // RFC 8033 section 4.2 and 5: steps shrink with p.
         let shrink = match p {
@@ -212,10 +245,13 @@ impl Law {
             step += 0.02;
         }
         let mut p = p + step;
-        if delay.is_zero() && delay_old.is_zero() {
+        if self.is_linux {
+            p = if p < OVERFLOW { p.max(0.0) } else { 1.0 };
+        }
+        if delay.is_zero() && delay_old.is_zero() && !(self.is_linux && holds) {
             p *= 1.0 - 1.0 / 64.0;
         }
-        p.clamp(0.0, 1.0)
+        if self.is_linux { p } else { p.clamp(0.0, 1.0) }
     }
 }
 
@@ -231,7 +267,7 @@ mod tests {
     fn pie_of(variant: &str) -> Pie {
         let params = Params::from([("variant".into(), Value::Name(variant.into()))]);
         let given = Checked::new(&Pie::CARD, &params, "q").unwrap();
-        Pie::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap()
+        Pie::new(&given, &Surroundings::of_seed(1)).unwrap()
     }
 
     #[track_caller]
@@ -244,19 +280,19 @@ mod tests {
         let law = pie().law;
         let ms = Duration::from_ms;
         // 0.125 · 10 ms + 1.25 · 5 ms = 0.0075.
-        assert_probability(law.next_probability(0.2, ms(25), ms(20)), 0.2075);
-        assert_probability(law.next_probability(0.05, ms(25), ms(20)), 0.05 + 0.0075 / 2.0);
-        assert_probability(law.next_probability(0.005, ms(25), ms(20)), 0.005 + 0.0075 / 8.0);
-        assert_probability(law.next_probability(0.0, ms(25), ms(20)), 0.0075 / 2048.0);
+        assert_probability(law.next_probability(0.2, ms(25), ms(20), true), 0.2075);
+        assert_probability(law.next_probability(0.05, ms(25), ms(20), true), 0.05 + 0.0075 / 2.0);
+        assert_probability(law.next_probability(0.005, ms(25), ms(20), true), 0.005 + 0.0075 / 8.0);
+        assert_probability(law.next_probability(0.0, ms(25), ms(20), true), 0.0075 / 2048.0);
     }
 
     #[test]
     fn steps_are_bounded_above_ten_percent_and_pushed_at_high_delay() {
         let law = pie().law;
         let ms = Duration::from_ms;
-        assert_probability(law.next_probability(0.2, ms(200), ms(100)), 0.22);
-        assert_probability(law.next_probability(0.2, ms(300), ms(300)), 0.2 + 0.02 + 0.02);
-        assert_probability(law.next_probability(0.99, ms(300), ms(300)), 1.0);
+        assert_probability(law.next_probability(0.2, ms(200), ms(100), true), 0.22);
+        assert_probability(law.next_probability(0.2, ms(300), ms(300), true), 0.2 + 0.02 + 0.02);
+        assert_probability(law.next_probability(0.99, ms(300), ms(300), true), 1.0);
     }
 
     #[test]
@@ -264,7 +300,7 @@ mod tests {
         let law = pie().law;
         // The integral term still pulls by α·target before the decay applies.
         let expected = (0.5 - 0.125 * 0.015) * (1.0 - 1.0 / 64.0);
-        assert_probability(law.next_probability(0.5, Duration::ZERO, Duration::ZERO), expected);
+        assert_probability(law.next_probability(0.5, Duration::ZERO, Duration::ZERO, false), expected);
     }
 
     fn fill(pie: &mut Pie) {
@@ -292,7 +328,7 @@ mod tests {
         ] {
             let mut pie = pie_of(variant);
             fill(&mut pie);
-            // So much has accumulated that whoever is not spared is dropped.
+            // At the accumulated bound every packet that is not spared is dropped.
             (pie.burst_left, pie.probability, pie.accumulated) = (Duration::ZERO, 0.1, ACCUMULATED_MAX);
             (pie.delay, pie.delay_old) = (now, at_update);
             assert_eq!(pie.chooses(), !is_spared, "{variant}, {now:?} and {at_update:?}");
@@ -317,6 +353,63 @@ mod tests {
         assert!(gaps.iter().all(|gap| (9..=85).contains(gap)));
         let mean = f64::from(gaps.iter().sum::<u32>()) / gaps.len() as f64;
         assert!((17.0..19.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn linux_updates_every_five_ticks() {
+        let mut pie = pie_of("linux");
+        (pie.probability, pie.delay, pie.delay_old) = (0.3, Duration::from_ms(30), Duration::from_ms(30));
+        let mut updates = Vec::new();
+        for ms in 0..70 {
+            let before = pie.probability;
+            pie.catch_up(Time::from_ms(ms));
+            if pie.probability != before {
+                updates.push(ms);
+            }
+        }
+        assert_eq!(updates, [20, 40, 60]);
+    }
+
+    #[test]
+    fn linux_spends_the_burst_between_departures_and_the_rfc_between_updates() {
+        for (variant, left_ms) in [("rfc8033", 90), ("linux", 110)] {
+            let (mut pie, mut fate) = (pie_of(variant), Fate::default());
+            pie.probability = 0.1;
+            fill(&mut pie);
+            pie.dequeue(Time::from_ms(30), &mut fate);
+            pie.dequeue(Time::from_ms(70), &mut fate);
+            assert_eq!(pie.burst_left, Duration::from_ms(left_ms), "{variant}");
+        }
+    }
+
+    #[test]
+    fn linux_bounds_p_at_its_overflow_and_does_not_decay_it_while_packets_wait() {
+        let law = pie_of("linux").law;
+        let ms = Duration::from_ms;
+        assert_probability(law.next_probability(0.99, ms(300), ms(300), true), 1.03);
+        assert_probability(law.next_probability(255.99, ms(300), ms(300), true), 1.0);
+        assert_eq!(law.next_probability(1e-9, ms(0), ms(300), true), 0.0);
+        let undecayed = 0.5 - 0.125 * 0.015;
+        assert_probability(law.next_probability(0.5, ms(0), ms(0), true), undecayed);
+        assert_probability(law.next_probability(0.5, ms(0), ms(0), false), undecayed * (1.0 - 1.0 / 64.0));
+    }
+
+    #[test]
+    fn linux_marks_every_capable_packet_from_the_accumulated_bound_until_it_drops_one() {
+        for (variant, marks) in [("rfc8033", 1), ("linux", 3)] {
+            let mut pie = pie_of(variant);
+            let mut fate = Fate::default();
+            fill(&mut pie);
+            pie.law.marks = true;
+            (pie.burst_left, pie.probability) = (Duration::ZERO, 0.1);
+            (pie.delay, pie.delay_old) = (Duration::from_ms(20), Duration::from_ms(20));
+            pie.accumulated = ACCUMULATED_MAX;
+            for ecn in [Ecn::Ect0, Ecn::Ect0, Ecn::Ect0, Ecn::NotEct, Ecn::Ect0] {
+                let packet = Packet { ecn, ..*pie.line.head().unwrap() };
+                pie.enqueue(packet, Time::ZERO, &mut fate);
+            }
+            assert_eq!((fate.marks.len(), fate.drops.len()), (marks, usize::from(variant == "linux")));
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::packet::{Ecn, Packet};
 use crate::params::{Card, Checked, ParamSpec};
 use crate::rng::Stream;
 use crate::scenario::ScenarioError;
-use crate::time::{Bytes, Duration, Time};
+use crate::time::{Bytes, Duration, Rate, Time};
 
 const CARD: Card = Card {
     name: "red",
@@ -22,19 +22,31 @@ const CARD: Card = Card {
           fifth between min and max",
     source: "S. Floyd and V. Jacobson, \"Random Early Detection Gateways for Congestion Avoidance\", \
           IEEE/ACM ToN 1(4), 1993; S. Floyd, R. Gummadi and S. Shenker, \"Adaptive RED\", 2001; variants' \
-          defaults from ns-2.35 and ns-3.27",
+          defaults from ns-2.35 and ns-3.27; variant linux: Linux 6.1 red.h and sch_red.c",
     differs: &[
         "Decay while idle starts when the last packet leaves the queue, not the link",
-        "The adaptive step is taken at the first arrival after each half second, as in ns-2.35",
+        "The adaptive step is taken at the first arrival after each half second, as in ns-2.35; linux: at each half \
+              second",
+        "`variant` linux: everything counts bytes with the Ethernet header; p_b does not depend on a packet's size; \
+              from max on every arrival is dropped (no gentle); one random number decides each gap, which is \
+              uniform on 1..1/p_b; idle time begins when an empty queue is asked for a packet; after it the \
+              average falls by a table of halvings, without another sample. The table is in powers of 1/2, as the \
+              kernel reads it, where tc writes natural logarithms: with tc's own an idle average falls by the power \
+              0.69 of that",
     ],
     live_twin: Some("linux:red"),
     params: &[
         ParamSpec::choice(
             "variant",
-            &["floyd", "adaptive", "ns-3.27"],
-            "Whose defaults: Floyd's recommendations, Adaptive RED with automatic thresholds (ns-2.35), or ns-3.27.",
+            &["floyd", "adaptive", "ns-3.27", "linux"],
+            "Whose defaults: Floyd's recommendations, Adaptive RED with automatic thresholds (ns-2.35), ns-3.27, or \
+             Linux, whose arithmetic comes with it.",
         ),
-        ParamSpec::choice("unit", &["packets", "bytes"], "What the average, min and max count."),
+        ParamSpec::choice(
+            "unit",
+            &["packets", "bytes"],
+            "What the average, min and max count; linux: bytes.",
+        ),
         ParamSpec::number("min", "unit", 5.0, (0.0, 1e12), "Average from which packets are dropped.")
             .depends("5 packets; adaptive max(5, rate x target/2) packets"),
         ParamSpec::number("max", "unit", 15.0, (0.0, 1e12), "Average at which max_p is reached.")
@@ -44,7 +56,7 @@ const CARD: Card = Card {
         ParamSpec::number("max_p", "", 0.1, (0.0, 1.0), "Drop probability at max.")
             .depends("0.1; ns-3.27 0.02"),
         ParamSpec::flag("gentle", true, "Let the probability rise to 1 at 2 max instead of jumping at max.")
-            .depends("on; off if min = max"),
+            .depends("on; off if min = max, and in linux"),
         ParamSpec::flag("adaptive", false, "Move max_p to hold the average.").depends("variant adaptive: on"),
         ParamSpec::number(
             "target_ms",
@@ -59,6 +71,11 @@ const CARD: Card = Card {
             500,
             (1, 65_536),
             "Typical packet, for automatic values, idle decay and bytes.",
+        ),
+        ParamSpec::flag(
+            "idle_decay",
+            true,
+            "Let the average decay while idle; off as in a class of Linux's HTB, which never asks an empty queue.",
         ),
         ParamSpec::flag("ecn", false, "Mark ECN-capable packets instead of dropping them."),
         ParamSpec::flag("harddrop", false, "From max on drop ECN-capable packets too (RFC 3168 section 7).")
@@ -87,6 +104,8 @@ pub struct Red {
     count: i64,
     idle_since: Option<Time>,
     adapted: Time,
+    /// Linux: the random number that decides the present gap.
+    drawn: f64,
     random: Stream,
 }
 
@@ -106,14 +125,62 @@ struct Law {
     packet_time: Duration,
     limit_packets: u32,
     limit_bytes: Bytes,
+    decays_when_idle: bool,
+    /// Linux's arithmetic, with what an idle time makes of the average.
+    linux: Option<Box<IdleTable>>,
+}
+
+/// What an average becomes while Linux's RED is idle: place i stands for i·2^scale µs and holds the number of halvings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleTable {
+    /// Binary logarithm of the microseconds that one place covers.
+    pub scale: u8,
+    /// Halvings of the average at each place.
+    pub halvings: [u8; 256],
+}
+
+/// Bytes of Ethernet's header, which Linux counts in every packet (qdisc_pkt_len).
+const HEADER: Bytes = 14;
+
+impl IdleTable {
+    /// One weighting by `weight` for each packet of `mean` bytes that a link of `bytes_a_second` could have sent.
+    pub fn new(weight: f64, mean: f64, bytes_a_second: f64) -> Self {
+        const TICK_S: f64 = 1e-6;
+        let packet_ticks = mean / bytes_a_second / TICK_S;
+        let halvings_a_tick = -math::log2(1.0 - weight) / packet_ticks;
+        // The last place then means that almost nothing is left: 31 halvings.
+        let scale = math::log2(31.0 / halvings_a_tick / 255.0).floor().clamp(0.0, 31.0);
+        let step = math::powf(2.0, scale) * halvings_a_tick;
+        let mut halvings: [u8; 256] =
+            std::array::from_fn(|place| (place as f64 * step).min(31.0).round() as u8);
+        halvings[255] = 31;
+        IdleTable { scale: scale as u8, halvings }
+    }
+
+    /// The average after `idle`: halved by the table, or lowered in proportion within its first place
+    /// (red_calc_qavg_from_idle_time).
+    fn decay(&self, average: f64, idle: Duration) -> f64 {
+        let us = (idle.as_ps() / 1_000_000).min(255 << self.scale);
+        match self.halvings[(us >> self.scale) as usize] {
+            0 => (average - average * us as f64 / (1u64 << self.scale) as f64).max(average / 2.0),
+            halvings => average / (1u64 << halvings) as f64,
+        }
+    }
 }
 
 impl Registered for Red {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let variant = given.choice("variant");
-        let in_bytes = given.choice("unit") == "bytes";
+        let is_linux = variant == "linux";
+        if is_linux && given.given_choice("unit") == Some("packets") {
+            return Err(given.refuse("unit", "Linux's RED counts bytes", "Give min and max in bytes"));
+        }
+        if is_linux && given.given_flag("gentle") == Some(true) {
+            return Err(given.refuse("gentle", "Linux's RED drops all above max", "Give gentle = false"));
+        }
+        let in_bytes = is_linux || given.choice("unit") == "bytes";
         let mean_packet = given.whole("mean_packet");
         let scale = if in_bytes { mean_packet as f64 } else { 1.0 };
         let packet_time = around.rate.map_or(Duration::ZERO, |rate| rate.time_for(mean_packet));
@@ -132,13 +199,20 @@ impl Registered for Red {
             let fix = "Give max of about three times min, or equal to it for a step";
             return Err(given.refuse("max", "must not be below min", fix));
         }
+        let mut weight = given.given_number("weight").unwrap_or(weight);
+        if is_linux {
+            // The kernel shifts: 0.002 becomes 1/512.
+            weight = math::powf(2.0, math::log2(weight).round().clamp(-31.0, -1.0));
+        }
+        // Without a rate, tc's default.
+        let bytes_a_second = around.rate.map_or(10_000_000, Rate::as_bps) as f64 / 8.0;
         let law = Law {
             in_bytes,
             min,
             max,
-            weight: given.given_number("weight").unwrap_or(weight),
+            weight,
             max_p: given.given_number("max_p").unwrap_or(if variant == "ns-3.27" { 0.02 } else { 0.1 }),
-            is_gentle: given.given_flag("gentle").unwrap_or(min < max),
+            is_gentle: given.given_flag("gentle").unwrap_or(min < max && !is_linux),
             is_adaptive: given.given_flag("adaptive").unwrap_or(variant == "adaptive"),
             marks: given.flag("ecn"),
             drops_above_max: given.given_flag("harddrop").unwrap_or(variant == "ns-3.27"),
@@ -148,21 +222,28 @@ impl Registered for Red {
                 .given_whole("limit_packets")
                 .map_or(if variant == "ns-3.27" { 25 } else { u32::MAX }, |n| n as u32),
             limit_bytes: given.given_whole("limit_bytes").unwrap_or(Bytes::MAX),
+            decays_when_idle: given.flag("idle_decay"),
+            linux: is_linux.then(|| Box::new(IdleTable::new(weight, mean_packet as f64, bytes_a_second))),
         };
         Ok(Red {
             line: Line::default(),
-            law,
             average: 0.0,
             count: -1,
-            idle_since: Some(Time::ZERO),
+            idle_since: law.decays_when_idle.then_some(Time::ZERO),
+            drawn: 0.0,
             adapted: Time::ZERO,
             random: Stream::named(around.seed, "red"),
+            law,
         })
     }
 }
 
 impl QueueDiscipline for Red {
     fn enqueue(&mut self, mut packet: Packet, now: Time, fate: &mut Fate) {
+        if self.law.linux.is_some() {
+            self.enqueue_linux(packet, now, fate);
+            return;
+        }
         self.update_average(now);
         if self.law.is_adaptive && now.since(self.adapted) >= ADAPT_EVERY {
             self.adapted = now;
@@ -188,11 +269,12 @@ impl QueueDiscipline for Red {
     }
 
     fn dequeue(&mut self, now: Time, _fate: &mut Fate) -> Option<Packet> {
-        let packet = self.line.pop()?;
-        if self.line.is_empty() {
+        let packet = self.line.pop();
+        let is_idle = if self.law.linux.is_some() { packet.is_none() } else { self.line.is_empty() };
+        if is_idle && self.idle_since.is_none() && self.law.decays_when_idle {
             self.idle_since = Some(now);
         }
-        Some(packet)
+        packet
     }
 
     fn backlog(&self) -> Backlog {
@@ -265,6 +347,100 @@ impl Law {
     }
 }
 
+impl Red {
+    /// red_enqueue: RED decides before the limit, which does not count as its drop.
+    fn enqueue_linux(&mut self, mut packet: Packet, now: Time, fate: &mut Fate) {
+        self.adapt_linux(now);
+        self.update_average_linux(now);
+        let verdict = self.choose_linux();
+        let may_mark = match verdict {
+            Choice::Pass => false,
+            Choice::Early => self.law.marks,
+            Choice::Forced => self.law.marks && !self.law.drops_above_max,
+        };
+        let is_marked = may_mark && packet.ecn.is_capable();
+        let fits = self.backlog_linux() + Bytes::from(packet.bytes) + HEADER <= self.law.limit_bytes
+            && self.line.len() < self.law.limit_packets;
+        if is_marked {
+            packet.ecn = Ecn::Ce;
+            fate.mark(packet);
+        }
+        if verdict == Choice::Pass || is_marked {
+            if fits {
+                self.line.push(packet);
+                return;
+            }
+            fate.drop(packet, DropReason::QueueFull);
+        } else {
+            fate.drop(packet, DropReason::Aqm);
+        }
+        // The device asks again after every arrival.
+        if self.line.is_empty() && self.law.decays_when_idle {
+            self.idle_since = Some(now);
+        }
+    }
+
+    /// red_calc_qavg: after an idle time the average falls by the table, without a sample.
+    fn update_average_linux(&mut self, now: Time) {
+        let table = self.law.linux.as_ref().expect("the variant has a table");
+        match self.idle_since.take() {
+            Some(since) => self.average = table.decay(self.average, now.since(since)),
+            None => self.average += self.law.weight * (self.backlog_linux() as f64 - self.average),
+        }
+    }
+
+    /// red_action: a number drawn once decides how long the gap becomes.
+    fn choose_linux(&mut self) -> Choice {
+        let law = &self.law;
+        if self.average < law.min {
+            self.count = -1;
+            return Choice::Pass;
+        }
+        if self.average >= law.max {
+            self.count = -1;
+            return Choice::Forced;
+        }
+        self.count += 1;
+        let p_b = law.base_probability(self.average);
+        let is_due = self.count > 0 && self.count as f64 * p_b >= self.drawn;
+        if self.count == 0 || is_due {
+            self.drawn = self.random.uniform();
+        }
+        if is_due {
+            self.count = 0;
+            return Choice::Early;
+        }
+        Choice::Pass
+    }
+
+    /// red_adaptative_algo, at each half second that has passed. Idle time counts until then.
+    fn adapt_linux(&mut self, now: Time) {
+        while self.law.is_adaptive && now.since(self.adapted) >= ADAPT_EVERY {
+            self.adapted += ADAPT_EVERY;
+            let table = self.law.linux.as_ref().expect("the variant has a table");
+            let average = match self.idle_since {
+                Some(since) if since < self.adapted => table.decay(self.average, self.adapted.since(since)),
+                _ => self.average,
+            };
+            self.law.adapt(average);
+        }
+    }
+
+    fn backlog_linux(&self) -> Bytes {
+        self.line.bytes() + HEADER * Bytes::from(self.line.len())
+    }
+}
+
+/// What Linux's RED does with an arrival.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Choice {
+    Pass,
+    /// Between the thresholds.
+    Early,
+    /// At max or above.
+    Forced,
+}
+
 /// p_a = p_b/(1 − count·p_b): makes the gaps between drops uniform, not geometric.
 fn spread(p_b: f64, count: i64) -> f64 {
     let rest = 1.0 - count as f64 * p_b;
@@ -275,12 +451,11 @@ fn spread(p_b: f64, count: i64) -> f64 {
 mod tests {
     use super::*;
     use crate::scenario::{Params, Value};
-    use crate::time::Rate;
 
     fn red(pairs: &[(&str, Value)], rate: Option<Rate>) -> Red {
         let params: Params = pairs.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
         let given = Checked::new(&Red::CARD, &params, "q").unwrap();
-        Red::new(&given, &Surroundings { rate, seed: 1 }).unwrap()
+        Red::new(&given, &Surroundings { rate, ..Surroundings::of_seed(1) }).unwrap()
     }
 
     #[track_caller]
@@ -369,11 +544,115 @@ mod tests {
         assert_close(red.average, 10.0 * math::powf(0.99, 101.0));
     }
 
+    fn linux(pairs: &[(&str, Value)]) -> Red {
+        let named = ("variant", Value::Name("linux".into()));
+        red(&[&[named], pairs].concat(), Some(Rate::from_bps(8_000_000)))
+    }
+
+    fn packet() -> Packet {
+        Packet {
+            slot: 0,
+            flow: crate::packet::FlowId(0),
+            bytes: 1500,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: false,
+            conversation: 0,
+            enqueued: Time::ZERO,
+        }
+    }
+
+    #[test]
+    fn linux_draws_one_number_for_a_gap_and_does_not_weigh_packets_by_their_size() {
+        // Thresholds 2500 and 7500 bytes: p_b = 0.05 at 5000.
+        let mut red = linux(&[]);
+        red.average = 5000.0;
+        let (mut gaps, mut gap) = (Vec::new(), 0u32);
+        for _ in 0..200_000 {
+            gap += 1;
+            if red.choose_linux() == Choice::Early {
+                gaps.push(gap);
+                gap = 0;
+            }
+        }
+        gaps.remove(0);
+        let n = gaps.len() as f64;
+        assert!(gaps.iter().all(|gap| (1..=20).contains(gap)));
+        let mean = gaps.iter().map(|&gap| f64::from(gap)).sum::<f64>() / n;
+        // Uniform on 1..=20: mean 10.5, standard deviation of the mean 5.8/√19000 = 0.042; four of them.
+        assert!((mean - 10.5).abs() < 0.168, "{mean}");
+    }
+
+    #[test]
+    fn linux_drops_every_arrival_from_max_on() {
+        let mut red = linux(&[]);
+        red.average = 7499.0;
+        assert_ne!(red.choose_linux(), Choice::Forced);
+        red.average = 7500.0;
+        assert!((0..100).all(|_| red.choose_linux() == Choice::Forced));
+        assert_eq!(red.count, -1);
+    }
+
+    #[test]
+    fn linux_averages_bytes_with_their_headers_in_powers_of_one_half() {
+        let (mut red, mut fate) = (linux(&[]), Fate::default());
+        assert_close(red.law.weight, 1.0 / 512.0);
+        red.enqueue(packet(), Time::ZERO, &mut fate);
+        red.enqueue(packet(), Time::ZERO, &mut fate);
+        assert_close(red.average, 1514.0 / 512.0);
+    }
+
+    #[test]
+    fn linux_idles_from_when_an_empty_queue_is_asked_and_then_takes_no_sample() {
+        let (mut red, mut fate) = (linux(&[]), Fate::default());
+        // 500 B at 1 Mbyte/s are 0.5 ms, half of what is there goes in 354.5 of them: 177.3 ms.
+        red.enqueue(packet(), Time::ZERO, &mut fate);
+        red.average = 2000.0;
+        red.dequeue(Time::ZERO, &mut fate);
+        assert_eq!(red.idle_since, None);
+        red.dequeue(Time::from_ms(2), &mut fate);
+        assert_eq!(red.idle_since, Some(Time::from_ms(2)));
+        red.enqueue(packet(), Time::from_ms(2 + 355), &mut fate);
+        assert_close(red.average, 500.0);
+        let mut never = linux(&[("idle_decay", Value::Flag(false))]);
+        never.average = 2000.0;
+        never.dequeue(Time::ZERO, &mut fate);
+        never.enqueue(packet(), Time::from_ms(355), &mut fate);
+        assert_close(never.average, 2000.0 * 511.0 / 512.0);
+    }
+
+    #[test]
+    fn linux_counts_bytes_and_is_not_gentle() {
+        for (name, value) in [("unit", Value::Name("packets".into())), ("gentle", Value::Flag(true))] {
+            let params = Params::from([
+                ("variant".to_string(), Value::Name("linux".into())),
+                (name.to_string(), value),
+            ]);
+            let given = Checked::new(&Red::CARD, &params, "q").unwrap();
+            let error = Red::new(&given, &Surroundings::of_seed(1)).unwrap_err();
+            assert_eq!(error.field, format!("q.{name}"));
+        }
+    }
+
+    #[test]
+    fn an_idle_average_is_halved_as_often_as_packets_could_have_been_sent() {
+        // 1000 B at 1 Mbyte/s last 1 ms; a weight of 1/512 halves in 354.5 of them.
+        let table = IdleTable::new(1.0 / 512.0, 1000.0, 1e6);
+        let step_s = 1e-6 * f64::from(table.scale).exp2();
+        for (place, halvings) in table.halvings.iter().enumerate().take(255) {
+            let expected = (place as f64 * step_s / 1e-3 / 354.545).min(31.0);
+            assert!(
+                (f64::from(*halvings) - expected).abs() <= 0.51,
+                "{place}: {halvings} against {expected}"
+            );
+        }
+        assert!(table.halvings[254] >= 15);
+    }
     #[test]
     fn thresholds_in_the_wrong_order_are_refused() {
         let params = Params::from([("max".to_string(), Value::Number(4.0))]);
         let given = Checked::new(&Red::CARD, &params, "q").unwrap();
-        let error = Red::new(&given, &Surroundings { rate: None, seed: 1 }).unwrap_err();
+        let error = Red::new(&given, &Surroundings::of_seed(1)).unwrap_err();
         assert_eq!(error.field, "q.max");
     }
 }

@@ -3,19 +3,45 @@
 //! From the rows come the state enum with its dispatch, the lookup by name, the cards Python lists, and the
 //! tests every row inherits (`tests/laws_queue.rs`).
 
-use super::{Backlog, Fate, QueueDiscipline, outside};
+use super::{Backlog, Fate, QueueDiscipline, external, outside};
 use crate::packet::Packet;
 use crate::params::{Card, Checked, unknown_name};
-use crate::scenario::{QueueSpec, ScenarioError};
+use crate::scenario::{FlowSpec, QueueSpec, ScenarioError};
 use crate::time::{Rate, Time};
 
 /// Where a queue stands: what it may know of its surroundings.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings {
+pub struct Surroundings<'a> {
     /// Rate of the link it feeds, for defaults that scale with it; `None`: unknown.
     pub rate: Option<Rate>,
     /// Seed of the queue's own random choices.
     pub seed: u64,
+    /// Name of the link.
+    pub link: &'a str,
+    /// What is beyond the link.
+    pub context: Context<'a>,
+}
+
+/// What a queue may know beyond its link.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The scenario's flows, by number: whose hosts a packet's flow joins.
+    pub flows: &'a [FlowSpec],
+    /// Disciplines of the caller's own.
+    pub makers: &'a external::Makers,
+}
+
+impl Default for Context<'_> {
+    fn default() -> Self {
+        Context { flows: &[], makers: &external::NO_MAKERS }
+    }
+}
+
+impl Surroundings<'_> {
+    /// Only the seed is known.
+    pub fn of_seed(seed: u64) -> Self {
+        Surroundings { rate: None, seed, link: "", context: Context::default() }
+    }
 }
 
 /// What a row needs beyond [`QueueDiscipline`]: its card, and how to make one from checked parameters.
@@ -25,7 +51,7 @@ pub trait Registered: QueueDiscipline + Sized {
     /// Does it hold packets back although the link is free?
     const IS_SHAPER: bool = false;
     /// An empty queue.
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError>;
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError>;
 }
 
 macro_rules! disciplines {
@@ -39,13 +65,15 @@ macro_rules! disciplines {
             )+
             /// See [`super::outside`]: no row, for no simulation has it.
             Outside(super::outside::Outside),
+            /// See [`super::external`]: the caller's own.
+            Hosted(Box<external::Hosted>),
         }
 
         static CARDS: &[Card] = &[$(<super::$module::$Name as Registered>::CARD),+];
         static SHAPERS: &[bool] = &[$(<super::$module::$Name as Registered>::IS_SHAPER),+];
 
-        fn construct(row: usize, given: &Checked<'_>, around: &Surroundings) -> Result<Queue, ScenarioError> {
-            type New = fn(&Checked<'_>, &Surroundings) -> Result<Queue, ScenarioError>;
+        fn construct(row: usize, given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Queue, ScenarioError> {
+            type New = fn(&Checked<'_>, &Surroundings<'_>) -> Result<Queue, ScenarioError>;
             const NEW: &[New] = &[$(
                 |given, around| <super::$module::$Name as Registered>::new(given, around).map(Queue::$Name)
             ),+];
@@ -57,6 +85,7 @@ macro_rules! disciplines {
                 match $queue {
                     $(Queue::$Name($state) => $call,)+
                     Queue::Outside($state) => $call,
+                    Queue::Hosted($state) => $call,
                 }
             };
         }
@@ -72,6 +101,7 @@ disciplines! {
     dualpi2::DualPi2,
     sfq::Sfq,
     token_bucket::TokenBucket,
+    cake::Cake,
 }
 
 impl QueueDiscipline for Queue {
@@ -150,8 +180,11 @@ pub fn is_shaper(name: &str) -> bool {
 
 /// An empty queue as `spec` at `field_path` (such as `links[0].queue`) describes it; its parameters are at
 /// `field_path.params`, the queue inside it at `field_path.inner`.
-pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings) -> Result<Queue, ScenarioError> {
+pub fn build(spec: &QueueSpec, field_path: &str, around: &Surroundings<'_>) -> Result<Queue, ScenarioError> {
     let Some(row) = CARDS.iter().position(|card| card.name == spec.discipline) else {
+        if let Some(own) = external::build(spec, field_path, around)? {
+            return Ok(own);
+        }
         if outside::of_kernel(&spec.discipline).is_some() {
             return Err(outside::refusal(&spec.discipline, &format!("{field_path}.discipline")));
         }

@@ -15,11 +15,11 @@ const CARD: Card = Card {
     title: "Stochastic fairness queueing",
     law: "every flow with packets may send `quantum` bytes a round. When full, the flow with most packets \
           loses its newest (or, with `drop` head, its oldest)",
-    source: "P. McKenney, \"Stochastic Fairness Queueing\", INFOCOM 1990; constants of Linux 5.10 sch_sfq.c",
+    source: "P. McKenney, \"Stochastic Fairness Queueing\", INFOCOM 1990; constants, charges and ties of Linux 6.1 \
+          sch_sfq.c",
     differs: &[
         "The hash takes flow, direction and connection by number, of connections eight bits",
         "The hash is not perturbed again during a run (Linux: `perturb`, off by default)",
-        "Linux rounds allotments to 8 bytes; here bytes are exact",
     ],
     live_twin: Some("linux:sfq"),
     params: &[
@@ -27,6 +27,13 @@ const CARD: Card = Card {
         ParamSpec::whole("depth", "packets", 127, (1, 1 << 31), "Most packets held of one flow."),
         ParamSpec::whole("flows", "", 1024, (1, 65_536), "Hash buckets (Linux: divisor)."),
         ParamSpec::whole("quantum", "B", 1514, (1, 1 << 20), "Bytes a flow may send a round."),
+        ParamSpec::whole(
+            "header",
+            "B",
+            14,
+            (0, 256),
+            "Link-layer header that the round counts for each packet beside its IP bytes (Ethernet: 14).",
+        ),
         ParamSpec::choice("drop", &["tail", "head"], "Which end of the longest flow a full queue drops."),
     ],
 };
@@ -35,6 +42,8 @@ const CARD: Card = Card {
 struct Flow {
     line: Line,
     allotment: i64,
+    /// When the flow came to its present length, in changes of any flow's length.
+    changed: u64,
 }
 
 /// SFQ.
@@ -45,6 +54,9 @@ pub struct Sfq {
     round: VecDeque<u32>,
     perturbation: u64,
     quantum: i64,
+    header: i64,
+    /// Changes of flows' lengths until now.
+    changes: u64,
     limit: u32,
     depth: u32,
     drops_head: bool,
@@ -54,12 +66,14 @@ pub struct Sfq {
 impl Registered for Sfq {
     const CARD: Card = CARD;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         Ok(Sfq {
             flows: vec![Flow::default(); given.whole("flows") as usize],
             round: VecDeque::new(),
             perturbation: around.seed,
             quantum: given.whole("quantum") as i64,
+            header: given.whole("header") as i64,
+            changes: 0,
             limit: given.whole("limit_packets") as u32,
             depth: given.whole("depth") as u32,
             drops_head: given.choice("drop") == "head",
@@ -84,13 +98,12 @@ impl QueueDiscipline for Sfq {
             self.round.push_back(bucket);
         }
         flow.line.push(packet);
+        flow.changed = self.changes;
+        self.changes += 1;
         self.held.packets += 1;
         self.held.bytes += Bytes::from(packet.bytes);
         if self.held.packets > self.limit {
-            // The first in the round wins a tie.
-            let longest = (self.round.iter().rev().copied())
-                .max_by_key(|&bucket| self.flows[bucket as usize].line.len())
-                .expect("a full queue has a flow");
+            let longest = self.longest();
             self.shed(longest, fate);
         }
     }
@@ -105,7 +118,9 @@ impl QueueDiscipline for Sfq {
                 continue;
             }
             let packet = flow.line.pop().expect("only flows with packets are in the round");
-            flow.allotment -= i64::from(packet.bytes);
+            flow.allotment -= i64::from(packet.bytes) + self.header;
+            flow.changed = self.changes;
+            self.changes += 1;
             if flow.line.is_empty() {
                 self.round.pop_front();
             }
@@ -121,16 +136,79 @@ impl QueueDiscipline for Sfq {
 }
 
 impl Sfq {
+    /// Flow to shed from: the longest, among equals the one that came to this length last, as sfq_link files them. If
+    /// every flow holds one packet it is the next in turn: sfq_drop.
+    fn longest(&self) -> u32 {
+        let key = |&bucket: &u32| {
+            let flow = &self.flows[bucket as usize];
+            (flow.line.len(), flow.changed)
+        };
+        let longest = self.round.iter().copied().max_by_key(key).expect("a full queue has a flow");
+        if self.flows[longest as usize].line.len() == 1 { self.round[0] } else { longest }
+    }
+
     #[cold]
     fn shed(&mut self, bucket: u32, fate: &mut Fate) {
         let line = &mut self.flows[bucket as usize].line;
         let victim = if self.drops_head { line.pop() } else { line.pop_tail() };
         let victim = victim.expect("the longest flow has a packet");
+        self.flows[bucket as usize].changed = self.changes;
+        self.changes += 1;
         self.held.packets -= 1;
         self.held.bytes -= Bytes::from(victim.bytes);
-        if line.is_empty() {
+        if self.flows[bucket as usize].line.is_empty() {
             self.round.retain(|&listed| listed != bucket);
         }
         fate.drop(victim, DropReason::Overlimit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+    use crate::scenario::{Params, Value};
+
+    fn sfq(limit: u32) -> Sfq {
+        let params = Params::from([("limit_packets".into(), Value::Number(f64::from(limit)))]);
+        let given = Checked::new(&Sfq::CARD, &params, "q").unwrap();
+        Sfq::new(&given, &Surroundings::of_seed(1)).unwrap()
+    }
+
+    fn fill(queue: &mut Sfq, flows: &[u32], fate: &mut Fate) {
+        for (slot, &flow) in flows.iter().enumerate() {
+            let packet = Packet {
+                slot: slot as u32,
+                flow: FlowId(flow),
+                bytes: 1500,
+                ecn: Ecn::NotEct,
+                hop: 0,
+                is_reverse: false,
+                conversation: 0,
+                enqueued: Time::ZERO,
+            };
+            queue.enqueue(packet, Time::ZERO, fate);
+        }
+    }
+
+    #[test]
+    fn a_quantum_is_one_full_packet_with_its_header() {
+        let (mut queue, mut fate) = (sfq(127), Fate::default());
+        fill(&mut queue, &[0, 0, 1], &mut fate);
+        let left: Vec<u32> =
+            std::iter::from_fn(|| queue.dequeue(Time::ZERO, &mut fate)).map(|packet| packet.flow.0).collect();
+        assert_eq!(left, [0, 1, 0]);
+    }
+
+    #[test]
+    fn of_two_longest_the_last_to_grow_loses_its_newest() {
+        let (mut queue, mut fate) = (sfq(3), Fate::default());
+        // The arrival makes flow 1 as long as flow 0, which is first in the round.
+        fill(&mut queue, &[0, 0, 1, 1], &mut fate);
+        assert_eq!((fate.drops.len(), fate.drops[0].0.slot), (1, 3));
+        // With one packet each, the next in turn goes: flow 0's.
+        let (mut queue, mut fate) = (sfq(2), Fate::default());
+        fill(&mut queue, &[0, 1, 2], &mut fate);
+        assert_eq!((fate.drops.len(), fate.drops[0].0.slot), (1, 0));
     }
 }

@@ -18,7 +18,14 @@ const CARD: Card = Card {
     law: "the bucket gains rate/8 bytes a second up to `burst`; a packet goes when the bucket holds its \
           bytes, and takes them out",
     source: "Linux 5.10 sch_tbf.c, without peak rate; RFC 2697 section 3 for the single bucket",
-    differs: &["Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s"],
+    differs: &[
+        "Linux measures tokens in nanoseconds of the rate; here they are exact in bits·ps/s",
+        "Bytes are IP bytes: `rate` is what IP gets. Linux on Ethernet counts 14 bytes of header with each packet, so \
+              that its tbf gives IP 1500/1514 of the rate for full packets and 52/66 for ACKs, and `burst` and \
+              `limit` hold less: `header` = 14 does so",
+        "Packets that segmentation offload has joined are none here; Linux cuts those larger than the bucket and lets \
+              smaller ones through whole",
+    ],
     live_twin: Some("linux:tbf"),
     params: &[
         ParamSpec::whole(
@@ -31,6 +38,13 @@ const CARD: Card = Card {
         .depends("the link's rate"),
         ParamSpec::whole("burst", "B", 0, (1, 1 << 40), "Bucket size; larger packets are dropped.")
             .depends("4 ms of the rate (HZ 250), at least 3000"),
+        ParamSpec::whole(
+            "header",
+            "B",
+            0,
+            (0, 256),
+            "Link-layer header that rate, burst and limit count for each packet; Linux on Ethernet: 14.",
+        ),
         ParamSpec::whole("limit_bytes", "B", 0, (1, 1 << 40), "Most bytes held.")
             .depends("burst and 50 ms of the rate; with a queue inside, that one's"),
     ],
@@ -46,6 +60,8 @@ pub struct TokenBucket {
     rate: u64,
     burst: Bytes,
     limit: Bytes,
+    /// Bytes that each packet counts beside its own.
+    header: Bytes,
     tokens: u128,
     /// When `tokens` was right.
     counted: Time,
@@ -64,7 +80,7 @@ impl Registered for TokenBucket {
     const CARD: Card = CARD;
     const IS_SHAPER: bool = true;
 
-    fn new(given: &Checked<'_>, around: &Surroundings) -> Result<Self, ScenarioError> {
+    fn new(given: &Checked<'_>, around: &Surroundings<'_>) -> Result<Self, ScenarioError> {
         let Some(rate) = given.given_whole("rate_bps").map(Rate::from_bps).or(around.rate) else {
             return Err(given.refuse("rate_bps", "neither it nor the link's rate is known", "Give rate_bps"));
         };
@@ -75,6 +91,7 @@ impl Registered for TokenBucket {
             rate: rate.as_bps(),
             burst,
             limit,
+            header: given.whole("header"),
             tokens: u128::from(burst) * TOKENS_PER_BYTE,
             counted: Time::ZERO,
         })
@@ -83,13 +100,15 @@ impl Registered for TokenBucket {
 
 impl QueueDiscipline for TokenBucket {
     fn enqueue(&mut self, packet: Packet, now: Time, fate: &mut Fate) {
-        let bytes = Bytes::from(packet.bytes);
+        let bytes = Bytes::from(packet.bytes) + self.header;
         if bytes > self.burst {
             fate.drop(packet, DropReason::QueueFull);
             return;
         }
         match &mut self.inside {
-            Inside::Line(line) if line.bytes() + bytes > self.limit => {
+            Inside::Line(line)
+                if line.bytes() + self.header * Bytes::from(line.len()) + bytes > self.limit =>
+            {
                 fate.drop(packet, DropReason::QueueFull);
             }
             Inside::Line(line) => line.push(packet),
@@ -104,7 +123,7 @@ impl QueueDiscipline for TokenBucket {
         {
             *held = queue.dequeue(now, fate);
         }
-        let need = tokens_for(self.next()?);
+        let need = self.tokens_for(self.next()?);
         self.fill(now);
         if self.tokens < need {
             return None;
@@ -131,7 +150,7 @@ impl QueueDiscipline for TokenBucket {
     }
 
     fn ready_at(&self, now: Time) -> Option<Time> {
-        let missing = tokens_for(self.next()?).saturating_sub(self.tokens_at(now));
+        let missing = self.tokens_for(self.next()?).saturating_sub(self.tokens_at(now));
         Some(now + Duration::from_ps(missing.div_ceil(u128::from(self.rate)) as u64))
     }
 }
@@ -155,6 +174,10 @@ impl TokenBucket {
         }
     }
 
+    fn tokens_for(&self, packet: &Packet) -> u128 {
+        u128::from(Bytes::from(packet.bytes) + self.header) * TOKENS_PER_BYTE
+    }
+
     fn tokens_at(&self, now: Time) -> u128 {
         let gained = u128::from(self.rate) * u128::from(now.since(self.counted).as_ps());
         (self.tokens + gained).min(u128::from(self.burst) * TOKENS_PER_BYTE)
@@ -166,6 +189,40 @@ impl TokenBucket {
     }
 }
 
-fn tokens_for(packet: &Packet) -> u128 {
-    u128::from(packet.bytes) * TOKENS_PER_BYTE
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Ecn, FlowId};
+    use crate::scenario::{Params, Value};
+
+    #[test]
+    fn a_header_counts_in_rate_burst_and_limit() {
+        let packet = |bytes| Packet {
+            slot: 0,
+            flow: FlowId(0),
+            bytes,
+            ecn: Ecn::NotEct,
+            hop: 0,
+            is_reverse: false,
+            conversation: 0,
+            enqueued: Time::ZERO,
+        };
+        // 8 Mbit/s are a byte a microsecond; a bucket and a queue of 1514 and 3028 bytes.
+        for (header, waits_us, held) in [(0.0, 1500 - 14, 2), (14.0, 1514, 2)] {
+            let params: Params =
+                [("rate_bps", 8e6), ("burst", 1514.0), ("limit_bytes", 3028.0), ("header", header)]
+                    .map(|(name, value)| (name.to_string(), Value::Number(value)))
+                    .into();
+            let given = Checked::new(&TokenBucket::CARD, &params, "q").unwrap();
+            let mut bucket = TokenBucket::new(&given, &Surroundings::of_seed(1)).unwrap();
+            let mut fate = Fate::default();
+            (0..3).for_each(|_| bucket.enqueue(packet(1500), Time::ZERO, &mut fate));
+            assert_eq!(bucket.backlog().packets, held, "{header}");
+            assert!(bucket.dequeue(Time::ZERO, &mut fate).is_some());
+            assert_eq!(bucket.ready_at(Time::ZERO), Some(Time::from_us(waits_us)), "{header}");
+            fate.clear();
+            bucket.enqueue(packet(1501), Time::ZERO, &mut fate);
+            assert_eq!(fate.drops.len(), usize::from(header > 0.0), "larger than the bucket with its header");
+        }
+    }
 }
