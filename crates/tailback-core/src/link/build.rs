@@ -2,13 +2,14 @@
 
 use super::api::{FASTEST, LONGEST_DELAY};
 use super::foreseen::Foreseen;
+use super::gate::Gate;
 use super::instant::Instant;
 use super::interface::Interface;
 use super::outlet::Outlet;
 use super::pace::{Serialiser, Ticks};
 use super::pacer::{self, Pacer, refusal};
 use super::serial::{Clock, Serial};
-use super::service::{Link, Service};
+use super::service::{Gated, Link, Service};
 use super::steady::Steady;
 use super::tunnel::Tunnel;
 use super::wire::Wire;
@@ -16,7 +17,7 @@ use crate::medium::access::Access;
 use crate::medium::registry::{Medium, Shared};
 use crate::medium::tunnel::TunnelStream;
 use crate::queue::refuse_too_small;
-use crate::queue::registry::{self, Queue, Surroundings};
+use crate::queue::registry::{self, Context, Queue, Surroundings};
 use crate::rng::Stream;
 use crate::scenario::{LinkSpec, MediumSpec, QueueSpec, ScenarioError};
 use crate::time::{Duration, Rate};
@@ -36,6 +37,16 @@ enum Served {
 impl Link {
     /// The link that `spec`, number `index` of the scenario, describes.
     pub fn build(spec: &LinkSpec, index: usize, seed: u64) -> Result<Self, ScenarioError> {
+        Link::build_within(spec, index, seed, Context::default())
+    }
+
+    /// As [`Link::build`], with what its queue may know beyond the link.
+    pub fn build_within(
+        spec: &LinkSpec,
+        index: usize,
+        seed: u64,
+        context: Context<'_>,
+    ) -> Result<Self, ScenarioError> {
         check_numbers(spec, index)?;
         let served = Served::of(spec, index, seed)?;
         if matches!(served, Served::Instantly) && spec.queue.discipline != QueueSpec::unlimited().discipline {
@@ -47,17 +58,36 @@ impl Link {
             ));
         }
         let rate = served.nominal();
-        let around =
-            Surroundings { rate, seed: Stream::named(seed, &format!("link/{}/queue", spec.name)).bits() };
+        let seed_of_queue = Stream::named(seed, &format!("link/{}/queue", spec.name)).bits();
+        let around = Surroundings { rate, seed: seed_of_queue, link: &spec.name, context };
         let queue = registry::build(&spec.queue, &format!("links[{index}].queue"), &around)?;
+        served.demand_no_shaper(spec, index, &queue)?;
         let wire = Wire::build(&spec.wire, &format!("links[{index}].wire"), &spec.name, seed)?.map(Box::new);
+        let gate = Gate::build(spec, index)?;
+        if gate.is_some() {
+            served.demand_own_queue(spec, index)?;
+        }
         let service = served.into_service(spec, &queue, wire.as_deref());
+        let service = match gate {
+            Some(gate) => Service::Gated(Box::new(Gated { gate, service })),
+            None => service,
+        };
         let interface = Interface::new(&spec.name, queue, Duration::from_ps(spec.delay_ps), wire);
         Ok(Link::new(interface, service, rate))
     }
 
     /// An error if a packet of `bytes` could never cross the link, number `index`, built from `spec`.
     pub fn must_take(&self, spec: &LinkSpec, index: usize, bytes: u32) -> Result<(), ScenarioError> {
+        if !self.gate().is_none_or(|gate| gate.may_admit(bytes)) {
+            let burst = spec.policer.as_ref().map_or(0, |policer| policer.burst_bytes);
+            let problem = format!("the bucket holds less than one packet of {bytes} bytes, so none passes");
+            let fix = format!("Give at least {bytes} bytes");
+            return Err(refusal(index, "policer.burst_bytes", burst, &problem, &fix));
+        }
+        // A queue of the caller's own takes what it takes: its state cannot be copied to ask.
+        if matches!(self.queue(), Queue::Hosted(_)) {
+            return Ok(());
+        }
         refuse_too_small(self.queue(), &spec.queue, &format!("links[{index}].queue"), bytes)
     }
 }
@@ -111,24 +141,50 @@ impl Served {
             let fix = "Put the changing delay on a link of its own beside it";
             return Err(refusal(index, "schedule", "a schedule", problem, fix));
         }
-        let why = match (self, &medium.flow) {
+        match (self, &medium.flow) {
             (Served::Carried(_), None) => {
                 let problem = "a tunnel needs a connection that carries its packets";
                 let fix = "Name the flow whose application is tunnel";
-                return Err(refusal(index, "medium.flow", "nothing", problem, fix));
+                Err(refusal(index, "medium.flow", "nothing", problem, fix))
             }
-            (Served::Carried(_), Some(_)) => {
-                "a shaper cannot hold back packets for which the socket has room"
-            }
+            (Served::Carried(_), Some(_)) | (_, None) => Ok(()),
             (_, Some(flow)) => {
                 let problem = format!("no flow carries the packets of {}", medium.name);
                 let value = format!("\"{flow}\"");
-                return Err(refusal(index, "medium.flow", value, &problem, "Leave the flow out"));
+                Err(refusal(index, "medium.flow", value, &problem, "Leave the flow out"))
             }
-            (Served::Shared(_), None) => "a shaper cannot hold back packets for which the medium is won",
-            (_, None) => return Ok(()),
+        }
+    }
+
+    /// An error if something else takes packets past what would stand before the queue.
+    fn demand_own_queue(&self, spec: &LinkSpec, index: usize) -> Result<(), ScenarioError> {
+        let what = match self {
+            Served::Carried(_) => "a tunnel",
+            Served::Shared(_) => "a medium that stations share",
+            Served::Instantly | Served::At(_) | Served::Paced(_) => return Ok(()),
         };
-        if registry::is_shaper(&spec.queue.discipline) {
+        let (field, gate) = match &spec.policer {
+            Some(_) => ("policer", "a policer"),
+            None => ("wire.bleach_before_queue", "bleaching before the queue"),
+        };
+        let problem = format!("{gate} cannot stand at {what}");
+        let fix = "Put it on a link of its own before this one; that needs neither rate nor delay";
+        Err(refusal(index, field, gate, &problem, fix))
+    }
+
+    /// An error if the queue holds packets back that the medium has room for.
+    fn demand_no_shaper(&self, spec: &LinkSpec, index: usize, queue: &Queue) -> Result<(), ScenarioError> {
+        let why = match self {
+            Served::Carried(_) => "a shaper cannot hold back packets for which the socket has room",
+            Served::Shared(_) => "a shaper cannot hold back packets for which the medium is won",
+            Served::Instantly | Served::At(_) | Served::Paced(_) => return Ok(()),
+        };
+        let holds_back = match queue {
+            Queue::Hosted(own) => own.holds_back(),
+            Queue::Cake(cake) => cake.shapes(),
+            _ => registry::is_shaper(&spec.queue.discipline),
+        };
+        if holds_back {
             let fix = "Put the shaper on a link of its own before this one";
             return Err(refuse_queue(spec, index, why, fix));
         }
@@ -151,9 +207,9 @@ impl Served {
             Served::Instantly => Service::Instant(Instant { ticks }),
             Served::At(rate) => {
                 let serialiser = Serialiser::new(rate);
-                let keeps_order = wire.is_none_or(Wire::keeps_order);
+                let only_loses = wire.is_none_or(Wire::only_loses);
                 let tail_drop = match queue {
-                    Queue::Fifo(fifo) if ticks.is_none() && keeps_order => fifo.tail_drop(),
+                    Queue::Fifo(fifo) if ticks.is_none() && only_loses => fifo.tail_drop(),
                     _ => None,
                 };
                 match (tail_drop, ticks) {

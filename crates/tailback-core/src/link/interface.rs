@@ -216,6 +216,9 @@ impl Interface {
     /// As `send`, over a wire that impairs.
     fn pass(&mut self, packet: Packet, at: Time, due: Time, fate: &mut Fate, watch: &mut impl Watch) {
         let wire = self.wire.as_mut().expect("a wire");
+        if wire.signals.is_some() {
+            return self.pass_with_signals(packet, at, due, fate, watch);
+        }
         match wire.pass(due, packet.bytes) {
             Passage::Lost => return self.lose(packet, at, fate, watch),
             Passage::InOrder(due) => {
@@ -231,6 +234,56 @@ impl Interface {
             }
         }
         self.pipe_bytes += Bytes::from(packet.bytes);
+    }
+
+    /// As `pass`, over a wire that changes signals.
+    fn pass_with_signals(
+        &mut self,
+        mut packet: Packet,
+        at: Time,
+        due: Time,
+        fate: &mut Fate,
+        watch: &mut impl Watch,
+    ) {
+        let wire = self.wire.as_mut().expect("a wire");
+        let signals = wire.signals.as_mut().expect("they are why this is called");
+        packet.ecn = signals.bleached(&packet);
+        let drawn = signals.arrival(at, due);
+        let due = match drawn {
+            // Neither jitter nor reorder goes with it, so all that the wire decides is loss.
+            Some(_) if wire.loses_next(packet.bytes) => return self.lose(packet, at, fate, watch),
+            Some(due) => due,
+            None => match wire.pass(due, packet.bytes) {
+                Passage::Lost => return self.lose(packet, at, fate, watch),
+                Passage::InOrder(due) => {
+                    wire.overtake(due);
+                    due
+                }
+                Passage::HeldBack(due) => {
+                    wire.hold(packet.slot, due);
+                    due
+                }
+            },
+        };
+        let acks = self.wire.as_mut().and_then(|wire| wire.signals.as_mut()?.acks.as_mut());
+        let kept = acks.map(|acks| acks.pass(&packet, watch.carries(&packet), at));
+        if let Some(slot) = kept.and_then(|kept| kept.replaces) {
+            self.thin(slot, at, fate, watch);
+        }
+        self.put(kept.map_or(due, |kept| due + kept.leaves.since(at)), packet);
+        self.pipe_bytes += Bytes::from(packet.bytes);
+        while let Some(slot) = self.wire.as_mut().and_then(|wire| wire.released()) {
+            self.let_go(slot, due);
+        }
+    }
+
+    /// The acknowledgement in `slot`, which waits in the pipe, goes no further: a later one has replaced it.
+    fn thin(&mut self, slot: u32, at: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        let place = self.pipe.iter().rposition(|(_, packet)| packet.slot == slot);
+        if let Some((_, packet)) = place.and_then(|place| self.pipe.remove(place)) {
+            self.pipe_bytes -= Bytes::from(packet.bytes);
+            self.drop(packet, DropReason::Thinned, at, fate, watch);
+        }
     }
 
     /// Into the pipe, behind what arrives no later.
@@ -306,7 +359,7 @@ impl Interface {
         }
     }
 
-    /// The first so many to arrive, of so many bytes together, are delivered, before their time.
+    /// The first this many to arrive, of this many bytes together, are delivered, before their time.
     #[inline(always)]
     pub fn deliver_ahead(&mut self, packets: usize, bytes: Bytes) {
         self.pipe.drain(..packets);
@@ -344,6 +397,12 @@ impl Interface {
     #[inline]
     pub fn is_reordering(&self) -> bool {
         self.wire.as_ref().is_some_and(|wire| wire.is_reordering())
+    }
+
+    /// May what has not yet departed arrive before the link's delay is over?
+    #[inline]
+    pub fn may_be_early(&self) -> bool {
+        self.wire.as_ref().is_some_and(|wire| wire.may_be_early())
     }
 
     /// The queue's backlog may have changed at `at`.

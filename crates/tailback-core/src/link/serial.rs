@@ -128,7 +128,7 @@ impl Serve for Serial {
             // A shaping queue or a lossy wire may yet postpone this; then it is asked again.
             None if self.step == Time::NEVER => Time::NEVER,
             None => match self.clock {
-                Clock::Exact if !of.reports => self.step + of.delay,
+                Clock::Exact if !of.reports && !of.may_be_early() => self.step + of.delay,
                 Clock::Exact | Clock::Ticks(_) | Clock::Paced(_) => self.step,
             },
         }

@@ -2,6 +2,7 @@
 
 use super::api::{Host, LinkCount, Watch};
 use super::foreseen::Foreseen;
+use super::gate::Gate;
 use super::instant::Instant;
 use super::interface::Interface;
 use super::outlet::Outlet;
@@ -12,7 +13,7 @@ use super::tunnel::Tunnel;
 use crate::packet::Packet;
 use crate::queue::outside::Outside;
 use crate::queue::registry::Queue;
-use crate::queue::{Backlog, Fate};
+use crate::queue::{Backlog, DropReason, Fate};
 use crate::time::{Bytes, Duration, Rate, Time};
 
 /// What serves a link's queue.
@@ -25,6 +26,32 @@ pub enum Service {
     Instant(Instant),
     Outlet(Box<Outlet>),
     Tunnel(Box<Tunnel>),
+    Gated(Box<Gated>),
+}
+
+/// A service behind a gate.
+#[derive(Clone, Debug)]
+pub struct Gated {
+    pub gate: Gate,
+    pub service: Service,
+}
+
+impl Service {
+    /// Itself, or what serves the queue behind its gate.
+    fn behind_gate(&self) -> &Service {
+        match self {
+            Service::Gated(gated) => &gated.service,
+            service => service,
+        }
+    }
+
+    /// As [`Self::behind_gate`], to change.
+    fn behind_gate_mut(&mut self) -> &mut Service {
+        match self {
+            Service::Gated(gated) => &mut gated.service,
+            service => service,
+        }
+    }
 }
 
 macro_rules! each {
@@ -36,8 +63,42 @@ macro_rules! each {
             Service::Instant($state) => $call,
             Service::Outlet($state) => $call,
             Service::Tunnel($state) => $call,
+            Service::Gated($state) => $call,
         }
     };
+}
+
+impl Serve for Gated {
+    fn catch_up(&mut self, of: &mut Interface, now: Time, fate: &mut Fate, watch: &mut impl Watch) {
+        each!(&mut self.service, service => service.catch_up(of, now, fate, watch));
+    }
+    fn push(&mut self, of: &mut Interface, mut packet: Packet, fate: &mut Fate, watch: &mut impl Watch) {
+        if !self.gate.admits(&mut packet, of.now) {
+            return of.drop(packet, DropReason::Policer, of.now, fate, watch);
+        }
+        each!(&mut self.service, service => service.push(of, packet, fate, watch));
+    }
+    fn keeps_wake(&self, of: &Interface) -> bool {
+        each!(&self.service, service => service.keeps_wake(of))
+    }
+    fn next_wake(&self, of: &Interface, arrival: Time) -> Time {
+        each!(&self.service, service => service.next_wake(of, arrival))
+    }
+    fn between(&self) -> Backlog {
+        each!(&self.service, service => service.between())
+    }
+    fn in_service(&self, of: &Interface) -> u32 {
+        each!(&self.service, service => service.in_service(of))
+    }
+    fn resident(&self, of: &Interface) -> Backlog {
+        each!(&self.service, service => service.resident(of))
+    }
+    fn held_integral(&self, of: &Interface) -> u128 {
+        each!(&self.service, service => service.held_integral(of))
+    }
+    fn busy(&self, of: &Interface) -> Duration {
+        each!(&self.service, service => service.busy(of))
+    }
 }
 
 /// Who decides when a link's packets leave.
@@ -140,7 +201,7 @@ impl Link {
         now + self.interface.delay
     }
 
-    /// Of such a link, the one that arrives after so many others, if that is before `until`, and alone: with others behind it,
+    /// Of such a link, the one that arrives after this many others, if that is before `until`, and alone: with others behind it,
     /// so that the link never looks empty to those who come meanwhile.
     #[inline(always)]
     pub(crate) fn next_ahead(&self, after: usize, until: Time) -> Option<(Time, Packet)> {
@@ -149,7 +210,7 @@ impl Link {
         (next.0 < until && next.0 < behind.0).then_some(*next)
     }
 
-    /// So many are delivered, of so many bytes together.
+    /// This many are delivered, of this many bytes together.
     #[inline(always)]
     pub(crate) fn deliver_ahead(&mut self, packets: usize, bytes: Bytes) {
         self.interface.deliver_ahead(packets, bytes);
@@ -189,6 +250,8 @@ impl Link {
             }
             Service::Outlet(outlet) => Server::Channel(outlet.channel),
             Service::Tunnel(_) => Server::Connection,
+            // No gate stands before what others serve.
+            Service::Gated(_) => Server::Link,
         }
     }
 
@@ -208,12 +271,17 @@ impl Link {
 
     /// Foresee nothing, and keep what is being sent; of a link that holds nothing yet.
     pub(super) fn ask_at_each_departure(&mut self) {
-        let serialiser = match &self.service {
+        let service = self.service.behind_gate_mut();
+        let serialiser = match service {
             Service::Foreseen(service) => &service.serialiser,
             Service::Steady(service) => &service.serialiser,
-            Service::Serial(_) | Service::Instant(_) | Service::Outlet(_) | Service::Tunnel(_) => return,
+            Service::Serial(_)
+            | Service::Instant(_)
+            | Service::Outlet(_)
+            | Service::Tunnel(_)
+            | Service::Gated(_) => return,
         };
-        self.service = Service::Serial(Serial::new(serialiser.clone(), Clock::Exact));
+        *service = Service::Serial(Serial::new(serialiser.clone(), Clock::Exact));
     }
 
     /// From now on its queue is decided outside; of a link at a fixed rate that holds nothing yet.
@@ -270,6 +338,14 @@ impl Link {
         self.interface.pipe.get(number).map(|(_, packet)| packet)
     }
 
+    /// What stands before its queue.
+    pub(super) fn gate(&self) -> Option<&Gate> {
+        match &self.service {
+            Service::Gated(gated) => Some(&gated.gate),
+            _ => None,
+        }
+    }
+
     /// The name its scenario gives it.
     pub fn name(&self) -> &str {
         &self.interface.name
@@ -279,9 +355,14 @@ impl Link {
         &self.interface.queue
     }
 
+    /// Whether it sends at any rate.
+    pub(crate) fn has_no_rate(&self) -> bool {
+        matches!(self.service.behind_gate(), Service::Instant(_))
+    }
+
     /// Does a packet take time to cross it? Else it is infinitely fast, and of no length.
     pub(crate) fn takes_time(&self) -> bool {
-        let Service::Instant(service) = &self.service else { return true };
+        let Service::Instant(service) = self.service.behind_gate() else { return true };
         let has_delay = match &service.ticks {
             Some(ticks) => ticks.has_delay(),
             None => !self.interface.delay.is_zero(),
@@ -378,7 +459,7 @@ impl Link {
         written
     }
 
-    /// So many bytes of the stream have arrived in order: let out the packets that are complete.
+    /// This many bytes of the stream have arrived in order: let out the packets that are complete.
     pub(crate) fn read_tunnel(
         &mut self,
         delivered: Bytes,

@@ -1,4 +1,4 @@
-//! Any queue at a fixed rate, and a wire that does nothing: what is taken from the queue is as good as arrived.
+//! Any queue at a fixed rate, and a wire that does nothing: what is taken from the queue is counted as arrived.
 //!
 //! The queue is asked at each departure, as in a `serial` link. What it gives begins to be sent at s and arrives at
 //! s + 8L/C + D, whatever else happens: so it goes straight into the pipe, where the last of all is the one being sent. A

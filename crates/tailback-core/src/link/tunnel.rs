@@ -55,7 +55,7 @@ impl Tunnel {
         written
     }
 
-    /// So many bytes of the stream have arrived in order: let out the packets that are complete.
+    /// This many bytes of the stream have arrived in order: let out the packets that are complete.
     pub fn read(&mut self, of: &mut Interface, delivered: Bytes, fate: &mut Fate, watch: &mut impl Watch) {
         while let Some(packet) = self.stream.read(delivered) {
             let now = of.now;

@@ -4,7 +4,7 @@
 //! choices alone. Loss, jitter and holding back are decided when the last bit leaves the sender; duplication when
 //! the packet arrives.
 //!
-//! Losses come independently (`loss`), one every so many packets (`loss_every`), by wrong bits (`bit_error`: a packet
+//! Losses come independently (`loss`), one every this many packets (`loss_every`), by wrong bits (`bit_error`: a packet
 //! of L bytes survives with (1 − e)^8L), or in bursts: a chain of two states moves once a packet, good to bad with
 //! probability p, bad to good with r, and loses the packet with the probability of the state it has come to. A share
 //! p/(p + r) of packets meets the bad state, in bursts of mean length 1/r.
@@ -16,9 +16,11 @@
 //! Differs from the source:
 //! - Jitter never reorders: a packet arrives no earlier than the one before it. netem's does reorder.
 //! - `reorder` holds the chosen packet back by a fixed time and so lets others overtake; netem lets the chosen
-//!   packet skip the delay instead. With `reorder_packets` it goes on as soon as so many have overtaken it, which is
+//!   packet skip the delay instead. With `reorder_packets` it goes on as soon as this many have overtaken it, which is
 //!   its extent of reordering (RFC 4737 section 4.2.1), however close together the others come.
 
+use super::netem;
+use super::signals::Signals;
 use crate::math;
 use crate::rng::{Odds, Stream};
 use crate::scenario::{ScenarioError, WireSpec};
@@ -64,7 +66,7 @@ pub struct Wire {
     loss_odds: Odds,
     /// It loses packets in one of the ways below, too.
     loses_otherwise: bool,
-    /// One packet in so many is lost, and how many go before the next.
+    /// One packet in N is lost, and how many go before the next.
     loss_every: u32,
     before_loss: u32,
     duplicate: f64,
@@ -74,6 +76,7 @@ pub struct Wire {
     /// Packets held back: slot, how many may overtake yet, and when it arrives at the latest.
     held: Vec<(u32, u32, Time)>,
     jitter: Duration,
+    pub signals: Option<Box<Signals>>,
     bit_error: f64,
     burst: Option<Burst>,
     bit_stream: Stream,
@@ -113,9 +116,73 @@ fn check(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
     }
     check_reordering(spec, field)?;
     check_bursts(spec, field)?;
-    for (what, ps) in [("reorder_delay_ps", spec.reorder_delay_ps), ("jitter_ps", spec.jitter_ps)] {
+    check_signals(spec, field)?;
+    for (what, ps) in [
+        ("reorder_delay_ps", spec.reorder_delay_ps),
+        ("jitter_ps", spec.jitter_ps),
+        ("ack_hold_ps", spec.ack_hold_ps),
+    ] {
         if ps > super::api::LONGEST_DELAY.as_ps() {
             return Err(refuse(field, what, ps, "longer than a day", "Give at most one day"));
+        }
+    }
+    Ok(())
+}
+
+fn check_signals(spec: &WireSpec, field: &str) -> Result<(), ScenarioError> {
+    if spec.bleach_before_queue && spec.bleach.is_none() {
+        return Err(refuse(
+            field,
+            "bleach_before_queue",
+            true,
+            "nothing is bleached",
+            "Give bleach, one of \"ce\", \"ect1\" and \"all\", or leave this out",
+        ));
+    }
+    if let Some(jitter) = &spec.netem_jitter {
+        if !(0.0..=1.0).contains(&jitter.correlation) {
+            let fix = "Give 0 to 1";
+            return Err(refuse(
+                field,
+                "netem_jitter.correlation",
+                jitter.correlation,
+                "a share lies in 0 to 1",
+                fix,
+            ));
+        }
+        if !(1000..=netem::LARGEST.as_ps()).contains(&jitter.jitter_ps) {
+            let fix = "Give 1 ns to 2.147 s";
+            return Err(refuse(
+                field,
+                "netem_jitter.jitter_ps",
+                jitter.jitter_ps,
+                "netem has no such jitter",
+                fix,
+            ));
+        }
+        if spec.jitter_ps > 0 || spec.reorder > 0.0 {
+            return Err(refuse(
+                field,
+                "netem_jitter",
+                "a jitter",
+                "it draws each packet's delay and so excludes jitter, which keeps order, and reorder",
+                "Give one of jitter, reorder and netem_jitter",
+            ));
+        }
+    }
+    if let Some(every) = spec.ack_every {
+        if every < 2 {
+            let problem = "every acknowledgement would go on by itself";
+            return Err(refuse(field, "ack_every", every, problem, "Give 2 or more, or leave it out"));
+        }
+        if spec.ack_hold_ps == 0 {
+            return Err(refuse(
+                field,
+                "ack_every",
+                every,
+                "the last acknowledgements of a transfer would never go on",
+                "Give ack_hold, how long one waits for the others, such as \"5ms\"",
+            ));
         }
     }
     Ok(())
@@ -175,7 +242,10 @@ impl Wire {
     /// `name` is the link's, from which the streams take theirs.
     pub fn build(spec: &WireSpec, field: &str, name: &str, seed: u64) -> Result<Option<Self>, ScenarioError> {
         check(spec, field)?;
-        if *spec == (WireSpec { reorder_delay_ps: spec.reorder_delay_ps, ..WireSpec::default() }) {
+        // What stands before the queue is the gate's.
+        let bleach = spec.bleach.filter(|_| !spec.bleach_before_queue);
+        let behind = WireSpec { bleach, bleach_before_queue: false, ..spec.clone() };
+        if behind == (WireSpec { reorder_delay_ps: spec.reorder_delay_ps, ..WireSpec::default() }) {
             return Ok(None);
         }
         let stream = |what: &str| Stream::named(seed, &format!("link/{name}/wire/{what}"));
@@ -195,6 +265,7 @@ impl Wire {
             reorder_packets: spec.reorder_packets,
             held: Vec::new(),
             jitter: Duration::from_ps(spec.jitter_ps),
+            signals: Signals::build(spec, stream).map(Box::new),
             bit_error: spec.bit_error,
             burst: (spec.burst_start > 0.0).then(|| Burst {
                 start: spec.burst_start,
@@ -216,20 +287,25 @@ impl Wire {
 
     /// Does it hold packets for a random time?
     pub fn has_jitter(&self) -> bool {
-        !self.jitter.is_zero()
+        !self.jitter.is_zero() || self.signals.as_ref().is_some_and(|signals| signals.reorder())
+    }
+
+    /// May a packet arrive before the link's delay is over?
+    pub fn may_be_early(&self) -> bool {
+        self.signals.as_ref().is_some_and(|signals| signals.jitter.is_some())
     }
 
     /// May a packet overtake another?
     pub fn is_reordering(&self) -> bool {
-        self.reorder > 0.0
+        self.reorder > 0.0 || self.signals.as_ref().is_some_and(|signals| signals.reorder())
     }
 
-    /// Does all that is not lost arrive in order, each packet its delay after it has departed?
-    pub fn keeps_order(&self) -> bool {
-        !self.is_reordering() && !self.has_jitter()
+    /// Does all that is not lost arrive as it departed, in order, each packet its delay later?
+    pub fn only_loses(&self) -> bool {
+        !self.is_reordering() && !self.has_jitter() && self.signals.is_none()
     }
 
-    /// The passage of the next packet, of so many bytes, which would arrive at `due` on a plain wire.
+    /// The passage of the next packet, of this many bytes, which would arrive at `due` on a plain wire.
     pub fn pass(&mut self, due: Time, bytes: u32) -> Passage {
         // Every stream moves on by one packet, lost or not: the fates of later packets stay independent.
         let is_lost = self.loses_next(bytes);

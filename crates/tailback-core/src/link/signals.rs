@@ -1,0 +1,45 @@
+//! What a wire does to the signals that senders read: ECN codepoints, delays drawn packet by packet, acknowledgements.
+
+use super::acks::Acks;
+use super::netem::NetemJitter;
+use crate::packet::{Ecn, Packet};
+use crate::rng::Stream;
+use crate::scenario::{Bleach, WireSpec};
+use crate::time::{Duration, Time};
+
+/// Those of a wire that does any of it.
+#[derive(Clone, Debug)]
+pub struct Signals {
+    bleach: Option<Bleach>,
+    pub jitter: Option<NetemJitter>,
+    pub acks: Option<Acks>,
+}
+
+impl Signals {
+    /// What `spec`, which was checked, asks for; `None` if it is none of it.
+    pub fn build(spec: &WireSpec, stream: impl Fn(&str) -> Stream) -> Option<Self> {
+        let signals = Signals {
+            bleach: spec.bleach.filter(|_| !spec.bleach_before_queue),
+            jitter: spec.netem_jitter.map(|jitter| NetemJitter::new(&jitter, stream("netem-jitter"))),
+            acks: (spec.ack_hold_ps > 0)
+                .then(|| Acks::new(Duration::from_ps(spec.ack_hold_ps), spec.ack_every)),
+        };
+        let has_any = signals.bleach.is_some() || signals.jitter.is_some() || signals.acks.is_some();
+        has_any.then_some(signals)
+    }
+
+    /// The codepoint that `packet` has from here on.
+    pub fn bleached(&self, packet: &Packet) -> Ecn {
+        self.bleach.map_or(packet.ecn, |bleach| bleach.apply(packet.ecn))
+    }
+
+    /// May a packet overtake another?
+    pub fn reorder(&self) -> bool {
+        self.jitter.is_some() || self.acks.is_some()
+    }
+
+    /// When the packet arrives that left at `at` and would arrive at `due`; `None`: as the wire says.
+    pub fn arrival(&mut self, at: Time, due: Time) -> Option<Time> {
+        self.jitter.as_mut().map(|jitter| jitter.arrival(at, due))
+    }
+}
