@@ -56,12 +56,16 @@ fn epoch() -> Vec<Ack> {
                 delivered,
                 prior_delivered: prior_delivered.saturating_sub(window * mss),
                 app_limited: false,
+                lost: 0,
+                is_delayed: false,
                 round_start: number == 0,
                 cwnd_limited: true,
+                window_full: true,
                 may_grow: true,
                 phase: Phase::Open,
                 counting: Counting::PerSegment,
                 in_slow_start: false,
+                stack_paces: false,
                 snd_una: delivered,
                 snd_nxt: delivered + window * mss,
             });
@@ -106,13 +110,28 @@ fn lose(algorithm: &mut Algorithm, ack: &Ack, signal: Signal, control: &mut Cont
     };
     algorithm.on_congestion(&congestion, control);
     for (from, to) in [(Phase::Open, Phase::Recovery), (Phase::Recovery, Phase::Open)] {
-        algorithm.on_phase(&PhaseChange { now, from, to, snd_una, snd_nxt, srtt }, control);
+        algorithm.on_phase(
+            &PhaseChange {
+                now,
+                from,
+                to,
+                completes: to == Phase::Open,
+                snd_una,
+                snd_nxt,
+                srtt,
+                delivered: ack.delivered,
+                delivered_at: now,
+                lost: 0,
+            },
+            control,
+        );
     }
 }
 
 fn epochs(mut algorithm: Option<Algorithm>, acks: &mut [Ack]) {
     let mss = u64::from(MSS);
-    let mut control = Control { cwnd: WINDOW * mss, ssthresh: 2 * mss, pacing: None, mss: MSS };
+    let mut control =
+        Control { cwnd: WINDOW * mss, ssthresh: 2 * mss, pacing: None, mss: MSS, self_limited: false };
     for _ in 0..EPOCHS {
         play(algorithm.as_mut(), acks, &mut control);
     }

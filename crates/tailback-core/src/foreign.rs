@@ -11,6 +11,7 @@ use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use crate::packet::Ecn;
+use crate::probe::rows::StackFaultKind;
 use crate::scenario::Params;
 use crate::time::{Bytes, Duration, Rate, Time};
 
@@ -69,7 +70,7 @@ pub trait Endpoint: Debug + Send {
     /// That time has come.
     fn on_timeout(&mut self, now: Time);
 
-    /// Take at most so many bytes to send; returns how many.
+    /// Take at most this many bytes to send; returns how many.
     fn write(&mut self, most: Bytes) -> Bytes;
     /// Nothing will be written any more.
     fn finish(&mut self);
@@ -154,7 +155,7 @@ impl Default for State {
     }
 }
 
-/// A stack did what no stack may, and the run is over.
+/// A stack did what no stack may, and its flow is over.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StackFault {
     /// The stack, by the name in the scenario.
@@ -171,8 +172,15 @@ pub struct StackFault {
     pub at: Time,
     /// What it did.
     pub what: String,
-    /// It panicked; who caught the panic may know where.
-    pub is_panic: bool,
+    /// Of which kind that is. Who caught a panic may know where it was.
+    pub kind: StackFaultKind,
+}
+
+impl StackFault {
+    /// What a result's warnings say of it.
+    pub fn sentence(&self) -> String {
+        format!("{self}. The flow ended then, and its numbers are of the time before")
+    }
 }
 
 impl fmt::Display for StackFault {

@@ -16,26 +16,33 @@
 //! - `outlet`: a place at a medium that stations contend for; its `channel` decides when packets leave;
 //! - `tunnel`: another flow's connection, whose stream carries the packets.
 //!
+//! What a packet meets before the queue is a `gate`, which stands before any of the first four: ECN bleaching and a `policer`.
+//!
 //! What every link has stands in `interface`: queue, counts, conservation, the pipe and its `wire`. A file uses only
-//! those before it in this order: `api`, `wire`, `interface`, `serve`, the six, `service`, `build`, `channel`.
+//! those before it in this order: `api`, `acks`, `netem`, `signals`, `wire`, `interface`, `serve`, the six, `gate`, `service`, `build`, `channel`.
 
+mod acks;
 mod api;
 mod build;
 pub mod channel;
 mod foreseen;
+mod gate;
 mod instant;
 mod interface;
+mod netem;
 mod outlet;
 mod pace;
 mod pacer;
+mod policer;
 mod serial;
 mod serve;
 mod service;
+mod signals;
 mod steady;
 #[cfg(test)]
 mod tests;
 mod tunnel;
 mod wire;
 
-pub use api::{Host, LONGEST_DELAY, LinkCount, Watch};
+pub use api::{Carries, Host, LONGEST_DELAY, LinkCount, Watch};
 pub use service::{Link, Server};

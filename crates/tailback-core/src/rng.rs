@@ -108,7 +108,7 @@ impl Stream {
     }
 }
 
-/// A probability in steps of [`Stream::uniform`]: so many of 2⁵³ numbers hit.
+/// A probability in steps of [`Stream::uniform`]: this many of 2⁵³ numbers hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Odds(u64);
 

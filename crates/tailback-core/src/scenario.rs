@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::packet::Ecn;
+
 /// A parameter of an algorithm, queue, link model or application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -75,6 +77,9 @@ pub struct LinkSpec {
     /// What the wire does to packets beyond delaying them.
     #[serde(default)]
     pub wire: WireSpec,
+    /// A policer in front of the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policer: Option<PolicerSpec>,
     /// How the link transmits, if not bit by bit at `rate_bps`; then that is left out.
     #[serde(default)]
     pub medium: Option<MediumSpec>,
@@ -84,6 +89,16 @@ pub struct LinkSpec {
     /// Delivery opportunities instead of a rate: a recorded link.
     #[serde(default)]
     pub trace: Option<TraceSpec>,
+}
+
+/// A token bucket that drops what exceeds it, and holds nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicerSpec {
+    /// Rate at which the bucket fills.
+    pub rate_bps: u64,
+    /// Bytes that the bucket holds.
+    pub burst_bytes: u64,
 }
 
 /// A medium by its registry name.
@@ -159,7 +174,7 @@ impl Default for QueueSpec {
 pub struct WireSpec {
     /// Probability that a packet is lost.
     pub loss: f64,
-    /// One packet in so many is lost, always as far apart; zero: none.
+    /// One packet in N is lost, always as far apart; zero: none.
     pub loss_every: u32,
     /// Probability that a packet is delivered twice.
     pub duplicate: f64,
@@ -167,7 +182,7 @@ pub struct WireSpec {
     pub reorder: f64,
     /// How long a held-back packet is delayed in addition.
     pub reorder_delay_ps: u64,
-    /// It goes on sooner, once so many have overtaken it; zero: it waits that long.
+    /// It goes on sooner, once this many have overtaken it; zero: it waits that long.
     pub reorder_packets: u32,
     /// Uniform extra delay between zero and this, without reordering.
     pub jitter_ps: u64,
@@ -181,6 +196,85 @@ pub struct WireSpec {
     pub burst_loss: f64,
     /// and in the good one.
     pub gap_loss: f64,
+    /// ECN codepoints that become Not-ECT; `None`: they stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bleach: Option<Bleach>,
+    /// Before the queue; else behind it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub bleach_before_queue: bool,
+    /// Delays drawn packet by packet, as netem does; in place of `jitter_ps` and `reorder`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub netem_jitter: Option<NetemSpec>,
+    /// How long acknowledgements are held to leave together.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ack_hold_ps: u64,
+    /// Of this many acknowledgements of a connection only the last goes on; `None`: all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ack_every: Option<u32>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Jitter as netem has it.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NetemSpec {
+    /// How far delays deviate from the link's, in the unit of the distribution.
+    pub jitter_ps: u64,
+    /// How they deviate.
+    pub distribution: Distribution,
+    /// Share of the last random number in the next.
+    pub correlation: f64,
+}
+
+/// A distribution of netem's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Distribution {
+    /// Every deviation up to the jitter alike.
+    Uniform,
+    /// The normal distribution, whose standard deviation is the jitter, cut at four.
+    Normal,
+    /// Pareto's with exponent 3, cut at four.
+    Pareto,
+}
+
+impl Distribution {
+    /// Each by the name a scenario has for it.
+    pub const NAMES: [&str; 3] = ["uniform", "normal", "pareto"];
+}
+
+/// Which ECN codepoints a path clears to Not-ECT.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bleach {
+    /// CE: the marks of queues.
+    Ce,
+    /// ECT(1): L4S's own.
+    Ect1,
+    /// All of them.
+    All,
+}
+
+impl Bleach {
+    /// Each by the name a scenario has for it.
+    pub const NAMES: [&str; 3] = ["ce", "ect1", "all"];
+
+    /// What becomes of a packet's codepoint.
+    pub fn apply(self, ecn: Ecn) -> Ecn {
+        let is_cleared = match self {
+            Bleach::Ce => ecn == Ecn::Ce,
+            Bleach::Ect1 => ecn == Ecn::Ect1,
+            Bleach::All => true,
+        };
+        if is_cleared { Ecn::NotEct } else { ecn }
+    }
 }
 
 /// A flow: an application at `from` talking to `to`.
@@ -317,6 +411,9 @@ pub struct Instruments {
     /// Rows the run may record at most, all tables together; `None`: [`crate::engine::MOST_ROWS`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_rows: Option<u64>,
+    /// Bytes of memory that packets and connections may take; `None`: [`crate::engine::MOST_MEMORY`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_memory: Option<u64>,
     /// Points at which every packet's headers are captured: a node, or a link's name with `.in` (before its queue) or
     /// `.out` (at its far end).
     pub captures: Vec<String>,

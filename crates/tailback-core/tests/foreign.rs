@@ -5,11 +5,11 @@ mod common;
 use std::sync::Arc;
 
 use common::{MS, bits, bulk, column, dumbbell, flow, tcp};
-use tailback_core::engine::Simulation;
+use tailback_core::engine::{MOST_FOREIGN, Simulation};
 use tailback_core::foreign::{Endpoint, Flight, Progress, Setup, Stack, StackFault, Stacks, State};
 use tailback_core::packet::Ecn;
 use tailback_core::probe::Tables;
-use tailback_core::scenario::{Scenario, Value};
+use tailback_core::scenario::{FlowSpec, Scenario, Value};
 use tailback_core::time::{Bytes, Duration, Time};
 
 const DATA: usize = 1_000;
@@ -221,12 +221,23 @@ fn over_fake(app: &str) -> Scenario {
     dumbbell(10_000_000, 40 * MS, Some(60_000), 5, vec![it, bulk("cubic", "linux")])
 }
 
-fn run(scenario: &Scenario, fault: Fault) -> Result<Tables, Box<StackFault>> {
+fn ended(scenario: &Scenario, fault: Fault) -> Simulation {
     let stack: Arc<dyn Stack> = Arc::new(Fake(fault));
     let stacks = Stacks::from([("fake".to_string(), stack)]);
     let mut simulation = Simulation::build_hosting(scenario, &Default::default(), &stacks).expect("valid");
-    while !simulation.run_events(10_000)? {}
-    Ok(simulation.finish())
+    while !simulation.run_events(10_000).expect("it ends") {}
+    simulation
+}
+
+fn run(scenario: &Scenario, fault: Fault) -> Result<Tables, Box<StackFault>> {
+    let simulation = ended(scenario, fault);
+    let fault = simulation.faults().next().cloned();
+    fault.map_or_else(|| Ok(simulation.finish()), |fault| Err(Box::new(fault)))
+}
+
+/// The tables of a run, whatever its stack did.
+fn tables_of(scenario: &Scenario, fault: Fault) -> Tables {
+    ended(scenario, fault).finish()
 }
 
 #[test]
@@ -271,27 +282,75 @@ fn a_wires_copies_and_losses_are_carried_like_any_packets() {
 }
 
 #[test]
-fn a_bad_stack_ends_the_run_by_its_name() {
-    for (fault, words) in [
-        (Fault::Panics, "it panicked: attempt to subtract with overflow"),
-        (Fault::PanicsAtBirth, "it panicked: no such thing"),
-        (Fault::AsksForNoTimer, "asks for no timer"),
-        (Fault::IgnoresItsWindow, "beyond its window: 33 datagrams in a row"),
-        (Fault::SendsGiants, "a datagram of 5000 bytes over an MTU of 1500"),
-        (Fault::SendsNothing, "a datagram of 0 bytes"),
-        (Fault::WakesWithoutEnd, "without letting time pass"),
-        (Fault::SendsWithoutEnd, "without letting time pass"),
+fn a_bad_stack_ends_its_flow_alone_with_a_row_and_its_name() {
+    for (fault, words, kind) in [
+        (Fault::Panics, "it panicked: attempt to subtract with overflow", 0.0),
+        (Fault::PanicsAtBirth, "it panicked: no such thing", 0.0),
+        (Fault::SendsGiants, "a datagram of 5000 bytes over an MTU of 1500", 1.0),
+        (Fault::SendsNothing, "a datagram of 0 bytes", 1.0),
+        (Fault::IgnoresItsWindow, "beyond its window: 33 datagrams in a row", 2.0),
+        (Fault::WakesWithoutEnd, "without letting time pass", 3.0),
+        (Fault::SendsWithoutEnd, "without letting time pass", 3.0),
+        (Fault::AsksForNoTimer, "asks for no timer", 4.0),
     ] {
         let found = run(&over_fake("bulk"), fault).expect_err("a fault");
-        assert!(found.what.contains(words), "{fault:?}: {found}");
-        let told = found.to_string();
-        for part in ["fake 0.1-fake", "flow theirs of test (seed 1)", " s: "] {
-            assert!(told.contains(part), "{fault:?}: {told}");
+        let sentence = found.sentence();
+        for part in [words, "fake 0.1-fake", "flow theirs of test (seed 1)", " s: ", "The flow ended then"] {
+            assert!(sentence.contains(part), "{fault:?}: {sentence}");
         }
         let (least, most) = if fault == Fault::PanicsAtBirth { (0, 0) } else { (0, 5_000) };
-        assert!((Time::from_ms(least)..=Time::from_ms(most)).contains(&found.at), "{told}");
-        assert_eq!(found.is_panic, told.contains("panicked"));
+        assert!((Time::from_ms(least)..=Time::from_ms(most)).contains(&found.at), "{sentence}");
+
+        let tables = tables_of(&over_fake("bulk"), fault);
+        assert_eq!(tables.warnings.last(), Some(&sentence));
+        let born = if fault == Fault::PanicsAtBirth { 0.0 } else { 1.0 };
+        for (name, value) in
+            [("t_s", found.at.as_secs_f64()), ("kind", kind), ("flow", 0.0), ("connections", born)]
+        {
+            assert_eq!(column(&tables, "stack_faults", name), [value], "{fault:?} {name}");
+        }
+        assert_eq!(column(&tables, "flows", "connections_failed")[0], born, "{fault:?}");
+        assert_eq!(column(&tables, "flows", "connections_open")[0], 0.0, "{fault:?}");
+        // CUBIC has the link to itself: five seconds of 10 Mbit/s are 6.25 MB.
+        assert!(column(&tables, "flows", "bytes_received")[1] > 5_000_000.0, "{fault:?}");
     }
+    let sound = tables_of(&over_fake("bulk"), Fault::Nothing);
+    assert!(sound.tables.iter().all(|table| table.name != "stack_faults"));
+}
+
+#[test]
+fn more_connections_than_a_run_has_of_foreign_stacks_end_it() {
+    let mut scenario = over_fake("bulk");
+    let one = scenario.flows.remove(0);
+    let flows =
+        |count: usize| (0..count).map(|number| FlowSpec { name: format!("their{number}"), ..one.clone() });
+    let stacks = Stacks::from([("fake".to_string(), Arc::new(Fake(Fault::Nothing)) as Arc<dyn Stack>)]);
+    scenario.duration_ps = MS;
+    let mut outcome = |count: usize| {
+        scenario.flows = flows(count).collect();
+        let mut simulation =
+            Simulation::build_hosting(&scenario, &Default::default(), &stacks).expect("valid");
+        loop {
+            match simulation.run_events(200_000) {
+                Ok(false) => {}
+                other => return other,
+            }
+        }
+    };
+    assert_eq!(outcome(MOST_FOREIGN), Ok(true));
+    let error = outcome(MOST_FOREIGN + 1).expect_err("one too many");
+    assert_eq!((error.field.as_str(), error.value.as_str()), ("flows[10000].tcp.transport", "fake"));
+    assert!(error.problem.contains("flow their10000 wanted connection 10001"), "{error}");
+    assert!(error.fix.contains("Open fewer at once"), "{error}");
+}
+
+#[test]
+fn a_connection_given_up_before_its_handshake_is_no_fault() {
+    let mut scenario = over_fake("bulk");
+    scenario.links[0].wire.loss = 1.0;
+    scenario.flows[0].stop_ps = Some(2_000 * MS);
+    let tables = run(&scenario, Fault::Nothing).expect("no fault");
+    assert_eq!(column(&tables, "flows", "bytes_received")[0], 0.0);
 }
 
 #[test]

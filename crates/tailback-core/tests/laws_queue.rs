@@ -224,7 +224,7 @@ proptest! {
 #[test]
 fn every_discipline_says_what_it_is() {
     let names: Vec<&str> = cards().iter().map(|card| card.name).collect();
-    assert_eq!(names, ["fifo", "codel", "fq_codel", "pie", "red", "dualpi2", "sfq", "token_bucket"]);
+    assert_eq!(names, ["fifo", "codel", "fq_codel", "pie", "red", "dualpi2", "sfq", "token_bucket", "cake"]);
     for card in cards() {
         assert!(!card.law.is_empty() && !card.source.is_empty() && !card.title.is_empty(), "{}", card.name);
         for param in card.params {

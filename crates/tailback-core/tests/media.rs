@@ -176,8 +176,8 @@ fn bad_wires_change_no_law_of_its_own_and_the_same_seed_gives_the_same_rows() {
 #[test]
 fn rates_the_wrong_way_round_are_refused() {
     let mut scenario = path(1_000_000, 1, vec![media("media", &[("min_rate", 2e6)])]);
-    let told = tailback_core::engine::Simulation::build(&scenario).err().expect("it is refused").to_string();
-    assert!(told.contains("min_rate") && told.contains("above max_rate"), "{told}");
+    let error = tailback_core::engine::Simulation::build(&scenario).err().expect("it is refused").to_string();
+    assert!(error.contains("min_rate") && error.contains("above max_rate"), "{error}");
     scenario.flows[0].app.params = Params::from([("fps".into(), Value::Number(0.0))]);
     assert!(tailback_core::engine::Simulation::build(&scenario).is_err());
 }

@@ -13,7 +13,7 @@ use tailback_core::time::{Duration, Time};
 
 const MSS: u32 = 1000;
 
-/// What the pipe does to one packet in so many.
+/// What the pipe does to one packet in N.
 #[derive(Clone, Copy, Debug)]
 struct Pipe {
     loses: u64,

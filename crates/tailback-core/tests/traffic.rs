@@ -232,7 +232,7 @@ fn more_load_than_capacity_is_allowed_and_said() {
     assert!(run(&scenario).warnings.is_empty());
 }
 
-/// Warnings of a constant load of so many Mbit/s from left to right over a changed path.
+/// Warnings of a constant load of this many Mbit/s from left to right over a changed path.
 fn said_of(mbps: f64, change: impl Fn(&mut Scenario)) -> Vec<String> {
     let mut scenario = alone(10_000_000, 40 * MS, 2, app("udp-cbr", &[("rate", mbps * 1e6)]));
     change(&mut scenario);

@@ -31,6 +31,9 @@ struct Payloads {
     free: Vec<u32>,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
+    /// Bytes in `held`, and the most there were.
+    bytes: u64,
+    most_bytes: u64,
 }
 
 impl Arena {
@@ -139,7 +142,9 @@ impl Arena {
     }
     /// The segment in a slot carries these bytes.
     pub fn carry(&mut self, slot: u32, bytes: Vec<u8>) {
-        let Payloads { of, held, free, .. } = &mut self.payloads;
+        let Payloads { of, held, free, bytes: sum, most_bytes, .. } = &mut self.payloads;
+        *sum += bytes.len() as u64;
+        *most_bytes = (*most_bytes).max(*sum);
         if of.len() <= slot as usize {
             of.resize(slot as usize + 1, NONE);
         }
@@ -161,7 +166,7 @@ impl Arena {
     }
     /// Take from a slot what its segment carries, which is something.
     pub fn take_payload(&mut self, slot: u32) -> Vec<u8> {
-        let Payloads { of, held, free, spare } = &mut self.payloads;
+        let Payloads { of, held, free, spare, bytes: sum, .. } = &mut self.payloads;
         let payload = std::mem::replace(&mut of[slot as usize], NONE);
         let (bytes, holders) = &mut held[payload as usize];
         *holders -= 1;
@@ -170,8 +175,13 @@ impl Arena {
             copy.extend_from_slice(bytes);
             return copy;
         }
+        *sum -= bytes.len() as u64;
         free.push(payload);
         std::mem::take(bytes)
+    }
+    /// The most slots taken at once, and the most bytes of payloads.
+    pub fn held(&self) -> (u64, u64) {
+        (self.slots.len() as u64, self.payloads.most_bytes)
     }
     /// Packets ever kept.
     pub fn ever(&self) -> u64 {

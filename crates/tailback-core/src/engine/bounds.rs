@@ -11,6 +11,11 @@ use crate::traffic::Application;
 
 /// Rows a run may record unless the scenario says otherwise: 3 GB of the widest table.
 pub const MOST_ROWS: u64 = 20_000_000;
+/// Bytes of packets and connections together, unless the scenario says otherwise. A million TCP connections fit.
+pub const MOST_MEMORY: u64 = 8_000_000_000;
+/// Connections of foreign stacks open at once in a run. One of s2n-quic reserves 6.3 MB of addresses for its queues,
+/// and a process that has no more is ended by the allocator.
+pub const MOST_FOREIGN: usize = 10_000;
 /// Rows have numbers of 32 bits, of which the last means none.
 const MOST_ROWS_EVER: u64 = u32::MAX as u64 - 1;
 /// Bytes of the packets that the estimate counts in.

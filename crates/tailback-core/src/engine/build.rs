@@ -19,6 +19,7 @@ use crate::link::Link;
 use crate::link::channel;
 use crate::packet::Ecn;
 use crate::params::unknown_name;
+use crate::queue::{self, registry::Context};
 use crate::rng::Stream;
 use crate::scenario::{
     FlowSpec, LinkSpec, Params, Period, Scenario, ScenarioError, TcpSpec, Value, WireSpec,
@@ -83,7 +84,12 @@ impl Display for At {
     }
 }
 
-pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Parts, ScenarioError> {
+pub fn build(
+    scenario: &Scenario,
+    makers: &Makers,
+    stacks: &Stacks,
+    queues: &queue::external::Makers,
+) -> Result<Parts, ScenarioError> {
     check_run(scenario, makers)?;
     let end = Time::from_ps(scenario.duration_ps);
     let nodes = index("nodes", scenario.nodes.iter().map(String::as_str))?;
@@ -93,7 +99,7 @@ pub fn build(scenario: &Scenario, makers: &Makers, stacks: &Stacks) -> Result<Pa
         return Err(refuse("flows", "[]", "nothing to simulate", "Describe at least one flow."));
     }
 
-    let (mut links, ends) = named_links_of(scenario, &nodes)?;
+    let (mut links, ends) = named_links_of(scenario, &nodes, queues)?;
     let channels = channel::build(&scenario.links, &mut links, scenario.seed)?;
     let named_links = links.len();
 
@@ -148,7 +154,7 @@ struct Known {
     recipes: Vec<Rc<Recipe>>,
 }
 
-/// Among so many of the latest an equal one is looked for: flows that are all different do not look at all before them.
+/// Among this many of the latest an equal one is looked for: flows that are all different do not look at all before them.
 const LATEST: usize = 16;
 
 impl Known {
@@ -269,6 +275,8 @@ impl Building<'_> {
         let mss = needs.segment.map_or(mss, |bytes| bytes.min(mss));
         let most = needs.window.unwrap_or(u64::MAX);
         let mut make = |mut stack: Stack, name: &str, side: &str| -> Result<Blueprint, ScenarioError> {
+            let host: &str = if side == "client" { &flow.from } else { &flow.to };
+            stack.start_ticks(Stream::named_by(self.scenario.seed, ["host/", host, "/ticks"]));
             let algorithms = self.algorithms(tcp, name, path, known)?;
             let (mut send_buffer, mut receive_buffer) = (stack.send_buffer, stack.receive_buffer);
             if let Some(window) = needs.window {
@@ -278,6 +286,10 @@ impl Building<'_> {
             if tcp.receive_buffer.is_some() || needs.window.is_some() {
                 // A buffer that somebody chose does not grow (SO_RCVBUF).
                 stack.initial_receive_buffer = None;
+            }
+            if tcp.send_buffer.is_some() || needs.window.is_some() {
+                // Nor does this one (SO_SNDBUF).
+                stack.send_buffer_grows = false;
             }
             if needs.window.is_some() {
                 // An application's limit is one of payload.
@@ -385,6 +397,7 @@ impl Building<'_> {
             under_way: 0,
             busy_at: Time::ZERO,
             busy: 0,
+            is_faulty: false,
         })
     }
 
@@ -439,6 +452,7 @@ type Ends = (usize, usize);
 fn named_links_of(
     scenario: &Scenario,
     nodes: &BTreeMap<&str, usize>,
+    queues: &queue::external::Makers,
 ) -> Result<(Vec<Link>, Vec<Ends>), ScenarioError> {
     let mut links = Vec::new();
     let mut ends = Vec::new();
@@ -454,7 +468,8 @@ fn named_links_of(
             ));
         }
         ends.push((from, to));
-        links.push(Link::build(spec, number, scenario.seed)?);
+        let context = Context { flows: &scenario.flows, makers: queues };
+        links.push(Link::build_within(spec, number, scenario.seed, context)?);
     }
     Ok((links, ends))
 }

@@ -94,7 +94,7 @@ impl End {
     }
 }
 
-/// So many ends that are over keep their memory for others: connections come and go in turns.
+/// This many ends that are over keep their memory for others: connections come and go in turns.
 const MOST_SPARE: usize = 32;
 
 /// The slab.
@@ -152,6 +152,10 @@ impl Connections {
         if let Some(Some(it)) = self.ends.get(index_of(address)) {
             it.end.sender.fetch_flight();
         }
+    }
+    /// Pairs taken at once, at most.
+    pub fn places(&self) -> usize {
+        self.ends.len() / 2
     }
     /// Pairs taken.
     pub fn pairs(&self) -> usize {

@@ -10,6 +10,8 @@ use super::connections::Tally;
 use crate::cc::external::Makers;
 use crate::foreign::{Endpoint, Progress, Setup, Stack, StackFault, Stacks, State, UDP_HEADERS};
 use crate::packet::Ecn;
+use crate::probe::rows::StackFaultKind;
+use crate::queue::external::NO_MAKERS;
 use crate::rng::Stream;
 use crate::scenario::{Params, Scenario, ScenarioError};
 use crate::tcp::segment::NO_ROW;
@@ -55,6 +57,8 @@ pub struct Foreign {
     pub busy_at: Time,
     /// How often.
     pub busy: u32,
+    /// Its stack did what no stack may: the flow is over.
+    pub is_faulty: bool,
 }
 
 /// A connection.
@@ -83,11 +87,11 @@ pub struct Half {
     pub has_finished: bool,
     /// Both directions are done, and the application knows.
     pub is_done: bool,
-    /// What the application was last told.
-    pub told: Progress,
+    /// The progress last reported to the application.
+    pub reported: Progress,
     /// Bytes read.
     pub read: Bytes,
-    /// The application wants to know of so many.
+    /// The application wants to hear once this many have arrived.
     pub receive_mark: Bytes,
     /// The application wants to be called.
     pub call_at: Time,
@@ -99,7 +103,12 @@ pub struct Half {
     pub state: State,
     /// Datagrams in a row beyond the window.
     pub beyond: u32,
+    /// The application has given the connection up here.
+    pub is_given_up: bool,
 }
+
+/// What a stack did that none may.
+pub type Wrong = (String, StackFaultKind);
 
 impl Half {
     fn new(endpoint: Box<dyn Endpoint>) -> Self {
@@ -109,7 +118,7 @@ impl Half {
             is_finishing: false,
             has_finished: false,
             is_done: false,
-            told: Progress::default(),
+            reported: Progress::default(),
             read: 0,
             receive_mark: Bytes::MAX,
             call_at: Time::NEVER,
@@ -117,6 +126,7 @@ impl Half {
             established_at: Time::NEVER,
             state: State::default(),
             beyond: 0,
+            is_given_up: false,
         }
     }
 
@@ -144,7 +154,7 @@ impl Half {
     }
 
     /// The next datagram to send over this MTU, if there is one; or what the stack does that none may.
-    pub fn transmit(&mut self, now: Time, mtu: u32, datagram: &mut Vec<u8>) -> Result<Option<Ecn>, String> {
+    pub fn transmit(&mut self, now: Time, mtu: u32, datagram: &mut Vec<u8>) -> Result<Option<Ecn>, Wrong> {
         let before = self.endpoint.flight();
         let Some(ecn) = self.endpoint.poll_transmit(now, datagram) else { return Ok(None) };
         let after = self.endpoint.flight();
@@ -152,28 +162,30 @@ impl Half {
         self.beyond = if is_beyond { self.beyond + 1 } else { 0 };
         let bytes = datagram.len();
         if bytes == 0 || bytes as u32 + UDP_HEADERS > mtu {
-            return Err(format!("it sends a datagram of {bytes} bytes over an MTU of {mtu}"));
+            let what = format!("it sends a datagram of {bytes} bytes over an MTU of {mtu}");
+            return Err((what, StackFaultKind::BadDatagram));
         }
         if self.beyond > MOST_BEYOND_WINDOW {
-            return Err(format!(
+            let what = format!(
                 "it sends beyond its window: {} datagrams in a row, {} bytes in flight, cwnd {}",
                 self.beyond, after.in_flight, after.cwnd
-            ));
+            );
+            return Err((what, StackFaultKind::BeyondWindow));
         }
         Ok(Some(ecn))
     }
 
     /// Is it waiting for something that only the stack can bring about?
     pub fn waits(&self) -> bool {
-        let unsent = self.to_write > 0 || self.is_finishing && !self.told.is_acknowledged;
-        !self.told.is_closed && (!self.told.is_established || unsent)
+        let unsent = self.to_write > 0 || self.is_finishing && !self.reported.is_acknowledged;
+        !self.reported.is_closed && (!self.reported.is_established || unsent)
     }
 }
 
-/// How far the stack has come at one end since its application was told last.
+/// How far the stack has come at one end since the last report to its application.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    told: Progress,
+    reported: Progress,
     now: Progress,
 }
 
@@ -184,7 +196,7 @@ impl Step {
     }
 }
 
-/// What a step may be news of, in the order in which an application is told.
+/// What a step may be news of, in the order in which an application hears of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum News {
     /// Data may flow.
@@ -206,25 +218,25 @@ impl Half {
     /// Ask the stack how far it has come.
     pub fn step(&mut self, at: Time) -> Step {
         let now = self.endpoint.progress();
-        if now.is_established && !self.told.is_established {
+        if now.is_established && !self.reported.is_established {
             self.established_at = at;
         }
-        Step { told: std::mem::replace(&mut self.told, now), now }
+        Step { reported: std::mem::replace(&mut self.reported, now), now }
     }
 
-    /// What the application is to be told, if a step is news of this. Asked just before it is told: what it did with
-    /// earlier news counts.
-    fn cue(&mut self, connection: Connection, news: News, Step { told, now }: Step) -> Option<Cue> {
+    /// The cue for the application, if a step is news of this. Asked just before the cue is given, as the application's
+    /// answer to an earlier cue counts.
+    fn cue(&mut self, connection: Connection, news: News, Step { reported, now }: Step) -> Option<Cue> {
         match news {
             News::Established => {
-                (now.is_established && !told.is_established).then_some(Cue::Established(connection))
+                (now.is_established && !reported.is_established).then_some(Cue::Established(connection))
             }
             News::Received => (self.read >= self.receive_mark).then(|| {
                 self.receive_mark = Bytes::MAX;
                 Cue::Received(connection, self.read)
             }),
             News::PeerFinished => {
-                (now.peer_finished && !told.peer_finished).then_some(Cue::PeerFinished(connection))
+                (now.peer_finished && !reported.peer_finished).then_some(Cue::PeerFinished(connection))
             }
             News::Closed => {
                 let is_over = now.is_closed || now.peer_finished && now.is_acknowledged;
@@ -237,9 +249,14 @@ impl Half {
 }
 
 impl Live {
+    /// Has the application of an end given it up? The other end may never hear of it, as before a handshake.
+    pub fn is_given_up(&self) -> bool {
+        self.halves.iter().any(|half| half.is_given_up)
+    }
+
     /// Is it over at both ends?
     pub fn is_over(&self) -> bool {
-        self.halves.iter().all(|half| half.told.is_closed)
+        self.halves.iter().all(|half| half.reported.is_closed)
     }
 
     /// What its stack says last; one that panics even then has said its last before.
@@ -255,7 +272,7 @@ impl Live {
 /// What is to be done for an action of an application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// It is nothing of a connection: whoever runs the flow does it.
+    /// It concerns no connection: the flow's own code does it.
     Elsewhere,
     /// Its connection is over.
     Nothing,
@@ -267,7 +284,7 @@ pub enum Wanted {
 
 /// The scenario's flows of these stacks, nothing of them begun; an error as before a simulation.
 pub fn flows(scenario: &Scenario, stacks: &Stacks) -> Result<Vec<Foreign>, ScenarioError> {
-    Ok(build::build(scenario, &Makers::new(), stacks)?.foreign)
+    Ok(build::build(scenario, &Makers::new(), stacks, &NO_MAKERS)?.foreign)
 }
 
 /// What a panic said.
@@ -278,7 +295,7 @@ pub fn panic_text(payload: &(dyn Any + Send)) -> String {
 
 impl Foreign {
     /// The stack did what no stack may.
-    pub fn fault(&self, at: Time, what: String, is_panic: bool) -> Box<StackFault> {
+    pub fn fault(&self, at: Time, what: String, kind: StackFaultKind) -> Box<StackFault> {
         let (scenario, seed) = self.scenario.clone();
         Box::new(StackFault {
             stack: self.name.clone(),
@@ -288,14 +305,17 @@ impl Foreign {
             flow: self.flow_name.clone(),
             at,
             what,
-            is_panic,
+            kind,
         })
     }
 
     /// Too much was done at once.
     pub fn fault_of_haste(&self, at: Time) -> Box<StackFault> {
-        let what = format!("it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass");
-        self.fault(at, what, false)
+        let what = format!(
+            "it sent or woke {MOST_AT_AN_INSTANT} times without letting time pass. If no link of its path has a rate, \
+             give one"
+        );
+        self.fault(at, what, StackFaultKind::Haste)
     }
 
     /// Open a connection, the flow's `turn`-th.
@@ -324,7 +344,7 @@ impl Foreign {
         Some(&mut live.halves[usize::from(side == Side::Server)])
     }
 
-    /// What the application at an end is to be told, if a step is news of this.
+    /// The cue for the application at an end, if a step is news of this.
     pub fn cue(&mut self, serial: u32, side: Side, news: News, step: Step) -> Option<Cue> {
         let live = self.live.iter_mut().find(|live| live.serial == serial)?;
         live.halves[usize::from(side == Side::Server)].cue(live.connection, news, step)
@@ -335,7 +355,7 @@ impl Foreign {
         self.live.iter_mut().find(|live| live.connection == connection)
     }
 
-    /// Tell an end what its application wants of it.
+    /// Note at an end what its application wants of it.
     pub fn note(&mut self, side: Side, action: &Action) -> Wanted {
         let connection = match *action {
             Action::Write(connection, _)
@@ -362,6 +382,7 @@ impl Foreign {
             Action::CallAt(_, time) => half.call_at = time,
             Action::Close { discard: true, .. } => {
                 half.to_write = 0;
+                half.is_given_up = true;
                 return Wanted::Closing(live.serial);
             }
             _ => half.is_finishing = true,
@@ -375,11 +396,16 @@ impl Foreign {
         halves.map(Half::next_wake).min().unwrap_or(Time::NEVER)
     }
 
-    /// Nothing will ever happen again, and somebody waits for something.
+    /// Nothing will ever happen again, and an end waits for something.
     pub fn is_stuck(&self) -> bool {
         self.under_way == 0
             && self.next_wake() == Time::NEVER
-            && self.live.iter().flat_map(|live| &live.halves).any(Half::waits)
+            && self
+                .live
+                .iter()
+                .filter(|live| !live.is_given_up())
+                .flat_map(|live| &live.halves)
+                .any(Half::waits)
     }
 
     /// Count something done at `now`; false if too much is done without time passing.

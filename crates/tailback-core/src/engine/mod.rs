@@ -12,18 +12,24 @@ pub mod schedule;
 mod tables;
 mod tunnels;
 
-pub use self::bounds::{Expected, MOST_ROWS};
+use std::collections::BTreeMap;
+
+pub use self::bounds::{Expected, MOST_FOREIGN, MOST_MEMORY, MOST_ROWS};
 pub use self::build::switches;
-use self::network::{Network, Polling};
+use self::network::{Held, Network, Polling};
 use self::parts::{Parts, refuse};
+pub use self::tables::stack_faults;
 use crate::cc::external::Makers;
 use crate::foreign::{StackFault, Stacks};
+use crate::link::Link;
 use crate::params::unknown_name;
 use crate::probe::captures::{Captures, Points};
 use crate::probe::path::{PathRecorder, QueueEvents, Window};
 pub use crate::probe::recorder::ROWS_A_GROUP;
 use crate::probe::recorder::{Recorder, Sparse, Wanted};
+use crate::probe::rows::StackFaultKind;
 use crate::probe::{NoProbe, Probe, Table, Tables};
+use crate::queue::external::{self, NO_MAKERS};
 use crate::scenario::{Instruments, Scenario, ScenarioError};
 use crate::time::{Duration, Time};
 
@@ -47,6 +53,7 @@ macro_rules! each {
 pub struct Simulation {
     inner: Inner,
     most_rows: u64,
+    most_memory: u64,
 }
 
 impl Simulation {
@@ -66,7 +73,17 @@ impl Simulation {
         makers: &Makers,
         stacks: &Stacks,
     ) -> Result<Simulation, ScenarioError> {
-        let parts = build::build(scenario, makers, stacks)?;
+        Simulation::build_queueing(scenario, makers, stacks, &NO_MAKERS)
+    }
+
+    /// As [`Simulation::build_hosting`], with queue disciplines of the caller's own that links may have.
+    pub fn build_queueing(
+        scenario: &Scenario,
+        makers: &Makers,
+        stacks: &Stacks,
+        queues: &external::Makers,
+    ) -> Result<Simulation, ScenarioError> {
+        let parts = build::build(scenario, makers, stacks, queues)?;
         let most_rows = bounds::most_rows(scenario, &parts)?;
         let inner = match instruments(scenario, &parts)? {
             None => Inner::Quiet(Box::new(Network::new(parts, NoProbe, Polling::default()))),
@@ -75,20 +92,99 @@ impl Simulation {
             }
             Some((recorder, polling)) => Inner::Recording(Box::new(Network::new(parts, recorder, polling))),
         };
-        Ok(Simulation { inner, most_rows })
+        let most_memory = scenario.instruments.most_memory.unwrap_or(MOST_MEMORY);
+        Ok(Simulation { inner, most_rows, most_memory })
     }
 
     /// What a run of the description will come to.
     pub fn expected(scenario: &Scenario) -> Result<Expected, ScenarioError> {
-        Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new(), &Stacks::new())?))
+        Ok(bounds::expected(scenario, &build::build(scenario, &Makers::new(), &Stacks::new(), &NO_MAKERS)?))
     }
 
     /// Run until about `most` more events, packets and rows are done; between them a caller looks whether to go on,
     /// however little simulated time they take. True when the run is over.
-    /// A foreign stack's fault ends it too.
-    pub fn run_events(&mut self, most: u64) -> Result<bool, Box<StackFault>> {
-        let (is_over, fault) = each!(&mut self.inner, network => (network.run(most), network.fault.take()));
-        fault.map_or(Ok(is_over), Err)
+    ///
+    /// An error if so much was done in so little simulated time that the run would never end, or if the run holds more
+    /// than it may.
+    pub fn run_events(&mut self, most: u64) -> Result<bool, Box<ScenarioError>> {
+        let (is_over, is_endless) =
+            each!(&mut self.inner, network => (network.run(most), network.is_endless()));
+        let (held, crowded) = each!(&self.inner, network => (network.held(), network.crowded));
+        if let Some(flow) = crowded {
+            return Err(Box::new(self.too_many_foreign(flow as usize)));
+        }
+        if held.bytes() > self.most_memory {
+            return Err(Box::new(self.over_memory(held)));
+        }
+        if is_endless { Err(Box::new(self.endless())) } else { Ok(is_over) }
+    }
+
+    #[cold]
+    fn over_memory(&self, held: Held) -> ScenarioError {
+        refuse(
+            "instruments.most_memory",
+            format!("{} B", self.most_memory),
+            format!(
+                "after {} s the run had held {} packets and {} connections at once, about {} B",
+                self.now().as_secs_f64(),
+                held.packets,
+                held.connections + held.foreign,
+                held.bytes()
+            ),
+            "Give queues a limit, open fewer connections at once, or raise instruments.most_memory.",
+        )
+    }
+
+    #[cold]
+    fn too_many_foreign(&self, flow: usize) -> ScenarioError {
+        let stack = each!(&self.inner, network => network.foreign_of(flow));
+        refuse(
+            format!("flows[{flow}].tcp.transport"),
+            &stack.name,
+            format!(
+                "after {} s flow {} wanted connection {} of those that QUIC stacks have open at once, and a run has at \
+                 most {MOST_FOREIGN}",
+                self.now().as_secs_f64(),
+                stack.flow_name,
+                MOST_FOREIGN + 1
+            ),
+            "Open fewer at once (count; of connection-vectors rate, prefill, copies or most), or leave out transport: \
+             TCP has a million.",
+        )
+    }
+
+    #[cold]
+    fn endless(&self) -> ScenarioError {
+        let named = each!(&self.inner, network => &network.links[..network.named_links]);
+        let field = match named.iter().position(Link::has_no_rate) {
+            Some(link) => format!("links[{link}].rate_bps"),
+            None => "duration_ps".into(),
+        };
+        refuse(
+            &field,
+            "nothing",
+            format!(
+                "after {} s of simulated time the run had taken {} steps, so that it would never end",
+                self.now().as_secs_f64(),
+                self.events()
+            ),
+            "Give a rate to the link, or a delay of some microseconds; or run fewer flows.",
+        )
+    }
+
+    /// What foreign stacks did that none may. Each ended its flow.
+    pub fn faults(&self) -> impl Iterator<Item = &StackFault> {
+        each!(&self.inner, network => network.faults.iter()).map(|(_, _, fault)| fault)
+    }
+
+    /// Say where the panic was of which the latest fault speaks: who catches panics knows.
+    pub fn name_panic(&mut self, place: &str) {
+        let faults = each!(&mut self.inner, network => &mut network.faults);
+        if let Some((_, _, fault)) = faults.last_mut() {
+            if fault.kind == StackFaultKind::Panicked && !fault.what.contains(" at ") {
+                fault.what += &format!(" at {place}");
+            }
+        }
     }
 
     /// An error once more rows are recorded than the scenario allows: estimates may be wrong.
@@ -208,8 +304,10 @@ fn numbers(
     named: &[String],
     known: &[&str],
 ) -> Result<Vec<usize>, ScenarioError> {
+    let by_name: BTreeMap<&str, usize> =
+        known.iter().rev().zip((0..known.len()).rev()).map(|(name, number)| (*name, number)).collect();
     let each = named.iter().enumerate().map(|(number, name)| {
-        let found = known.iter().position(|known| known == name);
+        let found = by_name.get(name.as_str()).copied();
         found.ok_or_else(|| unknown_name(kind, name, &format!("instruments.{instrument}[{number}]"), known))
     });
     each.collect()

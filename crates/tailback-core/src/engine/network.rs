@@ -35,9 +35,11 @@ use super::schedule::Schedule;
 use crate::foreign::StackFault;
 use crate::link::Link;
 use crate::link::channel::Channel;
+use crate::packet::Packet;
 use crate::probe::{Probe, QueueEvent};
 use crate::queue::Fate;
 use crate::tcp::metrics::Metrics;
+use crate::tcp::segment::Segment;
 use crate::tcp::sender::CongestionEvent;
 use crate::time::{Duration, Time};
 use crate::traffic::Actions;
@@ -49,6 +51,69 @@ pub struct Polling {
     pub next: Time,
     pub flows: Vec<u32>,
     pub links: Vec<u32>,
+}
+
+/// What may be done in a span of simulated time. A path without rate and with next to no delay lets senders do so much
+/// at once that the run would never end: it is refused then, after a second or so.
+struct Budget {
+    /// When the span ends.
+    until: Time,
+    /// The work at which the budget is used up.
+    stop: u64,
+    /// The most that may be saved up.
+    most: u64,
+}
+
+impl Budget {
+    const SPAN: Duration = Duration::from_ps(100_000_000);
+    /// Two thousand million a simulated second: thrice what 1 Tbit/s of full packets takes.
+    const A_SPAN: u64 = 200_000;
+    /// For bursts: a flow may send a window of thousands of packets at once.
+    const AT_ONCE: u64 = 2_000_000;
+    const AT_ONCE_A_FLOW: u64 = 50_000;
+
+    fn new(flows: usize) -> Self {
+        let most = Budget::AT_ONCE + flows as u64 * Budget::AT_ONCE_A_FLOW;
+        Budget { until: Time::ZERO + Budget::SPAN, stop: most, most }
+    }
+
+    #[cold]
+    fn renew(&mut self, now: Time, work: u64) {
+        let spans = now.since(self.until).as_ps() / Budget::SPAN.as_ps() + 1;
+        let left = self.stop.saturating_sub(work).saturating_add(Budget::A_SPAN.saturating_mul(spans));
+        self.stop = work.saturating_add(left.min(self.most));
+        self.until += Duration::from_ps(Budget::SPAN.as_ps() * spans);
+    }
+}
+
+/// The most that a run has held at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Held {
+    /// In queues and on links.
+    pub packets: u64,
+    /// Connections of tailback's TCP.
+    pub connections: u64,
+    /// Connections of foreign stacks.
+    pub foreign: u64,
+    /// Bytes of foreign stacks' datagrams.
+    pub payloads: u64,
+}
+
+impl Held {
+    /// A slot of the arena, and a place in a queue.
+    const PACKET: u64 = (size_of::<Segment>() + size_of::<Packet>()) as u64;
+    /// Both ends with their buffers: `tests/memory.rs` holds the engine to it.
+    const CONNECTION: u64 = 6_400;
+    /// Measured of a thousand at once that carried 20 kB each: quinn 13 kB, s2n-quic 51 kB.
+    const FOREIGN: u64 = 64_000;
+
+    /// Memory taken, about.
+    pub fn bytes(self) -> u64 {
+        self.packets * Held::PACKET
+            + self.connections * Held::CONNECTION
+            + self.foreign * Held::FOREIGN
+            + self.payloads
+    }
 }
 
 /// A network under way.
@@ -67,8 +132,16 @@ pub struct Network<P> {
     pub connections: Connections,
     /// Flows of foreign stacks.
     pub foreign: Vec<Foreign>,
-    /// What one of their stacks did wrong; the run has ended then.
-    pub fault: Option<Box<StackFault>>,
+    /// What their stacks did wrong: the flow, how many connections ended by it, and the fault.
+    pub faults: Vec<(u32, u64, StackFault)>,
+    /// The flow that wanted more foreign connections at once than a run has.
+    pub crowded: Option<u32>,
+    /// Foreign connections that are open.
+    foreign_open: usize,
+    /// The most there were at once.
+    foreign_peak: usize,
+    /// How much more may be done before time passes.
+    budget: Budget,
     /// What finished connections have left for the next between the same hosts.
     host_metrics: BTreeMap<host_metrics::Pair, Metrics>,
     /// Addresses of ends that are done, to close after the event.
@@ -113,7 +186,11 @@ impl<P: Probe> Network<P> {
             flows: parts.flows,
             connections: Connections::default(),
             foreign: parts.foreign,
-            fault: None,
+            faults: Vec::new(),
+            crowded: None,
+            foreign_open: 0,
+            foreign_peak: 0,
+            budget: Budget::new(flows),
             host_metrics: BTreeMap::new(),
             leaving: Vec::new(),
             after_event: AfterEvent::default(),
@@ -158,18 +235,40 @@ impl<P: Probe> Network<P> {
         self.events + self.arena.ever() + self.probe.rows()
     }
 
-    /// Run for about so much more work. True when the run is over.
+    /// The most held at once until now. What was given back stays for the next, so none of these numbers falls.
+    pub fn held(&self) -> Held {
+        let (packets, payloads) = self.arena.held();
+        let (connections, foreign) = (self.connections.places() as u64, self.foreign_peak as u64);
+        Held { packets, connections, foreign, payloads }
+    }
+
+    /// The foreign stack's side of a flow that has one.
+    pub fn foreign_of(&self, flow: usize) -> &Foreign {
+        &self.foreign[self.flows[flow].foreign as usize]
+    }
+
+    /// Whether so much was done in so little simulated time that the run would never end.
+    pub fn is_endless(&self) -> bool {
+        self.work() >= self.budget.stop
+    }
+
+    /// Run for about so much more work. True when the run is over, or [`Network::is_endless`].
     pub fn run(&mut self, most: u64) -> bool {
         let stop = self.work().saturating_add(most);
+        let mut pause = stop.min(self.budget.stop);
         let links = self.links.len() as u32;
         let (first_end, poll) = (self.end_element(0), self.poll_element());
-        while self.work() < stop {
+        while self.work() < pause {
             let Some((time, element)) = self.schedule.peek().filter(|(time, _)| *time < self.end) else {
                 self.now = self.end;
                 return true;
             };
             assert!(time >= self.now, "time ran back from {:?} to {time:?}", self.now);
             self.now = time;
+            if time >= self.budget.until {
+                self.budget.renew(time, self.work());
+                pause = stop.min(self.budget.stop);
+            }
             self.events += 1;
             if element < links {
                 self.wake_link(element);
@@ -186,6 +285,6 @@ impl<P: Probe> Network<P> {
                 self.finish_event();
             }
         }
-        false
+        self.is_endless()
     }
 }

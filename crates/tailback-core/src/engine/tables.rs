@@ -3,8 +3,11 @@
 use super::connections::Tally;
 use super::network::Network;
 use super::network::foreign::NOT_FOREIGN;
+use crate::foreign::StackFault;
 use crate::packet::FlowId;
-use crate::probe::rows::{Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, links};
+use crate::probe::rows::{
+    Congestion, CongestionRow, Engine, EngineRow, FlowRow, Flows, StackFaultRow, StackFaults, links,
+};
 use crate::probe::schema::Threshold;
 use crate::probe::{Probe, Table, Tables};
 use crate::tcp::sender::CongestionEvent;
@@ -32,6 +35,10 @@ pub fn collect<P: Probe>(mut network: Network<P>) -> Tables {
         internals_names: Vec::new(),
         warnings: std::mem::take(&mut network.warnings),
     };
+    if !network.faults.is_empty() {
+        tables.tables.push(stack_faults(&network.faults));
+        tables.warnings.extend(network.faults.iter().map(|(_, _, fault)| fault.sentence()));
+    }
     network.probe.finish(&mut tables);
     tables
 }
@@ -86,6 +93,17 @@ fn congestion<P: Probe>(network: &Network<P>) -> Table {
         in_flight: event.in_flight,
     };
     network.congestion.iter().map(row).collect::<Congestion>().into_table()
+}
+
+/// What stacks did that none may: each with its flow's number, and how many connections ended by it.
+pub fn stack_faults(faults: &[(u32, u64, StackFault)]) -> Table {
+    let row = |(flow, connections, fault): &(u32, u64, StackFault)| StackFaultRow {
+        t_s: fault.at.as_secs_f64(),
+        flow: FlowId(*flow),
+        kind: fault.kind,
+        connections: *connections,
+    };
+    faults.iter().map(row).collect::<StackFaults>().into_table()
 }
 
 fn engine<P: Probe>(network: &Network<P>) -> Table {

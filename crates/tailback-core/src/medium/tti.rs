@@ -136,7 +136,7 @@ impl Bearer {
         self.is_lost = true;
     }
 
-    /// The first interval from `number` on that no repetition has, taken for one.
+    /// The first interval from `number` on that no repetition has, treated as one.
     fn take(&mut self, mut number: u64) -> u64 {
         while !self.taken.insert(number) {
             number += 1;

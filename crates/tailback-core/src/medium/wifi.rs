@@ -176,7 +176,7 @@ impl Wifi {
         ip + if self.is_n { HEADERS_N } else { HEADERS_G }
     }
 
-    /// An 802.11g frame of so many bytes, in microseconds.
+    /// An 802.11g frame of this many bytes, in microseconds.
     fn legacy_us(bytes: u32, mbps: f64) -> f64 {
         PREAMBLE_G + SYMBOL * symbols(bytes, mbps) + SIGNAL_EXTENSION
     }
@@ -201,7 +201,7 @@ impl Wifi {
         if self.is_protected { CTS + SIFS } else { 0.0 }
     }
 
-    /// Probability that a frame of so many bytes fails.
+    /// Probability that a frame of this many bytes fails.
     fn error(&self, bytes: u32) -> f64 {
         let bytes = f64::from(bytes);
         let (reference, at_reference) = match self.signal {

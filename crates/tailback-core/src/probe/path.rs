@@ -176,7 +176,7 @@ impl PathRecorder {
         self.packets_settled
     }
 
-    /// Take so many of them.
+    /// Take this many of them.
     pub(super) fn take_packets(&mut self, rows: usize) -> Packets {
         self.packets_taken += rows;
         self.packets_settled -= rows;

@@ -37,6 +37,22 @@ labels! {
 }
 
 labels! {
+    /// What a foreign stack did that none may.
+    pub enum StackFaultKind {
+        /// Its code panicked.
+        Panicked = 0 => "panicked",
+        /// It sent a datagram that no path carries.
+        BadDatagram = 1 => "bad-datagram",
+        /// It sent beyond its window.
+        BeyondWindow = 2 => "beyond-window",
+        /// It sent or woke without letting time pass.
+        Haste = 3 => "haste",
+        /// It waited for what nothing would bring about.
+        Stuck = 4 => "stuck",
+    }
+}
+
+labels! {
     /// Which program of a flow.
     pub enum Role {
         /// At the flow's `to`.
@@ -155,6 +171,18 @@ tables! {
         ssthresh: Threshold ["B"],
         /// Bytes in flight.
         in_flight: u64 ["B"],
+    }
+
+    /// What foreign stacks did that none may. Each ended its flow; the table is there only if one did.
+    StackFaults of StackFaultRow as "stack_faults" {
+        /// When.
+        t_s: f64 ["s"],
+        /// The flow.
+        flow: FlowId,
+        /// What it did.
+        kind: StackFaultKind,
+        /// Connections of the flow that ended by it.
+        connections: u64,
     }
 
     /// What the simulator did, in one row.
@@ -301,9 +329,9 @@ tables! {
         pacing_bps: f64 ["bit/s"],
         /// Packets sent so far.
         packets_sent: u64,
-        /// Packets taken for lost so far.
+        /// Packets declared lost so far.
         packets_lost: u64,
-        /// Losses and marks taken for congestion so far.
+        /// Losses and marks treated as congestion so far.
         congestion_events: u64,
     }
 

@@ -52,8 +52,9 @@ impl Shown {
         state: &State,
     ) -> Option<StackStateRow> {
         let shown = self.0.entry((flow.0, connection, at_receiver)).or_default();
-        let told = |it: &State| (it.cwnd, it.ssthresh, it.srtt, it.packets_lost, it.congestion_events);
-        if told(shown) == told(state) {
+        let shown_fields =
+            |it: &State| (it.cwnd, it.ssthresh, it.srtt, it.packets_lost, it.congestion_events);
+        if shown_fields(shown) == shown_fields(state) {
             return None;
         }
         *shown = *state;

@@ -28,7 +28,7 @@ const CARD: Card = Card {
           or more (exponential, mean 0.417), a page of one object with probability 0.69 if there are several, else \
           of 1 + ⌊exponential of mean 1.578⌋; responses and pauses log-normal around a mean and with a variance that each \
           connection draws. The hosts' delays are those of `client_delays` and `server_delays`, each \
-          connection's pair drawn uniformly. `prefill` begins with the connections of so many seconds: those that \
+          connection's pair drawn uniformly. `prefill` begins with the connections of this many seconds: those that \
           last, or begin, beyond the middle, started at the rate that makes their bytes the mean load. The flow's \
           `from` is the clients' side: responses travel against the flow's direction",
     source: "Tmix' structure: Weigle, Adurthi, Hernández-Campos, Jeffay and Smith, CCR 36(3), 2006; \

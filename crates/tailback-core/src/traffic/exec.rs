@@ -9,7 +9,7 @@ use crate::scenario::{FlowSpec, Params, Scenario, ScenarioError};
 pub const CARD: Card = Card {
     name: "exec",
     title: "Programs",
-    law: "runs the command line client at `from`, and server at `to`; only live",
+    law: "runs the command line client at `from`, and server at `to`; only on a kernel (live, vm)",
     source: "the programs themselves",
     differs: &[],
     live_twin: None,
@@ -23,6 +23,14 @@ pub const CARD: Card = Card {
         ),
         ParamSpec::text("pattern", "For regex: named groups are figures."),
         ParamSpec::text("needs", "Further programs that must be installed, for scripts that call them."),
+        ParamSpec::text(
+            "files",
+            "For guests: further files or folders that the programs read, relative to the scenario's.",
+        ),
+        ParamSpec::text(
+            "collect",
+            "Which files written to {dir} are kept, such as *.qlog; several with spaces between.",
+        ),
         ParamSpec::whole("port", "", 0, (0, 65_535), "What {port} stands for; 0: one of the flow's own."),
         ParamSpec::number(
             "ready",
@@ -67,8 +75,8 @@ pub fn refusal(field_path: &str) -> ScenarioError {
     ScenarioError {
         field: format!("{field_path}.kind"),
         value: format!("\"{}\"", CARD.name),
-        problem: "real programs run only live, on a kernel and its clock".into(),
-        fix: "Run it with --engine live. Nearest in the simulator: bulk for iperf3, web-probe for curl, ping for ping"
+        problem: "real programs run only on a kernel, live or in a guest".into(),
+        fix: "Run it with --engine live or vm. Nearest in the simulator: bulk for iperf3, web-probe for curl, ping for ping"
             .into(),
     }
 }

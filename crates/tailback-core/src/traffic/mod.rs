@@ -51,7 +51,7 @@ pub enum Cue {
     Established(Connection),
     /// The time asked for with [`Action::CallAt`] has come.
     Due(Connection),
-    /// As much as [`Action::TellReceived`] asked for has arrived in order; so many bytes altogether.
+    /// As much as [`Action::TellReceived`] asked for has arrived in order; this many bytes altogether.
     Received(Connection, Bytes),
     /// Everything written is acknowledged, as [`Action::TellDrained`] asked.
     Drained(Connection),
@@ -92,7 +92,7 @@ pub enum Action {
     Connect(Opening),
     /// Count a connection as failed that was never opened.
     TurnAway,
-    /// Send so many bytes more.
+    /// Send this many bytes more.
     Write(Connection, Bytes),
     /// Always have data to send.
     WriteForever(Connection),
@@ -103,7 +103,7 @@ pub enum Action {
         /// Drop unsent data.
         discard: bool,
     },
-    /// Receive [`Cue::Received`] once at least so many bytes altogether have arrived on this side.
+    /// Receive [`Cue::Received`] once at least this many bytes altogether have arrived on this side.
     TellReceived(Connection, Bytes),
     /// Receive [`Cue::Drained`] once everything written on this side is acknowledged.
     TellDrained(Connection),

@@ -1,13 +1,16 @@
-//! Flows of foreign stacks: datagrams go in and out, timers are kept, and the application is told.
+//! Flows of foreign stacks: datagrams go in and out, timers are kept, and the application hears of progress.
 //!
-//! A stack is not trusted. Whatever it does wrong ends the run with its name, and nothing but the run.
+//! A stack is not trusted. Whatever it does wrong ends its flow, with a row and a warning that name it; the other flows
+//! go on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Network;
+use crate::engine::bounds::MOST_FOREIGN;
 use crate::engine::foreign::{Half, News, Wanted, panic_text};
-use crate::foreign::UDP_HEADERS;
+use crate::foreign::{StackFault, UDP_HEADERS};
 use crate::packet::{FlowId, Packet};
+use crate::probe::rows::StackFaultKind;
 use crate::probe::{self, Probe};
 use crate::tcp::segment::{NO_ROW, Segment};
 use crate::tcp::sender::{CongestionEvent, CongestionEventKind};
@@ -34,25 +37,48 @@ impl<P: Probe> Network<P> {
         self.poll_element() + 1 + foreign as u32
     }
 
-    /// The run is over: a stack did what no stack may.
+    /// The flow is over: its stack did what no stack may. Its connections have failed, and none is opened again.
     #[cold]
-    fn accuse(&mut self, foreign: usize, what: String, is_panic: bool) {
-        self.fault = Some(self.foreign[foreign].fault(self.now, what, is_panic));
-        self.end = self.now;
+    fn accuse(&mut self, foreign: usize, what: String, kind: StackFaultKind) {
+        let fault = self.foreign[foreign].fault(self.now, what, kind);
+        self.end_faulty(foreign, *fault);
+    }
+
+    #[cold]
+    fn end_faulty(&mut self, foreign: usize, fault: StackFault) {
+        let it = &mut self.foreign[foreign];
+        it.is_faulty = true;
+        let number = it.flow as usize;
+        let lives = std::mem::take(&mut it.live);
+        let ended = lives.len() as u64;
+        self.foreign_open -= lives.len();
+        for mut live in lives {
+            live.end();
+            let flow = &mut self.flows[number];
+            flow.past.add_foreign(&live);
+            flow.alive -= 1;
+            if P::WANTS {
+                self.probe.abandoned(live.row);
+            }
+            // A stack that panicked may panic again as it is dropped.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(live)));
+        }
+        self.per_packet[number].count.connections_failed += ended;
+        let element = self.foreign_element(foreign);
+        self.schedule.arm(element, Time::NEVER);
+        self.faults.push((number as u32, ended, fault));
     }
 
     /// Let the stack do something at one end; nothing once it did wrong, or if the end is gone.
     fn ask<R>(&mut self, which: Which, ask: impl FnOnce(&mut Half, Time) -> R) -> Option<R> {
-        if self.fault.is_some() {
-            return None;
-        }
         let (foreign, serial, side) = which;
         let now = self.now;
         let half = self.foreign[foreign].half(serial, side)?;
         match catch_unwind(AssertUnwindSafe(|| ask(half, now))) {
             Ok(answer) => Some(answer),
             Err(payload) => {
-                self.accuse(foreign, format!("it panicked: {}", panic_text(payload.as_ref())), true);
+                let what = format!("it panicked: {}", panic_text(payload.as_ref()));
+                self.accuse(foreign, what, StackFaultKind::Panicked);
                 None
             }
         }
@@ -87,18 +113,18 @@ impl<P: Probe> Network<P> {
 
     #[cold]
     fn accuse_of_haste(&mut self, foreign: usize) {
-        self.fault = Some(self.foreign[foreign].fault_of_haste(self.now));
-        self.end = self.now;
+        let fault = self.foreign[foreign].fault_of_haste(self.now);
+        self.end_faulty(foreign, *fault);
     }
 
     fn arm_foreign(&mut self, foreign: usize) {
-        if self.fault.is_some() {
+        let it = &self.foreign[foreign];
+        if it.is_faulty {
             return;
         }
-        let it = &self.foreign[foreign];
         if it.is_stuck() {
             let what = "it waits for the other end, nothing of it is under way, and it asks for no timer";
-            return self.accuse(foreign, what.into(), false);
+            return self.accuse(foreign, what.into(), StackFaultKind::Stuck);
         }
         let (element, next) = (self.foreign_element(foreign), it.next_wake());
         self.schedule.arm(element, if next == Time::NEVER { next } else { next.max(self.now) });
@@ -184,7 +210,7 @@ impl<P: Probe> Network<P> {
             let mtu = self.foreign[foreign].mtu;
             let ecn = match self.ask(which, |half, now| half.transmit(now, mtu, &mut datagram)) {
                 Some(Ok(Some(ecn))) => ecn,
-                Some(Err(what)) => return self.accuse(foreign, what, false),
+                Some(Err((what, kind))) => return self.accuse(foreign, what, kind),
                 Some(Ok(None)) | None => return self.arena.recycle(datagram),
             };
             let bytes = datagram.len() as u32 + UDP_HEADERS;
@@ -222,7 +248,7 @@ impl<P: Probe> Network<P> {
         self.cue(flow, side, Cue::Due(connection));
     }
 
-    /// Tell the application what it has not been told; true if there was anything.
+    /// Report to the application what is new to it; true if there was anything.
     fn tell_foreign(&mut self, which: Which) -> bool {
         let (foreign, serial, side) = which;
         let Some(step) = self.ask(which, Half::step) else { return false };
@@ -257,6 +283,7 @@ impl<P: Probe> Network<P> {
         let it = &mut self.foreign[foreign];
         let Some(at) = it.live.iter().position(|live| live.serial == serial) else { return };
         let mut live = it.live.remove(at);
+        self.foreign_open -= 1;
         let number = it.flow as usize;
         live.end();
         let flow = &mut self.flows[number];
@@ -316,7 +343,11 @@ impl<P: Probe> Network<P> {
     }
 
     fn open_foreign(&mut self, number: usize, foreign: usize, opening: Opening) -> Option<u32> {
-        if self.fault.is_some() {
+        if self.foreign[foreign].is_faulty || self.crowded.is_some() {
+            return None;
+        }
+        if self.foreign_open == MOST_FOREIGN {
+            self.crowded = Some(number as u32);
             return None;
         }
         let (it, now) = (&mut self.foreign[foreign], self.now);
@@ -325,10 +356,12 @@ impl<P: Probe> Network<P> {
             Ok(serial) => serial,
             Err(payload) => {
                 let what = format!("it panicked: {}", panic_text(payload.as_ref()));
-                self.accuse(foreign, what, true);
+                self.accuse(foreign, what, StackFaultKind::Panicked);
                 return None;
             }
         };
+        self.foreign_open += 1;
+        self.foreign_peak = self.foreign_peak.max(self.foreign_open);
         let flow = &mut self.flows[number];
         flow.alive += 1;
         flow.finished = Time::NEVER;

@@ -1,11 +1,11 @@
 //! The network as links see it: what it lends to one, or to several that share a medium, while they work.
 
 use crate::engine::arena::Arena;
-use crate::link::{Host, Watch};
+use crate::link::{Carries, Host, Watch};
 use crate::packet::Packet;
 use crate::probe::{Probe, QueueEvent, QueueRow};
 use crate::queue::{Backlog, DropReason};
-use crate::tcp::segment::{NO_ROW, Segment};
+use crate::tcp::segment::{Flags, NO_ROW, Segment};
 use crate::time::Time;
 
 /// Bytes of a connection that left the first link of their route.
@@ -104,6 +104,14 @@ impl<P: Probe> Watch for LinkHost<'_, P> {
     #[inline]
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);
+    }
+    fn carries(&self, packet: &Packet) -> Carries {
+        let segment = self.arena.at(packet.slot);
+        let handles = Flags(Flags::SYN.0 | Flags::FIN.0 | Flags::RST.0);
+        if segment.len > 0 || segment.flags.0 & handles.0 != 0 || !segment.flags.has(Flags::ACK) {
+            return Carries::Other;
+        }
+        if segment.sack_count > 0 { Carries::AckWithSack } else { Carries::Ack }
     }
 }
 
