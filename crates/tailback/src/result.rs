@@ -1,0 +1,189 @@
+use tailback_core::engine::Simulation;
+use tailback_core::params::nearest;
+use tailback_core::probe::schema::Labels;
+use tailback_core::probe::{self, Tables};
+use tailback_measures::columns;
+use tailback_measures::run::{Run, Window, measurable};
+
+use crate::error::Error;
+use crate::scenario::Scenario;
+
+/// Events between looks at what a run holds.
+const SLICE: u64 = 1_000_000;
+
+/// What a run left.
+#[derive(Clone, Debug)]
+pub struct Result {
+    scenario: Scenario,
+    tables: Tables,
+}
+
+pub(crate) fn of(scenario: &Scenario) -> std::result::Result<Result, Error> {
+    let mut simulation = Simulation::build(&scenario.engine).map_err(Error::engine)?;
+    while !simulation.run_events(SLICE).map_err(|error| Error::engine(*error))? {
+        simulation.check_rows().map_err(Error::engine)?;
+    }
+    Ok(Result { scenario: scenario.clone(), tables: simulation.finish() })
+}
+
+impl Result {
+    /// The scenario that ran.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
+    /// A measure of the whole run by its name: `call.delay_p95_ms`, `bottleneck.loss`, `jain`. The end of a name is its
+    /// unit; NaN if the run has no such number. An error if there is no such name, or if nothing it is measured from was
+    /// recorded: it says what to add to `[instruments]`.
+    pub fn measure(&self, name: &str) -> std::result::Result<f64, Error> {
+        self.measured(name, Window::WHOLE)
+    }
+
+    /// The same of a window of time, [`from_s`, `until_s`) in simulated seconds: of what was sent, asked or polled in it.
+    pub fn measure_between(&self, name: &str, from_s: f64, until_s: f64) -> std::result::Result<f64, Error> {
+        self.measured(name, Window { start_s: Some(from_s), end_s: Some(until_s) })
+    }
+
+    /// The names that [`Result::measure`] has values of.
+    pub fn measures(&self) -> Vec<String> {
+        let all = measurable(&self.scenario.engine, false).into_iter();
+        all.filter(|it| it.lacks.is_empty()).map(|it| it.name).collect()
+    }
+
+    /// A table: `flows` and `links` always, others as `[instruments]` says. None if it was not recorded.
+    pub fn table(&self, name: &str) -> Option<Table<'_>> {
+        let table = self.tables.tables.iter().find(|table| table.name == name)?;
+        Some(Table { table, result: self })
+    }
+
+    /// The names of the tables.
+    pub fn tables(&self) -> Vec<&'static str> {
+        self.tables.tables.iter().map(|table| table.name).collect()
+    }
+
+    /// What is allowed but probably not meant.
+    pub fn warnings(&self) -> &[String] {
+        &self.tables.warnings
+    }
+
+    /// Equal for runs whose tables are equal in every byte: their size in bytes and their CRC-32.
+    pub fn fingerprint(&self) -> String {
+        columns::hash(&self.tables)
+    }
+
+    fn measured(&self, name: &str, window: Window) -> std::result::Result<f64, Error> {
+        let run = Run { scenario: &self.scenario.engine, tables: &self.tables };
+        if let Some(value) = run.measure(name, window) {
+            return Ok(value);
+        }
+        let is_window = window != Window::WHOLE;
+        let all = measurable(&self.scenario.engine, is_window);
+        if let Some(known) = all.iter().find(|it| it.name == name) {
+            let fix = format!("Add to [instruments] {}.", known.lacks);
+            return Err(Error::one("", format!("what {name} is measured from is not recorded"), fix));
+        }
+        let names: Vec<&str> = all.iter().map(|it| it.name.as_str()).collect();
+        let hint = nearest(name, &names).map_or(String::new(), |close| format!("Did you mean \"{close}\"? "));
+        let (of, _) = name.rsplit_once('.').unwrap_or(("", name));
+        let beside: Vec<&str> =
+            names.into_iter().filter(|known| known.rsplit_once('.').map_or("", |it| it.0) == of).collect();
+        let fix = if beside.is_empty() {
+            "Begin it with the name of a flow or link.".into()
+        } else {
+            format!("There are: {}.", beside.join(", "))
+        };
+        let where_ = if is_window { " in a window of time" } else { "" };
+        Err(Error::one("", format!("there is no metric \"{name}\"{where_}"), format!("{hint}{fix}")))
+    }
+}
+
+/// A column's values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Column<'a> {
+    /// Numbers; NaN is missing.
+    F64(&'a [f64]),
+    /// Counts and offsets.
+    U64(&'a [u64]),
+    /// Numbers of flows and links, and smaller counts.
+    U32(&'a [u32]),
+    /// Codes.
+    U16(&'a [u16]),
+    /// Codes.
+    U8(&'a [u8]),
+    /// Switches.
+    Bool(&'a [bool]),
+}
+
+/// A table of a result: columns of equal length.
+#[derive(Clone, Copy, Debug)]
+pub struct Table<'a> {
+    table: &'a probe::Table,
+    result: &'a Result,
+}
+
+impl<'a> Table<'a> {
+    /// How many rows it has.
+    pub fn len(&self) -> usize {
+        columns::rows(self.table)
+    }
+
+    /// Has it none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The names of its columns.
+    pub fn columns(&self) -> Vec<&'static str> {
+        self.table.columns.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// A column by its name, as it is stored.
+    pub fn column(&self, name: &str) -> Option<Column<'a>> {
+        let (_, column) = self.table.columns.iter().find(|(known, _)| *known == name)?;
+        Some(match column {
+            probe::Column::F64(values) => Column::F64(values),
+            probe::Column::U64(values) => Column::U64(values),
+            probe::Column::U32(values) => Column::U32(values),
+            probe::Column::U16(values) => Column::U16(values),
+            probe::Column::U8(values) => Column::U8(values),
+            probe::Column::Bool(values) => Column::Bool(values),
+        })
+    }
+
+    /// A column's values as numbers, in the unit of [`Table::unit`].
+    pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        self.column(name).map(|_| columns::numbers(self.table, name))
+    }
+
+    /// The unit of a column; empty for counts, codes and switches.
+    pub fn unit(&self, column: &str) -> Option<&'static str> {
+        self.column(column).map(|_| columns::column_schema(self.table.name, column).unit)
+    }
+
+    /// What a number of a column stands for: a flow, a link, a word. None if for itself.
+    pub fn label(&self, column: &str, code: usize) -> Option<&'a str> {
+        self.column(column)?;
+        let engine = &self.result.scenario.engine;
+        match columns::column_schema(self.table.name, column).labels {
+            Labels::None => None,
+            Labels::Words(words) => words.get(code).map(|it| it.word),
+            Labels::Names("flows") => engine.flows.get(code).map(|it| it.name.as_str()),
+            Labels::Names("links") => engine.links.get(code).map(|it| it.name.as_str()),
+            Labels::Names("internals") => self.result.tables.internals_names.get(code).copied(),
+            Labels::Names(_) => None,
+        }
+    }
+
+    /// The rows of a flow, or of a link where the table is of links, by number.
+    pub fn rows_of(&self, name: &str) -> Vec<usize> {
+        let key = ["flow", "link"].into_iter().find(|key| {
+            self.numbers(key)
+                .is_some_and(|it| it.iter().any(|code| self.label(key, *code as usize) == Some(name)))
+        });
+        let Some(codes) = key.and_then(|key| self.numbers(key).map(|codes| (key, codes))) else {
+            return Vec::new();
+        };
+        (0..codes.1.len()).filter(|row| self.label(codes.0, codes.1[*row] as usize) == Some(name)).collect()
+    }
+}
