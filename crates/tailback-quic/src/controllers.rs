@@ -1,6 +1,6 @@
 //! Congestion controllers of QUIC stacks alone, on tailback's own sender: what is theirs and what is their stack's.
 //!
-//! s2n-quic (<https://github.com/aws/s2n-quic>) has them in a crate of their own, and open to whoever calls them. A flow over TCP
+//! s2n-quic (<https://github.com/aws/s2n-quic>) has them in a crate of their own, and open to any caller. A flow over TCP
 //! names one: `cc = "s2n-cubic"`. The controller's are the window and the pacing rate; segments, acknowledgements, loss
 //! detection and recovery are those of the flow's TCP stack.
 //!
@@ -57,7 +57,7 @@ pub struct ControllerFault {
 #[derive(Debug)]
 struct Alone<C> {
     name: &'static str,
-    /// With packets of so many bytes.
+    /// With packets of this many bytes.
     new: fn(u16) -> C,
 }
 
@@ -110,7 +110,7 @@ struct Driven<C: CongestionController> {
     /// What left last of all that was delivered so far.
     newest: (Time, u64),
     newest_info: Option<C::PacketInfo>,
-    /// The number of the packet last taken for lost.
+    /// The number of the packet last declared lost.
     last_lost: Option<u64>,
     /// When the first packet left of those lost with nothing delivered that left later.
     lost_since: Option<Time>,
@@ -123,12 +123,12 @@ impl<C: CongestionController> Driven<C> {
         &mut self,
         hook: &'static str,
         control: &mut Control,
-        work: impl FnOnce(&mut Self, &mut C, &mut Told),
+        work: impl FnOnce(&mut Self, &mut C, &mut PacingReport),
     ) {
         let Some(mut controller) = self.controller.take() else { return };
-        let mut told = Told { pacing: None };
-        self.caught(hook, |own| work(own, &mut controller, &mut told));
-        self.pacing = told.pacing.or(self.pacing);
+        let mut report = PacingReport { pacing: None };
+        self.caught(hook, |own| work(own, &mut controller, &mut report));
+        self.pacing = report.pacing.or(self.pacing);
         control.cwnd = Bytes::from(controller.congestion_window());
         control.pacing = self.pacing;
         self.controller = Some(controller);
@@ -150,7 +150,7 @@ impl<C: CongestionController> Driven<C> {
         Some(self.first + (from + index) as u64)
     }
 
-    fn on_delivered(&mut self, controller: &mut C, fates: &Fates<'_>, told: &mut Told) {
+    fn on_delivered(&mut self, controller: &mut C, fates: &Fates<'_>, report: &mut PacingReport) {
         let Some(ack) = fates.ack else { return };
         let now = stamp(fates.now);
         let lost: Bytes = fates.lost.iter().map(|loss| loss.bytes).sum();
@@ -173,19 +173,19 @@ impl<C: CongestionController> Driven<C> {
                     true,
                     PacketNumberSpace::ApplicationData,
                 );
-                controller.on_rtt_update(stamp(self.newest.0), now, &self.rtt, told);
+                controller.on_rtt_update(stamp(self.newest.0), now, &self.rtt, report);
             }
         }
         if let Some(info) = self.newest_info.filter(|_| acked > 0) {
             let sent = stamp(self.newest.0);
-            controller.on_ack(sent, acked as usize, info, &self.rtt, &mut self.random, now, told);
+            controller.on_ack(sent, acked as usize, info, &self.rtt, &mut self.random, now, report);
         }
         if ack.marked > 0 {
-            controller.on_explicit_congestion(ack.marked.div_ceil(ack.mss.into()), now, told);
+            controller.on_explicit_congestion(ack.marked.div_ceil(ack.mss.into()), now, report);
         }
     }
 
-    fn on_lost(&mut self, controller: &mut C, fates: &Fates<'_>, told: &mut Told) {
+    fn on_lost(&mut self, controller: &mut C, fates: &Fates<'_>, report: &mut PacingReport) {
         let now = stamp(fates.now);
         for loss in fates.lost {
             let Some(number) = self.number((loss.sent, loss.end)) else { continue };
@@ -198,7 +198,7 @@ impl<C: CongestionController> Driven<C> {
             let bytes = (loss.bytes as u32).min(controller.bytes_in_flight());
             if bytes > 0 {
                 let random = &mut self.random;
-                controller.on_packet_lost(bytes, info, is_persistent, is_new_burst, random, now, told);
+                controller.on_packet_lost(bytes, info, is_persistent, is_new_burst, random, now, report);
             }
         }
     }
@@ -212,33 +212,33 @@ impl<C: CongestionController> CongestionControl for Driven<C> {
     fn on_established(&mut self, now: Time, srtt: Option<time::Duration>, control: &mut Control) {
         let mss = u16::try_from(control.mss).unwrap_or(u16::MAX);
         self.controller = Some(self.caught("new", |own| (own.new)(mss)));
-        self.drive("on_established", control, |own, controller, told| {
+        self.drive("on_established", control, |own, controller, report| {
             let Some(sample) = srtt else { return };
             let now_stamp = stamp(now);
             let sent = now_stamp - span(sample);
             let bytes = usize::from(mss);
-            let info = controller.on_packet_sent(sent, bytes, None, &own.rtt, told);
+            let info = controller.on_packet_sent(sent, bytes, None, &own.rtt, report);
             own.rtt.update_rtt(Duration::ZERO, span(sample), now_stamp, false, PacketNumberSpace::Initial);
-            controller.on_rtt_update(sent, now_stamp, &own.rtt, told);
-            controller.on_ack(sent, bytes, info, &own.rtt, &mut own.random, now_stamp, told);
+            controller.on_rtt_update(sent, now_stamp, &own.rtt, report);
+            controller.on_ack(sent, bytes, info, &own.rtt, &mut own.random, now_stamp, report);
         });
     }
 
     fn on_sent(&mut self, departure: &Departure, control: &mut Control) {
-        self.drive("on_packet_sent", control, |own, controller, told| {
+        self.drive("on_packet_sent", control, |own, controller, report| {
             let now = stamp(departure.now);
             // A probe for a lost tail counts as in flight once.
             let held = Bytes::from(controller.bytes_in_flight());
             let bytes = departure.bytes.min(departure.in_flight.saturating_sub(held)) as usize;
-            let info = controller.on_packet_sent(now, bytes, Some(departure.app_limited), &own.rtt, told);
+            let info = controller.on_packet_sent(now, bytes, Some(departure.app_limited), &own.rtt, report);
             own.sent.push_back(Packet { sent: departure.now, end: departure.end, info });
         });
     }
 
     fn on_fates(&mut self, fates: &Fates<'_>, control: &mut Control) {
-        self.drive("on_ack", control, |own, controller, told| {
-            own.on_delivered(controller, fates, told);
-            own.on_lost(controller, fates, told);
+        self.drive("on_ack", control, |own, controller, report| {
+            own.on_delivered(controller, fates, report);
+            own.on_lost(controller, fates, report);
             while own.sent.pop_front_if(|packet| packet.end <= fates.snd_una).is_some() {
                 own.first += 1;
             }
@@ -275,12 +275,12 @@ fn text(payload: &(dyn Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a message".into())
 }
 
-/// What a controller tells while it works.
-struct Told {
+/// The pacing rate that a controller reports while it works.
+struct PacingReport {
     pacing: Option<Rate>,
 }
 
-impl Publisher for Told {
+impl Publisher for PacingReport {
     fn on_slow_start_exited(&mut self, _cause: SlowStartExitCause, _congestion_window: u32) {}
     fn on_delivery_rate_sampled(&mut self, _rate_sample: RateSample) {}
     fn on_pacing_rate_updated(
@@ -316,7 +316,13 @@ mod tests {
         let fragile =
             Alone::<CubicCongestionController> { name: "s2n-cubic", new: |_| panic!("a broken belief") };
         let mut made = fragile.make(&Params::new(), 1);
-        let mut control = Control { cwnd: 14_480, ssthresh: Control::UNLIMITED, pacing: None, mss: 1_448 };
+        let mut control = Control {
+            cwnd: 14_480,
+            ssthresh: Control::UNLIMITED,
+            pacing: None,
+            mss: 1_448,
+            self_limited: false,
+        };
         let outcome =
             catch_unwind(AssertUnwindSafe(|| made.on_established(Time::from_ms(40), None, &mut control)));
         let fault = outcome.expect_err("it panicked").downcast::<ControllerFault>().expect("named");

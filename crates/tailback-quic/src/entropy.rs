@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-/// Make something in a thread of its own, whose generator begins anew and takes its seed from here.
+/// Make something in a thread of its own, whose generator starts fresh and takes its seed from here.
 pub fn with_entropy<T: Send>(seed: u64, make: impl FnOnce() -> T + Send) -> T {
     let seeded = || {
         getrandom::seed(seed);

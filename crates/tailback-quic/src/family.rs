@@ -36,8 +36,8 @@ static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 /// The two ends of a new connection.
 pub fn connect(setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
     let mut seeds = Stream::named(setup.seed, NAME);
-    let told: [Arc<Told>; 2] = Default::default();
-    let mut transports = told.clone().map(|told| Arc::new(transport(setup, told, seeds.bits())));
+    let counters: [Arc<Counters>; 2] = Default::default();
+    let mut transports = counters.clone().map(|counters| Arc::new(transport(setup, counters, seeds.bits())));
     let mut endpoint = |server: Option<Arc<ServerConfig>>| {
         let mut config = EndpointConfig::new(Arc::new(NullHmac));
         let cids = seeds.bits();
@@ -58,18 +58,18 @@ pub fn connect(setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
     config.initial_dst_cid_provider(Arc::new(move || Cids(Stream::named(cids, "first")).generate_cid()));
     let connection =
         client.connect(instant(setup.now), config, SERVER, "server").expect("a connection can be made");
-    let [told_client, told_server] = told;
+    let [counters_client, counters_server] = counters;
     [
-        Box::new(End::new(client, Some(connection), SERVER, told_client)),
-        Box::new(End::new(server, None, CLIENT, told_server)),
+        Box::new(End::new(client, Some(connection), SERVER, counters_client)),
+        Box::new(End::new(server, None, CLIENT, counters_server)),
     ]
 }
 
 /// As an application that asks for nothing has it, but for what the scenario sets.
-fn transport(setup: &Setup<'_>, told: Arc<Told>, seed: u64) -> TransportConfig {
+fn transport(setup: &Setup<'_>, counters: Arc<Counters>, seed: u64) -> TransportConfig {
     let mut config = TransportConfig::default();
     let inner = super::controllers(setup.cc);
-    config.congestion_controller_factory(Arc::new(Watch { inner, told, seed }));
+    config.congestion_controller_factory(Arc::new(Watch { inner, counters, seed }));
     let mut discovery = MtuDiscoveryConfig::default();
     // Its probes end at 1452 bytes unless the path's packets are smaller.
     let most = u16::try_from(setup.mtu - UDP_HEADERS).unwrap_or(u16::MAX);
@@ -87,9 +87,9 @@ fn transport(setup: &Setup<'_>, told: Arc<Told>, seed: u64) -> TransportConfig {
     config
 }
 
-/// What a controller was told by its connection.
+/// What a connection reported to its controller.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Counters {
     pub acked: AtomicU64,
     /// Bytes in flight: as the connection has it at acknowledgements, less what is lost and with what is sent since.
     pub in_flight: AtomicU64,
@@ -102,7 +102,7 @@ pub struct Told {
 /// Makes one of the stack's controllers, and looks over its shoulder.
 struct Watch {
     inner: Arc<dyn ControllerFactory + Send + Sync>,
-    told: Arc<Told>,
+    counters: Arc<Counters>,
     seed: u64,
 }
 
@@ -110,14 +110,14 @@ impl ControllerFactory for Watch {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         // BBR draws the start of its cycle from its thread's generator.
         let inner = with_entropy(self.seed, || self.inner.clone().build(now, current_mtu));
-        Box::new(Watched { inner, told: self.told.clone() })
+        Box::new(Watched { inner, counters: self.counters.clone() })
     }
 }
 
 /// One of the stack's controllers: every call goes through to it.
 pub struct Watched {
     pub inner: Box<dyn Controller>,
-    pub told: Arc<Told>,
+    pub counters: Arc<Counters>,
 }
 
 /// One end.
@@ -125,7 +125,7 @@ struct End {
     endpoint: proto::Endpoint,
     connection: Option<(ConnectionHandle, Connection)>,
     peer: SocketAddr,
-    told: Arc<Told>,
+    counters: Arc<Counters>,
     /// What the endpoint sends itself: refusals and resets.
     responses: VecDeque<Vec<u8>>,
     stream: Option<StreamId>,
@@ -169,13 +169,13 @@ impl End {
         endpoint: proto::Endpoint,
         connection: Option<(ConnectionHandle, Connection)>,
         peer: SocketAddr,
-        told: Arc<Told>,
+        counters: Arc<Counters>,
     ) -> Self {
         End {
             endpoint,
             connection,
             peer,
-            told,
+            counters,
             responses: VecDeque::new(),
             stream: None,
             is_readable: false,
@@ -274,7 +274,7 @@ impl Endpoint for End {
         let elicited = super::elicited(connection).unwrap_or(self.eliciting);
         if elicited != self.eliciting {
             self.eliciting = elicited;
-            self.told.in_flight.fetch_add(transmit.size as u64, Relaxed);
+            self.counters.in_flight.fetch_add(transmit.size as u64, Relaxed);
         }
         Some(match transmit.ecn {
             None => Ecn::NotEct,
@@ -346,14 +346,14 @@ impl Endpoint for End {
 
     fn flight(&mut self) -> Flight {
         let cwnd = self.connection.as_ref().map_or(0, |(_, it)| super::window(it));
-        Flight { cwnd, in_flight: self.told.in_flight.load(Relaxed) }
+        Flight { cwnd, in_flight: self.counters.in_flight.load(Relaxed) }
     }
 
     fn state(&mut self) -> State {
         if let Some((_, connection)) = &mut self.connection {
-            self.last = super::state(connection, &self.told).map_or(self.last, |state| State {
-                // It does not say how much of its stream: so many bytes of packets, and no more than were written.
-                bytes_acked: self.told.acked.load(Relaxed).min(self.written),
+            self.last = super::state(connection, &self.counters).map_or(self.last, |state| State {
+                // It does not say how much of its stream: the bytes of acknowledged packets, at most those written.
+                bytes_acked: self.counters.acked.load(Relaxed).min(self.written),
                 ..state
             });
         }

@@ -25,7 +25,7 @@ use tailback_core::foreign::{Endpoint, Setup, Stack, State, UDP_HEADERS};
 use tailback_core::rng::Stream;
 use tailback_core::time::Rate;
 
-use self::family::{Cids, NullKey, NullSession, Told, Watched, eliciting, keys, pair, session};
+use self::family::{Cids, Counters, NullKey, NullSession, Watched, eliciting, keys, pair, session};
 use crate::clock::span;
 use crate::null::{self, TAG};
 
@@ -99,17 +99,17 @@ fn window(connection: &Connection) -> u64 {
     connection.congestion_state(PathId::ZERO).map_or(0, |it| it.window())
 }
 
-fn state(connection: &mut Connection, told: &Told) -> Option<State> {
+fn state(connection: &mut Connection, counters: &Counters) -> Option<State> {
     let path = connection.path_stats(PathId::ZERO)?;
     let metrics = connection.congestion_state(PathId::ZERO)?.metrics();
-    let has_sample = told.acked.load(Relaxed) > 0;
+    let has_sample = counters.acked.load(Relaxed) > 0;
     Some(State {
         cwnd: path.cwnd,
         ssthresh: metrics.ssthresh.unwrap_or(u64::MAX),
-        in_flight: told.in_flight.load(Relaxed),
+        in_flight: counters.in_flight.load(Relaxed),
         srtt: span(if has_sample { path.rtt } else { Default::default() }),
-        rtt: span(std::time::Duration::from_nanos(told.rtt_ns.load(Relaxed))),
-        rtt_min: span(std::time::Duration::from_nanos(told.rtt_min_ns.load(Relaxed))),
+        rtt: span(std::time::Duration::from_nanos(counters.rtt_ns.load(Relaxed))),
+        rtt_min: span(std::time::Duration::from_nanos(counters.rtt_min_ns.load(Relaxed))),
         pacing_rate: metrics.pacing_rate.map(|rate| Rate::from_bps(rate * 8)),
         packets_sent: path.udp_tx.datagrams,
         packets_lost: path.lost_packets,
@@ -144,14 +144,14 @@ impl Controller for Watched {
         rtt: &RttEstimator,
     ) {
         let sample = now.saturating_duration_since(sent).as_nanos() as u64;
-        self.told.acked.fetch_add(bytes, Relaxed);
-        self.told.rtt_ns.store(sample, Relaxed);
-        let least = self.told.rtt_min_ns.load(Relaxed);
-        self.told.rtt_min_ns.store(if least == 0 { sample } else { least.min(sample) }, Relaxed);
+        self.counters.acked.fetch_add(bytes, Relaxed);
+        self.counters.rtt_ns.store(sample, Relaxed);
+        let least = self.counters.rtt_min_ns.load(Relaxed);
+        self.counters.rtt_min_ns.store(if least == 0 { sample } else { least.min(sample) }, Relaxed);
         self.inner.on_ack(now, sent, bytes, pn, app_limited, rtt);
     }
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
-        self.told.in_flight.store(in_flight, Relaxed);
+        self.counters.in_flight.store(in_flight, Relaxed);
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
     }
     fn on_congestion_event(
@@ -163,8 +163,8 @@ impl Controller for Watched {
         lost: u64,
         largest_lost: u64,
     ) {
-        let in_flight = self.told.in_flight.load(Relaxed);
-        self.told.in_flight.store(in_flight.saturating_sub(lost), Relaxed);
+        let in_flight = self.counters.in_flight.load(Relaxed);
+        self.counters.in_flight.store(in_flight.saturating_sub(lost), Relaxed);
         self.inner.on_congestion_event(now, sent, is_persistent, is_ecn, lost, largest_lost);
     }
     fn on_packet_lost(&mut self, lost: u16, pn: u64, now: Instant) {
@@ -186,7 +186,7 @@ impl Controller for Watched {
         self.inner.metrics()
     }
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(Watched { inner: self.inner.clone_box(), told: self.told.clone() })
+        Box::new(Watched { inner: self.inner.clone_box(), counters: self.counters.clone() })
     }
     fn initial_window(&self) -> u64 {
         self.inner.initial_window()

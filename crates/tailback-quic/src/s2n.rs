@@ -1,6 +1,6 @@
 //! s2n-quic (<https://github.com/aws/s2n-quic>): `s2n-quic-transport`, its endpoints without sockets, tasks or a clock.
 //!
-//! An endpoint takes datagrams from a queue and puts them into one, is told the time with each call, and says when it wants
+//! An endpoint takes datagrams from a queue and puts them into one, takes the time with each call, and says when it wants
 //! the next; so no runtime is needed. What is not as an application would have it: null keys, connection IDs and all
 //! other randomness from the scenario's seed, and one datagram a call. Its times are whole microseconds, and a timer may be served
 //! a millisecond early: both are s2n-quic's own.
@@ -20,7 +20,7 @@ use tailback_core::rng::Stream;
 use self::end::{Awaited, End};
 use self::given::{Anybody, Ids, NoTokens, Resets};
 use self::null::Null;
-use self::watched::{Controllers, Events, Told};
+use self::watched::{Controllers, Counters, Events};
 use crate::controllers::Random;
 
 mod end;
@@ -53,7 +53,7 @@ impl Stack for S2n {
     fn connect(&self, setup: &Setup<'_>) -> [Box<dyn Endpoint>; 2] {
         let mut seeds = Stream::named(setup.seed, "s2n-quic");
         let (home, peer) = (address(1, 50_000), address(2, 443));
-        let [here, there]: [Arc<Told>; 2] = Default::default();
+        let [here, there]: [Arc<Counters>; 2] = Default::default();
         let (client, opener) = Transport::<true>::new_client(Side::new(setup, seeds.bits(), here.clone()));
         let (server, acceptor) =
             Transport::<false>::new_server(Side::new(setup, seeds.bits(), there.clone()));
@@ -93,7 +93,7 @@ impl<const IS_CLIENT: bool> fmt::Debug for Side<IS_CLIENT> {
 }
 
 impl<const IS_CLIENT: bool> Side<IS_CLIENT> {
-    fn new(setup: &Setup<'_>, seed: u64, told: Arc<Told>) -> Self {
+    fn new(setup: &Setup<'_>, seed: u64, counters: Arc<Counters>) -> Self {
         let mut limits = connection::limits::Limits::default();
         // Both are numbers of 32 bits to it.
         let at_most = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -107,7 +107,7 @@ impl<const IS_CLIENT: bool> Side<IS_CLIENT> {
             limits = limits.with_bidirectional_remote_data_window(window).expect("32 bits");
         }
         Side {
-            controllers: Controllers { is_bbr: is_bbr(setup.cc), told: told.clone() },
+            controllers: Controllers { is_bbr: is_bbr(setup.cc), counters: counters.clone() },
             ids: Ids(Stream::named(seed, "cid")),
             resets: Resets(Stream::named(seed, "reset")),
             random: Random(Stream::named(seed, "random")),
@@ -117,7 +117,7 @@ impl<const IS_CLIENT: bool> Side<IS_CLIENT> {
             limits,
             mtu: mtu::Manager::new(mtu::Inherit::default()),
             closing: connection::close::Production,
-            events: Events(told),
+            events: Events(counters),
             migration: migration::disabled::Validator,
             interceptor: Default::default(),
             datagram: Default::default(),

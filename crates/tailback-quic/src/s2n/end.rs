@@ -24,7 +24,7 @@ use tailback_core::packet::Ecn;
 use tailback_core::time::{Duration, Rate, Time};
 
 use super::Transport;
-use super::watched::Told;
+use super::watched::Counters;
 use crate::controllers::stamp;
 
 /// What an application writes; its bytes mean nothing.
@@ -46,7 +46,7 @@ pub struct End<const IS_CLIENT: bool> {
     connection: Option<Connection>,
     stream: Option<Bidirectional>,
     peer: RemoteAddress,
-    told: Arc<Told>,
+    counters: Arc<Counters>,
     progress: Progress,
     is_finishing: bool,
     written: u64,
@@ -66,7 +66,7 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
         mut endpoint: Transport<IS_CLIENT>,
         awaited: Awaited,
         peer: SocketAddressV4,
-        told: Arc<Told>,
+        counters: Arc<Counters>,
         setup: &Setup<'_>,
     ) -> Self {
         // Its search for the path's MTU ends at Ethernet's 1500 bytes unless the path's packets are smaller.
@@ -79,7 +79,7 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
             connection: None,
             stream: None,
             peer: RemoteAddress::from(SocketAddress::from(peer)),
-            told,
+            counters,
             progress: Progress::default(),
             is_finishing: false,
             written: 0,
@@ -90,7 +90,7 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
 
     /// Carry what application and endpoint have for each other, and hear what happened.
     pub fn settle(&mut self, now: Time) {
-        // Nobody sleeps here: whatever could have changed is asked.
+        // Nothing sleeps here, so everything that could have changed is asked.
         let cx = &mut Context::from_waker(Waker::noop());
         if self.connection.is_none() && !self.progress.has_failed {
             match &mut self.awaited {
@@ -124,8 +124,8 @@ impl<const IS_CLIENT: bool> End<IS_CLIENT> {
             self.progress.is_acknowledged = matches!(closed, Some(Poll::Ready(Ok(()))));
         }
         let _ = self.endpoint.poll_wakeups(cx, &stamp(now));
-        self.progress.is_closed = self.told.is_closed.load(Relaxed);
-        self.progress.has_failed |= self.told.has_failed.load(Relaxed);
+        self.progress.is_closed = self.counters.is_closed.load(Relaxed);
+        self.progress.has_failed |= self.counters.has_failed.load(Relaxed);
     }
 }
 
@@ -149,7 +149,7 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
         let mut outbox = Outbox { datagram, most: self.most, ecn: None };
         self.endpoint.transmit(&mut outbox, &stamp(now));
         let ecn = outbox.ecn;
-        self.progress.is_closed = self.told.is_closed.load(Relaxed);
+        self.progress.is_closed = self.counters.is_closed.load(Relaxed);
         ecn.map(|ecn| match ecn {
             ExplicitCongestionNotification::NotEct => Ecn::NotEct,
             ExplicitCongestionNotification::Ect1 => Ecn::Ect1,
@@ -216,27 +216,27 @@ impl<const IS_CLIENT: bool> Endpoint for End<IS_CLIENT> {
     }
 
     fn flight(&mut self) -> Flight {
-        Flight { cwnd: self.told.cwnd.load(Relaxed), in_flight: self.told.in_flight.load(Relaxed) }
+        Flight { cwnd: self.counters.cwnd.load(Relaxed), in_flight: self.counters.in_flight.load(Relaxed) }
     }
 
     fn state(&mut self) -> State {
         let of = |number: &AtomicU64| number.load(Relaxed);
         let span = |ns: &AtomicU64| Duration::from_ps(of(ns) * 1_000);
-        let told = &self.told;
+        let counters = &self.counters;
         State {
-            cwnd: of(&told.cwnd),
+            cwnd: of(&counters.cwnd),
             // It does not say.
             ssthresh: u64::MAX,
-            in_flight: of(&told.in_flight),
-            srtt: span(&told.srtt_ns),
-            rtt: span(&told.rtt_ns),
-            rtt_min: span(&told.rtt_min_ns),
-            pacing_rate: Some(of(&told.pacing_bps)).filter(|bps| *bps > 0).map(Rate::from_bps),
-            packets_sent: of(&told.sent),
-            packets_lost: of(&told.lost),
-            congestion_events: of(&told.congestion_events),
-            // It does not say how much of its stream: so many bytes of packets, and no more than were written.
-            bytes_acked: of(&told.acked).min(self.written),
+            in_flight: of(&counters.in_flight),
+            srtt: span(&counters.srtt_ns),
+            rtt: span(&counters.rtt_ns),
+            rtt_min: span(&counters.rtt_min_ns),
+            pacing_rate: Some(of(&counters.pacing_bps)).filter(|bps| *bps > 0).map(Rate::from_bps),
+            packets_sent: of(&counters.sent),
+            packets_lost: of(&counters.lost),
+            congestion_events: of(&counters.congestion_events),
+            // It does not say how much of its stream: the bytes of acknowledged packets, at most those written.
+            bytes_acked: of(&counters.acked).min(self.written),
         }
     }
 }

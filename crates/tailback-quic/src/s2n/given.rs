@@ -40,7 +40,7 @@ impl stateless_reset::token::Generator for Resets {
     }
 }
 
-/// Nobody is asked to prove an address.
+/// No client is asked to prove its address.
 pub struct NoTokens;
 
 impl token::Format for NoTokens {

@@ -1,4 +1,4 @@
-//! s2n-quic's controllers and events: what a connection tells of itself.
+//! s2n-quic's controllers and events: what a connection reports of itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -12,9 +12,9 @@ use s2n_quic_core::recovery::congestion_controller::{self, Publisher};
 use s2n_quic_core::recovery::{CongestionController, CubicCongestionController, RttEstimator};
 use s2n_quic_core::time::Timestamp;
 
-/// What a connection told through its events and its controller.
+/// What a connection reported through its events and its controller.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct Counters {
     pub cwnd: AtomicU64,
     pub in_flight: AtomicU64,
     pub acked: AtomicU64,
@@ -32,7 +32,7 @@ pub struct Told {
 
 /// Hears the connection's events.
 #[derive(Debug)]
-pub struct Events(pub Arc<Told>);
+pub struct Events(pub Arc<Counters>);
 
 impl event::Subscriber for Events {
     type ConnectionContext = ();
@@ -66,7 +66,7 @@ impl event::Subscriber for Events {
 #[derive(Debug)]
 pub struct Controllers {
     pub is_bbr: bool,
-    pub told: Arc<Told>,
+    pub counters: Arc<Counters>,
 }
 
 impl congestion_controller::Endpoint for Controllers {
@@ -77,8 +77,8 @@ impl congestion_controller::Endpoint for Controllers {
             true => Inner::Bbr(Box::new(BbrCongestionController::new(size, Default::default()))),
             false => Inner::Cubic(CubicCongestionController::new(size, Default::default())),
         };
-        let made = Watched { inner, told: self.told.clone() };
-        made.tell();
+        let made = Watched { inner, counters: self.counters.clone() };
+        made.report();
         made
     }
 }
@@ -87,7 +87,7 @@ impl congestion_controller::Endpoint for Controllers {
 #[derive(Clone, Debug)]
 pub struct Watched {
     inner: Inner,
-    told: Arc<Told>,
+    counters: Arc<Counters>,
 }
 
 #[derive(Clone, Debug)]
@@ -106,9 +106,9 @@ macro_rules! either {
 }
 
 impl Watched {
-    fn tell(&self) {
-        self.told.cwnd.store(self.congestion_window().into(), Relaxed);
-        self.told.in_flight.store(self.bytes_in_flight().into(), Relaxed);
+    fn report(&self) {
+        self.counters.cwnd.store(self.congestion_window().into(), Relaxed);
+        self.counters.in_flight.store(self.bytes_in_flight().into(), Relaxed);
     }
 }
 
@@ -143,7 +143,7 @@ impl CongestionController for Watched {
             }
             Inner::Bbr(it) => Some(it.on_packet_sent(sent, bytes, app_limited, rtt, publisher)),
         };
-        self.tell();
+        self.report();
         info
     }
     fn on_rtt_update<P: Publisher>(
@@ -154,11 +154,11 @@ impl CongestionController for Watched {
         publisher: &mut P,
     ) {
         let ns = |span: std::time::Duration| span.as_nanos() as u64;
-        self.told.srtt_ns.store(ns(rtt.smoothed_rtt()), Relaxed);
-        self.told.rtt_ns.store(ns(rtt.latest_rtt()), Relaxed);
-        self.told.rtt_min_ns.store(ns(rtt.min_rtt()), Relaxed);
+        self.counters.srtt_ns.store(ns(rtt.smoothed_rtt()), Relaxed);
+        self.counters.rtt_ns.store(ns(rtt.latest_rtt()), Relaxed);
+        self.counters.rtt_min_ns.store(ns(rtt.min_rtt()), Relaxed);
         either!(&mut self.inner, it => it.on_rtt_update(sent, now, rtt, publisher));
-        self.tell();
+        self.report();
     }
     fn on_ack<P: Publisher>(
         &mut self,
@@ -170,12 +170,12 @@ impl CongestionController for Watched {
         now: Timestamp,
         publisher: &mut P,
     ) {
-        self.told.acked.fetch_add(bytes as u64, Relaxed);
+        self.counters.acked.fetch_add(bytes as u64, Relaxed);
         match &mut self.inner {
             Inner::Cubic(it) => it.on_ack(newest_sent, bytes, (), rtt, random, now, publisher),
             Inner::Bbr(it) => it.on_ack(newest_sent, bytes, known(newest), rtt, random, now, publisher),
         }
-        self.tell();
+        self.report();
     }
     fn on_packet_lost<P: Publisher>(
         &mut self,
@@ -195,19 +195,19 @@ impl CongestionController for Watched {
                 it.on_packet_lost(bytes, known(info), is_persistent, is_new_burst, random, now, publisher);
             }
         }
-        self.tell();
+        self.report();
     }
     fn on_explicit_congestion<P: Publisher>(&mut self, count: u64, now: Timestamp, publisher: &mut P) {
         either!(&mut self.inner, it => it.on_explicit_congestion(count, now, publisher));
-        self.tell();
+        self.report();
     }
     fn on_mtu_update<P: Publisher>(&mut self, size: u16, publisher: &mut P) {
         either!(&mut self.inner, it => it.on_mtu_update(size, publisher));
-        self.tell();
+        self.report();
     }
     fn on_packet_discarded<P: Publisher>(&mut self, bytes: usize, publisher: &mut P) {
         either!(&mut self.inner, it => it.on_packet_discarded(bytes, publisher));
-        self.tell();
+        self.report();
     }
     fn earliest_departure_time(&self) -> Option<Timestamp> {
         either!(&self.inner, it => it.earliest_departure_time())
