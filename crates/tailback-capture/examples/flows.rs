@@ -19,12 +19,12 @@ fn main() {
             flow.ends.map(|(address, port)| (std::net::Ipv6Addr::from(address), port)),
             one.packets,
             two.packets,
-            one.retransmitted(),
-            two.retransmitted(),
-            one.overtaken,
-            two.overtaken,
-            one.rtt.count,
-            two.rtt.count,
+            one.track().retransmitted(),
+            two.track().retransmitted(),
+            one.track().overtaken,
+            two.track().overtaken,
+            one.track().rtt.count,
+            two.track().rtt.count,
         );
     }
     println!(

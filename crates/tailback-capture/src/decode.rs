@@ -91,6 +91,20 @@ pub struct Packet {
     pub name: u64,
     /// Too little was kept for that name to be its own.
     pub is_short: bool,
+    /// Of TCP: the header was cut off before its timestamps, if it has any.
+    pub is_cut: bool,
+}
+
+/// What a packet's name is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Naming {
+    /// Packets get no names.
+    #[default]
+    None,
+    /// Everything that routers leave alone.
+    Whole,
+    /// The same without TCP's timestamps, where a capture did not keep them.
+    WithoutStamps,
 }
 
 impl Packet {
@@ -174,12 +188,12 @@ fn tcp_of(slice: &TcpSlice<'_>, tcp: &mut Tcp) {
     }
 }
 
-/// Decode a frame into `it`; with `is_named`, give it its name too.
+/// Decode a frame into `it`, and give it a name as `naming` says.
 #[inline]
-pub fn decode(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), Skip> {
-    match decode_plain(frame, it, is_named) {
+pub fn decode(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), Skip> {
+    match decode_plain(frame, it, naming) {
         Some(()) => Ok(()),
-        None => decode_any(frame, it, is_named),
+        None => decode_any(frame, it, naming),
     }
 }
 
@@ -189,7 +203,7 @@ pub fn decode(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), 
 /// It saves a third of a packet's instructions, most of them the moving of etherparse's slices of everything there can be;
 /// `decode_any` says the same of all frames.
 #[inline]
-fn decode_plain(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Option<()> {
+fn decode_plain(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Option<()> {
     let place = match frame.link {
         Linktype::ETHERNET => 14,
         SLL => 16,
@@ -240,11 +254,11 @@ fn decode_plain(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Option<()
     (it.from, it.to) = (v4([ip[12], ip[13], ip[14], ip[15]]), v4([ip[16], ip[17], ip[18], ip[19]]));
     (it.ip_id, it.bytes) = (u32::from(u16::from_be_bytes([ip[4], ip[5]])), u32::from(total));
     (it.payload, it.has_tcp) = (payload, ip[9] == 6);
-    (it.is_later_fragment, it.is_fragment, it.is_short) = (false, false, false);
-    finish(it, content, is_named).ok()
+    (it.is_later_fragment, it.is_fragment, it.is_short, it.is_cut) = (false, false, false, false);
+    finish(it, content, naming).ok()
 }
 
-fn decode_any(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), Skip> {
+fn decode_any(frame: &Frame<'_>, it: &mut Packet, naming: Naming) -> Result<(), Skip> {
     let sliced = slice(frame)?;
     let (from, to, protocol, ecn, ip_id, bytes, header, offset, is_fragment) = match &sliced.net {
         Some(LaxNetSlice::Ipv4(ip)) => {
@@ -293,10 +307,12 @@ fn decode_any(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), 
     (it.t_ns, it.from, it.to, it.ports) = (frame.t_ns, from, to, [0; 2]);
     (it.protocol, it.ecn, it.ip_id, it.bytes, it.payload) = (protocol.0, ecn, ip_id, bytes, 0);
     (it.is_later_fragment, it.is_fragment, it.is_short, it.has_tcp) = (offset > 0, is_fragment, false, false);
+    it.is_cut = false;
     let carried = bytes.saturating_sub(header);
     let content: &[u8];
     if it.is_later_fragment {
         content = sliced.ip_payload().map_or(&[], |payload| payload.payload);
+        it.payload = carried;
     } else {
         match &sliced.transport {
             Some(TransportSlice::Tcp(slice)) => {
@@ -322,13 +338,19 @@ fn decode_any(frame: &Frame<'_>, it: &mut Packet, is_named: bool) -> Result<(), 
             None => {
                 content = sliced.ip_payload().map_or(&[], |payload| payload.payload);
                 if protocol == IpNumber::TCP && cut_tcp(it, content, carried) {
-                    return finish(it, &[], is_named);
+                    return finish(it, &[], naming);
+                }
+                // etherparse reads no header of a datagram that was fragmented; the first fragment has it.
+                if let (IpNumber::UDP, Some(&[a, b, c, d, ..])) = (protocol, content.first_chunk::<8>()) {
+                    it.ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+                    it.payload = carried.saturating_sub(8);
+                    return finish(it, &content[8..], naming);
                 }
                 it.is_short = matches!(protocol, IpNumber::TCP | IpNumber::UDP);
             }
         }
     }
-    finish(it, content, is_named)
+    finish(it, content, naming)
 }
 
 /// Identification and offset of a fragment, from the extension headers behind an IPv6 header (RFC 8200 section 4).
@@ -371,10 +393,11 @@ fn cut_tcp(it: &mut Packet, kept: &[u8], carried: u32) -> bool {
     it.payload = carried.saturating_sub(length as u32);
     it.has_tcp = true;
     tcp_of(&slice, &mut it.tcp);
+    it.is_cut = count < length && it.tcp.stamps.is_none();
     true
 }
 
-fn finish(it: &mut Packet, content: &[u8], is_named: bool) -> Result<(), Skip> {
+fn finish(it: &mut Packet, content: &[u8], naming: Naming) -> Result<(), Skip> {
     let kept = content.len().min(HEAD);
     if !it.has_tcp {
         it.head = [0; HEAD];
@@ -383,15 +406,16 @@ fn finish(it: &mut Packet, content: &[u8], is_named: bool) -> Result<(), Skip> {
         it.is_short |= content.len() < wanted;
     }
     it.head_bytes = kept as u8;
-    if is_named {
-        name(it);
+    if naming != Naming::None {
+        it.is_short |= it.is_cut && naming == Naming::Whole;
+        name(it, naming);
     }
     Ok(())
 }
 
 /// Addresses, ports, identification, sequence numbers, flags, timestamps and the first bytes of the payload: routers leave
 /// them alone. TTL, ECN, differentiated services and checksums are not in it.
-fn name(it: &mut Packet) {
+fn name(it: &mut Packet, naming: Naming) {
     let mut hash = FxHasher::default();
     for address in [it.from, it.to] {
         let [high, low]: [u64; 2] =
@@ -404,11 +428,12 @@ fn name(it: &mut Packet) {
     if let Some(tcp) = it.tcp() {
         hash.write_u64(u64::from(tcp.seq) << 32 | u64::from(tcp.ack));
         // A router may set CE and nothing in the TCP header.
-        let (value, echo) = tcp.stamps.unwrap_or((0, 0));
+        let stamps = tcp.stamps.filter(|_| naming == Naming::Whole);
+        let (value, echo) = stamps.unwrap_or((0, 0));
         hash.write_u64(u64::from(tcp.flags) << 16 | u64::from(tcp.window));
         hash.write_u64(u64::from(value) << 32 | u64::from(echo));
     } else {
-        // What tells datagrams apart, above all where the identification is zero.
+        // What distinguishes datagrams, above all where the identification is zero.
         let mut head = [0; 16];
         head[..HEAD].copy_from_slice(&it.head);
         hash.write_u64(u64::from_be_bytes(head[..8].try_into().expect("eight bytes")));
@@ -437,8 +462,8 @@ mod tests {
             format!("{it:?}")
         };
         let (mut plain, mut any) = (Packet::default(), Packet::default());
-        decode_plain(frame, &mut plain, true)?;
-        let outcome = decode_any(frame, &mut any, true);
+        decode_plain(frame, &mut plain, Naming::Whole)?;
+        let outcome = decode_any(frame, &mut any, Naming::Whole);
         Some([said(&plain), if outcome.is_ok() { said(&any) } else { format!("{outcome:?}") }])
     }
 
@@ -453,7 +478,7 @@ mod tests {
         let mut packet = Packet::default();
         let mut read = |kept: usize| {
             let frame = Frame { t_ns: 1, link: Linktype::RAW, data: &data[..kept], wire_bytes: 72 };
-            decode(&frame, &mut packet, true).expect("a packet");
+            decode(&frame, &mut packet, Naming::Whole).expect("a packet");
             let tcp = packet.tcp().expect("TCP");
             (tcp.stamps, tcp.blocks[..usize::from(tcp.block_count)].to_vec(), packet.payload)
         };

@@ -2,8 +2,12 @@
 //!
 //! Packets are paired by their names, a hash of what routers leave alone. Both captures are read side by side, in order of
 //! time once the clocks are roughly aligned by the first packet found in both; what has waited longer than a horizon is
-//! given up, so memory is bounded. Equal names pair first come, first served. One capture that holds each packet twice
+//! given up, so what waits is bounded. Equal names pair first come, first served. One capture that holds each packet twice
 //! (before and after the path) is paired with itself.
+//!
+//! What was lost, overtaken or duplicated follows from the pairs once all is read: the alignment is as wrong as the first
+//! common packet was slow, so the order in which packets are read side by side says nothing. A packet is lost if a later
+//! one of its flow and direction arrived; one after which nothing arrived was under way when the captures ended.
 //!
 //! Source: CAIA Technical Report 080818A section IV-B (one capture, each packet twice); CAIA SPP 0.3 (two captures, horizon
 //! of 60 s). Clocks: the smallest delay each way is taken as equal, as NTP does (RFC 5905 section 8).
@@ -13,15 +17,17 @@ use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use crate::decode::{Packet, decode};
+use crate::decode::{Naming, Packet, decode};
 use crate::flows::Flows;
 use crate::source::{NoCapture, Source};
 
 /// Frames of each capture among which the first common packet is looked for.
 const PREFIX: usize = 2_000_000;
+/// Frames of each capture among which a TCP header without its timestamps is looked for.
+const CUT_PREFIX: u32 = 500_000;
 /// Packets that wait at most: beyond that the older half is given up.
 const MOST_WAITING: usize = 4_000_000;
-/// At least so many packets between two looks at who has waited too long.
+/// At least this many packets between two looks at who has waited too long.
 const BETWEEN_SWEEPS: u64 = 500_000;
 /// Bits of the number of names remembered of pairs, to know a third sighting for a duplicate.
 const MEMORY_BITS: u32 = 18;
@@ -88,25 +94,40 @@ impl Pairs {
     }
 }
 
-/// What was not paired, of one direction of a flow.
+/// What became of one direction of a flow. Which point it comes from is not known here: both are counted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Pairs.
     pub paired: u64,
-    /// Seen at the first point only, while the second capture ran,
+    /// Seen at the first point only, while the second capture ran and before a packet that was seen at both,
     pub only_a: u64,
     /// and at the second only.
     pub only_b: u64,
-    /// Further sightings at the first point,
+    /// Further sightings at the first point of a packet seen at both,
     pub again_a: u64,
     /// and at the second.
     pub again_b: u64,
+    /// Of these sightings those that came before the other point's: lost instead, if this point is the first on the way.
+    pub early_again_a: u64,
+    /// At the second point.
+    pub early_again_b: u64,
     /// Overtaken on the way to the second point,
     pub overtaken_b: u64,
     /// and to the first.
     pub overtaken_a: u64,
-    newest_a: u64,
-    newest_b: u64,
+}
+
+/// Packets of one point that were not seen at the other, though a later one of their flow and direction was.
+#[derive(Clone, Debug, Default)]
+pub struct Lost {
+    /// As in [`Pairs::flow`].
+    pub flow: Vec<u32>,
+    /// When it passed its point.
+    pub t_ns: Vec<u64>,
+    /// IP length.
+    pub bytes: Vec<u32>,
+    /// Its point is the second.
+    pub is_second: Vec<bool>,
 }
 
 /// Everything found.
@@ -114,10 +135,14 @@ pub struct Count {
 pub struct Found {
     /// The pairs.
     pub pairs: Pairs,
+    /// Lost on the way to the other point, if it comes from this one.
+    pub lost: Lost,
     /// Counts by flow and direction.
     pub counts: Vec<[Count; 2]>,
     /// The first capture's flows.
     pub flows: Flows,
+    /// What names are made of.
+    pub naming: Naming,
     /// Of the second capture: frames, packets that could be named,
     pub b_packets: u64,
     /// its first stamp
@@ -130,6 +155,8 @@ pub struct Found {
     pub strangers: u64,
     /// Packets that passed while only one capture ran.
     pub outside: [u64; 2],
+    /// Packets of either capture after which no packet of their flow and direction was seen at both points.
+    pub under_way: [u64; 2],
     /// Given up although the horizon was not over, for want of room.
     pub crowded: u64,
     /// What ended either capture too early, if anything did.
@@ -158,13 +185,15 @@ pub enum Unpaired {
     NothingNamed {
         /// Packets read of each capture,
         packets: [u64; 2],
-        /// of which so many were cut too short.
+        /// of which this many were cut too short.
         short: [u64; 2],
     },
     /// Nothing of one is in the other.
     NothingCommon {
         /// Packets compared.
         packets: [u64; 2],
+        /// Packets cut too short beside them.
+        short: [u64; 2],
         /// First and last stamps.
         spans_ns: [(u64, u64); 2],
     },
@@ -175,7 +204,22 @@ struct Waiting {
     t_ns: u64,
     flow: u32,
     bytes: u32,
+    /// Its place among the frames of its capture.
+    number: u32,
     is_second: bool,
+    /// A packet of the same name and point was paired while this one waited.
+    is_again: bool,
+}
+
+/// What the pairs of one direction of a flow say of its other packets.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    /// Largest number of a pair at either point.
+    newest: [u32; 2],
+    /// Second stamp less first: smallest,
+    least: i64,
+    /// and largest.
+    most: i64,
 }
 
 struct Pairing {
@@ -183,6 +227,9 @@ struct Pairing {
     waiting: FxHashMap<u64, Waiting>,
     /// Further packets of the same name from the same point.
     twins: FxHashMap<u64, VecDeque<Waiting>>,
+    /// Given up: whether a later packet of theirs arrives is not known yet.
+    left: Vec<Waiting>,
+    ways: FxHashMap<u32, Way>,
     /// Packets since the last look at who has waited too long.
     since_sweep: u64,
     /// Names of pairs, each at the place its highest bits say; a later one takes the place.
@@ -195,28 +242,25 @@ struct Pairing {
 const STRANGER: u32 = u32::MAX;
 
 impl Pairing {
-    fn new(shift_ns: i64) -> Self {
+    fn new(shift_ns: i64, naming: Naming) -> Self {
         Pairing {
-            found: Found::default(),
+            found: Found { naming, ..Found::default() },
             waiting: FxHashMap::default(),
             twins: FxHashMap::default(),
+            left: Vec::new(),
+            ways: FxHashMap::default(),
             since_sweep: 0,
             paired: vec![0; 1 << MEMORY_BITS],
             shift_ns,
         }
     }
 
-    fn count(&mut self, flow: u32) -> &mut Count {
-        let (number, side) = ((flow & !REVERSE) as usize, usize::from(flow & REVERSE != 0));
-        let counts = &mut self.found.counts;
-        if counts.len() <= number {
-            counts.resize(number + 1, [Count::default(); 2]);
-        }
-        &mut counts[number][side]
-    }
-
     fn place(name: u64) -> usize {
         (name >> (64 - MEMORY_BITS)) as usize
+    }
+
+    fn was_paired(&self, name: u64) -> bool {
+        self.paired[Self::place(name)] == name
     }
 
     /// A packet passes a point; `flow` is asked for if it has to wait.
@@ -226,7 +270,7 @@ impl Pairing {
             Entry::Occupied(mut entry) if entry.get().is_second != it.is_second => {
                 let other = *entry.get();
                 match self.twins.get_mut(&name).and_then(VecDeque::pop_front) {
-                    Some(twin) => *entry.get_mut() = twin,
+                    Some(twin) => *entry.get_mut() = Waiting { is_again: true, ..twin },
                     None => {
                         entry.remove();
                     }
@@ -240,7 +284,7 @@ impl Pairing {
             Entry::Vacant(_) if self.paired[Self::place(name)] == name => match flow() {
                 STRANGER => self.found.strangers += 1,
                 known => {
-                    let count = self.count(known);
+                    let count = self.found.count(known);
                     *(if it.is_second { &mut count.again_b } else { &mut count.again_a }) += 1;
                 }
             },
@@ -257,15 +301,12 @@ impl Pairing {
         self.found.pairs.a_ns.push(a.t_ns);
         self.found.pairs.b_ns.push(b.t_ns);
         self.found.pairs.bytes.push(a.bytes);
-        let count = self.count(a.flow);
-        count.paired += 1;
-        if later.is_second {
-            count.overtaken_b += u64::from(a.t_ns < count.newest_a);
-            count.newest_a = count.newest_a.max(a.t_ns);
-        } else {
-            count.overtaken_a += u64::from(b.t_ns < count.newest_b);
-            count.newest_b = count.newest_b.max(b.t_ns);
-        }
+        self.found.count(a.flow).paired += 1;
+        let difference = b.t_ns.wrapping_sub(a.t_ns) as i64;
+        let way =
+            self.ways.entry(a.flow).or_insert(Way { newest: [0; 2], least: difference, most: difference });
+        way.newest = [way.newest[0].max(a.number), way.newest[1].max(b.number)];
+        (way.least, way.most) = (way.least.min(difference), way.most.max(difference));
         self.paired[Self::place(name)] = name;
     }
 
@@ -292,12 +333,14 @@ impl Pairing {
                 since = *median;
             }
         }
-        let shift_ns = self.shift_ns;
-        let mut old = Vec::new();
+        let (shift_ns, left) = (self.shift_ns, &mut self.left);
+        let mut strangers = 0;
         let mut is_young = |it: &Waiting| {
             let is_old = aligned(it, shift_ns) < since;
-            if is_old {
-                old.push(*it);
+            match is_old {
+                true if it.flow == STRANGER => strangers += 1,
+                true => left.push(*it),
+                false => {}
             }
             !is_old
         };
@@ -306,42 +349,111 @@ impl Pairing {
             twins.retain(&mut is_young);
             !twins.is_empty()
         });
-        for it in old {
-            self.give_up(it);
-        }
+        self.found.strangers += strangers;
     }
 
     fn aligned(&self, it: &Waiting) -> u64 {
         aligned(it, self.shift_ns)
     }
 
-    fn give_up(&mut self, it: Waiting) {
-        if it.flow == STRANGER {
-            self.found.strangers += 1;
-            return;
+    /// Everything was read: what waits was lost, was under way, or passed while only one capture ran.
+    fn finish(mut self, is_single: bool) -> Found {
+        let mut left = std::mem::take(&mut self.left);
+        left.extend(self.waiting.drain().map(|(_, it)| it));
+        left.extend(self.twins.drain().flat_map(|(_, twins)| twins));
+        left.sort_unstable_by_key(|it| (it.t_ns, it.is_second, it.number));
+        for it in left {
+            self.settle(&it, is_single);
         }
-        let count = self.count(it.flow);
-        *(if it.is_second { &mut count.only_b } else { &mut count.only_a }) += 1;
+        self.found.count_overtaken();
+        self.found
     }
 
-    /// Everything was read: what waits is lost, or passed while only one capture ran.
-    fn finish(mut self, is_single: bool) -> Found {
-        let mut left: Vec<Waiting> = self.waiting.drain().map(|(_, it)| it).collect();
-        left.extend(self.twins.drain().flat_map(|(_, twins)| twins));
-        left.sort_by_key(|it| it.t_ns);
+    fn settle(&mut self, it: &Waiting, is_single: bool) {
+        let point = usize::from(it.is_second);
+        let is_outside = !is_single && !self.was_other_running(it);
+        let found = &mut self.found;
+        if is_outside {
+            found.outside[point] += 1;
+            return;
+        }
+        if it.flow == STRANGER {
+            found.strangers += 1;
+            return;
+        }
+        // Nothing that came after it was seen at both: the captures may have ended before it arrived.
+        if self.ways.get(&it.flow).is_none_or(|way| it.number > way.newest[point]) {
+            found.under_way[point] += 1;
+            return;
+        }
+        found.lost.flow.push(it.flow);
+        found.lost.t_ns.push(it.t_ns);
+        found.lost.bytes.push(it.bytes);
+        found.lost.is_second.push(it.is_second);
+        let count = found.count(it.flow);
+        *match (it.is_again, it.is_second) {
+            (false, false) => &mut count.only_a,
+            (false, true) => &mut count.only_b,
+            (true, false) => &mut count.early_again_a,
+            (true, true) => &mut count.early_again_b,
+        } += 1;
+    }
+
+    /// Whether the other capture ran when this packet would have passed there: of the delays that its flow's pairs had, the
+    /// one that leads to the earliest instant. A flow without pairs is judged by the rough alignment.
+    fn was_other_running(&self, it: &Waiting) -> bool {
         let found = &self.found;
-        let a_span = (found.flows.first_ns, found.flows.last_ns);
-        let b_span = [found.b_first_ns, found.b_last_ns].map(|ns| ns.saturating_add_signed(-self.shift_ns));
-        for it in left {
-            let aligned = self.aligned(&it);
-            let other = if it.is_second { a_span } else { (b_span[0], b_span[1]) };
-            if !is_single && !(other.0..=other.1).contains(&aligned) {
-                self.found.outside[usize::from(it.is_second)] += 1;
-            } else {
-                self.give_up(it);
+        let (a_span, b_span) =
+            ((found.flows.first_ns, found.flows.last_ns), (found.b_first_ns, found.b_last_ns));
+        match self.ways.get(&it.flow) {
+            Some(way) if it.is_second => {
+                (a_span.0..=a_span.1).contains(&it.t_ns.saturating_add_signed(way.most.saturating_neg()))
+            }
+            Some(way) => (b_span.0..=b_span.1).contains(&it.t_ns.saturating_add_signed(way.least)),
+            None => {
+                let [first, last] =
+                    [b_span.0, b_span.1].map(|ns| ns.saturating_add_signed(self.shift_ns.saturating_neg()));
+                let other = if it.is_second { a_span } else { (first, last) };
+                (other.0..=other.1).contains(&self.aligned(it))
             }
         }
-        self.found
+    }
+}
+
+impl Found {
+    fn count(&mut self, flow: u32) -> &mut Count {
+        let (number, side) = ((flow & !REVERSE) as usize, usize::from(flow & REVERSE != 0));
+        let counts = &mut self.counts;
+        if counts.len() <= number {
+            counts.resize(number + 1, [Count::default(); 2]);
+        }
+        &mut counts[number][side]
+    }
+
+    /// Of each flow and direction the packets that arrived after one that was sent later; for either direction of the path.
+    fn count_overtaken(&mut self) {
+        let mut order: Vec<u32> = (0..self.pairs.flow.len() as u32).collect();
+        for to_second in [true, false] {
+            let Pairs { flow, a_ns, b_ns, .. } = &self.pairs;
+            let (sent, arrived) = if to_second { (a_ns, b_ns) } else { (b_ns, a_ns) };
+            order.sort_by_key(|place| (flow[*place as usize], arrived[*place as usize], *place));
+            let (mut last, mut newest) = (STRANGER, 0);
+            let mut overtaken: Vec<(u32, u64)> = Vec::new();
+            for place in order.iter().map(|place| *place as usize) {
+                if flow[place] != last {
+                    (last, newest) = (flow[place], 0);
+                    overtaken.push((last, 0));
+                }
+                if sent[place] < newest {
+                    overtaken.last_mut().expect("an entry for this flow").1 += 1;
+                }
+                newest = newest.max(sent[place]);
+            }
+            for (flow, packets) in overtaken {
+                let count = self.count(flow);
+                *(if to_second { &mut count.overtaken_b } else { &mut count.overtaken_a }) = packets;
+            }
+        }
     }
 }
 
@@ -350,12 +462,27 @@ fn aligned(it: &Waiting, shift_ns: i64) -> u64 {
     if it.is_second { it.t_ns.saturating_add_signed(-shift_ns) } else { it.t_ns }
 }
 
+/// What names can be made of: TCP's timestamps only if every capture kept them.
+pub fn naming(sources: &mut [&mut Source]) -> Naming {
+    let mut packet = Packet::default();
+    let mut is_cut = false;
+    for source in sources {
+        let mut frames = 0;
+        source.each(|frame| {
+            frames += 1;
+            is_cut |= decode(&frame, &mut packet, Naming::None).is_ok() && packet.is_cut;
+            !is_cut && frames < CUT_PREFIX
+        });
+    }
+    if is_cut { Naming::WithoutStamps } else { Naming::Whole }
+}
+
 /// The next packet of the second capture that has a name.
-fn next_named(source: &mut Source, packet: &mut Packet, short: &mut u64) -> bool {
+fn next_named(source: &mut Source, packet: &mut Packet, short: &mut u64, naming: Naming) -> bool {
     loop {
         let mut outcome = None;
         let is_over = source.each(|frame| {
-            outcome = Some(decode(&frame, packet, true).is_ok());
+            outcome = Some(decode(&frame, packet, naming).is_ok());
             false
         });
         match outcome {
@@ -369,7 +496,7 @@ fn next_named(source: &mut Source, packet: &mut Packet, short: &mut u64) -> bool
 }
 
 /// Second clock less first by the first packets found in both, from their beginnings.
-fn first_shift(a: &mut Source, b: &mut Source) -> Result<i64, Unpaired> {
+fn first_shift(a: &mut Source, b: &mut Source, naming: Naming) -> Result<i64, Unpaired> {
     let mut seen: [FxHashMap<u64, u64>; 2] = Default::default();
     let mut packets = [0u64; 2];
     let mut short = [0u64; 2];
@@ -383,7 +510,7 @@ fn first_shift(a: &mut Source, b: &mut Source) -> Result<i64, Unpaired> {
                 is_over[which] = true;
                 continue;
             }
-            if !next_named(sources[which], &mut packet, &mut short[which]) {
+            if !next_named(sources[which], &mut packet, &mut short[which], naming) {
                 is_over[which] = true;
                 continue;
             }
@@ -403,7 +530,7 @@ fn first_shift(a: &mut Source, b: &mut Source) -> Result<i64, Unpaired> {
             short,
         });
     }
-    Err(Unpaired::NothingCommon { packets, spans_ns })
+    Err(Unpaired::NothingCommon { packets, short, spans_ns })
 }
 
 /// Pair two captures; `open` opens each from its beginning, twice.
@@ -412,15 +539,16 @@ pub fn pair(
     horizon_ns: u64,
     mut keep_on: impl FnMut() -> bool,
 ) -> Result<Found, Failure> {
-    let shift_ns = first_shift(&mut open(0)?, &mut open(1)?).map_err(Failure::Unpaired)?;
+    let naming = naming(&mut [&mut open(0)?, &mut open(1)?]);
+    let shift_ns = first_shift(&mut open(0)?, &mut open(1)?, naming).map_err(Failure::Unpaired)?;
     let (mut a, mut b) = (open(0)?, open(1)?);
-    let mut it = Pairing::new(shift_ns);
+    let mut it = Pairing::new(shift_ns, naming);
     let mut second = Packet::default();
     let mut short = [0u64; 2];
-    let mut has_second = next_named(&mut b, &mut second, &mut short[1]);
+    let mut has_second = next_named(&mut b, &mut second, &mut short[1], naming);
     it.found.b_first_ns = second.t_ns;
     let mut steps = 0u64;
-    let mut flows = Flows::named();
+    let mut flows = Flows::named(naming);
     let is_whole = a.each(|frame| {
         steps += 1;
         if steps % 100_000 == 0 && !keep_on() {
@@ -433,7 +561,7 @@ pub fn pair(
                 break;
             }
             take_second(&mut it, &second, &flows);
-            has_second = next_named(&mut b, &mut second, &mut short[1]);
+            has_second = next_named(&mut b, &mut second, &mut short[1], naming);
         }
         let Some(owned) = flows.take(&frame) else { return true };
         if owned.packet.is_short {
@@ -444,7 +572,14 @@ pub fn pair(
         let t_ns = owned.packet.t_ns;
         it.see(
             owned.packet.name,
-            Waiting { t_ns, flow, bytes: owned.packet.bytes, is_second: false },
+            Waiting {
+                t_ns,
+                flow,
+                bytes: owned.packet.bytes,
+                number: number_of(steps),
+                is_second: false,
+                is_again: false,
+            },
             || flow,
         );
         it.expire(t_ns, horizon_ns);
@@ -454,7 +589,7 @@ pub fn pair(
         let aligned = second.t_ns.saturating_add_signed(-shift_ns);
         take_second(&mut it, &second, &flows);
         it.expire(aligned, horizon_ns);
-        has_second = next_named(&mut b, &mut second, &mut short[1]);
+        has_second = next_named(&mut b, &mut second, &mut short[1], naming);
     }
     (it.found.flows, it.found.short) = (flows, short);
     it.found.trouble = [a.trouble.take(), b.trouble.take()];
@@ -464,16 +599,33 @@ pub fn pair(
 fn take_second(it: &mut Pairing, packet: &Packet, flows: &Flows) {
     it.found.b_packets += 1;
     it.found.b_last_ns = it.found.b_last_ns.max(packet.t_ns);
-    let waiting = Waiting { t_ns: packet.t_ns, flow: STRANGER, bytes: packet.bytes, is_second: true };
+    let waiting = Waiting {
+        t_ns: packet.t_ns,
+        flow: STRANGER,
+        bytes: packet.bytes,
+        number: number_of(it.found.b_packets),
+        is_second: true,
+        is_again: false,
+    };
     it.see(packet.name, waiting, || {
         flows.find(packet).map_or(STRANGER, |(flow, is_reverse)| flow | if is_reverse { REVERSE } else { 0 })
     });
 }
 
-/// Pair a capture that holds each packet twice with itself: the first sighting is the first point's.
-pub fn pair_within(source: &mut Source, horizon_ns: u64, mut keep_on: impl FnMut() -> bool) -> Found {
-    let mut it = Pairing::new(0);
-    let mut flows = Flows::named();
+fn number_of(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// Pair a capture that holds each packet twice with itself: the first sighting is the first point's, any further one the
+/// second's. `naming` as [`naming`] found it.
+pub fn pair_within(
+    source: &mut Source,
+    naming: Naming,
+    horizon_ns: u64,
+    mut keep_on: impl FnMut() -> bool,
+) -> Found {
+    let mut it = Pairing::new(0, naming);
+    let mut flows = Flows::named(naming);
     let mut short = 0;
     let mut steps = 0u64;
     source.each(|frame| {
@@ -487,9 +639,10 @@ pub fn pair_within(source: &mut Source, horizon_ns: u64, mut keep_on: impl FnMut
             return true;
         }
         let flow = owned.flow | if owned.is_reverse { REVERSE } else { 0 };
-        let (name, t_ns) = (owned.packet.name, owned.packet.t_ns);
-        let is_second = it.waiting.contains_key(&name);
-        it.see(name, Waiting { t_ns, flow, bytes: owned.packet.bytes, is_second }, || flow);
+        let (name, t_ns, bytes) = (owned.packet.name, owned.packet.t_ns, owned.packet.bytes);
+        let is_second = it.waiting.contains_key(&name) || it.was_paired(name);
+        let number = number_of(steps);
+        it.see(name, Waiting { t_ns, flow, bytes, number, is_second, is_again: false }, || flow);
         it.expire(t_ns, horizon_ns);
         true
     });

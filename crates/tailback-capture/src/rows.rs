@@ -17,7 +17,7 @@ pub struct Wanted {
     pub bin_ns: u64,
     /// Only rows of these flows; empty: of all.
     pub only: Vec<u32>,
-    /// At most so many rows of segments and datagrams together.
+    /// At most this many rows of segments and datagrams together.
     pub most_rows: u64,
 }
 
@@ -199,7 +199,7 @@ pub fn read(source: &mut Source, wanted: &Wanted, mut keep_on: impl FnMut() -> b
         segments.push(&owned);
         let Some(tcp) = owned.packet.tcp().filter(|tcp| tcp.block_count > 0).copied() else { return true };
         let (flow, peer) = (owned.flow as usize, usize::from(!owned.is_reverse));
-        let peer = &flows.all[flow].talk.sides[peer];
+        let peer = flows.all[flow].talk.sides[peer].track();
         for (start, end) in &tcp.blocks[..usize::from(tcp.block_count)] {
             segments.block_row.push(row);
             segments.block_start.push(peer.number(*start));

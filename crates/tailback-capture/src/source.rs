@@ -14,7 +14,7 @@ use pcap_parser::{Block, Linktype, OptionCode, PcapBlockOwned, PcapError, create
 
 /// Bytes read at once.
 const ROOM: usize = 1 << 20;
-/// The largest block that is taken for one: a packet has 64 KiB, and options or secrets may be long.
+/// The largest block that is treated as one: a packet has 64 KiB, and options or secrets may be long.
 const LARGEST: usize = 1 << 25;
 
 /// Why a file is no capture.
@@ -102,10 +102,10 @@ pub struct Source {
     is_over: bool,
 }
 
-type Prefixed = Chain<Cursor<Vec<u8>>, File>;
+type Prefixed<R> = Chain<Cursor<Vec<u8>>, R>;
 
-fn plain(path: &Path) -> Result<Box<dyn Read + Send>, NoCapture> {
-    let mut file = File::open(path).map_err(NoCapture::Io)?;
+/// The stream without gzip's or zstd's compression.
+fn plain(mut file: impl Read + Send + 'static) -> Result<Box<dyn Read + Send>, NoCapture> {
     let mut start = vec![0; 4];
     let mut filled = 0;
     while filled < start.len() {
@@ -117,7 +117,7 @@ fn plain(path: &Path) -> Result<Box<dyn Read + Send>, NoCapture> {
     start.truncate(filled);
     let is_gzip = start.starts_with(&[0x1f, 0x8b]);
     let is_zstd = start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
-    let whole: Prefixed = Cursor::new(start).chain(file);
+    let whole: Prefixed<_> = Cursor::new(start).chain(file);
     if is_gzip {
         return Ok(Box::new(flate2::read::MultiGzDecoder::new(whole)));
     }
@@ -158,7 +158,12 @@ impl<R: Read> Read for Filling<R> {
 impl Source {
     /// Open a file.
     pub fn open(path: &Path) -> Result<Self, NoCapture> {
-        Self::of(plain(path)?)
+        Self::of(plain(File::open(path).map_err(NoCapture::Io)?)?)
+    }
+
+    /// Read what a file holds.
+    pub fn in_memory(bytes: Vec<u8>) -> Result<Self, NoCapture> {
+        Self::of(plain(Cursor::new(bytes))?)
     }
 
     /// Read a stream.
@@ -283,7 +288,7 @@ fn interface_of(idb: &pcap_parser::InterfaceDescriptionBlock<'_>) -> Interface {
         idb.options.iter().find(|option| option.code == OptionCode::IfTsoffset && option.value.len() >= 8);
     let offset = offset.map_or(0, |option| {
         let bytes: [u8; 8] = option.value[..8].try_into().expect("eight bytes");
-        // In the section's byte order, which the block's type tells.
+        // In the section's byte order, which the block's type gives.
         if idb.block_type == 1 { i64::from_le_bytes(bytes) } else { i64::from_be_bytes(bytes) }
     });
     Interface {

@@ -1,7 +1,7 @@
 //! What two ends of a TCP connection do, seen from one point between them.
 //!
 //! A segment that repeats bytes seen before is a retransmission. One that fills a gap was either overtaken or lost before
-//! the point and sent again: timestamps tell, else the IP identification (hosts count up), else time. RTTs follow
+//! the point and sent again: timestamps decide, else the IP identification (hosts count up), else time. RTTs follow
 //! tcptrace (Karn's rule, no sample across a retransmission) and, apart from that, timestamps (RFC 7323 section 4).
 
 use std::collections::VecDeque;
@@ -10,6 +10,9 @@ use crate::decode::{ACK, FIN, NO_SCALE, Packet, RST, SYN, Tcp};
 
 /// Gaps, segments and timestamps remembered of one direction; beyond that the oldest are forgotten.
 const MOST: usize = 65_536;
+/// IP bytes of a frame of Ethernet, and its MSS without options.
+const ETHERNET: u32 = 1500;
+const ETHERNET_MSS: u16 = 1460;
 /// Without a measured RTT, what fills a gap within this was overtaken: tshark's bound.
 const SOON_NS: u64 = 3_000_000;
 
@@ -28,13 +31,9 @@ pub struct Samples {
     pub max: u64,
 }
 
-impl Default for Samples {
-    fn default() -> Self {
-        Samples { count: 0, sum: 0.0, squares: 0.0, min: u64::MAX, max: 0 }
-    }
-}
-
 impl Samples {
+    const NONE: Samples = Samples { count: 0, sum: 0.0, squares: 0.0, min: u64::MAX, max: 0 };
+
     /// One more.
     pub fn push(&mut self, ns: u64) {
         let value = ns as f64;
@@ -80,7 +79,7 @@ struct Sent {
     is_clean: bool,
 }
 
-/// One direction of a connection: what it sent, and what of it was acknowledged.
+/// One direction of a flow: what it sent, and of a connection what of it was acknowledged.
 #[derive(Clone, Debug, Default)]
 pub struct Side {
     /// Packets,
@@ -91,7 +90,34 @@ pub struct Side {
     pub payload: u64,
     /// Packets with payload.
     pub data_packets: u64,
-    /// Repeated segments: bytes seen before,
+    /// Packets marked CE.
+    pub marked: u64,
+    /// Options of the SYN: MSS,
+    pub mss: u16,
+    /// shift of the windows offered,
+    pub scale: Option<u8>,
+    /// selective acknowledgements.
+    pub sack_permitted: bool,
+    /// Timestamps were seen,
+    pub has_stamps: bool,
+    /// the SYN,
+    pub has_syn: bool,
+    /// the FIN,
+    pub has_fin: bool,
+    /// a reset.
+    pub has_reset: bool,
+    /// The rest, from a connection's second packet on.
+    track: Option<Box<Track>>,
+}
+
+/// What of a connection's direction is known beyond counts. Apart from them, since nine in ten flows of a scan are one SYN.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// Segments with payload: one that a card or kernel has yet to cut, or has joined, counts as what it is cut into.
+    pub data_segments: u64,
+    /// Of these, sent again.
+    pub retransmitted_segments: u64,
+    /// Repeated packets: bytes seen before,
     pub repeated: u64,
     /// or lost before this point.
     pub repaired: u64,
@@ -107,22 +133,6 @@ pub struct Side {
     pub zero_windows: u64,
     /// SACK blocks sent.
     pub sack_blocks: u64,
-    /// Packets marked CE.
-    pub marked: u64,
-    /// Options of the SYN: MSS,
-    pub mss: u16,
-    /// shift of the windows offered,
-    pub scale: Option<u8>,
-    /// selective acknowledgements.
-    pub sack_permitted: bool,
-    /// Timestamps were seen.
-    pub has_stamps: bool,
-    /// The SYN was seen,
-    pub has_syn: bool,
-    /// the FIN,
-    pub has_fin: bool,
-    /// a reset.
-    pub has_reset: bool,
     /// RTT to the other end and back to this point, Karn's way,
     pub rtt: Samples,
     /// and by timestamps.
@@ -130,6 +140,7 @@ pub struct Side {
     /// Largest number of bytes unacknowledged.
     pub flight_max: u64,
     is_open: bool,
+    has_syn: bool,
     base: u32,
     /// One past the highest byte seen.
     top: u64,
@@ -141,11 +152,45 @@ pub struct Side {
     sacked: Vec<(u64, u64)>,
     gaps: Vec<Gap>,
     sent: VecDeque<Sent>,
-    /// When something was last sent again.
+    /// When something was last sent again, or filled a gap.
     repeated_ns: u64,
     stamps: VecDeque<(u32, u64)>,
-    top_stamp: Option<u32>,
-    top_ip_id: u16,
+}
+
+impl Track {
+    const NONE: Track = Track {
+        data_segments: 0,
+        retransmitted_segments: 0,
+        repeated: 0,
+        repaired: 0,
+        retransmitted_bytes: 0,
+        overtaken: 0,
+        duplicate_acks: 0,
+        probes: 0,
+        zero_windows: 0,
+        sack_blocks: 0,
+        rtt: Samples::NONE,
+        stamp_rtt: Samples::NONE,
+        flight_max: 0,
+        is_open: false,
+        has_syn: false,
+        base: 0,
+        top: 0,
+        una: 0,
+        last_window: None,
+        top_ns: 0,
+        sacked: Vec::new(),
+        gaps: Vec::new(),
+        sent: VecDeque::new(),
+        repeated_ns: 0,
+        stamps: VecDeque::new(),
+    };
+}
+
+impl Default for Track {
+    fn default() -> Self {
+        Track::NONE
+    }
 }
 
 /// What a segment turned out to be.
@@ -169,7 +214,53 @@ pub struct Seen {
     pub stamp_rtt_ns: Option<u64>,
 }
 
+static NO_TRACK: Track = Track::NONE;
+
 impl Side {
+    /// What is known beyond counts; of a flow of one packet nothing is.
+    pub fn track(&self) -> &Track {
+        self.track.as_deref().unwrap_or(&NO_TRACK)
+    }
+
+    /// One more packet.
+    pub fn count(&mut self, packet: &Packet) {
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+        self.payload += u64::from(packet.payload);
+        self.data_packets += u64::from(packet.payload > 0);
+        self.marked += u64::from(packet.ecn == 3);
+    }
+
+    fn note_header(&mut self, tcp: &Tcp) {
+        self.has_reset |= tcp.flags & RST != 0;
+        self.has_fin |= tcp.flags & FIN != 0;
+        self.has_stamps |= tcp.stamps.is_some();
+        if tcp.flags & SYN != 0 {
+            self.mss = tcp.mss;
+            self.scale = (tcp.scale != NO_SCALE).then_some(tcp.scale);
+            self.sack_permitted = tcp.sack_permitted;
+        }
+    }
+
+    /// Segments that a packet is cut into on the wire, if it is larger than a frame of Ethernet.
+    fn segments_of(&self, packet: &Packet, tcp: &Tcp, peer: &Side) -> u64 {
+        if packet.payload == 0 || packet.bytes <= ETHERNET {
+            return u64::from(packet.payload > 0);
+        }
+        let known = [self.mss, peer.mss].into_iter().filter(|mss| *mss > 0).min();
+        // Timestamps take twelve bytes of each segment (RFC 7323 appendix A).
+        let stamps = if tcp.stamps.is_some() { 12 } else { 0 };
+        let each = u64::from(known.unwrap_or(ETHERNET_MSS)).saturating_sub(stamps).max(1);
+        u64::from(packet.payload).div_ceil(each)
+    }
+
+    fn window(&self, tcp: &Tcp, peer: &Side) -> u64 {
+        let is_scaled = tcp.flags & SYN == 0 && self.scale.is_some() && peer.scale.is_some();
+        u64::from(tcp.window) << if is_scaled { self.scale.unwrap_or(0) } else { 0 }
+    }
+}
+
+impl Track {
     /// Offset of a sequence number, near the highest known.
     fn offset(&self, seq: u32) -> i64 {
         let distance = seq.wrapping_sub(self.base.wrapping_add(self.top as u32)) as i32;
@@ -259,7 +350,8 @@ impl Side {
         if is_later { Class::Repaired } else { Class::Overtaken }
     }
 
-    fn on_sent(&mut self, packet: &Packet, tcp: &Tcp, class: Class, (start, end): (u64, u64)) {
+    fn on_sent(&mut self, packet: &Packet, tcp: &Tcp, class: Class, (start, end): (u64, u64), segments: u64) {
+        self.data_segments += segments;
         match class {
             Class::New => {
                 if self.sent.len() == MOST {
@@ -272,24 +364,29 @@ impl Side {
                 let is_repair = class == Class::Repaired;
                 (if is_repair { &mut self.repaired } else { &mut self.repeated }).add_one();
                 self.retransmitted_bytes += u64::from(packet.payload);
+                self.retransmitted_segments += segments;
                 self.repeated_ns = packet.t_ns;
                 let first = self.sent.partition_point(|sent| sent.end <= start);
                 for sent in self.sent.iter_mut().skip(first).take_while(|sent| sent.end <= end) {
                     sent.is_clean = false;
                 }
+                if is_repair {
+                    self.note_filled(end, packet.t_ns);
+                }
             }
-            Class::Overtaken => self.overtaken += 1,
+            Class::Overtaken => {
+                self.overtaken += 1;
+                self.repeated_ns = packet.t_ns;
+                self.note_filled(end, packet.t_ns);
+            }
             Class::Probe => self.probes += 1,
             Class::Bare => {}
         }
         if end > self.top {
             self.top = end;
             self.top_ns = packet.t_ns;
-            self.top_stamp = tcp.stamps.map(|(value, _)| value);
-            self.top_ip_id = packet.ip_id as u16;
         }
         if let Some((value, _)) = tcp.stamps {
-            self.has_stamps = true;
             let is_newer = self.stamps.back().is_none_or(|(last, _)| (value.wrapping_sub(*last) as i32) > 0);
             // Only what must be acknowledged brings an echo soon.
             if is_newer && class != Class::Bare && class != Class::Probe {
@@ -298,6 +395,15 @@ impl Side {
                 }
                 self.stamps.push_back((value, packet.t_ns));
             }
+        }
+    }
+
+    /// What fills a gap is acknowledged together with what came before it and waited: neither times a round trip.
+    fn note_filled(&mut self, end: u64, t_ns: u64) {
+        let place = self.sent.partition_point(|sent| sent.end <= end);
+        self.sent.insert(place, Sent { end, t_ns, is_clean: false });
+        if self.sent.len() > MOST {
+            self.sent.pop_front();
         }
     }
 
@@ -362,11 +468,6 @@ impl Side {
     pub fn retransmitted(&self) -> u64 {
         self.repeated + self.repaired
     }
-
-    fn window(&self, tcp: &Tcp, peer: &Side) -> u64 {
-        let is_scaled = tcp.flags & SYN == 0 && self.scale.is_some() && peer.scale.is_some();
-        u64::from(tcp.window) << if is_scaled { self.scale.unwrap_or(0) } else { 0 }
-    }
 }
 
 trait AddOne {
@@ -379,43 +480,90 @@ impl AddOne for u64 {
     }
 }
 
+/// A connection's first packet, if it was a bare SYN: all that is kept until there is a second.
+#[derive(Clone, Copy, Debug)]
+struct Opening {
+    t_ns: u64,
+    seq: u32,
+    stamp: Option<u32>,
+    side: u8,
+}
+
 /// Both directions.
 #[derive(Clone, Debug, Default)]
 pub struct Conversation {
     /// What the client sent, and what the server sent.
     pub sides: [Side; 2],
+    opening: Option<Opening>,
 }
 
 impl Conversation {
+    /// A connection's first packet was a bare SYN: nothing else is kept of it until there is a second.
+    fn open(&mut self, from: usize, packet: &Packet, tcp: &Tcp) -> Option<Seen> {
+        let is_first = self.sides.iter().map(|side| side.packets).sum::<u64>() == 1;
+        if !is_first || packet.payload > 0 || tcp.flags & (SYN | ACK | FIN | RST) != SYN {
+            return None;
+        }
+        self.sides[from].has_syn = true;
+        let stamp = tcp.stamps.map(|(value, _)| value);
+        self.opening = Some(Opening { t_ns: packet.t_ns, seq: tcp.seq, stamp, side: from as u8 });
+        Some(Seen {
+            class: Class::New,
+            seq: -1,
+            ack: None,
+            window: u64::from(tcp.window),
+            in_flight: 1,
+            outstanding: 1,
+            rtt_ns: None,
+            stamp_rtt_ns: None,
+        })
+    }
+
+    /// Both ends' tracks; the opening SYN is entered into its sender's.
+    fn tracks(&mut self, from: usize) -> (&mut Side, &mut Side) {
+        if self.sides[0].track.is_none() {
+            let mut tracks: [Box<Track>; 2] = Default::default();
+            if let Some(Opening { t_ns, seq, stamp, side }) = self.opening.take() {
+                let track = &mut tracks[usize::from(side)];
+                (track.is_open, track.has_syn, track.base) = (true, true, seq);
+                (track.top, track.top_ns, track.flight_max) = (1, t_ns, 1);
+                track.sent.push_back(Sent { end: 1, t_ns, is_clean: true });
+                track.stamps.extend(stamp.map(|value| (value, t_ns)));
+            }
+            for (side, track) in self.sides.iter_mut().zip(tracks) {
+                side.track = Some(track);
+            }
+        }
+        let [one, two] = &mut self.sides;
+        if from == 0 { (one, two) } else { (two, one) }
+    }
+
     /// A segment from this side passes.
     pub fn on_segment(&mut self, from: usize, packet: &Packet, tcp: &Tcp) -> Seen {
+        self.sides[from].count(packet);
+        self.sides[from].note_header(tcp);
+        if let Some(seen) = self.open(from, packet, tcp) {
+            return seen;
+        }
         let rtt_ns = self.round_trip_ns();
-        let [one, two] = &mut self.sides;
-        let (own, peer) = if from == 0 { (one, two) } else { (two, one) };
-        own.packets += 1;
-        own.bytes += u64::from(packet.bytes);
-        own.payload += u64::from(packet.payload);
-        own.data_packets += u64::from(packet.payload > 0);
-        own.marked += u64::from(packet.ecn == 3);
+        let (sender, receiver) = self.tracks(from);
+        let segments = sender.segments_of(packet, tcp, receiver);
+        let window = sender.window(tcp, receiver);
+        let (Some(own), Some(peer)) = (&mut sender.track, &mut receiver.track) else {
+            unreachable!("both tracks were made together")
+        };
         own.sack_blocks += u64::from(tcp.block_count);
-        own.has_reset |= tcp.flags & RST != 0;
-        own.has_fin |= tcp.flags & FIN != 0;
-        if tcp.flags & SYN != 0 {
-            if !own.is_open {
-                own.has_syn = true;
-            }
-            own.mss = tcp.mss;
-            own.scale = (tcp.scale != NO_SCALE).then_some(tcp.scale);
-            own.sack_permitted = tcp.sack_permitted;
+        if tcp.flags & SYN != 0 && !own.is_open {
+            (own.has_syn, sender.has_syn) = (true, true);
         }
         own.open(tcp.seq);
         let (class, start, end) = own.classify(packet, tcp, rtt_ns);
-        own.on_sent(packet, tcp, class, (start, end));
+        own.on_sent(packet, tcp, class, (start, end), segments);
         let mut seen = Seen {
             class,
             seq: own.shown(own.offset_of(tcp.seq, start)),
             ack: None,
-            window: own.window(tcp, peer),
+            window,
             in_flight: 0,
             outstanding: 0,
             rtt_ns: None,
@@ -451,8 +599,8 @@ impl Conversation {
     /// The smallest round trip between the two ends that was seen: from here to each of them and back.
     fn round_trip_ns(&self) -> u64 {
         let [one, two] = [0, 1].map(|side| {
-            let side = &self.sides[side];
-            side.rtt.min.min(side.stamp_rtt.min)
+            let track = self.sides[side].track();
+            track.rtt.min.min(track.stamp_rtt.min)
         });
         match (one, two) {
             (u64::MAX, u64::MAX) => SOON_NS,
@@ -463,7 +611,7 @@ impl Conversation {
     }
 }
 
-impl Side {
+impl Track {
     /// The offset of a sequence number whose clamped offset is known.
     fn offset_of(&self, seq: u32, start: u64) -> i64 {
         let low = seq.wrapping_sub(self.base.wrapping_add(start as u32)) as i32;

@@ -92,7 +92,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// A frame of `wire_bytes`, of which `frame` was kept, seen at so many nanoseconds.
+    /// A frame of `wire_bytes`, of which `frame` was kept, seen at this many nanoseconds.
     pub fn packet(&mut self, t_ns: u64, frame: &[u8], wire_bytes: u32) -> io::Result<()> {
         let kept = &frame[..frame.len().min(self.snap)];
         for word in [0, (t_ns >> 32) as u32, t_ns as u32, kept.len() as u32, wire_bytes] {

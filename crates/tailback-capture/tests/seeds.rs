@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tailback_capture::decode::Naming;
 use tailback_capture::pairing::{HORIZON_NS, pair, pair_within};
 use tailback_capture::rows::{Wanted, read};
 use tailback_capture::source::Source;
@@ -42,7 +43,7 @@ fn every_seed_is_paired_with_every_other() {
     let mut pairs = 0;
     for one in &all {
         if let Ok(mut source) = Source::open(one) {
-            let found = pair_within(&mut source, HORIZON_NS, || true);
+            let found = pair_within(&mut source, Naming::Whole, HORIZON_NS, || true);
             assert!(2 * found.pairs.flow.len() as u64 <= found.flows.packets);
         }
         for other in &all {
