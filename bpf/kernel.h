@@ -143,7 +143,9 @@ struct tcp_sock {
 	u32 packets_out;
 	u32 delivered;
 	u32 delivered_ce;
+	u32 lost;
 	u32 app_limited;
+	u64 delivered_mstamp;
 	u32 rcv_wnd;
 	struct tcp_options_received rx_opt;
 	u32 max_packets_out;
@@ -170,6 +172,7 @@ struct rate_sample {
 	u32 acked_sacked;
 	u32 prior_in_flight;
 	bool is_app_limited;
+	bool is_ack_delayed;
 };
 
 union tcp_cc_info;
@@ -204,7 +207,8 @@ ALWAYS_INLINE struct inet_connection_sock *inet_csk(struct sock *sk)
 	return (struct inet_connection_sock *)sk;
 }
 
-/* sk_pacing_status: the stack paces this socket itself. */
+/* sk_pacing_status: nothing paces this socket, or the stack does. */
+#define PACING_NONE 0
 #define PACING_NEEDED 1
 
 /* An algorithm's own state: 104 bytes the kernel keeps for it in the socket. */

@@ -275,9 +275,6 @@ static void take(struct tcp_sock *tp, const struct given *given)
 	tp->snd_nxt = given->snd_nxt;
 	tp->packets_out = given->in_flight;
 	tp->bytes_acked = given->bytes_acked;
-	tp->delivered += given->delivered;
-	tp->delivered_ce += given->marked;
-	tp->lost += given->losses;
 	tp->srtt_us = given->srtt_us * 8;
 	tp->tcp_wstamp_ns = UP_NS + given->departs_ns;
 	tp->lsndtime = bpf_jiffies64();
@@ -288,15 +285,16 @@ static void take(struct tcp_sock *tp, const struct given *given)
 	tp->app_limited = given->is_app_limited ? tp->delivered + given->in_flight : 0;
 }
 
-void tailback_ack(struct connection *of, const struct given *given, struct window *window)
+/* An acknowledgement, before losses and the state are judged, in the kernel's order: pkts_acked, then in_ack_event. */
+void tailback_sample(struct connection *of, const struct given *given, struct window *window)
 {
 	const struct tcp_congestion_ops *ops = of->ops;
 
 	enter(of, given->now_ns, window);
+	of->tp.delivered += given->delivered;
+	of->tp.delivered_ce += given->marked;
 	take(&of->tp, given);
-	if (ops->in_ack_event)
-		call(ops->in_ack_event, CA_ACK_SLOWPATH | (given->marked ? CA_ACK_ECE : 0), 0, 0);
-	if (given->covered && ops->pkts_acked) {
+	if (ops->pkts_acked) {
 		struct ack_sample sample = {
 			.pkts_acked = given->covered,
 			.rtt_us = given->rtt_us,
@@ -305,6 +303,19 @@ void tailback_ack(struct connection *of, const struct given *given, struct windo
 
 		call(ops->pkts_acked, (u64)&sample, 0, 0);
 	}
+	if (ops->in_ack_event)
+		call(ops->in_ack_event, CA_ACK_SLOWPATH | (given->marked ? CA_ACK_ECE : 0), 0, 0);
+	leave(of, window);
+}
+
+/* The same one afterwards. */
+void tailback_ack(struct connection *of, const struct given *given, struct window *window)
+{
+	const struct tcp_congestion_ops *ops = of->ops;
+
+	enter(of, given->now_ns, window);
+	of->tp.lost += given->losses;
+	take(&of->tp, given);
 	if (ops->cong_control) {
 		struct rate_sample rs = {
 			.prior_delivered = of->tp.delivered - given->delivered_since,
@@ -343,14 +354,23 @@ void tailback_congestion(struct connection *of, u64 now_ns, u32 is_timeout, stru
 void tailback_state(struct connection *of, u64 now_ns, u32 from, u32 to, struct window *window)
 {
 	const struct tcp_congestion_ops *ops = of->ops;
-	u32 was_reducing = from == TCP_CA_CWR || from == TCP_CA_Recovery;
 
+	(void)from;
 	enter(of, now_ns, window);
-	if (was_reducing && to < TCP_CA_CWR && !ops->cong_control && ops->cwnd_event)
-		call(ops->cwnd_event, CA_EVENT_COMPLETE_CWR, 0, 0);
 	if (ops->set_state)
 		call(ops->set_state, to, 0, 0);
 	of->tp.inet_conn.icsk_ca_state = to;
+	leave(of, window);
+}
+
+/* A reduction is over: before the state changes from CWR, after it has changed from Recovery. */
+void tailback_complete(struct connection *of, u64 now_ns, struct window *window)
+{
+	const struct tcp_congestion_ops *ops = of->ops;
+
+	enter(of, now_ns, window);
+	if (!ops->cong_control && ops->cwnd_event)
+		call(ops->cwnd_event, CA_EVENT_COMPLETE_CWR, 0, 0);
 	leave(of, window);
 }
 

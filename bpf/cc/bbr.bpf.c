@@ -76,7 +76,6 @@ struct bbr {
 	u32 policer_rounds;
 	u32 policer_delivered;
 	u32 policer_lost;
-	u32 lost;
 	u32 pacing_gain;
 	u8 mode;
 	u8 previous;
@@ -181,7 +180,8 @@ ALWAYS_INLINE u32 bdp(const struct bbr *bbr, struct tcp_sock *tp, u32 gain)
 ALWAYS_INLINE u32 burst_segments(u64 pacing_bps, struct tcp_sock *tp)
 {
 	u64 bytes = (pacing_bps / 8) >> 10;
-	u32 segments = (bytes < 65000 ? bytes : 65000) / most(tp->mss_cache, 1);
+	/* 64 KiB less the room for headers. */
+	u32 segments = (bytes < 65215 ? bytes : 65215) / most(tp->mss_cache, 1);
 
 	return least(most(segments, pacing_bps < 1200000 ? 1 : 2), 127);
 }
@@ -194,14 +194,15 @@ ALWAYS_INLINE u32 budget(const struct bbr *bbr, struct tcp_sock *tp, u32 window,
 	return bbr->mode == PROBE_BW && bbr->cycle == 0 ? window + 2 : window;
 }
 
-ALWAYS_INLINE u32 allowed(const struct bbr *bbr, struct tcp_sock *tp, u32 gain)
-{
-	return budget(bbr, tp, bdp(bbr, tp, gain), paced(estimate(bbr), ONE));
-}
-
 ALWAYS_INLINE u64 pacing_bps(struct sock *sk)
 {
 	return sk->sk_pacing_rate * 8;
+}
+
+/* What gain times BDP allows in flight, with bursts as the pacing rate in force makes them. */
+ALWAYS_INLINE u32 allowed(const struct bbr *bbr, struct sock *sk, u32 gain)
+{
+	return budget(bbr, tcp_sk(sk), bdp(bbr, tcp_sk(sk), gain), pacing_bps(sk));
 }
 
 ALWAYS_INLINE void pace(struct sock *sk, u64 bps)
@@ -220,12 +221,12 @@ ALWAYS_INLINE void reset_policer(struct bbr *bbr)
 	bbr->policer_at = 0;
 }
 
-ALWAYS_INLINE void begin_policer(struct bbr *bbr, struct tcp_sock *tp, u64 now)
+ALWAYS_INLINE void begin_policer(struct bbr *bbr, struct tcp_sock *tp)
 {
 	bbr->policer_rounds = 0;
 	bbr->policer_delivered = tp->delivered;
-	bbr->policer_lost = bbr->lost;
-	bbr->policer_at = now;
+	bbr->policer_lost = tp->lost;
+	bbr->policer_at = tp->delivered_mstamp;
 }
 
 /* Any phase but the one below the estimate. */
@@ -239,7 +240,7 @@ ALWAYS_INLINE void begin_probe_bw(struct bbr *bbr, u64 now)
 }
 
 /* A token bucket lets bursts through and then drops: two lossy intervals of one rate are one. */
-ALWAYS_INLINE void sample_policer(struct bbr *bbr, struct tcp_sock *tp, const struct rate_sample *rs, u64 now)
+ALWAYS_INLINE void sample_policer(struct bbr *bbr, struct tcp_sock *tp, bool is_lossy, bool is_app_limited)
 {
 	if (!POLICER_DETECTION)
 		return;
@@ -248,21 +249,18 @@ ALWAYS_INLINE void sample_policer(struct bbr *bbr, struct tcp_sock *tp, const st
 			bbr->policer_rounds++;
 			if (bbr->policer_rounds >= POLICER_HOLD) {
 				reset_policer(bbr);
-				begin_probe_bw(bbr, now);
+				begin_probe_bw(bbr, tp->delivered_mstamp);
 			}
 		}
 		return;
 	}
-	/* A timeout carries no count of its own; the next ACK does. */
-	if (!rs)
-		return;
 	if (!bbr->policer_sampling) {
-		if (rs->losses <= 0)
+		if (!is_lossy)
 			return;
-		begin_policer(bbr, tp, now);
+		begin_policer(bbr, tp);
 		bbr->policer_sampling = true;
 	}
-	if (rs->is_app_limited) {
+	if (is_app_limited) {
 		reset_policer(bbr);
 		return;
 	}
@@ -273,11 +271,11 @@ ALWAYS_INLINE void sample_policer(struct bbr *bbr, struct tcp_sock *tp, const st
 		reset_policer(bbr);
 		return;
 	}
-	u32 delivered = tp->delivered - bbr->policer_delivered, lost = bbr->lost - bbr->policer_lost;
+	u32 delivered = tp->delivered - bbr->policer_delivered, lost = tp->lost - bbr->policer_lost;
 
-	if (rs->losses <= 0 || delivered == 0 || (u64)lost * 256 < (u64)POLICER_LOSS * delivered)
+	if (!is_lossy || delivered == 0 || (u64)lost * 256 < (u64)POLICER_LOSS * delivered)
 		return;
-	u64 span = now - bbr->policer_at;
+	u64 span = tp->delivered_mstamp - bbr->policer_at;
 
 	if (span < 1000)
 		return;
@@ -291,10 +289,10 @@ ALWAYS_INLINE void sample_policer(struct bbr *bbr, struct tcp_sock *tp, const st
 		return;
 	}
 	bbr->policer_bandwidth = bandwidth;
-	begin_policer(bbr, tp, now);
+	begin_policer(bbr, tp);
 }
 
-ALWAYS_INLINE void measure_bandwidth(struct bbr *bbr, struct tcp_sock *tp, const struct rate_sample *rs, u64 now)
+ALWAYS_INLINE void measure_bandwidth(struct bbr *bbr, struct tcp_sock *tp, const struct rate_sample *rs)
 {
 	bbr->round_start = false;
 	if (rs->delivered <= 0 || rs->interval_us <= 0)
@@ -305,7 +303,7 @@ ALWAYS_INLINE void measure_bandwidth(struct bbr *bbr, struct tcp_sock *tp, const
 		bbr->round_start = true;
 		bbr->packet_conservation = false;
 	}
-	sample_policer(bbr, tp, rs, now);
+	sample_policer(bbr, tp, rs->losses > 0, rs->is_app_limited);
 	u64 bps = rate_of(tp, rs->delivered, rs->interval_us);
 
 	if (!rs->is_app_limited || bps >= bbr->best[0].value)
@@ -363,17 +361,15 @@ ALWAYS_INLINE u32 in_network(const struct bbr *bbr, struct sock *sk, u32 in_flig
 
 ALWAYS_INLINE void advance_cycle(struct bbr *bbr, struct sock *sk, const struct rate_sample *rs, u64 now)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-
 	if (bbr->mode != PROBE_BW)
 		return;
 	u32 gain = cycle_gain(bbr), out = in_network(bbr, sk, rs->prior_in_flight);
 	bool is_over = now - bbr->cycle_at > bbr->rtt_us;
 
 	if (gain > ONE)
-		is_over = is_over && (rs->losses > 0 || out >= allowed(bbr, tp, gain));
+		is_over = is_over && (rs->losses > 0 || out >= allowed(bbr, sk, gain));
 	else if (gain < ONE)
-		is_over = is_over || out <= allowed(bbr, tp, ONE);
+		is_over = is_over || out <= allowed(bbr, sk, ONE);
 	if (is_over) {
 		bbr->cycle = (bbr->cycle + 1) % 8;
 		bbr->cycle_at = now;
@@ -399,9 +395,9 @@ ALWAYS_INLINE void check_drain(struct bbr *bbr, struct sock *sk, u64 now)
 
 	if (bbr->mode == STARTUP && bbr->full) {
 		bbr->mode = DRAIN;
-		tp->snd_ssthresh = most(allowed(bbr, tp, ONE), 2);
+		tp->snd_ssthresh = most(allowed(bbr, sk, ONE), 2);
 	}
-	if (bbr->mode == DRAIN && in_network(bbr, sk, flight(tp)) <= allowed(bbr, tp, ONE))
+	if (bbr->mode == DRAIN && in_network(bbr, sk, flight(tp)) <= allowed(bbr, sk, ONE))
 		begin_probe_bw(bbr, now);
 }
 
@@ -412,8 +408,23 @@ ALWAYS_INLINE void save_window(struct bbr *bbr, struct tcp_sock *tp)
 	bbr->prior_window = is_clean ? tp->snd_cwnd : most(bbr->prior_window, tp->snd_cwnd);
 }
 
+/* If its time is over. */
+ALWAYS_INLINE void end_probe_rtt(struct bbr *bbr, struct tcp_sock *tp, u64 now)
+{
+	if (bbr->probe_rtt_until == 0 || now <= bbr->probe_rtt_until)
+		return;
+	bbr->rtt_at = now;
+	tp->snd_cwnd = most(tp->snd_cwnd, bbr->prior_window);
+	if (bbr->full)
+		begin_probe_bw(bbr, now);
+	else
+		bbr->mode = STARTUP;
+}
+
 ALWAYS_INLINE void probe_rtt(struct bbr *bbr, struct tcp_sock *tp, u64 now)
 {
+	/* What four segments a round trip deliver says nothing of the path. */
+	tp->app_limited = most(tp->delivered + flight(tp), 1);
 	if (bbr->probe_rtt_until == 0) {
 		if (flight(tp) <= MIN_WINDOW) {
 			bbr->probe_rtt_until = now + PROBE_RTT_US;
@@ -424,14 +435,8 @@ ALWAYS_INLINE void probe_rtt(struct bbr *bbr, struct tcp_sock *tp, u64 now)
 	}
 	if (bbr->round_start)
 		bbr->probe_rtt_round_done = true;
-	if (!bbr->probe_rtt_round_done || now <= bbr->probe_rtt_until)
-		return;
-	bbr->rtt_at = now;
-	tp->snd_cwnd = most(tp->snd_cwnd, bbr->prior_window);
-	if (bbr->full)
-		begin_probe_bw(bbr, now);
-	else
-		bbr->mode = STARTUP;
+	if (bbr->probe_rtt_round_done)
+		end_probe_rtt(bbr, tp, now);
 }
 
 ALWAYS_INLINE void measure_rtt(struct bbr *bbr, struct tcp_sock *tp, const struct rate_sample *rs, u64 now)
@@ -441,14 +446,14 @@ ALWAYS_INLINE void measure_rtt(struct bbr *bbr, struct tcp_sock *tp, const struc
 	if (rs->rtt_us >= 0) {
 		u32 rtt = most(rs->rtt_us, 1);
 
-		if (bbr->rtt_us == 0 || rtt <= bbr->rtt_us || expired) {
+		if (bbr->rtt_us == 0 || rtt < bbr->rtt_us || (expired && !rs->is_ack_delayed)) {
 			bbr->rtt_us = rtt;
 			bbr->rtt_at = now;
 		}
 	}
 	if (expired && !bbr->idle_restart && bbr->mode != PROBE_RTT) {
-		save_window(bbr, tp);
 		bbr->mode = PROBE_RTT;
+		save_window(bbr, tp);
 		bbr->probe_rtt_until = 0;
 	}
 	if (bbr->mode == PROBE_RTT)
@@ -574,9 +579,7 @@ ENTRY4(void, bbr_cong_control, struct sock *, sk, u32, ack, int, flag, const str
 
 	if (!bbr)
 		return;
-	if (rs->losses > 0)
-		bbr->lost += rs->losses;
-	measure_bandwidth(bbr, tp, rs, now);
+	measure_bandwidth(bbr, tp, rs);
 	measure_aggregation(bbr, tp, rs, now);
 	advance_cycle(bbr, sk, rs, now);
 	check_full(bbr, rs);
@@ -606,7 +609,8 @@ ENTRY2(void, bbr_set_state, struct sock *, sk, u8, phase)
 	bbr->previous = LOSS;
 	bbr->full_bandwidth = 0;
 	bbr->round_start = true;
-	sample_policer(bbr, tcp_sk(sk), NULL, now_us(tcp_sk(sk)));
+	/* A timeout is a loss, and may begin or end an interval. */
+	sample_policer(bbr, tcp_sk(sk), true, false);
 }
 
 ENTRY2(void, bbr_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
@@ -618,9 +622,11 @@ ENTRY2(void, bbr_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 	bbr->idle_restart = true;
 	bbr->epoch_at = now_us(tcp_sk(sk));
 	bbr->epoch_acked = 0;
-	/* No burst above the estimate after a pause. */
+	/* No burst above the estimate after a pause, which may have been the probe. */
 	if (bbr->mode == PROBE_BW)
 		pace(sk, paced(estimate(bbr), ONE));
+	else if (bbr->mode == PROBE_RTT)
+		end_probe_rtt(bbr, tcp_sk(sk), bbr->epoch_at);
 }
 
 ENTRY1(u32, bbr_undo_cwnd, struct sock *, sk)

@@ -46,7 +46,6 @@ struct cdg {
 	u8 samples;
 	u8 filled;
 	u8 rests;
-	u8 is_reduced;
 };
 
 STORAGE(cdg);
@@ -75,6 +74,12 @@ ALWAYS_INLINE void forget(struct cdg *cdg, u32 window)
 	cdg->before.min = cdg->before.max = 0;
 	cdg->filled = false;
 	cdg->tail = 0;
+	cdg->delay_min = 0;
+	cdg->ineffectual = 0;
+	cdg->doubted = 0;
+	cdg->samples = 0;
+	cdg->last_ack = 0;
+	cdg->round_start = 0;
 	cdg->shadow = window;
 }
 
@@ -86,14 +91,15 @@ ENTRY1(void, cdg_init, struct sock *, sk)
 		return;
 	forget(cdg, tcp_sk(sk)->snd_cwnd);
 	cdg->end = tcp_sk(sk)->snd_una;
-	cdg->delay_min = 0;
-	cdg->last_ack = 0;
-	cdg->round_start = 0;
-	cdg->ineffectual = 0;
-	cdg->doubted = 0;
-	cdg->samples = 0;
 	cdg->rests = false;
-	cdg->is_reduced = false;
+}
+
+/* A reduction has ended, which is no gradient: begin a new round trip. */
+ALWAYS_INLINE void begin_round(struct cdg *cdg, struct tcp_sock *tp)
+{
+	cdg->end = tp->snd_nxt;
+	cdg->before = cdg->round;
+	cdg->round.min = cdg->round.max = 0;
 }
 
 ENTRY2(void, cdg_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
@@ -106,13 +112,15 @@ ENTRY2(void, cdg_pkts_acked, struct sock *, sk, const struct ack_sample *, sampl
 	if (rtt == 0)
 		rtt = 1;
 	/* An ACK of one segment after ACKs of two may have been delayed: it counts only if it is lower. */
-	if (sample->pkts_acked == 1 && cdg->doubted > 0) {
+	bool may_wait = tcp_sk(sk)->sacked_out == 0;
+
+	if (may_wait && sample->pkts_acked == 1 && cdg->doubted > 0) {
 		if (rtt < cdg->round.min)
 			cdg->round.min = rtt;
 		cdg->doubted--;
 		return;
 	}
-	if (sample->pkts_acked > 1 && cdg->doubted < DELACKS)
+	if (may_wait && sample->pkts_acked > 1 && cdg->doubted < DELACKS)
 		cdg->doubted++;
 	if (cdg->round.min == 0 || rtt < cdg->round.min)
 		cdg->round.min = rtt;
@@ -216,14 +224,7 @@ ENTRY3(void, cdg_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		}
 		tp->snd_cwnd = tp->snd_ssthresh;
 		cdg->rests = false;
-		cdg->is_reduced = true;
-	}
-	if (cdg->is_reduced) {
-		/* The reduction itself is no gradient: begin a new round trip. */
-		cdg->is_reduced = false;
-		cdg->end = tp->snd_nxt;
-		cdg->before = cdg->round;
-		cdg->round.min = cdg->round.max = 0;
+		begin_round(cdg, tp);
 	}
 	if (in_slow_start(tp))
 		watch_slow_start(cdg, tp);
@@ -273,19 +274,12 @@ ENTRY1(u32, cdg_ssthresh, struct sock *, sk)
 	return landing(most(window / 2, cdg->shadow));
 }
 
-ENTRY2(void, cdg_set_state, struct sock *, sk, u8, phase)
-{
-	struct cdg *cdg = CDG(sk, 0);
-	u8 before = BITS(tcp_sk(sk), inet_conn.icsk_ca_state);
-
-	if (cdg && (before == CWR || before == RECOVERY))
-		cdg->is_reduced = true;
-}
-
 ENTRY2(void, cdg_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct cdg *cdg = CDG(sk, 0);
 
+	if (cdg && event == CA_EVENT_COMPLETE_CWR)
+		begin_round(cdg, tcp_sk(sk));
 	if (cdg && event == CA_EVENT_CWND_RESTART)
 		forget(cdg, tcp_sk(sk)->snd_cwnd);
 }
@@ -300,7 +294,6 @@ STRUCT_OPS struct tcp_congestion_ops twin = {
 	.pkts_acked = (void *)cdg_pkts_acked,
 	.cong_avoid = (void *)cdg_cong_avoid,
 	.ssthresh = (void *)cdg_ssthresh,
-	.set_state = (void *)cdg_set_state,
 	.cwnd_event = (void *)cdg_cwnd_event,
 	.undo_cwnd = (void *)cdg_undo_cwnd,
 	.name = NAME,

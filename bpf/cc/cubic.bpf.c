@@ -33,8 +33,8 @@
 #define LOW_WINDOW 16u
 #define SAMPLES 8
 #define TRAIN_GAP_US 2000u
-/* What one burst takes at the pacing rate: four times 64 KiB, at most a millisecond. */
-#define BURST_BYTES (4 * 65536ull)
+/* What four bursts take at the pacing rate: 64 KiB less the room for headers each, at most a millisecond. */
+#define BURST_BYTES (4 * 65215ull)
 #define BURST_MOST_US 1000u
 #define NONE 0xffffffffu
 
@@ -95,18 +95,22 @@ ENTRY1(void, cubic_init, struct sock *, sk)
 	forget(state(sk), tcp_sk(sk)->snd_una);
 }
 
-/* How long an ACK train may last: half of the smallest RTT and a burst. In slow start the kernel paces at twice the
- * window a round trip. */
-ALWAYS_INLINE u32 train_limit(const struct cubic *cubic, struct tcp_sock *tp)
+/* How long an ACK train may last: half of the smallest RTT and four bursts, all of it where the stack paces. */
+ALWAYS_INLINE u32 train_limit(const struct cubic *cubic, struct sock *sk)
 {
-	u64 window = (u64)tp->snd_cwnd * most(tp->mss_cache, 1);
-	u64 burst_us = BURST_BYTES * (tp->srtt_us / 8) / most(2 * window, 1);
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 percent = tp->snd_cwnd < tp->snd_ssthresh / 2 ? 200 : 120;
+	u64 window = (u64)most(tp->snd_cwnd, tp->packets_out) * most(tp->mss_cache, 1);
+	u64 paced = percent * window;
+	u64 burst_us = BURST_BYTES * (tp->srtt_us / 8) * 100 / (paced > 0 ? paced : 1);
+	u32 limit = cubic->delay_min + (burst_us < BURST_MOST_US ? burst_us : BURST_MOST_US);
 
-	return (cubic->delay_min + (burst_us < BURST_MOST_US ? burst_us : BURST_MOST_US)) / 2;
+	return sk->sk_pacing_status == PACING_NONE ? limit / 2 : limit;
 }
 
-ALWAYS_INLINE void watch_slow_start(struct cubic *cubic, struct tcp_sock *tp, u32 rtt_us)
+ALWAYS_INLINE void watch_slow_start(struct cubic *cubic, struct sock *sk, u32 rtt_us)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
 	u32 now = now_us(tp);
 	bool found = false;
 
@@ -122,7 +126,7 @@ ALWAYS_INLINE void watch_slow_start(struct cubic *cubic, struct tcp_sock *tp, u3
 		return;
 	if (now - cubic->last_ack <= TRAIN_GAP_US) {
 		cubic->last_ack = now;
-		found = now - cubic->round_start > train_limit(cubic, tp);
+		found = now - cubic->round_start > train_limit(cubic, sk);
 	}
 	cubic->round_rtt = least(cubic->round_rtt, rtt_us);
 	if (cubic->samples < SAMPLES) {
@@ -153,7 +157,7 @@ ENTRY2(void, cubic_pkts_acked, struct sock *, sk, const struct ack_sample *, sam
 	if (cubic->delay_min == 0 || rtt < cubic->delay_min)
 		cubic->delay_min = rtt;
 	if (!cubic->found && in_slow_start(tp))
-		watch_slow_start(cubic, tp, rtt);
+		watch_slow_start(cubic, sk, rtt);
 }
 
 ALWAYS_INLINE u32 cube_root(u64 of)

@@ -5,7 +5,6 @@
  * Law and source: the Rust twin's, crates/tailback-core/src/cc/dctcp.rs.
  *
  * The kernel forces:
- * - Marks are counted in segments (delivered_ce), not in bytes.
  * - The hook that asks for ssthresh does not say why: what follows, Recovery or a timeout, halves instead.
  */
 
@@ -151,11 +150,6 @@ ENTRY2(void, dctcp_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 		break;
 	case CA_EVENT_LOSS:
 		tp->snd_ssthresh = half(tp);
-		break;
-	case CA_EVENT_CWND_RESTART:
-		/* The marks before the pause are stale; alpha stays. */
-		dctcp->delivered = tp->delivered;
-		dctcp->delivered_ce = tp->delivered_ce;
 		break;
 	default:
 		break;

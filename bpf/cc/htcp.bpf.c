@@ -10,6 +10,7 @@
 #define ONE 128u
 #define BETA_MIN 64u
 #define BETA_MAX 102u
+/* Microseconds; in whole ticks, rounded up. */
 #define SHORT_RTT_US 10000u
 #define RTT_MAX_STEP_US 20000u
 
@@ -21,7 +22,7 @@ struct htcp {
 	u32 undo_last_congestion;
 	u32 undo_rtt_max;
 	u32 undo_old_rate_max;
-	u32 delivered;
+	u32 covered;
 	u32 counted;
 	u32 counted_since;
 	u32 rate;
@@ -55,7 +56,7 @@ ENTRY1(void, htcp_init, struct sock *, sk)
 	htcp->beta = BETA_MIN;
 	htcp->last_congestion = now;
 	htcp->counted_since = now;
-	htcp->delivered = tp->delivered;
+	htcp->covered = 1;
 	htcp->rtt_min = 0;
 	htcp->rtt_max = 0;
 	htcp->counted = 0;
@@ -75,28 +76,27 @@ ALWAYS_INLINE void measure_rtt(struct htcp *htcp, u32 rtt_us, u8 phase)
 		htcp->rtt_min = sample;
 	if (phase == OPEN) {
 		htcp->rtt_max = most(htcp->rtt_max, htcp->rtt_min);
-		if (sample > htcp->rtt_max && sample <= htcp->rtt_max + RTT_MAX_STEP_US / 1000 * HZ / 1000)
+		if (sample > htcp->rtt_max && sample <= htcp->rtt_max + ticks_span(RTT_MAX_STEP_US))
 			htcp->rtt_max = sample;
 	}
 }
 
 /* Throughput in segments a second, smoothed over round trips; its maximum since the last event. */
-ALWAYS_INLINE void measure_rate(struct htcp *htcp, struct tcp_sock *tp, u8 phase)
+ALWAYS_INLINE void measure_rate(struct htcp *htcp, struct tcp_sock *tp, u32 covered, u8 phase)
 {
 	u32 now = ticks_at(now_us(tp));
-	u32 newly = tp->delivered - htcp->delivered;
 
-	htcp->delivered = tp->delivered;
 	if (phase != OPEN && phase != DISORDER) {
 		htcp->counted = 0;
 		htcp->counted_since = now;
 		return;
 	}
-	htcp->counted += newly;
+	htcp->counted += covered;
 	u32 elapsed = now - htcp->counted_since;
 	u32 step = most(htcp->alpha / ONE, 1);
 
-	if (htcp->counted + step < tp->snd_cwnd || htcp->rtt_min == 0 || elapsed < htcp->rtt_min || elapsed == 0)
+	/* In 32 bits: no count reaches a window smaller than alpha. */
+	if (htcp->counted < tp->snd_cwnd - step || htcp->rtt_min == 0 || elapsed < htcp->rtt_min || elapsed == 0)
 		return;
 	u32 current = (u64)htcp->counted * HZ / elapsed;
 
@@ -117,9 +117,11 @@ ENTRY2(void, htcp_pkts_acked, struct sock *, sk, const struct ack_sample *, samp
 	struct htcp *htcp = state(sk);
 	u8 phase = BITS(inet_csk(sk), icsk_ca_state);
 
+	if (phase == OPEN)
+		htcp->covered = sample->pkts_acked;
 	if (sample->rtt_us >= 0)
 		measure_rtt(htcp, sample->rtt_us, phase);
-	measure_rate(htcp, tcp_sk(sk), phase);
+	measure_rate(htcp, tcp_sk(sk), sample->pkts_acked, phase);
 }
 
 ALWAYS_INLINE void update_alpha(struct htcp *htcp, u32 now)
@@ -160,8 +162,9 @@ ENTRY3(void, htcp_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		htcp->credit = 0;
 		update_alpha(htcp, ticks_at(now_us(tp)));
 	} else {
-		htcp->credit += most(acked, 1);
+		htcp->credit += htcp->covered;
 	}
+	htcp->covered = 1;
 }
 
 ALWAYS_INLINE void update_beta(struct htcp *htcp)
@@ -175,7 +178,7 @@ ALWAYS_INLINE void update_beta(struct htcp *htcp)
 		return;
 	}
 	/* The event after the throughput settled still cuts by half. */
-	bool measured = htcp->ratio_mode && htcp->rtt_min > SHORT_RTT_US / 1000 * HZ / 1000;
+	bool measured = htcp->ratio_mode && htcp->rtt_min > ticks_span(SHORT_RTT_US);
 
 	htcp->ratio_mode = true;
 	htcp->beta = BETA_MIN;
@@ -191,9 +194,6 @@ ENTRY1(u32, htcp_ssthresh, struct sock *, sk)
 
 	tp->snd_cwnd_cnt = 0;
 	htcp->credit = 0;
-	htcp->undo_last_congestion = htcp->last_congestion;
-	htcp->undo_rtt_max = htcp->rtt_max;
-	htcp->undo_old_rate_max = htcp->old_rate_max;
 	update_beta(htcp);
 	u32 kept = tp->snd_cwnd * htcp->beta / ONE;
 
@@ -201,8 +201,6 @@ ENTRY1(u32, htcp_ssthresh, struct sock *, sk)
 		htcp->rtt_max = htcp->rtt_min + (htcp->rtt_max - htcp->rtt_min) * 95 / 100;
 	/* Alpha keeps the epoch's last value until the first increment after it. */
 	update_alpha(htcp, now);
-	htcp->pending = true;
-	htcp->last_congestion = now;
 	return landing(kept);
 }
 
@@ -212,6 +210,13 @@ ENTRY2(void, htcp_set_state, struct sock *, sk, u8, phase)
 
 	if (phase == LOSS)
 		htcp->credit = 0;
+	if (phase >= CWR) {
+		htcp->undo_last_congestion = htcp->last_congestion;
+		htcp->undo_rtt_max = htcp->rtt_max;
+		htcp->undo_old_rate_max = htcp->old_rate_max;
+		htcp->pending = true;
+		htcp->last_congestion = ticks_at(now_us(tcp_sk(sk)));
+	}
 	if (phase == OPEN) {
 		if (htcp->pending)
 			htcp->last_congestion = ticks_at(now_us(tcp_sk(sk)));

@@ -4,8 +4,7 @@
  *
  * Law and source: the Rust twin's, crates/tailback-core/src/cc/hybla.rs, variant linux.
  *
- * The kernel forces:
- * - The smallest smoothed RTT is looked for when the window may grow, not at every ACK.
+ * The kernel forces: nothing beyond parts.h.
  */
 
 #ifndef RTT0_US
@@ -42,7 +41,8 @@ ENTRY1(void, hybla_init, struct sock *, sk)
 	struct hybla *hybla = state(sk);
 
 	hybla->rho_8 = 8;
-	hybla->rtt_min_us = 0xffffffff;
+	/* Without the handshake's sample nothing is ever smaller, and rho stays 1, as in the kernel's own. */
+	hybla->rtt_min_us = 0;
 	hybla->cents = 0;
 	hybla->credit = 0;
 	hybla->active = true;

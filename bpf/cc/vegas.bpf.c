@@ -66,19 +66,19 @@ ALWAYS_INLINE void judge(struct vegas *vegas, struct tcp_sock *tp, u32 acked)
 			u64 target = window * base / rtt;
 
 			tp->snd_cwnd = least(tp->snd_cwnd, target + 1);
-			tp->snd_ssthresh = least(tp->snd_ssthresh, tp->snd_cwnd - 1);
-		} else if (is_limited_by_window(tp)) {
+			tp->snd_ssthresh = least(tp->snd_ssthresh, tp->snd_cwnd);
+		} else {
 			slow_start(tp, acked);
 		}
 	} else if (diff > BETA) {
 		tp->snd_cwnd = tp->snd_cwnd - 1;
-		tp->snd_ssthresh = least(tp->snd_ssthresh, tp->snd_cwnd - 1);
-	} else if (diff < ALPHA && is_limited_by_window(tp)) {
+		tp->snd_ssthresh = least(tp->snd_ssthresh, tp->snd_cwnd);
+	} else if (diff < ALPHA) {
 		tp->snd_cwnd = tp->snd_cwnd + 1;
 	}
 	tp->snd_cwnd = least(landing(tp->snd_cwnd), tp->snd_cwnd_clamp);
 	/* A window above ssthresh raises it to 3/4 of itself. */
-	tp->snd_ssthresh = most(tp->snd_ssthresh, landing(tp->snd_cwnd * 3 / 4));
+	tp->snd_ssthresh = most(tp->snd_ssthresh, landing(tp->snd_cwnd / 2 + tp->snd_cwnd / 4));
 }
 
 ENTRY3(void, vegas_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
@@ -92,7 +92,7 @@ ENTRY3(void, vegas_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 		return;
 	}
 	if (!round_is_over(&vegas->round, tp)) {
-		if (in_slow_start(tp) && is_limited_by_window(tp))
+		if (in_slow_start(tp))
 			slow_start(tp, acked);
 		return;
 	}

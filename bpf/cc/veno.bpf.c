@@ -15,10 +15,8 @@
 struct veno {
 	struct round round;
 	u32 diff;
-	u32 credit;
 	u8 active;
 	u8 raises;
-	u8 has_sample;
 };
 FITS(veno);
 
@@ -36,10 +34,8 @@ ENTRY1(void, veno_init, struct sock *, sk)
 
 	round_forget(&veno->round);
 	veno->diff = 0;
-	veno->credit = 0;
 	veno->active = true;
 	veno->raises = true;
-	veno->has_sample = false;
 }
 
 ENTRY2(void, veno_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
@@ -47,16 +43,14 @@ ENTRY2(void, veno_pkts_acked, struct sock *, sk, const struct ack_sample *, samp
 	struct veno *veno = state(sk);
 
 	round_sample(&veno->round, sample->rtt_us);
-	if (sample->rtt_us >= 0)
-		veno->has_sample = true;
 }
 
 ALWAYS_INLINE void judge(struct veno *veno, struct tcp_sock *tp, u32 acked)
 {
 	u64 doubled = (u64)2 * tp->snd_cwnd;
 
-	if (veno->has_sample)
-		veno->diff = doubled - doubled * veno->round.base_us / most(veno->round.min_us, 1);
+	/* Without a sample the RTT is endless. */
+	veno->diff = doubled - doubled * veno->round.base_us / most(veno->round.min_us, 1);
 	if (in_slow_start(tp)) {
 		acked = slow_start(tp, acked);
 		if (acked == 0)
@@ -67,13 +61,13 @@ ALWAYS_INLINE void judge(struct veno *veno, struct tcp_sock *tp, u32 acked)
 		return;
 	}
 	/* Congestive: every second window of ACKs raises it. */
-	if (veno->credit >= tp->snd_cwnd) {
+	if (tp->snd_cwnd_cnt >= tp->snd_cwnd) {
 		if (veno->raises)
 			tp->snd_cwnd = least(tp->snd_cwnd + 1, tp->snd_cwnd_clamp);
 		veno->raises = !veno->raises;
-		veno->credit = 0;
+		tp->snd_cwnd_cnt = 0;
 	} else {
-		veno->credit += acked;
+		tp->snd_cwnd_cnt += acked;
 	}
 }
 
@@ -84,13 +78,16 @@ ENTRY3(void, veno_cong_avoid, struct sock *, sk, u32, ack, u32, acked)
 
 	if (!is_limited_by_window(tp))
 		return;
-	if (!veno->active || veno->round.samples <= 2)
+	if (!veno->active) {
+		reno(tp, acked);
+		return;
+	}
+	if (veno->round.samples <= 2)
 		reno(tp, acked);
 	else
 		judge(veno, tp, acked);
 	/* Only the RTT is forgotten, never the count of samples. */
 	veno->round.min_us = NONE_US;
-	veno->has_sample = false;
 }
 
 ENTRY1(u32, veno_ssthresh, struct sock *, sk)
@@ -99,7 +96,6 @@ ENTRY1(u32, veno_ssthresh, struct sock *, sk)
 	struct veno *veno = state(sk);
 
 	tp->snd_cwnd_cnt = 0;
-	veno->credit = 0;
 	return landing(veno->diff < BETA ? tp->snd_cwnd * 4 / 5 : tp->snd_cwnd / 2);
 }
 
@@ -121,12 +117,10 @@ ENTRY2(void, veno_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 	if (event != CA_EVENT_CWND_RESTART && event != CA_EVENT_TX_START)
 		return;
 	round_forget(&veno->round);
+	/* The count of samples stays. */
+	veno->round.samples = samples;
 	veno->raises = true;
-	if (event == CA_EVENT_TX_START) {
-		/* The count of samples stays. */
-		veno->round.samples = samples;
-		veno->active = true;
-	}
+	veno->active = true;
 }
 
 ENTRY1(u32, veno_undo_cwnd, struct sock *, sk)

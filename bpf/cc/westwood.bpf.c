@@ -21,7 +21,6 @@ struct westwood {
 	u32 rtt;
 	u32 rtt_min;
 	u8 remeasure;
-	u8 undone;
 };
 FITS(westwood);
 
@@ -47,7 +46,6 @@ ENTRY1(void, westwood_init, struct sock *, sk)
 	westwood->rtt = INITIAL_RTT_S * HZ;
 	westwood->rtt_min = INITIAL_RTT_S * HZ;
 	westwood->remeasure = false;
-	westwood->undone = false;
 }
 
 ENTRY2(void, westwood_pkts_acked, struct sock *, sk, const struct ack_sample *, sample)
@@ -135,35 +133,27 @@ ALWAYS_INLINE u32 estimate(struct westwood *westwood, struct tcp_sock *tp)
 
 ENTRY1(u32, westwood_ssthresh, struct sock *, sk)
 {
-	struct westwood *westwood = state(sk);
-
 	tcp_sk(sk)->snd_cwnd_cnt = 0;
-	westwood->undone = false;
 	return half(tcp_sk(sk));
 }
 
-ENTRY2(void, westwood_set_state, struct sock *, sk, u8, phase)
+ENTRY2(void, westwood_cwnd_event, struct sock *, sk, enum tcp_ca_event, event)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct westwood *westwood = state(sk);
-	u8 before = BITS(inet_csk(sk), icsk_ca_state);
-	bool recovered = (before == RECOVERY || before == CWR) && (phase == OPEN || phase == DISORDER);
 
-	if (phase == LOSS && before != LOSS) {
-		tp->snd_ssthresh = estimate(westwood, tp);
-		westwood->remeasure = true;
-		westwood->undone = false;
-	} else if (recovered && !westwood->undone) {
+	if (event == CA_EVENT_COMPLETE_CWR) {
 		tp->snd_ssthresh = estimate(westwood, tp);
 		tp->snd_cwnd = tp->snd_ssthresh;
+	}
+	if (event == CA_EVENT_LOSS) {
+		tp->snd_ssthresh = estimate(westwood, tp);
+		westwood->remeasure = true;
 	}
 }
 
 ENTRY1(u32, westwood_undo_cwnd, struct sock *, sk)
 {
-	struct westwood *westwood = state(sk);
-
-	westwood->undone = true;
 	return undone(tcp_sk(sk));
 }
 
@@ -171,9 +161,9 @@ STRUCT_OPS struct tcp_congestion_ops twin = {
 	.init = (void *)westwood_init,
 	.pkts_acked = (void *)westwood_pkts_acked,
 	.in_ack_event = (void *)westwood_in_ack_event,
+	.cwnd_event = (void *)westwood_cwnd_event,
 	.cong_avoid = (void *)westwood_cong_avoid,
 	.ssthresh = (void *)westwood_ssthresh,
-	.set_state = (void *)westwood_set_state,
 	.undo_cwnd = (void *)westwood_undo_cwnd,
 	.name = NAME,
 };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 pub const STATUS: c_int = 86;
 /// Between two looks at whether a hook has returned, in processor time.
 const LOOK_US: libc::suseconds_t = 250_000;
-/// A hook that runs for so many looks does not return: two seconds for what takes a microsecond.
+/// A hook that runs for this many looks does not return: two seconds for what takes a microsecond.
 const MOST_LOOKS: u64 = 8;
 const STACK: usize = 1 << 16;
 

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tailback_core::cc::external::{External, Maker};
-use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, PhaseChange, Resume, Signal};
+use tailback_core::cc::{Ack, Congestion, CongestionControl, Control, Phase, PhaseChange, Resume, Signal};
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
@@ -30,7 +30,7 @@ const UNLIMITED: u32 = 0x7fff_ffff;
 /// The kernel's numbers of events.
 const TX_START: u32 = 0;
 const CWND_RESTART: u32 = 1;
-/// The version of what a crate and this file tell each other: `tailback.rs` of the template has it too.
+/// The version of the interface between a crate and this file: `tailback.rs` of the template has it too.
 pub const CRATE_VERSION: u32 = 1;
 
 /// What errors call hooks and fields: the words of who wrote the candidate.
@@ -135,9 +135,13 @@ struct Functions {
     new: unsafe extern "C" fn(Ops, u64) -> Connection,
     free: unsafe extern "C" fn(Connection),
     established: unsafe extern "C" fn(Connection, u64, *mut Window, u32, u32),
+    /// A crate has none.
+    sample: Option<unsafe extern "C" fn(Connection, *const Given, *mut Window)>,
     ack: unsafe extern "C" fn(Connection, *const Given, *mut Window),
     congestion: unsafe extern "C" fn(Connection, u64, u32, *mut Window),
     state: unsafe extern "C" fn(Connection, u64, u32, u32, *mut Window),
+    /// A crate has none.
+    complete: Option<unsafe extern "C" fn(Connection, u64, *mut Window)>,
     undo: unsafe extern "C" fn(Connection, u64, *mut Window),
     event: unsafe extern "C" fn(Connection, u64, u64, u32, u32, *mut Window),
 }
@@ -252,9 +256,11 @@ impl Library {
                 new: handle.function(c"tailback_new")?,
                 free: handle.function(c"tailback_free")?,
                 established: handle.function(c"tailback_established")?,
+                sample: handle.function(c"tailback_sample").ok(),
                 ack: handle.function(c"tailback_ack")?,
                 congestion: handle.function(c"tailback_congestion")?,
                 state: handle.function(c"tailback_state")?,
+                complete: handle.function(c"tailback_complete").ok(),
                 undo: handle.function(c"tailback_undo")?,
                 event: handle.function(c"tailback_event")?,
             };
@@ -428,6 +434,45 @@ impl Native {
         Native { name, library, connection, acked: 0 }
     }
 
+    /// A reduction is over.
+    fn complete(&self, now: Time, control: &mut Control) {
+        let Some(complete) = self.library.functions.complete else { return };
+        // SAFETY: the window outlives the call; the connection is the library's own.
+        self.lend(self.library.words.phase, now, control, |_, connection, now, window| unsafe {
+            complete(connection, now, window);
+        });
+    }
+
+    /// `ack` as native.c takes it.
+    fn given(&self, ack: &Ack) -> Given {
+        let mss = u64::from(ack.mss);
+        let segments = |bytes: Bytes| bytes.div_ceil(mss).min(u64::from(u32::MAX)) as u32;
+        let sample = ack.delivery;
+        Given {
+            now_ns: ack.now.as_ps() / 1000,
+            departs_ns: ack.departs.max(ack.now).as_ps() / 1000,
+            bytes_acked: self.acked,
+            rtt_us: ack.rtt.map_or(-1, |rtt| micros(rtt).min(i32::MAX as u32) as i32),
+            srtt_us: micros(ack.srtt),
+            rtt_min_us: micros(ack.rtt_min),
+            covered: ack.newly_acked_segments,
+            delivered: ack.delivered_segments,
+            marked: segments(ack.marked),
+            losses: ack.lost_segments,
+            snd_una: ack.snd_una as u32,
+            snd_nxt: ack.snd_nxt as u32,
+            in_flight: segments(ack.in_flight),
+            prior_in_flight: segments(ack.prior_in_flight),
+            is_limited: ack.cwnd_limited.into(),
+            // Linux `tcp_may_raise_cwnd`: on a much reordered path news by SACK counts too.
+            grows: (ack.advances() || ack.may_grow).into(),
+            sampled: sample.map_or(0, |sample| segments(sample.bytes)),
+            interval_us: sample.map_or(0, |sample| micros(sample.interval).max(1)),
+            delivered_since: segments(ack.delivered.saturating_sub(ack.prior_delivered)),
+            is_app_limited: ack.app_limited.into(),
+        }
+    }
+
     /// Lend the window to what `hook` calls, and take over what that set.
     #[inline]
     fn lend(
@@ -491,34 +536,18 @@ fn micros(duration: Duration) -> u32 {
 }
 
 impl CongestionControl for Native {
-    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+    fn on_sample(&mut self, ack: &Ack, control: &mut Control) {
         self.acked += ack.newly_acked;
-        let mss = u64::from(ack.mss);
-        let segments = |bytes: Bytes| bytes.div_ceil(mss).min(u64::from(u32::MAX)) as u32;
-        let sample = ack.delivery;
-        let given = Given {
-            now_ns: ack.now.as_ps() / 1000,
-            departs_ns: ack.departs.max(ack.now).as_ps() / 1000,
-            bytes_acked: self.acked,
-            rtt_us: ack.rtt.map_or(-1, |rtt| micros(rtt).min(i32::MAX as u32) as i32),
-            srtt_us: micros(ack.srtt),
-            rtt_min_us: micros(ack.rtt_min),
-            covered: ack.newly_acked_segments,
-            delivered: ack.delivered_segments,
-            marked: segments(ack.marked),
-            losses: ack.lost_segments,
-            snd_una: ack.snd_una as u32,
-            snd_nxt: ack.snd_nxt as u32,
-            in_flight: segments(ack.in_flight),
-            prior_in_flight: segments(ack.prior_in_flight),
-            is_limited: ack.cwnd_limited.into(),
-            // Linux `tcp_may_raise_cwnd`: on a much reordered path news by SACK counts too.
-            grows: (ack.advances() || ack.may_grow).into(),
-            sampled: sample.map_or(0, |sample| segments(sample.bytes)),
-            interval_us: sample.map_or(0, |sample| micros(sample.interval).max(1)),
-            delivered_since: segments(ack.delivered.saturating_sub(ack.prior_delivered)),
-            is_app_limited: ack.app_limited.into(),
-        };
+        let Some(sample) = self.library.functions.sample else { return };
+        let given = self.given(ack);
+        // SAFETY: the record and the window outlive the call; the connection is the library's own.
+        self.lend(self.library.words.ack, ack.now, control, |_, connection, _, window| unsafe {
+            sample(connection, &raw const given, window);
+        });
+    }
+
+    fn on_ack(&mut self, ack: &Ack, control: &mut Control) {
+        let given = self.given(ack);
         // SAFETY: the record and the window outlive the call; the connection is the library's own.
         self.lend(self.library.words.ack, ack.now, control, |functions, connection, _, window| unsafe {
             (functions.ack)(connection, &raw const given, window);
@@ -566,6 +595,10 @@ impl CongestionControl for Native {
 
     fn on_phase(&mut self, change: &PhaseChange, control: &mut Control) {
         let (from, to) = (change.from as u32, change.to as u32);
+        // As `tcp_fastretrans_alert` has them: CWR is completed and then left, Recovery left and then completed.
+        if change.completes && change.from == Phase::Cwr {
+            self.complete(change.now, control);
+        }
         // SAFETY: the window outlives the call; the connection is the library's own.
         self.lend(
             self.library.words.phase,
@@ -575,6 +608,9 @@ impl CongestionControl for Native {
                 (functions.state)(connection, now, from, to, window);
             },
         );
+        if change.completes && change.from != Phase::Cwr {
+            self.complete(change.now, control);
+        }
     }
 
     fn on_undo(&mut self, now: Time, control: &mut Control) {

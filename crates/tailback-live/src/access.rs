@@ -15,7 +15,7 @@ use tailback_core::traffic::{Application, registry as apps};
 /// The first port that ordinary programs may have.
 const FIRST: u16 = 1024;
 
-/// Ports by which a client's connections of one pair of hosts, of so many, are known; `turn` is where to begin.
+/// Ports by which a client's connections of one pair of hosts, of this many, are known; `turn` is where to begin.
 pub fn ports(pair: u32, pairs: u32, turn: u64) -> impl Iterator<Item = u16> {
     let each = (u32::from(u16::MAX - FIRST) + 1) / pairs;
     (0..each).map(move |step| {
@@ -24,7 +24,7 @@ pub fn ports(pair: u32, pairs: u32, turn: u64) -> impl Iterator<Item = u16> {
     })
 }
 
-/// The pair of hosts, of so many, that a client's port tells.
+/// The pair of hosts, out of this many, that a client's port stands for.
 pub fn pair_of(port: u16, pairs: u32) -> u32 {
     u32::from(port.saturating_sub(FIRST)) % pairs
 }

@@ -119,8 +119,7 @@ impl<'a> Ready<'a> {
         let ran = sys::enter_network(self.from.as_fd())
             .and_then(|()| Flow::new(self, clock))
             .and_then(|flow| flow.work(end, stop));
-        let ran = ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))?;
-        ran.map_err(LiveError::Stack)
+        ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))
     }
 }
 
@@ -148,7 +147,7 @@ struct Flow<'a> {
     record: FlowRecord,
     run_queue: RunQueue,
     foreign: Option<Hosted>,
-    /// What its stack did that no stack may: the flow is over, and with it the run.
+    /// What its stack did that no stack may: the flow is over.
     fault: Option<Box<StackFault>>,
 }
 
@@ -190,7 +189,7 @@ impl<'a> Flow<'a> {
         })
     }
 
-    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<Result<FlowRecord, Box<StackFault>>> {
+    fn work(mut self, end: Time, stop: &AtomicBool) -> io::Result<FlowRecord> {
         let mut tokens = Vec::new();
         let (mut heard, mut awake_until) = (Time::ZERO, Time::ZERO);
         loop {
@@ -219,7 +218,7 @@ impl<'a> Flow<'a> {
                     token => self.touched.push_back(Token(token)),
                 }
             }
-            // The kernel does not always tell of the last acknowledgement.
+            // The kernel does not always report the last acknowledgement.
             if self.next_look <= now {
                 self.next_look = now + LOOK;
                 self.touched.extend(self.closing.drain(..));
@@ -227,10 +226,13 @@ impl<'a> Flow<'a> {
             self.settle()?;
         }
         self.close_books();
-        Ok(match self.fault() {
-            Some(fault) => Err(fault),
-            None => Ok(self.record),
-        })
+        if let Some(fault) = self.fault.take() {
+            // What was open then ended by it.
+            let connections = std::mem::take(&mut self.record.tally.open);
+            self.record.tally.failed += connections;
+            self.record.fault = Some((connections, fault));
+        }
+        Ok(self.record)
     }
 
     fn next_due(&self) -> Time {
@@ -297,7 +299,7 @@ impl<'a> Flow<'a> {
         (Token::new(pair.serial, connection, side) == token).then(|| &mut pair.ends[index(side)])
     }
 
-    /// Move an end's bytes and tell its application what has come of it, until there is nothing new.
+    /// Move an end's bytes and report the result to its application, until there is nothing new.
     fn look_after(&mut self, token: Token) -> io::Result<()> {
         let (connection, side) = token.place();
         while let Some(end) = self.end(token).filter(|end| !end.is_over) {

@@ -1,5 +1,5 @@
 //! What reached a receiver, in order or not, each byte counted once: from the log of segments, since the kernel's own
-//! counters tell only what is in order.
+//! counters cover only what is in order.
 
 use std::collections::BTreeMap;
 

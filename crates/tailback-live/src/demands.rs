@@ -77,7 +77,7 @@ pub struct Plan {
     pub controls: Vec<Control>,
     /// Numbers in `controls` of each flow's, in turn.
     pub controls_of: Vec<Vec<usize>>,
-    /// Flows of so many connections that their congestion events are counted, not listed.
+    /// Flows of this many connections that their congestion events are counted, not listed.
     pub crowds: Vec<bool>,
     /// The end of the run.
     pub end: Time,
@@ -102,17 +102,23 @@ pub struct Manner<'a> {
     pub place: Place<'a>,
     /// Texts of the user's own congestion controls in BPF, by the name that scenarios use.
     pub candidates: Option<&'a BTreeMap<String, String>>,
+    /// Names in the kernel of what the user's own modules have registered, by the name that scenarios use.
+    pub modules: Option<&'a BTreeMap<String, String>>,
     /// Other people's stacks that flows may use instead of TCP.
     pub stacks: Option<&'a Stacks>,
+    /// A program's flow by number, and the command that the caller runs in its client's place.
+    pub in_front: Option<(usize, &'a [String])>,
 }
 
 impl Manner<'_> {
     fn candidate(&self, cc: &str) -> Option<&String> {
         self.candidates?.get(cc)
     }
-}
 
-impl Manner<'_> {
+    fn module(&self, cc: &str) -> Option<&String> {
+        self.modules?.get(cc)
+    }
+
     /// Will the run be on the kernel that plans it?
     pub fn is_here(&self) -> bool {
         !matches!(self.place, Place::Elsewhere(_))
@@ -158,7 +164,15 @@ impl Kernel {
 
 impl Default for Manner<'_> {
     fn default() -> Self {
-        Manner { here: Path::new("."), twins: false, place: Place::Here, candidates: None, stacks: None }
+        Manner {
+            here: Path::new("."),
+            twins: false,
+            place: Place::Here,
+            candidates: None,
+            modules: None,
+            stacks: None,
+            in_front: None,
+        }
     }
 }
 
@@ -212,7 +226,7 @@ fn without_candidates(mut scenario: Scenario, manner: &Manner<'_>) -> Scenario {
     for tcp in scenario.flows.iter_mut().filter_map(|flow| flow.tcp.as_mut()) {
         let turns = tcp.cc_turns.iter_mut().map(|turn| (&mut turn.cc, &mut turn.cc_params));
         for (cc, params) in std::iter::once((&mut tcp.cc, &mut tcp.cc_params)).chain(turns) {
-            if manner.candidate(cc).is_some() {
+            if manner.candidate(cc).or(manner.module(cc)).is_some() {
                 *cc = "reno".into();
                 params.clear();
             }
@@ -379,9 +393,10 @@ fn turns(plan: &mut Plan, spec: &TcpSpec, path: &str, manner: &Manner<'_>) -> Re
         Place::Here | Place::Alone => Kernel::here(),
     };
     for (cc, params, place) in std::iter::once(first).chain(others) {
-        let source = match manner.candidate(cc) {
-            Some(text) => twins::candidate(cc, text, params, &place)?,
-            None => twins::choose(cc, params, &place, manner.twins, &kernel)?,
+        let source = match (manner.candidate(cc), manner.module(cc)) {
+            (Some(text), _) => twins::candidate(cc, text, params, &place)?,
+            (None, Some(registered)) => Source::Module(registered.clone()),
+            (None, None) => twins::choose(cc, params, &place, manner.twins, &kernel)?,
         };
         let wanted = Control { cc: cc.clone(), source };
         let known = plan.controls.iter().position(|known| *known == wanted);
@@ -424,7 +439,7 @@ fn machine(plan: &Plan) -> Result<(), LiveError> {
     if !sys::is_root() {
         return lack(
             "making namespaces and TUN devices needs root",
-            "Run it with sudo, or with --engine sim. `tailback doctor` tells what this machine can do.",
+            "Run it with sudo, or with --engine sim. `tailback doctor` shows what this machine can do.",
         );
     }
     let needed = ["namespaces", "tun"];

@@ -1,4 +1,4 @@
-//! Connections of programs, whose sockets are not ours: the kernel tells of each when it is gone, and of those there
+//! Connections of programs, whose sockets are not ours: the kernel reports each when it is gone, and of those there
 //! are when asked (sock_diag(7)).
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const ERROR: u16 = 2;
 const DUMP_REQUEST: u16 = 0x1 | 0x300;
 const WITH_INFO: u8 = 1 << 1;
 const INFO: u16 = 2;
-/// Listening sockets and half-open ones have nothing to tell, TIME-WAIT no more.
+/// Listening sockets and half-open ones have nothing to report, TIME-WAIT nothing new.
 const STATES: u32 = !(1 << 10 | 1 << 12 | 1 << 6);
 const HEADER: usize = 16;
 const MESSAGE: usize = 72;
@@ -238,7 +238,7 @@ mod tests {
         let alive = talk(200);
         let began = std::time::Instant::now();
         loop {
-            watch.listen().expect("told");
+            watch.listen().expect("a notice");
             watch.ask().expect("answered");
             let tally = watch.tally();
             let all = (tally.connections, tally.bytes_acked, tally.bytes_received, tally.bytes_returned);

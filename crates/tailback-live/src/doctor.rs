@@ -153,7 +153,7 @@ pub fn examine(measure: Duration) -> Vec<Check> {
     checks.push(check(
         "clock_source",
         ["tsc", "arch_sys_counter", "kvm-clock"].contains(&source.as_str()),
-        if source.is_empty() { "the clock source is not told".into() } else { format!("the clock source is {source}") },
+        if source.is_empty() { "the clock source is unknown".into() } else { format!("the clock source is {source}") },
         "Boot with clocksource=tsc if the machine has a steady one: other sources cost microseconds a reading.",
         "punctual runs",
     ));
@@ -197,8 +197,8 @@ fn trials() -> (Outcome, Outcome, Outcome) {
     let name = twins::kernel_name(lease.mark(), 0, "trial");
     let twin = twins::register("reno", &[], &name, false, false).map(drop);
     let log = TcpLog::attach(&[0], true).map(drop);
-    let told = |outcome: Result<(), crate::LiveError>| outcome.map_err(|error| error.to_string());
-    (told(host), told(twin), told(log))
+    let text_of = |outcome: Result<(), crate::LiveError>| outcome.map_err(|error| error.to_string());
+    (text_of(host), text_of(twin), text_of(log))
 }
 
 /// How late a timer of a millisecond is, over `span`.

@@ -7,14 +7,14 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use tailback_core::packet::{Ecn, Packet};
+use tailback_core::packet::Packet;
 use tailback_core::queue::DropReason;
 use tailback_core::time::{Duration, Time};
 
 use crate::access;
 use crate::clock::{self, Clock};
 use crate::error::{Doing, LiveError};
-use crate::headers::{client_port, codepoint, is_duplicate_ack, mark, owner};
+use crate::headers::{carries, client_port, codepoint, is_duplicate_ack, owner, set_codepoint};
 use crate::journal::Journal;
 use crate::kernel_queue::KernelQueue;
 use crate::path::{Captured, Frames, Path};
@@ -96,7 +96,7 @@ pub struct Port {
     pub to: Vec<u32>,
 }
 
-/// What the emulator tells others while it runs.
+/// What the emulator reports while it runs.
 #[derive(Debug, Default)]
 pub struct Shared {
     /// Set to end the run early.
@@ -326,9 +326,7 @@ impl Emulator {
         path.run_until(now, buffers, |path, buffers, due, packet| {
             let flow = packet.flow.0 as usize;
             let frame = &mut buffers.frames[packet.slot as usize];
-            if packet.ecn == Ecn::Ce {
-                mark(&mut frame.packet);
-            }
+            set_codepoint(&mut frame.packet, packet.ecn);
             if packet.is_reverse && is_duplicate_ack(&frame.packet, &mut last_ack[flow]) {
                 shared.duplicate_acks[flow].fetch_add(1, Ordering::Relaxed);
             }
@@ -405,7 +403,9 @@ impl Emulator {
         if let Some(sightings) = &mut self.path.observer.sightings {
             sightings.departed(at, slot, (flow, is_reverse), number, ecn, packet);
         }
-        let arrival = Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, pair, conversation };
+        let carries = carries(packet);
+        let arrival =
+            Captured { at, flow, is_reverse, is_copy: false, bytes, ecn, carries, pair, conversation };
         self.path.arrive(arrival, &mut self.buffers);
         if let Some(late) = late {
             self.handed.take(number, late);

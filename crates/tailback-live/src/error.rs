@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 
-use tailback_core::foreign::StackFault;
 use tailback_core::scenario::ScenarioError;
 
 /// Why there is no result.
@@ -13,8 +12,6 @@ pub enum LiveError {
     Refused(ScenarioError),
     /// Something failed while the run was under way; everything it made is gone.
     Failed(String),
-    /// A flow's stack did what no stack may.
-    Stack(Box<StackFault>),
     /// Cancelled from outside.
     Cancelled,
 }
@@ -41,7 +38,6 @@ impl fmt::Display for LiveError {
         match self {
             LiveError::Refused(error) => error.fmt(f),
             LiveError::Failed(what) => f.write_str(what),
-            LiveError::Stack(fault) => fault.fmt(f),
             LiveError::Cancelled => f.write_str("the run was cancelled"),
         }
     }

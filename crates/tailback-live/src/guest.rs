@@ -1,11 +1,14 @@
 //! A live run as the only work of a virtual machine: this program is its first process, and what it needs lies in its
 //! initial file system (`python/tailback/vm/` makes it).
 
+mod kernel_log;
 mod letter;
 
 use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs;
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::json;
@@ -15,8 +18,10 @@ use tailback_core::scenario::Scenario;
 use crate::demands::{Manner, Place};
 use crate::error::{Doing, LiveError};
 use crate::recipe;
-use crate::run;
+use crate::run::{self, Outcome};
 use crate::sys;
+use crate::twins;
+use kernel_log::KernelLog;
 use letter::{Letter, State};
 
 const FOLDER: &str = "/tailback";
@@ -31,6 +36,51 @@ struct Job {
     /// Texts of the user's own congestion controls, by name; their objects are with the other programs'.
     candidates: BTreeMap<String, String>,
     scenario: Scenario,
+    /// What the flows' programs find here, if there are any.
+    programs: Option<Surroundings>,
+    /// The user's own modules, each with a congestion control; loaded after the kernel's, in this order.
+    #[serde(default)]
+    own: Vec<OwnModule>,
+}
+
+/// What programs find in a guest beside their files, which lie where they look for them.
+#[derive(Deserialize)]
+struct Surroundings {
+    /// Their variables.
+    environment: BTreeMap<String, String>,
+    /// What `{here}` stands for.
+    here: PathBuf,
+    /// The largest file that they may write, in bytes.
+    largest_file: u64,
+}
+
+impl Surroundings {
+    /// Make them. Only before there are threads.
+    fn make(&self) -> Result<(), LiveError> {
+        sys::set_environment(&self.environment);
+        sys::limit_files(self.largest_file).doing("limiting the size of files")?;
+        fs::create_dir_all("/dev/shm")
+            .and_then(|()| sys::mount("tmpfs", "/dev/shm"))
+            .doing("mounting /dev/shm")?;
+        // udev makes them elsewhere.
+        for (name, target) in [("fd", ""), ("stdin", "/0"), ("stdout", "/1"), ("stderr", "/2")] {
+            symlink(format!("/proc/self/fd{target}"), format!("/dev/{name}")).doing("linking in /dev")?;
+        }
+        Ok(())
+    }
+}
+
+/// A kernel module of the user's own.
+#[derive(Deserialize)]
+struct OwnModule {
+    /// What the scenario calls its congestion control: "module:tcp_mine.c".
+    cc: String,
+    /// Where the scenario names it first.
+    field: String,
+    /// Its file below the folder.
+    file: String,
+    /// "name=value name=value".
+    params: String,
 }
 
 /// Run what the host asks for, hand over what came of it, and end the machine.
@@ -44,6 +94,10 @@ pub fn main() {
     for (kind, place) in
         [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"), ("tmpfs", "/tmp")]
     {
+        // What programs bring there would lie hidden.
+        if place == "/tmp" && fs::exists(place).unwrap_or(false) {
+            continue;
+        }
         let mounted = fs::create_dir_all(place).and_then(|()| sys::mount(kind, place));
         // A kernel may have mounted some of them itself.
         if let Err(error) = mounted {
@@ -71,14 +125,24 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         .map_err(|error| LiveError::Failed(format!("the job cannot be read: {error}")))?;
     for module in &job.modules {
         let file = fs::File::open(folder.join(module)).doing(&format!("opening the module {module}"))?;
-        sys::load_module(&file).doing(&format!("loading the module {module}"))?;
+        sys::load_module(&file, c"").doing(&format!("loading the module {module}"))?;
+    }
+    let mut log = KernelLog::open()?;
+    let mut modules = BTreeMap::new();
+    for own in &job.own {
+        modules.insert(own.cc.clone(), load(own, &folder, &mut log)?);
     }
     settle()?;
+    if let Some(programs) = &job.programs {
+        programs.make()?;
+    }
     sys::seed_kernel(job.scenario.seed).doing("seeding the kernel's random numbers")?;
     recipe::take_from(folder.join("bpf"));
     let stacks = stacks();
     let (twins, place, candidates) = (job.twins, Place::Alone, Some(&job.candidates));
-    let manner = Manner { here: &folder, twins, place, candidates, stacks: Some(&stacks) };
+    let here = job.programs.as_ref().map_or(&folder, |programs| &programs.here);
+    let (modules, stacks) = (Some(&modules), Some(&stacks));
+    let manner = Manner { here, twins, place, candidates, modules, stacks, in_front: None };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
         letter.tell(State::Running, (fraction * 1e6) as u64);
@@ -89,8 +153,64 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
         "build": first_line("/proc/sys/kernel/version"),
         "hz": sys::ticks_a_second(),
         "busy": Busy::now().share_since(before),
+        "counters": counters(&outcome),
+        "kernel_log": log.warnings(),
+        "registered": modules,
     });
     letter.put_outcome(&outcome, about)
+}
+
+/// Load a module of the user's own; the name under which the kernel knows its congestion control.
+fn load(own: &OwnModule, folder: &Path, log: &mut KernelLog) -> Result<String, LiveError> {
+    let before = twins::in_kernel();
+    let file = fs::File::open(folder.join(&own.file)).doing("opening a module of your own")?;
+    let params = CString::new(own.params.as_str()).unwrap_or_default();
+    let refuse = |problem: String, fix: &str| {
+        Err(LiveError::refuse(format!("{}.cc", own.field), &own.cc, problem, fix))
+    };
+    if let Err(error) = sys::load_module(&file, &params) {
+        let fix = match error.raw_os_error() {
+            Some(libc::EEXIST) => {
+                "The kernel has a congestion control of that name built in: give yours another .name"
+            }
+            Some(libc::ENOEXEC) => "It was built for another kernel: build it again from its source",
+            Some(libc::ENOENT) => {
+                "A symbol it needs is not in this kernel, or it registers kfuncs, which needs type information that \
+                 a module built here has not: leave register_btf_kfunc_id_set out"
+            }
+            Some(libc::EINVAL) => {
+                "A congestion control needs .ssthresh, .undo_cwnd, and .cong_avoid or .cong_control"
+            }
+            _ => "Its own init function returned this error",
+        };
+        let said = log.warnings();
+        let said = if said.is_empty() { String::new() } else { format!("; it says: {}", said.join(" / ")) };
+        return refuse(format!("the guest's kernel does not load the module: {error}{said}"), fix);
+    }
+    let new: Vec<String> = twins::in_kernel().into_iter().filter(|name| !before.contains(name)).collect();
+    match &new[..] {
+        [name] => Ok(name.clone()),
+        [] => refuse(
+            "the module was loaded and registered no congestion control".into(),
+            "Call tcp_register_congestion_control in its init function",
+        ),
+        _ => refuse(
+            format!("the module registers {} congestion controls: {}", new.len(), new.join(", ")),
+            "Register one in each module",
+        ),
+    }
+}
+
+/// Counters that are not zero, by host.
+fn counters(outcome: &Outcome) -> BTreeMap<&str, BTreeMap<&str, i64>> {
+    outcome
+        .counters
+        .iter()
+        .map(|(host, all)| {
+            let moved = all.iter().filter(|(_, value)| *value != 0);
+            (host.as_str(), moved.map(|(name, value)| (name.as_str(), *value)).collect())
+        })
+        .collect()
 }
 
 /// The stacks that guests have beside the kernel's TCP.

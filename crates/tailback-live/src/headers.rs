@@ -1,5 +1,6 @@
 //! What the emulator reads in and writes to the headers of the packets it carries.
 
+use tailback_core::link::Carries;
 use tailback_core::packet::Ecn;
 
 /// The addresses of a flow: 10.x.y.1 at its sender, 10.x.y.2 at its receiver, x·256 + y its number.
@@ -24,13 +25,13 @@ pub fn owner(frame: &[u8]) -> Option<(u32, bool)> {
     }
 }
 
-/// Set CE in an IPv4 header and mend its checksum (RFC 1624).
-pub fn mark(frame: &mut [u8]) {
-    if frame[1] & 3 == 3 {
+/// Set the ECN codepoint of an IPv4 header and correct its checksum (RFC 1624).
+pub fn set_codepoint(frame: &mut [u8], ecn: Ecn) {
+    if codepoint(frame) == ecn {
         return;
     }
     let old = u16::from_be_bytes([frame[0], frame[1]]);
-    frame[1] |= 3;
+    frame[1] = frame[1] & !3 | bits_of(ecn);
     let new = u16::from_be_bytes([frame[0], frame[1]]);
     let sum = u16::from_be_bytes([frame[10], frame[11]]);
     let mut folded = u32::from(!sum) + u32::from(!old) + u32::from(new);
@@ -55,6 +56,42 @@ pub fn is_duplicate_ack(frame: &[u8], last: &mut u32) -> bool {
     is_repeated && tcp.len() == usize::from(tcp[12] >> 4) * 4 && tcp[13] & 0x17 == ACK_ONLY
 }
 
+/// What an IPv4 packet carries, as far as a path that handles acknowledgements can see it.
+pub fn carries(packet: &[u8]) -> Carries {
+    const TCP: u8 = 6;
+    const ACK_ONLY: u8 = 0x10;
+    let header = usize::from(packet[0] & 15) * 4;
+    if packet[9] != TCP || packet.len() < header + 20 {
+        return Carries::Other;
+    }
+    let tcp = &packet[header..];
+    let length = usize::from(tcp[12] >> 4) * 4;
+    // Synchronise, finish and reset open and close; the ECN bits do not matter.
+    if tcp.len() != length || tcp[13] & 0x17 != ACK_ONLY {
+        return Carries::Other;
+    }
+    if has_sack(&tcp[20..]) { Carries::AckWithSack } else { Carries::Ack }
+}
+
+/// Whether TCP options hold SACK blocks (RFC 2018 section 3).
+fn has_sack(mut options: &[u8]) -> bool {
+    const END: u8 = 0;
+    const NOTHING: u8 = 1;
+    const SACK: u8 = 5;
+    while let Some((&kind, rest)) = options.split_first() {
+        match kind {
+            END => return false,
+            SACK => return true,
+            NOTHING => options = rest,
+            _ => {
+                let length = rest.first().map_or(2, |length| usize::from(*length).max(2));
+                options = options.get(length..).unwrap_or_default();
+            }
+        }
+    }
+    false
+}
+
 /// The port of a connection's client; zero if the packet has none.
 pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
     let place = usize::from(packet[0] & 15) * 4 + if is_reverse { 2 } else { 0 };
@@ -64,6 +101,16 @@ pub fn client_port(packet: &[u8], is_reverse: bool) -> u16 {
 /// The ECN codepoint of an IPv4 packet.
 pub fn codepoint(packet: &[u8]) -> Ecn {
     codepoint_of(packet[1])
+}
+
+/// The two bits of a codepoint (RFC 3168 section 5).
+fn bits_of(ecn: Ecn) -> u8 {
+    match ecn {
+        Ecn::NotEct => 0b00,
+        Ecn::Ect1 => 0b01,
+        Ecn::Ect0 => 0b10,
+        Ecn::Ce => 0b11,
+    }
 }
 
 /// The ECN codepoint in an IPv4 header's second octet.
@@ -95,11 +142,40 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_keeps_the_checksum_true() {
-        let mut frame = header();
-        mark(&mut frame);
-        assert_eq!(frame[1] & 3, 3);
-        assert_eq!(checksum(&frame), 0);
+    fn a_changed_codepoint_keeps_the_checksum_true() {
+        for ecn in [Ecn::Ce, Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::NotEct, Ecn::Ce] {
+            let mut frame = header();
+            set_codepoint(&mut frame, ecn);
+            assert_eq!(codepoint(&frame), ecn);
+            assert_eq!(checksum(&frame), 0);
+            set_codepoint(&mut frame, Ecn::Ect0);
+            assert_eq!(frame, header());
+        }
+    }
+
+    #[test]
+    fn a_bare_acknowledgement_is_known_with_and_without_sack_blocks() {
+        let packet = |flags: u8, options: &[u8], payload: usize| {
+            let mut frame = header();
+            frame[9] = 6;
+            let mut tcp = vec![0u8; 20];
+            tcp[12] = (((20 + options.len()) / 4) << 4) as u8;
+            tcp[13] = flags;
+            frame.extend(tcp);
+            frame.extend(options);
+            frame.extend(vec![0u8; payload]);
+            frame
+        };
+        let timestamps = [1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        let blocks = [timestamps.as_slice(), &[1, 1, 5, 10, 0, 0, 0, 1, 0, 0, 0, 2]].concat();
+        assert_eq!(carries(&packet(0x10, &timestamps, 0)), Carries::Ack);
+        assert_eq!(carries(&packet(0x50, &[], 0)), Carries::Ack);
+        assert_eq!(carries(&packet(0x10, &blocks, 0)), Carries::AckWithSack);
+        assert_eq!(carries(&packet(0x10, &timestamps, 1)), Carries::Other);
+        for flags in [0x12, 0x11, 0x14, 0x18 | 0x02] {
+            assert_eq!(carries(&packet(flags, &timestamps, 0)), Carries::Other);
+        }
+        assert_eq!(carries(&header()), Carries::Other);
     }
 
     #[test]

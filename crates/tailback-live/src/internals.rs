@@ -96,7 +96,7 @@ pub fn has_any(cc: &str) -> bool {
     !names(cc).is_empty()
 }
 
-/// The program that reads the kernel's own `cc` on so many hosts, where its layout is known.
+/// The program that reads the kernel's own `cc` on this many hosts, where its layout is known.
 pub fn recipe_of_kernel(cc: &str, hosts: usize) -> Option<Recipe> {
     let (_, source) = OWN.iter().find(|(name, _)| *name == cc)?;
     let defines =

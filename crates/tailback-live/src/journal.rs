@@ -41,7 +41,7 @@ impl<T> Journal<T> {
         self.length == 0
     }
 
-    /// This one, if there are so many.
+    /// This one, if there are this many.
     pub fn get(&self, number: usize) -> Option<&T> {
         self.pieces.get(number / PIECE)?.get(number % PIECE)
     }

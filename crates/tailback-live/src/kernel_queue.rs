@@ -19,7 +19,7 @@ use tailback_core::scenario::Scenario;
 
 use self::options::Discipline;
 use crate::error::{Doing, LiveError};
-use crate::headers::{client_port, codepoint, mark};
+use crate::headers::{client_port, codepoint, set_codepoint};
 use crate::host::bring_up;
 use crate::netlink::{Netlink, QueueCount, attribute};
 use crate::sys::{self, Tun};
@@ -150,9 +150,7 @@ impl KernelQueue {
         self.packet.extend_from_slice(frame);
         // Known by its identification when it comes out. Nobody on its way looks at the header's sum.
         self.packet[4..6].copy_from_slice(&number.to_be_bytes());
-        if packet.ecn == Ecn::Ce {
-            mark(&mut self.packet);
-        }
+        set_codepoint(&mut self.packet, packet.ecn);
         if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?
         {
             self.seen += 1;
@@ -187,7 +185,7 @@ impl KernelQueue {
         Some(Out { slot: out.slot, is_marked, lost })
     }
 
-    /// After the run: what the kernel has dropped more, or less, than was seen. Nothing, unless a packet was taken for
+    /// After the run: what the kernel has dropped more, or less, than was seen. Nothing, unless a packet was treated as
     /// another.
     pub fn unseen(&mut self) -> io::Result<i64> {
         const TRIES: usize = 100;
@@ -250,11 +248,11 @@ fn absent(error: io::Error, name: &str) -> io::Error {
     if error.kind() != io::ErrorKind::NotFound {
         return error;
     }
-    let told = format!(
+    let message = format!(
         "this kernel has no {name}. Load its module (modprobe sch_{name}), take a kernel that has it (--engine vm), or \
          tailback's own queue (without kernel:)"
     );
-    io::Error::new(error.kind(), told)
+    io::Error::new(error.kind(), message)
 }
 
 /// HTB with everything in its first class (TCA_HTB_INIT, struct tc_htb_glob).

@@ -1,7 +1,7 @@
 //! What a run is about to have, written down for whoever comes after it: a file that is removed with the run.
 //!
 //! The kernel itself takes back namespaces, devices, congestion controls and programs. The file lets
-//! `doctor --clean` find what programs of a killed run have written, and tells one run's objects from another's.
+//! `doctor --clean` find what programs of a killed run have written, and tell apart the objects of two runs.
 
 use std::fs;
 use std::io;

@@ -13,6 +13,7 @@ pub mod applications;
 mod arrivals;
 pub mod bpf;
 pub mod clock;
+mod counters;
 pub mod demands;
 pub mod diagnosis;
 pub mod doctor;

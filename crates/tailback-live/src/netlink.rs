@@ -162,7 +162,7 @@ impl Netlink {
         let mut message = TcMessage::default();
         message.header.index = index as i32;
         message.header.handle = handle;
-        // Without the echo the kernel tells everybody but who asked.
+        // Without the echo the kernel notifies all listeners but the one that asked.
         let answer = self.exchange(RouteNetlinkMessage::GetQueueDiscipline(message), NLM_F_ECHO)?;
         let mut found = answer.get(HEADERS..).unwrap_or_default();
         for kind in STATISTICS {

@@ -6,7 +6,7 @@
 mod link_host;
 
 use tailback_core::link::channel::{self, Channel};
-use tailback_core::link::{Link, Server};
+use tailback_core::link::{Carries, Link, Server};
 use tailback_core::packet::{Ecn, FlowId, Packet};
 use tailback_core::probe::QueueRow;
 use tailback_core::queue::outside::{self, Outside};
@@ -34,6 +34,8 @@ pub struct Captured {
     pub bytes: u32,
     /// ECN codepoint on entering.
     pub ecn: Ecn,
+    /// What it carries.
+    pub carries: Carries,
     /// Which of its application's own pairs of hosts it belongs to; 0 if there are none.
     pub pair: u32,
     /// Its connection, of the client's port as much as eight bits hold: what hashes of addresses and ports see.

@@ -1,6 +1,7 @@
 //! Real programs in the place of applications: one thread a flow, which starts its server and its client and sees
 //! both to their ends.
 
+pub mod collect;
 pub mod rows;
 pub mod words;
 
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration as Wait, Instant};
 
-use tailback_core::time::Time;
+use tailback_core::time::{Duration, Time};
 
 use self::rows::{Ended, ProgramFate, Report, Role, last_lines, told};
 use self::words::Values;
@@ -32,6 +33,10 @@ const NAP: Wait = Wait::from_millis(20);
 const LOOK: Wait = Wait::from_millis(5);
 /// Of an output so much is kept.
 const MOST_OUTPUT: u64 = 16 << 20;
+/// A guest's processor that idles for less than this share of a program's time,
+const HARDLY: f64 = 0.1;
+/// and of which the program had more than this, has that program named.
+const MUCH: f64 = 0.25;
 /// The tables in which the kernel lists sockets by address, and the state of one that waits for others.
 const LISTS: [(&str, &str); 4] = [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")];
 
@@ -62,6 +67,13 @@ pub struct ProgramPlan {
     pub ready: Wait,
     /// From asking to killing.
     pub grace: Wait,
+    /// Names of the files to keep of those that the programs leave in `{dir}`; `*` and `?` stand for others.
+    pub collect: Vec<String>,
+    /// On a guest's only processor: a program that takes most of it is named.
+    pub is_alone: bool,
+    /// The client is a command that the caller typed: it has his input and output and folder, its words stand for
+    /// nothing else, and the run ends with it.
+    pub is_in_front: bool,
 }
 
 /// A flow's programs, with a folder to run in.
@@ -92,6 +104,15 @@ struct Running {
     started: Time,
     over: Option<(Time, Ending)>,
     fate: ProgramFate,
+    /// The machine's idle time at its start; then by how much that grew to its end.
+    idle: Wait,
+}
+
+impl Running {
+    fn ended(&mut self, at: Time, ending: Ending) {
+        self.over = Some((at, ending));
+        self.idle = sys::idle().saturating_sub(self.idle);
+    }
 }
 
 impl Ready {
@@ -104,7 +125,7 @@ impl Ready {
         end: Time,
         stop: &AtomicBool,
     ) -> Result<(FlowRecord, Report), LiveError> {
-        let both = match self.serve(stop).and_then(|server| Ok((server, self.client()?))) {
+        let both = match self.serve(stop).and_then(|server| Ok((server, self.waiting_client()?))) {
             Ok(both) => both,
             Err(error) => {
                 // Whoever waits for us ends the run by this error.
@@ -121,9 +142,12 @@ impl Ready {
         ran.map_err(|error| LiveError::Failed(format!("flow {name}: {error}")))
     }
 
-    /// The client, waiting for its start.
-    fn client(&self) -> Result<Program, LiveError> {
-        self.start(Role::Client).map_err(|error| {
+    /// The client, waiting for its start; one in front has the caller's input and cannot wait for a line of ours.
+    fn waiting_client(&self) -> Result<Option<Program>, LiveError> {
+        if self.plan.is_in_front {
+            return Ok(None);
+        }
+        self.start(Role::Client).map(Some).map_err(|error| {
             LiveError::Failed(format!("flow {}: its client could not be started: {error}", self.plan.name))
         })
     }
@@ -177,17 +201,28 @@ impl Ready {
             Role::Server => (&plan.server, &self.hosts[1]),
             Role::Client => (&plan.client, &self.hosts[0]),
         };
+        let [output, errors] = [0, 1].map(|which| File::create(self.path(role, which)));
+        let (mut output, mut errors) = (output?, errors?);
+        if role == Role::Client && plan.is_in_front {
+            output = io::stdout().as_fd().try_clone_to_owned()?.into();
+            errors = io::stderr().as_fd().try_clone_to_owned()?.into();
+            let folder = std::env::current_dir()?;
+            let in_front = Some(addresses(plan.number).map(|address| address.to_string()));
+            let network = host.as_fd();
+            return spawn::start(
+                words,
+                Setting { folder: &folder, output, errors, network, waits: false, in_front },
+            );
+        }
         let words: Result<Vec<String>, _> = words.iter().map(|word| words::fill(word, &values)).collect();
         let words = words.expect("placeholders were checked");
-        let [output, errors] = [0, 1].map(|which| File::create(self.path(role, which)));
-        let waits = role == Role::Client;
-        let (output, errors) = (output?, errors?);
-        spawn::start(&words, Setting { folder: &folder, output, errors, network: host.as_fd(), waits })
+        let (network, waits) = (host.as_fd(), role == Role::Client);
+        spawn::start(&words, Setting { folder: &folder, output, errors, network, waits, in_front: None })
     }
 
     fn work(
         &mut self,
-        (server, client): (Option<Program>, Program),
+        (server, mut client): (Option<Program>, Option<Program>),
         clock: Clock,
         end: Time,
         stop: &AtomicBool,
@@ -196,15 +231,23 @@ impl Ready {
         let mut all: Vec<Running> =
             server.into_iter().map(|program| running(Role::Server, program, Time::ZERO)).collect();
         let last = self.plan.stop.min(end);
-        let mut waiting = Some(client);
+        let is_in_front = self.plan.is_in_front;
+        let mut is_waiting = true;
         while clock.now() < last && !stop.load(Ordering::Relaxed) {
-            if clock.now() >= self.plan.start {
-                if let Some(mut client) = waiting.take() {
-                    client.begin()?;
-                    all.push(running(Role::Client, client, clock.now()));
-                }
+            if is_waiting && clock.now() >= self.plan.start {
+                is_waiting = false;
+                let mut client = match client.take() {
+                    Some(client) => client,
+                    None => self.start(Role::Client)?,
+                };
+                client.begin()?;
+                all.push(running(Role::Client, client, clock.now()));
             }
-            let next = if waiting.is_some() { self.plan.start.min(last) } else { last };
+            if is_in_front && all.iter().any(|running| running.role == Role::Client && running.over.is_some())
+            {
+                break;
+            }
+            let next = if is_waiting { self.plan.start.min(last) } else { last };
             watch_over(&mut all, clock, clock.until(next).min(NAP))?;
             self.watch.listen()?;
         }
@@ -213,7 +256,7 @@ impl Ready {
             self.end(&mut all[place], clock)?;
         }
         // What was on its way to the other end at a stop may still arrive.
-        while clock.now() < end && !stop.load(Ordering::Relaxed) {
+        while !is_in_front && clock.now() < end && !stop.load(Ordering::Relaxed) {
             std::thread::sleep(clock.until(end).min(NAP));
             self.watch.listen()?;
         }
@@ -224,13 +267,16 @@ impl Ready {
 
     /// Ask a program to end; kill it if it does not.
     fn end(&self, running: &mut Running, clock: Clock) -> io::Result<()> {
+        if self.plan.is_alone {
+            running.program.look_how_busy();
+        }
         running.program.ask_to_end();
         running.fate = ProgramFate::Stopped;
         let ending = running.program.wait(self.plan.grace)?;
         if ending.is_none() {
             running.fate = ProgramFate::Killed;
         }
-        running.over = Some((clock.now(), ending.unwrap_or(Ending::Signal(libc::SIGKILL))));
+        running.ended(clock.now(), ending.unwrap_or(Ending::Signal(libc::SIGKILL)));
         Ok(())
     }
 
@@ -247,12 +293,14 @@ impl Ready {
         }
         let mut programs = Vec::new();
         for running in all {
-            let Running { role, program, started, over, fate } = running;
+            let Running { role, program, started, over, fate, idle } = running;
+            let busy = program.busy();
             // Whatever it has left behind goes before its output is read.
             drop(program);
             let (ended, ending) = over.expect("all have been ended");
             let ((output, all_output), (errors, all_errors)) = (self.output(role, 0)?, self.output(role, 1)?);
             notes.extend(self.record(role, fate, ending, &errors));
+            notes.extend(self.spinning(role, busy, idle, ended.since(started)));
             if !(all_output && all_errors) {
                 let most = MOST_OUTPUT >> 20;
                 notes.push(format!(
@@ -266,7 +314,28 @@ impl Ready {
             }
             programs.push(Ended { role, started, ended, ending, fate, outputs: [output, errors] });
         }
-        Ok((record, Report { flow: plan.number, name: plan.name.clone(), programs, notes }))
+        let folder = self.folder.join("dir");
+        let (collected, left_out) = collect::files(&folder, &plan.collect, MOST_OUTPUT)?;
+        notes.extend(left_out.into_iter().map(|what| format!("flow {}: {what}", plan.name)));
+        Ok((record, Report { flow: plan.number, name: plan.name.clone(), programs, collected, notes }))
+    }
+
+    /// A program that never lets a guest's clock jump: what it does is measured in instructions.
+    fn spinning(&self, role: Role, busy: Option<Wait>, idle: Wait, span: Duration) -> Option<String> {
+        let busy = busy.filter(|_| self.plan.is_alone)?;
+        let share = |part: Wait| part.as_secs_f64() / span.as_secs_f64().max(1e-9);
+        let has_much = share(busy) > MUCH && share(idle) < HARDLY;
+        let share = share(busy);
+        // Started just before its end it had no time for anything but starting.
+        (has_much && busy > Wait::from_millis(100)).then(|| {
+            format!(
+                "flow {}: its {} had the guest's processor for {:.0} % of its time: it spins, or has more to do than \
+                 the processor can",
+                self.plan.name,
+                role.word(),
+                100.0 * share.min(1.0)
+            )
+        })
     }
 
     /// What is to be said of an end that was not meant.
@@ -287,7 +356,7 @@ impl Ready {
 }
 
 fn running(role: Role, program: Program, started: Time) -> Running {
-    Running { role, program, started, over: None, fate: ProgramFate::Exited }
+    Running { role, program, started, over: None, fate: ProgramFate::Exited, idle: sys::idle() }
 }
 
 /// Record which programs have ended, for so long.
@@ -299,7 +368,7 @@ fn watch_over(all: &mut [Running], clock: Clock, span: Wait) -> io::Result<()> {
             is_alone = false;
             let share = until.saturating_duration_since(Instant::now()).min(Wait::from_millis(2));
             if let Some(ending) = running.program.wait(share)? {
-                running.over = Some((clock.now(), ending));
+                running.ended(clock.now(), ending);
             }
         }
         let left = until.saturating_duration_since(Instant::now());

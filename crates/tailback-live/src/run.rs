@@ -18,6 +18,7 @@ use crate::applications::{self, FlowState, TcpPlan};
 use crate::arrivals;
 use crate::bpf::namespace_number;
 use crate::clock::Clock;
+use crate::counters;
 use crate::demands::{self, Kernel, Manner, Place, Plan, Work};
 use crate::emulator::{Emulated, Emulator, Port, Shared};
 use crate::error::{Doing, LiveError};
@@ -59,8 +60,10 @@ pub struct Outcome {
     pub files: Vec<(String, Vec<u8>)>,
     /// What people should know of the run.
     pub notes: Vec<String>,
-    /// Each flow's congestion controls, in turn, with whose they are ([`Source::told`]).
+    /// Each flow's congestion controls, in turn, with whose they are ([`Source::name`]).
     pub controls: Vec<Vec<(String, &'static str)>>,
+    /// The kernel's own counters of each host, with their names ([`counters::of_host`]).
+    pub counters: Vec<(String, Vec<(String, i64)>)>,
     /// Was it punctual enough for its result to mean what it says?
     pub is_fit: bool,
 }
@@ -144,6 +147,7 @@ pub fn programs(
                 let name = twins::kernel_name(lease::ALONE, number, OWN);
                 objects.push((twins::candidate_key(number), twins::compile_candidate(source, &name)?));
             }
+            Source::Module(_) => {}
         }
     }
     recipes.extend(tcp_log::recipes(hosts));
@@ -161,6 +165,7 @@ fn register(plan: &mut Plan, lease: &Lease, shows: bool) -> Result<Vec<Registere
     for (number, control) in plan.controls.iter().enumerate() {
         match &control.source {
             Source::Kernel => names.push(control.cc.clone()),
+            Source::Module(registered) => names.push(registered.clone()),
             Source::Twin(macros) => {
                 let name = twins::kernel_name(lease.mark(), number, &control.cc);
                 let registered = twins::register(&control.cc, macros, &name, shows, plan.is_alone)?;
@@ -431,10 +436,19 @@ fn collect(
         record.states.drain(..).for_each(|row| stack_states.push(row));
     }
 
+    let mut faults = Vec::new();
+    for (number, record) in seen.records.iter_mut().enumerate() {
+        faults.extend(record.fault.take().map(|(connections, fault)| (number as u32, connections, *fault)));
+    }
+    notes.extend(faults.iter().map(|(_, _, fault)| fault.sentence()));
+    let faults = (!faults.is_empty()).then(|| tailback_core::engine::stack_faults(&faults));
+
     let mut device_drops = seen.records.iter().map(|record| record.socket_drops).sum();
     for host in hosts {
         device_drops += host.device_drops().doing("counting a device's drops")?;
     }
+    let counters: Result<Vec<_>, LiveError> =
+        hosts.iter().map(|host| Ok((host.name.clone(), counters::of_host(host)?))).collect();
     let links = links(seen.emulated.path.links());
     for queue in &mut seen.emulated.queues {
         let unseen = queue.unseen().doing("asking the kernel's queue what it has counted")?;
@@ -457,11 +471,12 @@ fn collect(
     let (emulator, wrong, is_fit) = punctuality::judge(&seen.emulated.punctuality, &service, limits, missing);
     notes.extend(wrong);
     notes.extend(seen.reports.iter_mut().flat_map(|report| std::mem::take(&mut report.notes)));
-    let told = |number: &usize| (plan.controls[*number].cc.clone(), plan.controls[*number].source.told());
-    let controls = plan.controls_of.iter().map(|numbers| numbers.iter().map(told).collect()).collect();
+    let named = |number: &usize| (plan.controls[*number].cc.clone(), plan.controls[*number].source.name());
+    let controls = plan.controls_of.iter().map(|numbers| numbers.iter().map(named).collect()).collect();
     let programs = (!seen.reports.is_empty()).then(|| rows::table(&seen.reports));
     Ok(Outcome {
         controls,
+        counters: counters?,
         tables: programs
             .into_iter()
             .chain([
@@ -480,6 +495,7 @@ fn collect(
                 requests,
                 echoes,
             ])
+            .chain(faults)
             .chain(sightings.into_iter().flat_map(Sightings::tables))
             .collect(),
         internals_names,
@@ -512,7 +528,7 @@ fn owned(rows: Vec<Row>, flows: usize) -> Vec<(u32, bool, Row)> {
         .collect()
 }
 
-/// Datagrams reach the path in the order they were sent, so a packet's place among its flow's tells its stream.
+/// Datagrams reach the path in the order they were sent, so a packet's place among its flow's gives its stream.
 fn name_streams(packets: &mut Packets, records: &[FlowRecord]) {
     for row in 0..packets.flow.len() {
         let streams = &records[packets.flow[row] as usize].streams;

@@ -30,6 +30,8 @@ const MESSAGE: usize = 5;
 const FIRST: u8 = b'F';
 /// The program has ended, with this wait status.
 const ENDED: u8 = b'E';
+/// Said before that: how long it and what it waited for had a processor, in milliseconds.
+const BUSY: u8 = b'B';
 
 /// How a program ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +51,7 @@ pub struct Program {
     news: File,
     gate: Option<ChildStdin>,
     ending: Option<Ending>,
+    busy: Option<Duration>,
 }
 
 /// What a program is given.
@@ -64,11 +67,13 @@ pub struct Setting<'a> {
     pub network: BorrowedFd<'a>,
     /// It waits for [`Program::begin`].
     pub waits: bool,
+    /// The caller types to it: it has the caller's input and, if that is the terminal we are in front of, stands there.
+    pub in_front: Option<[String; 2]>,
 }
 
 /// Start `words`.
 pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
-    let Setting { folder, output, errors, network, waits } = setting;
+    let Setting { folder, output, errors, network, waits, in_front } = setting;
     let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let (news, tell) = pipe()?;
     let (network, parent, told) = (network.as_raw_fd(), std::process::id(), tell.as_raw_fd());
@@ -76,17 +81,21 @@ pub fn start(words: &[String], setting: Setting<'_>) -> io::Result<Program> {
     if waits {
         command.args(GATE).arg(program).stdin(Stdio::piped());
     } else {
-        command.stdin(Stdio::null());
+        command.stdin(if in_front.is_some() { Stdio::inherit() } else { Stdio::null() });
+    }
+    let takes_terminal = in_front.is_some() && sys::has_terminal();
+    if let Some([own, peer]) = in_front {
+        command.env("TAILBACK_ADDR", own).env("TAILBACK_PEER", peer);
     }
     command.args(arguments).current_dir(folder).stdout(output).stderr(errors);
     // SAFETY: `enter` makes async-signal-safe calls only and allocates nothing.
     unsafe {
-        command.pre_exec(move || enter(network, parent, told));
+        command.pre_exec(move || enter(network, parent, told, takes_terminal));
     }
     let mut keeper = command.spawn()?;
     drop(tell);
     let gate = keeper.stdin.take();
-    let mut program = Program { keeper, first: 0, news: File::from(news), gate, ending: None };
+    let mut program = Program { keeper, first: 0, news: File::from(news), gate, ending: None, busy: None };
     while program.first == 0 && !matches!(program.ending, Some(Ending::Signal(_))) {
         program.hear()?;
     }
@@ -125,6 +134,18 @@ impl Program {
         Ok(self.ending)
     }
 
+    /// Look how long the processes of its group have had a processor; [`Program::busy`] says it.
+    pub fn look_how_busy(&mut self) {
+        if self.ending.is_none() {
+            self.busy = Some(sys::group_busy(self.first));
+        }
+    }
+
+    /// For how long it had a processor: known once it has ended by itself, or after a look.
+    pub fn busy(&self) -> Option<Duration> {
+        self.busy
+    }
+
     /// Ask it, and what it has started in its group, to end.
     pub fn ask_to_end(&self) {
         if self.ending.is_none() {
@@ -146,6 +167,7 @@ impl Program {
         let number = i32::from_ne_bytes(message[1..].try_into().expect("four bytes"));
         match message[0] {
             FIRST => self.first = number as u32,
+            BUSY => self.busy = Some(Duration::from_millis(number.max(0) as u64)),
             _ if libc::WIFEXITED(number) => self.ending = Some(Ending::Exit(libc::WEXITSTATUS(number))),
             _ => self.ending = Some(Ending::Signal(libc::WTERMSIG(number))),
         }
@@ -184,7 +206,7 @@ fn fork() -> io::Result<libc::pid_t> {
 }
 
 /// What happens between fork and exec. Only the program returns from it.
-fn enter(network: RawFd, parent: u32, told: RawFd) -> io::Result<()> {
+fn enter(network: RawFd, parent: u32, told: RawFd, takes_terminal: bool) -> io::Result<()> {
     // SAFETY: no pointers; each is a plain system call.
     unsafe {
         check(libc::setns(network, libc::CLONE_NEWNET))?;
@@ -203,6 +225,13 @@ fn enter(network: RawFd, parent: u32, told: RawFd) -> io::Result<()> {
     unsafe {
         check(libc::setpgid(0, 0))?;
         check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL))?;
+        if takes_terminal {
+            // A group in the background that takes the terminal is stopped, unless it ignores the signal.
+            libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+            let taken = check(libc::tcsetpgrp(0, libc::getpid()));
+            libc::signal(libc::SIGTTOU, libc::SIG_DFL);
+            taken?;
+        }
     }
     // Whoever is to hear of the program has died, then, and the keeper with it.
     if is_unheard(told) {
@@ -239,6 +268,7 @@ fn reap(program: libc::pid_t, told: RawFd) -> ! {
         // SAFETY: `status` outlives the call.
         let ended = unsafe { libc::waitpid(-1, &mut status, 0) };
         if ended == program {
+            tell(told, BUSY, busy_ms());
             tell(told, ENDED, status);
             leave();
         }
@@ -246,6 +276,18 @@ fn reap(program: libc::pid_t, told: RawFd) -> ! {
             leave();
         }
     }
+}
+
+/// Processor time of the children that have ended, in milliseconds.
+fn busy_ms() -> i32 {
+    // SAFETY: `usage` is plain numbers and outlives the call, which fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let ms = |time: libc::timeval| time.tv_sec * 1000 + time.tv_usec / 1000;
+    (ms(usage.ru_utime) + ms(usage.ru_stime)) as i32
 }
 
 fn interrupted() -> bool {
@@ -300,7 +342,8 @@ mod tests {
         let output = File::create(&path).expect("a file");
         let errors = output.try_clone().expect("the same");
         let words = ["sh", "-c", line].map(String::from);
-        let setting = Setting { folder: &folder, output, errors, network: own.as_fd(), waits };
+        let setting =
+            Setting { folder: &folder, output, errors, network: own.as_fd(), waits, in_front: None };
         Some((start(&words, setting).expect("started"), path))
     }
 
@@ -382,6 +425,7 @@ mod tests {
             errors: null(),
             network: own.as_fd(),
             waits: false,
+            in_front: None,
         };
         let error = start(&words, setting).expect_err("not started");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

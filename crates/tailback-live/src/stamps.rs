@@ -1,6 +1,6 @@
 //! When packets passed between hosts and emulator, by the kernel's clock: what a capture card would say.
 //!
-//! A packet waits in its host's device until the emulator reads it. Its stamp tells how long, so the path can take
+//! A packet waits in its host's device until the emulator reads it. Its stamp shows how long, so the path can take
 //! it at the instant it was sent, as long as nothing later has happened there yet. The stamps lie in memory shared
 //! with a BPF program (`bpf/log/stamps.bpf.c`): to look whether a packet waits is no system call.
 
@@ -46,7 +46,7 @@ fn key(frame: &[u8]) -> Option<u64> {
     Some(u64::from(key) | (frame.len() as u64) << 32)
 }
 
-/// The stamps' program, for so many hosts.
+/// The stamps' program, for this many hosts.
 pub fn recipe(hosts: usize) -> Recipe {
     Recipe::new("stamps", SOURCE, vec![("HOSTS", hosts.to_string()), ("ROOM", ROOM.to_string())])
 }

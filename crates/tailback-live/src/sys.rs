@@ -74,6 +74,22 @@ pub fn signal_group(group: u32, signal: c_int) {
     }
 }
 
+/// Is our standard input a terminal, and we in front of it?
+pub fn has_terminal() -> bool {
+    // SAFETY: no pointers.
+    unsafe { libc::tcgetpgrp(0) == libc::getpgrp() }
+}
+
+/// Come to the front of our terminal again, after a program that stood there.
+pub fn take_terminal() {
+    // SAFETY: the disposition that is put back is the one the first call returned; nothing else is pointed to.
+    unsafe {
+        let before = libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+        libc::tcsetpgrp(0, libc::getpgrp());
+        libc::signal(libc::SIGTTOU, before);
+    }
+}
+
 /// Kill a process.
 pub fn kill(process: u32) {
     // SAFETY: no pointers. One that is gone is what we want.

@@ -207,7 +207,7 @@ pub fn add_from_log(
                 in_flight: row.in_flight(),
                 phase: phase(row.phase),
                 bytes_acked: row.bytes_acked,
-                // What was acknowledged had arrived; how much more, the log does not tell.
+                // What was acknowledged had arrived; how much more, the log does not say.
                 bytes_received: row.bytes_acked,
                 bytes_arrived: row.bytes_acked,
                 segments_retransmitted: u64::from(row.total_retrans),
@@ -337,7 +337,7 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
         if state.phase == before {
             continue;
         }
-        let mut tell = |kind: CongestionEventKind| {
+        let mut record = |kind: CongestionEventKind| {
             let count = &mut counts[state.flow as usize];
             match kind {
                 _ if state.at_receiver => {}
@@ -361,17 +361,17 @@ fn events(states: impl Iterator<Item = State>, crowds: &[bool]) -> (Congestion, 
         };
         let leaves = before >= Phase::Cwr && state.phase < Phase::Cwr;
         if leaves && state.ssthresh > cut_to {
-            tell(CongestionEventKind::Undo);
+            record(CongestionEventKind::Undo);
         }
         match before {
-            Phase::Recovery => tell(CongestionEventKind::RecoveryLeft),
-            Phase::Cwr => tell(CongestionEventKind::CwrLeft),
+            Phase::Recovery => record(CongestionEventKind::RecoveryLeft),
+            Phase::Cwr => record(CongestionEventKind::CwrLeft),
             _ => {}
         }
         match state.phase {
-            Phase::Recovery => tell(CongestionEventKind::RecoveryEntered),
-            Phase::Cwr => tell(CongestionEventKind::CwrEntered),
-            Phase::Loss => tell(CongestionEventKind::Timeout),
+            Phase::Recovery => record(CongestionEventKind::RecoveryEntered),
+            Phase::Cwr => record(CongestionEventKind::CwrEntered),
+            Phase::Loss => record(CongestionEventKind::Timeout),
             _ => {}
         }
         now_in.insert(end, (state.phase, state.ssthresh));
@@ -400,7 +400,7 @@ pub fn congestion(
             _ => return None,
         };
         let mss = u64::from(row.mss);
-        // The kernel tells of an entry before it moves the window, and keeps what it was.
+        // The kernel reports an entry before it moves the window, and keeps what it was.
         let is_entry = now_in >= Phase::Cwr && matches!(row.kind, Kind::State(_));
         let before = if is_entry { row.cwnd.max(row.prior_cwnd) } else { row.cwnd };
         Some(State {
@@ -562,7 +562,7 @@ mod tests {
         assert_eq!(see(20, 14, Phase::Open), None, "growth");
         assert_eq!(see(19, 14, Phase::Open), Some(Phase::Cwr), "to the same ssthresh again");
         assert_eq!(see(14, 14, Phase::Open), Some(Phase::Open));
-        assert_eq!(see(12, 7, Phase::Recovery), None, "the kernel tells of that itself");
+        assert_eq!(see(12, 7, Phase::Recovery), None, "the kernel reports that itself");
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub struct TcpLog {
     ring: RingReader,
 }
 
-/// The log's program for so many hosts, as kernels of 6.2 and later take it, and as those before.
+/// The log's program for this many hosts, as kernels of 6.2 and later take it, and as those before.
 pub fn recipes(hosts: usize) -> [Recipe; 2] {
     let hosts = ("HOSTS", hosts.to_string());
     [vec![hosts.clone()], vec![hosts, ("BEFORE_CASTS", "1".into())]]

@@ -120,21 +120,23 @@ pub enum Source {
     Twin(Vec<(&'static str, String)>),
     /// The user's own, in BPF.
     Candidate(Box<tailback_bpf::Source>),
+    /// The user's own, in a module that is loaded and registered it under this name.
+    Module(String),
 }
 
 impl Source {
     /// Who wrote what runs: the kernel has it itself, or tailback's "twin" of it, or the user's "own" does.
-    pub fn told(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Source::Kernel => "kernel",
             Source::Twin(_) => "twin",
-            Source::Candidate(_) => "own",
+            Source::Candidate(_) | Source::Module(_) => "own",
         }
     }
 }
 
 /// Where `cc` comes from on this kernel, or why it cannot be had. A twin of what the kernel has is
-/// taken for its parameters, or because it is `preferred`.
+/// treated as its parameters, or because it is `preferred`.
 pub fn choose(
     cc: &str,
     params: &Params,
@@ -231,7 +233,7 @@ pub fn kernel_name(mark: &str, number: usize, cc: &str) -> String {
     name
 }
 
-/// The program of the twin of `cc` that the kernel, of so many ticks a second, is to know by `name`; with its own
+/// The program of the twin of `cc` that the kernel, of this many ticks a second, is to know by `name`; with its own
 /// quantities if that is wanted and it has some.
 pub fn recipe(cc: &str, macros: &[(&'static str, String)], name: &str, hz: u64, shows: bool) -> Recipe {
     let source = source(cc).expect("chosen from the list");
@@ -379,7 +381,7 @@ mod tests {
             let kernel = Kernel { controls: vec!["bbr".into()], hz: 250, release };
             choose("bbr", &params, "flows[0].tcp", false, &kernel)
         };
-        assert_eq!(on(Kernel::release("6.12.117+deb12-cloud")).unwrap().told(), "twin");
+        assert_eq!(on(Kernel::release("6.12.117+deb12-cloud")).unwrap().name(), "twin");
         let Err(LiveError::Refused(error)) = on(Kernel::release("6.1.0-56-cloud")) else {
             panic!("accepted")
         };

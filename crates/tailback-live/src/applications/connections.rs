@@ -32,7 +32,7 @@ pub struct End {
     pub is_established: bool,
     /// Payload received.
     pub received: Bytes,
-    /// Its application wants to hear of so many.
+    /// Its application wants to hear of this many.
     pub mark: Bytes,
     /// Its application wants to hear that all was acknowledged.
     pub wants_drained: bool,
@@ -148,7 +148,7 @@ impl End {
 /// A connection: its client's end and its server's.
 #[derive(Debug)]
 pub struct Pair {
-    /// In order of opening; tells it from others of its number.
+    /// In order of opening; distinguishes it from others of its number.
     pub serial: u64,
     /// Which of the flow's congestion controls it uses.
     pub turn: u32,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use tailback_core::engine::foreign::Live;
+use tailback_core::foreign::StackFault;
 use tailback_core::packet::FlowId;
 use tailback_core::probe::Table;
 use tailback_core::probe::rows::{
@@ -178,6 +179,8 @@ pub struct FlowRecord {
     pub congestion: Vec<CongestionRow>,
     /// Datagrams that the flow's own sockets had no room for.
     pub socket_drops: u64,
+    /// What its stack did that no stack may, and how many connections ended by it.
+    pub fault: Option<(u64, Box<StackFault>)>,
 }
 
 impl FlowRecord {
@@ -196,6 +199,7 @@ impl FlowRecord {
             polls: Vec::new(),
             congestion: Vec::new(),
             socket_drops: 0,
+            fault: None,
         }
     }
 

@@ -2,7 +2,7 @@
 //! clock in the place of the simulator's.
 //!
 //! What the simulator does at an event is done here when the event is noticed, in the same order: a datagram at a time is
-//! handed in, then bytes are moved, what is to be sent leaves, and the application is told.
+//! handed in, then bytes are moved, what is to be sent leaves, and the application hears of it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use tailback_core::engine::foreign::{Foreign, Half, News, Wanted, panic_text};
-use tailback_core::foreign::StackFault;
 use tailback_core::packet::{Ecn, FlowId};
 use tailback_core::probe::rows::CongestionRow;
+use tailback_core::probe::rows::StackFaultKind;
 use tailback_core::probe::schema::Threshold;
 use tailback_core::probe::stacks::{self, Shown};
 use tailback_core::probe::{self};
@@ -33,7 +33,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// The largest datagram there is.
 const LARGEST: usize = 65_535;
 
-/// A connection's sockets, and the ECN bits that each was last told to send.
+/// A connection's sockets, and the ECN bits that each was last set to send.
 #[derive(Debug)]
 struct Wire {
     sockets: [Arc<OwnedFd>; 2],
@@ -98,8 +98,8 @@ impl Flow<'_> {
         self.foreign.as_mut().expect("the flow is a foreign stack's")
     }
 
-    fn accuse(&mut self, now: Time, what: String, is_panic: bool) {
-        let fault = self.hosted().flow.fault(now, what, is_panic);
+    fn accuse(&mut self, now: Time, what: String, kind: StackFaultKind) {
+        let fault = self.hosted().flow.fault(now, what, kind);
         self.fault.get_or_insert(fault);
     }
 
@@ -112,7 +112,11 @@ impl Flow<'_> {
         match catch_unwind(AssertUnwindSafe(|| ask(hosted))) {
             Ok(answer) => Some(answer),
             Err(payload) => {
-                self.accuse(now, format!("it panicked: {}", panic_text(payload.as_ref())), true);
+                self.accuse(
+                    now,
+                    format!("it panicked: {}", panic_text(payload.as_ref())),
+                    StackFaultKind::Panicked,
+                );
                 None
             }
         }
@@ -232,7 +236,7 @@ impl Flow<'_> {
         Ok(())
     }
 
-    /// Something happened at an end: move bytes, send datagrams, tell the application, until nothing more comes of it.
+    /// Something happened at an end: move bytes, send datagrams, call the application, until nothing more comes of it.
     pub(super) fn serve_hosted(&mut self, token: Token) -> io::Result<()> {
         let which = which(token);
         let now = self.clock.now();
@@ -277,8 +281,8 @@ impl Flow<'_> {
             let mtu = self.hosted().flow.mtu;
             let ecn = match self.ask(which, now, |half, now| half.transmit(now, mtu, &mut datagram)) {
                 Some(Ok(Some(ecn))) => ecn,
-                Some(Err(what)) => {
-                    self.accuse(now, what, false);
+                Some(Err((what, kind))) => {
+                    self.accuse(now, what, kind);
                     break;
                 }
                 Some(Ok(None)) | None => break,
@@ -318,7 +322,7 @@ impl Flow<'_> {
         self.cue(side, Cue::Due(connection), now)
     }
 
-    /// Tell the application what it has not been told; true if there was anything.
+    /// Report to the application what is new to it; true if there was anything.
     fn tell_hosted(&mut self, which: Which, now: Time) -> io::Result<bool> {
         let (serial, side) = which;
         let Some(step) = self.ask(which, now, Half::step) else { return Ok(false) };
@@ -406,10 +410,5 @@ impl Flow<'_> {
             arrived: received,
         };
         self.record.polls.push(stacks::poll_row(now, flow, &latest.halves[0].state, progress));
-    }
-
-    /// The fault that ended the flow, if one did.
-    pub(super) fn fault(&mut self) -> Option<Box<StackFault>> {
-        self.fault.take()
     }
 }

@@ -68,8 +68,18 @@ pub fn plan(
         here: manner.here.to_owned(),
         ready: seconds("ready"),
         grace: seconds("grace"),
+        collect: given.text("collect").split_whitespace().map(str::to_owned).collect(),
+        is_alone: plan.is_alone,
+        is_in_front: false,
     };
-    installed(&given, &programs)?;
+    known(&given, &programs)?;
+    let typed = manner.in_front.filter(|(flow, _)| *flow == number).map(|(_, words)| words.to_vec());
+    let programs =
+        ProgramPlan { is_in_front: typed.is_some(), client: typed.unwrap_or(programs.client), ..programs };
+    // A guest's programs are not this machine's: whoever starts it looks for them.
+    if manner.is_here() {
+        installed(&given, &programs)?;
+    }
     set_routes(plan, number, ends, spec);
     plan.controls_of.push(controls);
     plan.crowds.push(false);
@@ -109,8 +119,8 @@ fn set_routes(plan: &mut Plan, number: usize, ends: [usize; 2], spec: &TcpSpec) 
     }
 }
 
-/// Refuse programs that are not there, and placeholders that stand for nothing.
-fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
+/// Refuse placeholders that stand for nothing.
+fn known(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
     let values = programs::values(plan, "");
     let known: Vec<String> = values.iter().map(|(name, _)| format!("{{{name}}}")).collect();
     for (which, line) in [("client", &plan.client), ("server", &plan.server)] {
@@ -124,7 +134,17 @@ fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
                 given.refuse(which, &problem, &fix)
             })?;
         }
-        let program = line.first().map(|word| words::fill(word, &values).expect("just filled"));
+    }
+    Ok(())
+}
+
+/// Refuse programs that are not there.
+fn installed(given: &Checked<'_>, plan: &ProgramPlan) -> Result<(), LiveError> {
+    let values = programs::values(plan, "");
+    for (which, line) in [("client", &plan.client), ("server", &plan.server)] {
+        let is_typed = plan.is_in_front && which == "client";
+        let fill = |word: &String| words::fill(word, &values).expect("placeholders were checked");
+        let program = line.first().map(|word| if is_typed { word.clone() } else { fill(word) });
         if let Some(program) = program.filter(|program| words::find(program).is_none()) {
             return Err(absent(given, which, &program));
         }

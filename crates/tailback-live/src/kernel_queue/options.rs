@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tailback_core::params::{Card, Checked};
 use tailback_core::queue::DropReason;
+use tailback_core::queue::red::IdleTable;
 use tailback_core::scenario::{QueueSpec, Value};
 
 use crate::error::LiveError;
@@ -60,14 +61,11 @@ const PIE: Numbers = &[
 pub fn discipline(
     name: &str,
     spec: &QueueSpec,
-    card: Option<&'static Card>,
+    card: &'static Card,
     field: &str,
     rate_bps: u64,
 ) -> Result<Discipline, LiveError> {
     let params_path = format!("{field}.params");
-    let Some(card) = card else {
-        return Ok(Discipline::new(name, Vec::new(), false, DropReason::Aqm));
-    };
     let given = Checked::new(card, &spec.params, &params_path)?;
     let given = Given { spec, checked: &given, name };
     let (options, is_one_line, reason) = match name {
@@ -77,6 +75,7 @@ pub fn discipline(
         "fq_codel" => (given.numbers(FQ_CODEL)?, false, DropReason::Aqm),
         "pie" => (given.numbers(PIE)?, true, DropReason::Aqm),
         "red" => (given.red(rate_bps)?, true, DropReason::Aqm),
+        "cake" => (given.cake()?, false, DropReason::Aqm),
         _ => unreachable!("the list of kernels' queues names it"),
     };
     Ok(Discipline::new(name, options, is_one_line, reason))
@@ -163,6 +162,54 @@ impl Given<'_> {
         }
     }
 
+    /// CAKE's parameters; a choice's number is its place in the kernel's list.
+    fn cake(&self) -> Result<Vec<u8>, LiveError> {
+        const CHOICES: [(&str, u16, &[&str]); 3] = [
+            ("tins", 3, &["diffserv3", "diffserv4", "diffserv8", "besteffort"]),
+            ("framing", 4, &["none", "atm", "ptm"]),
+            (
+                "isolation",
+                5,
+                &[
+                    "flowblind",
+                    "srchost",
+                    "dsthost",
+                    "hosts",
+                    "flows",
+                    "dual-srchost",
+                    "dual-dsthost",
+                    "triple-isolate",
+                ],
+            ),
+        ];
+        const NUMBERS: Numbers = &[("rtt_ms", 7, MS), ("memory_limit", 10, 1.0), ("mpu", 14, 1.0)];
+        const OTHERS: [&str; 3] = ["rate_bps", "overhead", "ingress"];
+        let known = CHOICES.iter().map(|(key, _, _)| *key).chain(NUMBERS.iter().map(|(key, _, _)| *key));
+        self.only(&known.chain(OTHERS).collect::<Vec<_>>())?;
+        let mut out = Vec::new();
+        let mut put = |kind: u16, value: u32| out.extend(attribute(kind, &value.to_ne_bytes()));
+        for (key, kind, words) in CHOICES {
+            let given = self.checked.given_choice(key);
+            if let Some(place) = words.iter().position(|word| Some(*word) == given) {
+                put(kind, place as u32);
+            }
+        }
+        for (key, kind, units) in NUMBERS {
+            if let Some(value) = self.checked.given_number(key) {
+                put(*kind, self.whole(key, value * units, *units)?);
+            }
+        }
+        if self.checked.given_flag("ingress") == Some(true) {
+            put(15, 1);
+        }
+        // The card counts from IP on; the kernel does so once it is given an overhead.
+        put(6, self.checked.number("overhead") as i32 as u32);
+        if let Some(rate) = self.checked.given_whole("rate_bps") {
+            out.extend(attribute(2, &(rate / 8).to_ne_bytes()));
+        }
+        Ok(out)
+    }
+
     /// RED's parameters (struct tc_red_qopt, with the table of what an idle queue's average becomes).
     fn red(&self, rate_bps: u64) -> Result<Vec<u8>, LiveError> {
         const KNOWN: [&str; 10] = [
@@ -188,10 +235,12 @@ impl Given<'_> {
             ));
         }
         let mean = self.checked.whole("mean_packet") as f64;
-        let in_bytes = if self.checked.choice("unit") == "bytes" { 1.0 } else { mean };
+        let counts_bytes =
+            self.checked.choice("unit") == "bytes" || self.checked.given_choice("variant") == Some("linux");
+        let in_bytes = if counts_bytes { 1.0 } else { mean };
         // Where the card says "depends", what Floyd recommends.
         let number = |key: &str, default: f64| self.checked.given_number(key).unwrap_or(default);
-        let low = number("min", 5.0);
+        let low = number("min", 5.0 * mean / in_bytes);
         let high = number("max", 3.0 * low);
         let [low, high] = [("min", low * in_bytes), ("max", high * in_bytes)]
             .map(|(key, bytes)| self.whole(key, bytes, 1.0));
@@ -209,7 +258,7 @@ impl Given<'_> {
             ));
         }
         let max_p = number("max_p", 0.1);
-        let (scale, table) = idle(near, mean, rate_bps as f64 / 8.0);
+        let table = IdleTable::new(near, mean, rate_bps as f64 / 8.0);
         let flags = FLAGS.iter().filter(|(key, _)| self.checked.given_flag(key) == Some(true));
         let flags: u8 = flags.map(|(_, bit)| bit).sum();
         let mut head = Vec::new();
@@ -219,25 +268,10 @@ impl Given<'_> {
         // max_p is given exactly, beside what older kernels read here.
         let steps =
             ((f64::from(high) - f64::from(low)).max(1.0) / max_p.max(1e-9)).log2().round().clamp(0.0, 31.0);
-        head.extend([shift as u8, steps as u8, scale, flags]);
+        head.extend([shift as u8, steps as u8, table.scale, flags]);
         let share = (max_p * 4_294_967_296.0).min(f64::from(u32::MAX)) as u32;
-        Ok([attribute(1, &head), attribute(2, &table), attribute(3, &share.to_ne_bytes())].concat())
+        Ok([attribute(1, &head), attribute(2, &table.halvings), attribute(3, &share.to_ne_bytes())].concat())
     }
-}
-
-/// What an average becomes while the queue is idle: a place of the table stands for 2^scale µs, and says by how many
-/// halvings the average falls in them: one weighting for each typical packet that could have been sent.
-fn idle(weight: f64, mean: f64, bytes_a_second: f64) -> (u8, Vec<u8>) {
-    const PLACES: usize = 256;
-    const TICK_S: f64 = 1e-6;
-    let packet_ticks = mean / bytes_a_second / TICK_S;
-    let halvings_a_tick = -(1.0 - weight).log2() / packet_ticks;
-    // So far that the last place means almost nothing is left: 31 halvings.
-    let scale = (31.0 / halvings_a_tick / (PLACES - 1) as f64).log2().floor().clamp(0.0, 31.0);
-    let step = scale.exp2() * halvings_a_tick;
-    let mut table: Vec<u8> = (0..PLACES).map(|place| (place as f64 * step).min(31.0).round() as u8).collect();
-    table[PLACES - 1] = 31;
-    (scale as u8, table)
 }
 
 #[cfg(test)]
@@ -264,6 +298,25 @@ mod tests {
     }
 
     #[test]
+    fn cake_is_asked_for_by_the_kernels_own_numbers() {
+        let number = |kind: u16, value: u32| attribute(kind, &value.to_ne_bytes());
+        assert_eq!(asked("cake", &[]).unwrap().options, number(6, 0));
+        let params = [
+            ("rate_bps", Value::Number(8e6)),
+            ("overhead", Value::Number(-4.0)),
+            ("tins", Value::Name("besteffort".into())),
+            ("isolation", Value::Name("dual-srchost".into())),
+            ("rtt_ms", Value::Number(50.0)),
+        ];
+        let rate = attribute(2, &1_000_000u64.to_ne_bytes());
+        let wanted =
+            [number(3, 3), number(5, 5), number(7, 50_000), number(6, (-4i32) as u32), rate].concat();
+        assert_eq!(asked("cake", &params).unwrap().options, wanted);
+        let problem = format!("{:?}", asked("cake", &[("dscp", Value::Name("a=ef".into()))]).unwrap_err());
+        assert!(problem.contains("q.params.dscp"), "{problem}");
+    }
+
+    #[test]
     fn what_the_kernel_cannot_be_told_is_refused_by_name() {
         for (name, params, part) in [
             ("codel", ("mtu", Value::Number(1000.0)), "q.params.mtu"),
@@ -287,20 +340,5 @@ mod tests {
         // Behind the attribute's head: limit, min and max in bytes, then the weight's exponent.
         assert_eq!([number(8), number(12)], [5_000, 15_000]);
         assert_eq!(found[16], 9);
-    }
-
-    #[test]
-    fn an_idle_average_is_halved_as_often_as_packets_could_have_been_sent() {
-        // 1000 B at 1 Mbyte/s last 1 ms; a weight of 1/512 halves in 354.5 of them.
-        let (scale, table) = idle(1.0 / 512.0, 1000.0, 1e6);
-        let step_s = 1e-6 * f64::from(scale).exp2();
-        for (place, halvings) in table.iter().enumerate().take(255) {
-            let expected = (place as f64 * step_s / 1e-3 / 354.545).min(31.0);
-            assert!(
-                (f64::from(*halvings) - expected).abs() <= 0.51,
-                "{place}: {halvings} against {expected}"
-            );
-        }
-        assert!(table[254] >= 15);
     }
 }

@@ -1,6 +1,6 @@
 //! The path as links see it: what it lends to one, or to several that share a medium, while they work.
 
-use tailback_core::link::{Host, Watch};
+use tailback_core::link::{Carries, Host, Watch};
 use tailback_core::packet::Packet;
 use tailback_core::probe::{QueueEvent, QueueRow};
 use tailback_core::queue::{Backlog, DropReason};
@@ -80,13 +80,17 @@ impl<W: Observer, F> Watch for LinkHost<'_, W, F> {
         self.row(at, QueueEvent::Dequeue, packet, backlog, None);
     }
     fn on_drop(&mut self, at: Time, packet: &Packet, backlog: Backlog, reason: DropReason) {
-        // Of several links that share a medium, only this call tells which it was.
+        // Of several links that share a medium, only this call shows which it was.
         let number = self.slots.held[packet.slot as usize].number;
         self.outcomes[number as usize] = Outcome::Dropped { link: self.link };
         self.row(at, QueueEvent::Drop, packet, backlog, Some(reason));
     }
     fn on_mark(&mut self, at: Time, packet: &Packet, backlog: Backlog) {
         self.row(at, QueueEvent::Mark, packet, backlog, None);
+    }
+    fn carries(&self, packet: &Packet) -> Carries {
+        let number = self.slots.held[packet.slot as usize].number;
+        self.captured[number as usize].carries
     }
 }
 

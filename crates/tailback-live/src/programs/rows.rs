@@ -8,7 +8,7 @@ use tailback_core::time::Time;
 
 use crate::spawn::Ending;
 
-/// So many lines of a program's complaints are reported.
+/// This many lines of a program's complaints are reported.
 const LAST_LINES: usize = 5;
 
 /// How one program ended.
@@ -37,6 +37,8 @@ pub struct Report {
     pub name: String,
     /// Server, if there was one, and client.
     pub programs: Vec<Ended>,
+    /// What they left in their folder, by path below it.
+    pub collected: Vec<(String, Vec<u8>)>,
     /// What people should know.
     pub notes: Vec<String>,
 }
@@ -45,6 +47,7 @@ pub struct Report {
 pub fn told(ending: Ending) -> String {
     match ending {
         Ending::Exit(status) => format!("ended with status {status}"),
+        Ending::Signal(libc::SIGXFSZ) => "was ended by signal 25: a file that it wrote grew too large".into(),
         Ending::Signal(signal) => format!("was ended by signal {signal}"),
     }
 }
@@ -79,7 +82,7 @@ pub fn table(reports: &[Report]) -> Table {
     rows.collect::<Programs>().into_table()
 }
 
-/// What the programs wrote, by names such as `download/client.out`.
+/// What the programs wrote, by names such as `download/client.out` and `download/dir/client.qlog`.
 pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for report in reports {
@@ -88,6 +91,8 @@ pub fn outputs(reports: Vec<Report>) -> Vec<(String, Vec<u8>)> {
                 files.push((format!("{}/{}.{kind}", report.name, ended.role.word()), text));
             }
         }
+        let name = &report.name;
+        files.extend(report.collected.into_iter().map(|(path, text)| (format!("{name}/dir/{path}"), text)));
     }
     files
 }

@@ -1,9 +1,11 @@
 //! What the first process of a machine asks of its kernel.
 
-use std::ffi::CString;
-use std::fs::File;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use super::check;
 
@@ -14,10 +16,61 @@ pub fn mount(kind: &str, place: &str) -> io::Result<()> {
     check(unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) }).map(drop)
 }
 
-/// Load a kernel module from its file.
-pub fn load_module(file: &File) -> io::Result<()> {
-    // SAFETY: the descriptor is open and the parameters are an empty text.
-    let done = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), c"".as_ptr(), 0) };
+/// Give pages of memory that is free back to the system, wherever in the heap they are.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer, and the allocator has its locks.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// USER_HZ, in which /proc counts on every machine of today.
+const TICK_MS: u64 = 10;
+
+/// How long this machine's processors have had nothing to do, all together (proc(5)).
+pub fn idle() -> Duration {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = text.split_whitespace().nth(4).and_then(|text| text.parse::<u64>().ok());
+    Duration::from_millis(ticks.unwrap_or(0) * TICK_MS)
+}
+
+/// How long the processes of a group, and those that they have waited for, have had a processor (proc(5)).
+pub fn group_busy(group: u32) -> Duration {
+    let ticks = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // Behind the name, which may hold anything: the third field is the group, the 12th to 15th are times.
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        (number(2)? == u64::from(group)).then(|| (11..15).filter_map(number).sum::<u64>())
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    Duration::from_millis(all.filter_map(ticks).sum::<u64>() * TICK_MS)
+}
+
+/// Give this process, and the programs it will start, these variables and no others. Only before there are threads.
+pub fn set_environment(variables: &BTreeMap<String, String>) {
+    for (name, _) in std::env::vars_os() {
+        // SAFETY: the caller has no other thread.
+        unsafe { std::env::remove_var(name) }
+    }
+    for (name, value) in variables {
+        // SAFETY: as above.
+        unsafe { std::env::set_var(name, value) }
+    }
+}
+
+/// No file that this process or its programs write grows larger.
+pub fn limit_files(bytes: u64) -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: the structure outlives the call.
+    check(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }).map(drop)
+}
+
+/// Load a kernel module from its file, with parameters ("name=value name=value").
+pub fn load_module(file: &File, params: &CStr) -> io::Result<()> {
+    // SAFETY: the descriptor is open and the parameters are a text that outlives the call.
+    let done = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), params.as_ptr(), 0) };
     check(done as libc::c_int).map(drop)
 }
 

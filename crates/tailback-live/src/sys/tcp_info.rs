@@ -6,10 +6,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::check;
 
-/// What the kernel tells of a connection (linux/tcp.h, `struct tcp_info`), as far as we read it.
+/// What the kernel reports of a connection (linux/tcp.h, `struct tcp_info`), as far as we read it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs, reason = "the fields are the kernel's, in its order; tcp(7) and linux/tcp.h tell")]
+#[allow(missing_docs, reason = "the fields are the kernel's, in its order; see tcp(7) and linux/tcp.h")]
 pub struct TcpInfo {
     pub state: u8,
     pub ca_state: u8,

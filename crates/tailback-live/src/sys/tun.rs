@@ -21,7 +21,7 @@ pub struct Offload {
 }
 
 impl Offload {
-    /// Nothing but the checksum of a TCP segment behind an IP header of so many bytes.
+    /// Nothing but the checksum of a TCP segment behind an IP header of this many bytes.
     pub fn checksum_of_tcp(ip_header: usize) -> Self {
         const PLACE_OF_SUM: u16 = 16;
         let mut header = [0; HEADER];

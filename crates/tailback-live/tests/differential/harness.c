@@ -78,6 +78,7 @@ struct given {
 	u32 losses;
 	u32 prior_in_flight;
 	u32 wait_us;
+	u32 is_delayed;
 };
 
 /* An acknowledgement; `rtt_us` negative for none, `grows` if the kernel would call the growth hook. */
@@ -89,16 +90,18 @@ void test_ack(const struct given *given)
 	clock_us = given->now_us;
 	tp->snd_una = given->snd_una;
 	tp->snd_nxt = given->snd_nxt;
-	tp->delivered += given->delivered;
-	tp->delivered_ce += given->marked;
 	tp->tcp_clock_cache = given->now_us * 1000;
 	tp->tcp_wstamp_ns = (given->now_us + given->wait_us) * 1000;
 	tp->is_cwnd_limited = given->limited;
 	/* What is under way, for the twins that ask the stack. */
 	tp->packets_out = (tp->snd_nxt - tp->snd_una) / (tp->mss_cache ? tp->mss_cache : 1);
+	tp->delivered += given->delivered;
+	tp->delivered_ce += given->marked;
+	tp->delivered_mstamp = given->now_us;
+	tp->lost += given->losses;
 	if (sample.rtt_us >= 0)
 		tp->srtt_us = sample.rtt_us * 8;
-	if (sample.pkts_acked > 0 && twin.pkts_acked)
+	if (twin.pkts_acked)
 		twin.pkts_acked(sk(), &sample);
 	if (twin.in_ack_event)
 		twin.in_ack_event(sk(), 0);
@@ -112,6 +115,7 @@ void test_ack(const struct given *given)
 			.acked_sacked = given->delivered,
 			.prior_in_flight = given->prior_in_flight,
 			.is_app_limited = !given->limited,
+			.is_ack_delayed = given->is_delayed,
 		};
 
 		tp->app_limited = !given->limited;
@@ -149,6 +153,12 @@ u32 test_congestion(u64 now_us)
 	socket_of_test.prior_cwnd = socket_of_test.snd_cwnd;
 	socket_of_test.snd_ssthresh = twin.ssthresh(sk());
 	return socket_of_test.snd_ssthresh;
+}
+
+/* Segments marked lost by a timer. */
+void test_lost(u32 segments)
+{
+	socket_of_test.lost += segments;
 }
 
 void test_state(u64 now_us, u32 state)

@@ -33,7 +33,7 @@ pub struct Given {
     pub limited: u32,
     /// Would the kernel call the growth hook?
     pub grows: u32,
-    /// Of the delivery rate: so many segments came in so long, sent when so many had been delivered.
+    /// Of the delivery rate: this many segments came in so long, sent when so many had been delivered.
     pub sampled: u32,
     pub interval_us: u32,
     pub prior_delivered: u32,
@@ -41,6 +41,8 @@ pub struct Given {
     pub prior_in_flight: u32,
     /// Until pacing lets the next segment leave.
     pub wait_us: u32,
+    /// The receiver may have waited with it.
+    pub is_delayed: u32,
 }
 
 #[repr(C)]
@@ -55,6 +57,7 @@ struct Quantity {
 pub enum Event {
     Resume = 0,
     Restart = 1,
+    Complete = 2,
     Loss = 3,
 }
 
@@ -66,6 +69,7 @@ pub struct Native {
     state: Tell,
     event: Tell,
     idle: TellIdle,
+    lost: Set,
     set_cwnd: Set,
     cwnd: Get,
     ssthresh: Get,
@@ -119,6 +123,7 @@ impl Native {
                 state: transmute::<*mut libc::c_void, Tell>(find(c"test_state")),
                 event: transmute::<*mut libc::c_void, Tell>(find(c"test_event")),
                 idle: transmute::<*mut libc::c_void, TellIdle>(find(c"test_idle")),
+                lost: transmute::<*mut libc::c_void, Set>(find(c"test_lost")),
                 set_cwnd: transmute::<*mut libc::c_void, Set>(find(c"test_set_cwnd")),
                 cwnd: transmute::<*mut libc::c_void, Get>(find(c"test_cwnd")),
                 ssthresh: transmute::<*mut libc::c_void, Get>(find(c"test_ssthresh")),
@@ -159,6 +164,12 @@ impl Native {
     pub fn idle(&self, now_us: u64, idle_us: u64) {
         // SAFETY: as in `begin`: the arguments it declares, one thread.
         unsafe { (self.idle)(now_us, idle_us) }
+    }
+
+    /// A timer marks segments lost.
+    pub fn lost(&self, segments: u32) {
+        // SAFETY: as in `begin`: the arguments it declares, one thread.
+        unsafe { (self.lost)(segments) }
     }
 
     pub fn set_cwnd(&self, segments: u32) {

@@ -11,7 +11,7 @@ use tailback_core::time::{Duration, Time};
 use crate::native::{Event, Given, Native};
 
 pub const MSS: u32 = 1448;
-/// The path: so many segments fill it, so many more its queue; a segment of queue is 1.2 ms.
+/// The path: this many segments fill it, this many more its queue; a segment of queue is 1.2 ms.
 pub const PIPE: u64 = 67;
 pub const ROOM: u64 = 134;
 const BASE: Duration = Duration::from_ms(80);
@@ -25,7 +25,7 @@ const INITIAL: u64 = 10;
 /// What a round trip is like.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
-    /// Of a hundred ACKs, so many tell of a mark.
+    /// Of a hundred ACKs, this many report a mark.
     pub marked_percent: u64,
     /// The application sends less than the window.
     pub is_starved: bool,
@@ -49,6 +49,9 @@ pub struct Pair {
     snd_una: u64,
     snd_nxt: u64,
     delivered: u64,
+    delivered_at: Time,
+    /// Bytes marked lost over the connection.
+    lost_bytes: u64,
     phase: Phase,
     /// The Rust twin's random stream, a copy, and what it does with them.
     random: Stream,
@@ -70,8 +73,13 @@ impl Pair {
 
     /// Both from the beginning.
     pub fn of(cc: &str, native: Native) -> Pair {
-        let control =
-            Control { cwnd: INITIAL * u64::from(MSS), ssthresh: Control::UNLIMITED, pacing: None, mss: MSS };
+        let control = Control {
+            cwnd: INITIAL * u64::from(MSS),
+            ssthresh: Control::UNLIMITED,
+            pacing: None,
+            mss: MSS,
+            self_limited: false,
+        };
         let rust = registry::build(cc, &Params::new(), "test", SEED).expect("built with defaults");
         let mut pair = Pair {
             rust,
@@ -83,6 +91,8 @@ impl Pair {
             snd_una: 0,
             snd_nxt: 0,
             delivered: 0,
+            delivered_at: Time::from_ms(10_000),
+            lost_bytes: 0,
             phase: Phase::Open,
             random: Stream::named(SEED, cc),
             draws: if cc == "bbr" { Draws::Below(7) } else { Draws::Real },
@@ -129,13 +139,17 @@ impl Pair {
         let marked = if self.acks * 37 % 100 < self.round.marked_percent { delivered } else { 0 };
         self.snd_una += u64::from(covered) * u64::from(MSS);
         self.delivered += u64::from(delivered) * u64::from(MSS);
+        self.delivered_at = self.now;
         if let Some(rtt) = rtt {
             self.rtt_min = self.rtt_min.min(rtt);
         }
         let is_growing = matches!(self.phase, Phase::Open | Phase::Disorder | Phase::Loss);
         let grows = covered > 0 && is_growing;
+        let is_reducing_itself = self.reduces_until.is_some();
         let limited = !self.round.is_starved;
         let losses = std::mem::take(&mut self.lost);
+        self.lost_bytes += u64::from(losses) * u64::from(MSS);
+        let is_delayed = covered == 1 && self.acks % 3 == 0;
         // What has been sent is not taken back when the window shrinks.
         self.snd_nxt = self.snd_nxt.max(self.snd_una + self.control.cwnd);
         let snd_nxt = self.snd_nxt;
@@ -147,7 +161,7 @@ impl Pair {
         let prior_in_flight = in_flight + u64::from(delivered) * u64::from(MSS);
         // Now and then pacing holds the next segment back.
         let wait_us = (self.delivered / u64::from(MSS) % 7) as u32 * 700;
-        let ack = Ack {
+        let mut ack = Ack {
             now: self.now,
             mss: MSS,
             newly_acked: u64::from(covered) * u64::from(MSS),
@@ -166,23 +180,26 @@ impl Pair {
             delivered: self.delivered,
             prior_delivered,
             app_limited: !limited,
+            lost: self.lost_bytes,
+            is_delayed,
             round_start: false,
             cwnd_limited: limited,
+            window_full: limited,
             may_grow: grows && limited,
             phase: self.phase,
             counting: Counting::PerSegment,
             in_slow_start: self.control.cwnd < self.control.ssthresh,
+            stack_paces: false,
             snd_una: self.snd_una,
             snd_nxt,
         };
-        // Both twins draw the same numbers: where Rust backs off below a probability, C does from one minus it up.
-        // BBR draws one of seven instead, the highest bits of the product.
-        let mut next = self.random.clone();
-        let throw = match self.draws {
-            Draws::Below(sides) => (((next.below(sides) << 32) + (1 << 31)) / sides) as u32,
-            Draws::Real => ((1.0 - next.uniform()) * f64::from(u32::MAX)) as u32,
-        };
-        self.native.set_draw(throw);
+        self.share_draw();
+        self.rust.on_sample(&ack, &mut self.control);
+        if self.end_reduction() {
+            ack.phase = self.phase;
+            ack.may_grow = covered > 0 && limited;
+        }
+        ack.in_slow_start = self.control.is_in_slow_start(false);
         self.rust.on_ack(&ack, &mut self.control);
         self.native.ack(&Given {
             now_us: self.now.as_us(),
@@ -194,20 +211,16 @@ impl Pair {
             snd_nxt: snd_nxt as u32,
             limited: u32::from(limited),
             // The kernel does not know of a reduction the twin makes by itself.
-            grows: u32::from(grows || self.reduces_until.is_some()),
+            grows: u32::from(grows || is_reducing_itself),
             sampled: sampled as u32,
             interval_us: interval.as_us() as u32,
             prior_delivered: (prior_delivered / u64::from(MSS)) as u32,
             losses,
             prior_in_flight: (prior_in_flight / u64::from(MSS)) as u32,
             wait_us,
+            is_delayed: is_delayed.into(),
         });
-        for _ in 0..self.native.taken() {
-            match self.draws {
-                Draws::Below(sides) => drop(self.random.below(sides)),
-                Draws::Real => drop(self.random.uniform()),
-            }
-        }
+        self.count_draws();
         if self.rust.wants_reduction() && self.phase == Phase::Open {
             self.rust.on_congestion(&self.congestion(Signal::Ecn), &mut self.control);
             self.reduces_until = Some(snd_nxt);
@@ -216,19 +229,50 @@ impl Pair {
         }
     }
 
+    /// Both twins draw the same numbers: where Rust backs off below a probability, C does from one minus it up.
+    /// BBR draws one of seven instead, the highest bits of the product.
+    fn share_draw(&self) {
+        let mut next = self.random.clone();
+        self.native.set_draw(match self.draws {
+            Draws::Below(sides) => (((next.below(sides) << 32) + (1 << 31)) / sides) as u32,
+            Draws::Real => ((1.0 - next.uniform()) * f64::from(u32::MAX)) as u32,
+        });
+    }
+
+    /// The numbers that were drawn since are used up.
+    fn count_draws(&mut self) {
+        for _ in 0..self.native.taken() {
+            match self.draws {
+                Draws::Below(sides) => drop(self.random.below(sides)),
+                Draws::Real => drop(self.random.uniform()),
+            }
+        }
+    }
+
     /// The Rust twin's reduction is over when what was under way has been acknowledged; the other's is by itself.
-    fn end_reduction(&mut self, covered: u32) {
-        let acked = self.snd_una + u64::from(covered) * u64::from(MSS);
-        if self.reduces_until.is_some_and(|until| acked > until) {
+    fn end_reduction(&mut self) -> bool {
+        let is_over = self.reduces_until.is_some_and(|until| self.snd_una > until);
+        if is_over {
             self.reduces_until = None;
             self.control.cwnd = self.control.ssthresh;
             self.change_rust(Phase::Open);
         }
+        is_over
     }
 
     fn change(&mut self, to: Phase) {
+        self.share_draw();
+        let (from, now_us) = (self.phase, self.now.as_us());
         self.change_rust(to);
-        self.native.state(self.now.as_us(), to as u32);
+        // The kernel completes CWR and then leaves it, but leaves Recovery first.
+        if from == Phase::Cwr && to == Phase::Open {
+            self.native.event(now_us, Event::Complete);
+        }
+        self.native.state(now_us, to as u32);
+        if from == Phase::Recovery && to == Phase::Open {
+            self.native.event(now_us, Event::Complete);
+        }
+        self.count_draws();
     }
 
     fn change_rust(&mut self, to: Phase) {
@@ -236,9 +280,13 @@ impl Pair {
             now: self.now,
             from: self.phase,
             to,
+            completes: matches!(self.phase, Phase::Cwr | Phase::Recovery) && to < Phase::Cwr,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
             srtt: self.rtt(),
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            lost: self.lost_bytes,
         };
         self.phase = to;
         self.rust.on_phase(&change, &mut self.control);
@@ -313,6 +361,8 @@ impl Pair {
         self.native.congestion(self.now.as_us());
         self.native.event(self.now.as_us(), Event::Loss);
         self.set_window(1);
+        self.lost_bytes += lost * u64::from(MSS);
+        self.native.lost(lost as u32);
         self.change(Phase::Loss);
         let gap = self.gap(lost);
         for _ in 0..lost {
@@ -332,8 +382,10 @@ impl Pair {
             self.native.event(now_us, Event::Restart);
             self.set_window(self.control.cwnd_segments().min(INITIAL));
         }
+        self.share_draw();
         self.rust.on_resume(&Resume { now: self.now, idle, app_limited: true }, &mut self.control);
         self.native.event(now_us, Event::Resume);
+        self.count_draws();
     }
 
     /// A window's worth of ACKs.
@@ -345,7 +397,6 @@ impl Pair {
             self.now += gap * 2;
             // Delayed ACKs, with one of a single segment among them.
             let covered = if number % 7 == 0 { 1 } else { 2 };
-            self.end_reduction(covered);
             self.ack(covered, covered);
             // During its own reduction a twin in BPF brings the window down as the stack does for the other.
             if self.reduces_until.is_none() {

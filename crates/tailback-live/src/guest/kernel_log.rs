@@ -1,0 +1,62 @@
+//! What a guest's kernel says while a run is under way.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::OpenOptionsExt;
+
+use crate::error::{Doing, LiveError};
+
+/// Messages of this level and below are warnings and errors (syslog(2)).
+const WARNING: u32 = 4;
+/// The kernel refuses a read with less room than a record takes.
+const RECORD_BYTES: usize = 8192;
+
+/// The kernel's messages since it was opened.
+#[derive(Debug)]
+pub struct KernelLog(File);
+
+impl KernelLog {
+    /// Begin behind the latest message.
+    pub fn open() -> Result<Self, LiveError> {
+        let what = "opening the kernel's log";
+        let options = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
+        let mut file = options.doing(what)?;
+        file.seek(SeekFrom::End(0)).doing(what)?;
+        Ok(KernelLog(file))
+    }
+
+    /// The warnings and errors since the last call.
+    pub fn warnings(&mut self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut record = vec![0; RECORD_BYTES];
+        loop {
+            match self.0.read(&mut record) {
+                Ok(0) => return lines,
+                Ok(length) => lines.extend(warning(&String::from_utf8_lossy(&record[..length]))),
+                // Messages were overwritten before they were read: the next read goes on behind them.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(_) => return lines,
+            }
+        }
+    }
+}
+
+/// The message of a record ("level,number,time,flags;message"), if it is a warning.
+fn warning(record: &str) -> Option<String> {
+    let (head, message) = record.split_once(';')?;
+    let priority: u32 = head.split(',').next()?.parse().ok()?;
+    // Above the level's three bits is who wrote it.
+    (priority & 7 <= WARNING).then(|| message.lines().next().unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_warnings_are_kept_and_without_their_fields() {
+        assert_eq!(warning("4,101,5000,-;WARNING: CPU: 0\n SUBSYSTEM=net\n"), Some("WARNING: CPU: 0".into()));
+        assert_eq!(warning("12,102,5000,-;written by a program\n"), Some("written by a program".into()));
+        assert_eq!(warning("6,103,5000,-;random: crng init done\n"), None);
+    }
+}
