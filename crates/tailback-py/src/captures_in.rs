@@ -8,11 +8,12 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use tailback_capture::decode::Naming;
 use tailback_capture::flows::{Flow, Flows};
 use tailback_capture::pairing::{self, Count, Failure, Found, REVERSE, Unpaired};
 use tailback_capture::rows::{self, Wanted};
 use tailback_capture::source::{NoCapture, Source};
-use tailback_capture::tcp::{Samples, Side};
+use tailback_capture::tcp::{Samples, Side, Track};
 
 create_exception!(
     tailback._core,
@@ -54,6 +55,7 @@ fn flow_columns<'py>(py: Python<'py>, flows: &Flows) -> PyResult<Bound<'py, PyDi
         "protocol": all.iter().map(|flow| flow.protocol).collect::<Vec<u8>>(),
         "first_ns": all.iter().map(|flow| flow.first_ns).collect::<Vec<u64>>(),
         "last_ns": all.iter().map(|flow| flow.last_ns).collect::<Vec<u64>>(),
+        "quic": all.iter().map(|flow| flow.is_quic).collect::<Vec<bool>>(),
     );
     for (side, prefix) in ["", "back_"].into_iter().enumerate() {
         side_columns(py, &dict, all, side, prefix)?;
@@ -70,24 +72,30 @@ fn side_columns(
 ) -> PyResult<()> {
     let whole = |name: &str, get: &dyn Fn(&Side) -> u64| -> PyResult<()> {
         let column: Vec<u64> = all.iter().map(|flow| get(&flow.talk.sides[side])).collect();
-        dict.set_item(format!("{prefix}{name}"), PyArray1::from_vec(py, column))
+        // Of a scan most columns are zero: the system gives such memory out without any behind it.
+        let is_zero = column.iter().all(|value| *value == 0);
+        let array =
+            if is_zero { PyArray1::zeros(py, column.len(), false) } else { PyArray1::from_vec(py, column) };
+        dict.set_item(format!("{prefix}{name}"), array)
     };
     whole("packets", &|it| it.packets)?;
     whole("bytes", &|it| it.bytes)?;
     whole("payload", &|it| it.payload)?;
     whole("data_packets", &|it| it.data_packets)?;
-    whole("retransmitted", &Side::retransmitted)?;
-    whole("repeated", &|it| it.repeated)?;
-    whole("repaired", &|it| it.repaired)?;
-    whole("retransmitted_bytes", &|it| it.retransmitted_bytes)?;
-    whole("out_of_order", &|it| it.overtaken)?;
-    whole("duplicate_acks", &|it| it.duplicate_acks)?;
-    whole("probes", &|it| it.probes)?;
-    whole("zero_windows", &|it| it.zero_windows)?;
-    whole("sack_blocks", &|it| it.sack_blocks)?;
+    whole("data_segments", &|it| it.track().data_segments)?;
+    whole("retransmitted", &|it| it.track().retransmitted())?;
+    whole("retransmitted_segments", &|it| it.track().retransmitted_segments)?;
+    whole("repeated", &|it| it.track().repeated)?;
+    whole("repaired", &|it| it.track().repaired)?;
+    whole("retransmitted_bytes", &|it| it.track().retransmitted_bytes)?;
+    whole("out_of_order", &|it| it.track().overtaken)?;
+    whole("duplicate_acks", &|it| it.track().duplicate_acks)?;
+    whole("probes", &|it| it.track().probes)?;
+    whole("zero_windows", &|it| it.track().zero_windows)?;
+    whole("sack_blocks", &|it| it.track().sack_blocks)?;
     whole("marked", &|it| it.marked)?;
     whole("mss", &|it| u64::from(it.mss))?;
-    whole("flight_max", &|it| it.flight_max)?;
+    whole("flight_max", &|it| it.track().flight_max)?;
     whole("syn", &|it| u64::from(it.has_syn))?;
     whole("fin", &|it| u64::from(it.has_fin))?;
     whole("reset", &|it| u64::from(it.has_reset))?;
@@ -95,11 +103,12 @@ fn side_columns(
     whole("timestamps", &|it| u64::from(it.has_stamps))?;
     // 255: no such option.
     whole("scale", &|it| it.scale.map_or(255, u64::from))?;
-    for (name, get) in [("rtt", (|it| &it.rtt) as fn(&Side) -> &Samples), ("stamp_rtt", |it| &it.stamp_rtt)] {
+    for (name, get) in [("rtt", (|it| &it.rtt) as fn(&Track) -> &Samples), ("stamp_rtt", |it| &it.stamp_rtt)]
+    {
         let figure = |what: &str, of: &dyn Fn(&Samples) -> f64| -> PyResult<()> {
             let column: Vec<f64> = all
                 .iter()
-                .map(|flow| get(&flow.talk.sides[side]))
+                .map(|flow| get(flow.talk.sides[side].track()))
                 .map(|samples| if samples.count == 0 { f64::NAN } else { of(samples) })
                 .collect();
             dict.set_item(format!("{prefix}{name}_{what}"), PyArray1::from_vec(py, column))
@@ -197,12 +206,20 @@ fn unpaired(error: &Unpaired) -> PyErr {
              (tcpdump -s 96)",
             packets[0], packets[1], short[0], short[1]
         ),
-        Unpaired::NothingCommon { packets, spans_ns: [a, b] } => {
+        Unpaired::NothingCommon { packets, short, spans_ns: [a, b] } => {
             let is_apart = a.1 < b.0 || b.1 < a.0;
             let apart = if is_apart { "; they do not overlap in time" } else { "" };
+            let cut = if *short == [0, 0] {
+                String::new()
+            } else {
+                format!(
+                    "; {} and {} more were cut too short to be named: capture at least 96 bytes of each (tcpdump -s 96)",
+                    short[0], short[1]
+                )
+            };
             format!(
                 "none of the first {} packets of one capture is among the first {} of the other (stamps {:.3} to {:.3} s \
-                 and {:.3} to {:.3} s{apart}). Give captures of the same traffic; address translation between them, or \
+                 and {:.3} to {:.3} s{apart}{cut}). Give captures of the same traffic; address translation between them, or \
                  cards that join packets (ethtool -K … gro off tso off gso off), hide it",
                 packets[0],
                 packets[1],
@@ -216,7 +233,8 @@ fn unpaired(error: &Unpaired) -> PyErr {
     CaptureError::new_err(text)
 }
 
-/// Pair two captures, or one that holds each packet twice: `flows`, `counts`, `delays`, `info`, and `pairs` with `rows`.
+/// Pair two captures, or one that holds each packet twice: `flows`, `counts`, `delays`, `info`, and with `rows` `pairs` and
+/// `lost`.
 #[pyfunction]
 #[pyo3(signature = (first, second=None, horizon_ns=pairing::HORIZON_NS, rows=true))]
 pub fn capture_pair<'py>(
@@ -230,7 +248,9 @@ pub fn capture_pair<'py>(
     let work = || -> Result<Found, PyErr> {
         if second.is_none() {
             let mut source = Source::open(&first).map_err(|error| no_capture(&first, &error))?;
-            return Ok(pairing::pair_within(&mut source, horizon_ns, keep_on));
+            let naming = pairing::naming(&mut [&mut source]);
+            let mut source = Source::open(&first).map_err(|error| no_capture(&first, &error))?;
+            return Ok(pairing::pair_within(&mut source, naming, horizon_ns, keep_on));
         }
         let mut failed = None;
         let open = |which: usize| {
@@ -259,6 +279,8 @@ pub fn capture_pair<'py>(
     about.set_item("second_last_ns", found.b_last_ns)?;
     about.set_item("short", found.short)?;
     about.set_item("outside", found.outside)?;
+    about.set_item("under_way", found.under_way)?;
+    about.set_item("without_stamps", found.naming == Naming::WithoutStamps)?;
     about.set_item("strangers", found.strangers)?;
     about.set_item("crowded", found.crowded)?;
     about.set_item("trouble", std::mem::take(&mut found.trouble))?;
@@ -273,6 +295,7 @@ pub fn capture_pair<'py>(
         "paired": column(|it| it.paired),
         "only_a": column(|it| it.only_a), "only_b": column(|it| it.only_b),
         "again_a": column(|it| it.again_a), "again_b": column(|it| it.again_b),
+        "early_again_a": column(|it| it.early_again_a), "early_again_b": column(|it| it.early_again_b),
         "overtaken_a": column(|it| it.overtaken_a), "overtaken_b": column(|it| it.overtaken_b),
     );
     all.set_item("counts", dict)?;
@@ -297,6 +320,13 @@ pub fn capture_pair<'py>(
             "a_ns": it.a_ns, "b_ns": it.b_ns, "bytes": it.bytes,
         );
         all.set_item("pairs", dict)?;
+        let (it, dict) = (std::mem::take(&mut found.lost), PyDict::new(py));
+        put!(py, dict,
+            "reverse": it.flow.iter().map(|flow| flow & REVERSE != 0).collect::<Vec<bool>>(),
+            "flow": it.flow.into_iter().map(|flow| flow & !REVERSE).collect::<Vec<u32>>(),
+            "t_ns": it.t_ns, "bytes": it.bytes, "second": it.is_second,
+        );
+        all.set_item("lost", dict)?;
     }
     Ok(all)
 }

@@ -11,7 +11,7 @@ use std::panic::{self, AssertUnwindSafe};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use tailback_core::foreign::StackFault;
+use tailback_core::queue::external::QueueFault;
 
 use crate::own::Fault;
 
@@ -32,12 +32,6 @@ create_exception!(
     AlgorithmError,
     PyException,
     "An algorithm written in Python raised: `args` is (algorithm, hook, simulated seconds, what); its cause is what."
-);
-create_exception!(
-    tailback._core,
-    StackError,
-    PyException,
-    "A stack other than tailback's TCP did what none may: `args` is (stack, version, flow, simulated seconds, what, seed)."
 );
 create_exception!(tailback._core, Cancelled, PyException, "The run was cancelled through its `Cancel`.");
 
@@ -74,23 +68,20 @@ pub fn install_hook() {
     }));
 }
 
+/// Where the core caught a panic of a stack's since this was last asked, in this thread.
+pub fn place_of_panic() -> Option<String> {
+    PLACE.take()
+}
+
 /// How `work` ended other than by returning.
 pub enum Unwound {
     /// In a broken belief: the panic's text with its place.
     Panic(String),
     /// In an algorithm written in Python.
-    Fault(Fault),
-    /// By a stack that did what none may, and where it panicked if it did.
-    Stack(Box<StackFault>, Option<String>),
+    Fault(Box<Fault>),
 }
 
 impl Unwound {
-    /// A stack's fault, beside the place of the panic that the core caught.
-    pub fn of_stack(fault: Box<StackFault>) -> Self {
-        let place = PLACE.take().filter(|_| fault.is_panic);
-        Unwound::Stack(fault, place)
-    }
-
     /// As an exception; `at_s` is the simulated time, if there is one.
     pub fn into_exception(self, at_s: Option<f64>, seed: u64) -> PyErr {
         match self {
@@ -98,11 +89,6 @@ impl Unwound {
                 Some(at_s) => engine_error(format!("after {at_s} s: {text}"), seed),
                 None => engine_error(text, seed),
             },
-            Unwound::Stack(fault, place) => {
-                let StackFault { stack, version, flow, at, what, .. } = *fault;
-                let what = place.map_or(what.clone(), |place| format!("{what} at {place}"));
-                StackError::new_err((stack, version, flow, at.as_secs_f64(), what, seed))
-            }
             Unwound::Fault(fault) => fault.into_exception(at_s.unwrap_or_default()),
         }
     }
@@ -120,6 +106,10 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
             Ok(fault) => Box::new(Fault::from(*fault)) as Box<dyn Any + Send>,
             Err(payload) => payload,
         };
+        let payload = match payload.downcast::<QueueFault>() {
+            Ok(fault) => Box::new(Fault::from(*fault)) as Box<dyn Any + Send>,
+            Err(payload) => payload,
+        };
         #[cfg(feature = "quic")]
         let payload = match payload.downcast::<tailback_quic::ControllerFault>() {
             Ok(mut fault) => {
@@ -133,7 +123,7 @@ pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Unwound> {
         payload
     });
     outcome.map_err(|payload| match payload.downcast::<Fault>() {
-        Ok(fault) => Unwound::Fault(*fault),
+        Ok(fault) => Unwound::Fault(fault),
         Err(payload) => {
             let place = PLACE.take().unwrap_or_else(|| "an unknown place".into());
             Unwound::Panic(format!("broken invariant: {} at {place}", message(payload.as_ref())))

@@ -1,5 +1,5 @@
-//! The extension module `tailback._core`: a few functions and a token, thin over `tailback-core` and, on Linux,
-//! `tailback-live`.
+//! The extension module `tailback._core`: a few functions and a token, thin over `tailback-core`, `tailback-measures` and, on
+//! Linux, `tailback-live`.
 //!
 //! Scenarios come in as JSON, tables go out as NumPy arrays made from the recorders' own memory. Whatever
 //! needs a clock, a thread or a signal is on this side of the seam; the core has none of them.
@@ -9,9 +9,11 @@ mod captures_in;
 mod faults;
 #[cfg(target_os = "linux")]
 mod live;
+mod measures;
 #[cfg(target_os = "linux")]
 mod native;
 mod own;
+mod own_queue;
 mod run;
 mod scenario;
 mod tables;
@@ -28,15 +30,23 @@ mod _core {
     #[pymodule_export]
     use crate::captures_in::{CaptureError, capture_pair, capture_read};
     #[pymodule_export]
-    use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError, StackError};
+    use crate::faults::{AlgorithmError, Cancelled, EngineError, ScenarioError};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::live::{LiveError, live_check, live_clean, live_doctor, live_run};
+    #[pymodule_export]
+    use crate::measures::{
+        active_periods_s, active_s, burst_ratio, call_rating, completion_s, delay_impairment,
+        drop_share_at_link, goodput_bps, jain, loss_impairment, loss_of_fates, loss_of_totals,
+        mean_opinion_score, measures, quantiles, weighted_quantiles,
+    };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use crate::native::{NativeAlgorithm, bpf_guard, bpf_library};
     #[pymodule_export]
     use crate::own::{PyAck, PyCongestion, PyControl, PyPhaseChange};
+    #[pymodule_export]
+    use crate::own_queue::PyPacket;
     #[pymodule_export]
     use crate::run::{Cancel, check, run};
     #[pymodule_export]

@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tailback_core::probe::Tables;
 use tailback_live::demands::{self, Manner};
-use tailback_live::{LiveError as Failure, doctor, lease, run};
+use tailback_live::{LiveError as Failure, doctor, lease, run, sys};
 
-use crate::faults::{Cancelled, Unwound, caught, scenario_error};
+use crate::faults::{Cancelled, caught, scenario_error};
 use crate::run::{Cancel, parse, stacks};
 use crate::tables::to_python;
 
@@ -43,10 +43,6 @@ impl From<Ended> for PyErr {
             Ended::Python(error) => error,
             Ended::Live(Failure::Refused(error)) => scenario_error(error),
             Ended::Live(Failure::Failed(what)) => LiveError::new_err(what),
-            Ended::Live(Failure::Stack(fault)) => {
-                let seed = fault.seed;
-                Unwound::Stack(fault, None).into_exception(None, seed)
-            }
             Ended::Live(Failure::Cancelled) => Cancelled::new_err("the run was cancelled"),
         }
     }
@@ -73,9 +69,11 @@ pub fn live_check(
 }
 
 /// Run the scenario (JSON) live and return its tables as `run` does, with `emulator` and `captures`; what programs
-/// wrote is under `_files`, bytes by name; whose each flow's congestion controls were is under `_controls`. The rest is as for `live_check`.
+/// wrote is under `_files`, bytes by name; whose each flow's congestion controls were is under `_controls`. `in_front` is a program's flow, by number, and the
+/// command that runs in its client's place with this process's input and output; the run ends with it. The rest is as
+/// for `live_check`.
 #[pyfunction]
-#[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false, candidates=None))]
+#[pyo3(signature = (json, cancel=None, progress=None, here=".".into(), twins=false, candidates=None, in_front=None))]
 #[allow(clippy::too_many_arguments, reason = "keywords in Python")]
 pub fn live_run<'py>(
     py: Python<'py>,
@@ -85,6 +83,7 @@ pub fn live_run<'py>(
     here: PathBuf,
     twins: bool,
     candidates: Option<BTreeMap<String, String>>,
+    in_front: Option<(usize, Vec<String>)>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let is_cancelled: Arc<AtomicBool> = cancel.map(|token| token.get().flag()).unwrap_or_default();
     let visit = |fraction: f64| {
@@ -100,11 +99,18 @@ pub fn live_run<'py>(
         });
         visited.map_err(Ended::Python)
     };
+    let had_terminal = in_front.is_some() && sys::has_terminal();
     let outcome = py.detach(|| {
         let scenario = parse(json)?;
         let (candidates, stacks) = (candidates.as_ref(), stacks());
-        let manner = Manner { here: &here, twins, candidates, stacks: Some(&stacks), ..Manner::default() };
-        match caught(|| run::run_as(&scenario, &manner, visit)) {
+        let in_front = in_front.as_ref().map(|(flow, words)| (*flow, &words[..]));
+        let manner =
+            Manner { here: &here, twins, candidates, stacks: Some(&stacks), in_front, ..Manner::default() };
+        let ran = caught(|| run::run_as(&scenario, &manner, visit));
+        if had_terminal {
+            sys::take_terminal();
+        }
+        match ran {
             Ok(ended) => ended.map_err(PyErr::from),
             Err(unwound) => Err(unwound.into_exception(None, scenario.seed)),
         }
@@ -121,7 +127,7 @@ pub fn live_run<'py>(
     Ok(all)
 }
 
-/// What this machine can run live, as JSON; a timer's lateness is measured for so many seconds.
+/// What this machine can run live, as JSON; a timer's lateness is measured for this many seconds.
 #[pyfunction]
 pub fn live_doctor(py: Python<'_>, seconds: f64) -> String {
     py.detach(|| {

@@ -12,10 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat};
 use tailback_core::cc::external::{External, Maker, Makers};
 use tailback_core::cc::{self, CongestionControl, Phase, PhaseChange, Resume, Signal};
+use tailback_core::queue::external;
 use tailback_core::scenario::{Params, Value};
 use tailback_core::time::{Bytes, Duration, Rate, Time};
 
 use crate::faults::AlgorithmError;
+use crate::own_queue::PyQueueMaker;
 
 /// The largest window: no path of any paper holds a tebibyte, and beyond it is surely a mistake.
 const MOST_WINDOW: Bytes = 1 << 40;
@@ -28,13 +30,15 @@ pub struct Fault {
     pub hook: &'static str,
     /// What it raised.
     pub error: PyErr,
+    /// Of a queue: when in simulated seconds, and what is wrong with which packet.
+    pub of_queue: Option<(f64, String)>,
 }
 
 #[cfg(target_os = "linux")]
 impl From<tailback_bpf::Fault> for Fault {
     fn from(fault: tailback_bpf::Fault) -> Self {
         let error = PyValueError::new_err(fault.what);
-        Fault { algorithm: fault.algorithm, hook: fault.hook, error }
+        Fault { algorithm: fault.algorithm, hook: fault.hook, error, of_queue: None }
     }
 }
 
@@ -42,7 +46,7 @@ impl From<tailback_bpf::Fault> for Fault {
 impl From<tailback_quic::ControllerFault> for Fault {
     fn from(fault: tailback_quic::ControllerFault) -> Self {
         let error = PyValueError::new_err(format!("it panicked: {}", fault.what));
-        Fault { algorithm: fault.algorithm, hook: fault.hook, error }
+        Fault { algorithm: fault.algorithm, hook: fault.hook, error, of_queue: None }
     }
 }
 
@@ -55,7 +59,7 @@ impl Fault {
             if !is_exit && !self.error.is_instance_of::<PyException>(py) {
                 return self.error;
             }
-            let text = self.error.to_string();
+            let (at_s, text) = self.of_queue.unwrap_or_else(|| (at_s, self.error.to_string()));
             let error = AlgorithmError::new_err((self.algorithm, self.hook, at_s, text));
             error.set_cause(py, Some(self.error));
             error
@@ -64,10 +68,10 @@ impl Fault {
 }
 
 fn fail(algorithm: &str, hook: &'static str, error: PyErr) -> ! {
-    resume_unwind(Box::new(Fault { algorithm: algorithm.into(), hook, error }))
+    resume_unwind(Box::new(Fault { algorithm: algorithm.into(), hook, error, of_queue: None }))
 }
 
-/// What an ACK tells an algorithm. Times are in seconds, amounts in bytes.
+/// What an ACK reports to an algorithm. Times are in seconds, amounts in bytes.
 #[pyclass(frozen, module = "tailback._core", name = "Ack")]
 pub struct PyAck(cc::Ack);
 
@@ -368,7 +372,7 @@ fn refusal(field: &str, value: &Bound<'_, PyAny>, advice: impl Fn() -> String) -
     PyValueError::new_err(format!("{field} was set to {}: {}", shown(value), advice()))
 }
 
-fn shown(value: &Bound<'_, PyAny>) -> String {
+pub fn shown(value: &Bound<'_, PyAny>) -> String {
     value.repr().map_or_else(|_| "something without a repr".into(), |text| text.to_string())
 }
 
@@ -391,24 +395,12 @@ struct PyMaker {
 
 impl PyMaker {
     fn instance(&self, py: Python<'_>, params: &Params, seed: u64) -> PyResult<Own> {
-        let given = PyDict::new(py);
-        for (name, value) in params {
-            match value {
-                // What was written without a fraction arrives without one.
-                Value::Number(number) if *number == number.trunc() && number.abs() < 9.0e15 => {
-                    given.set_item(name, *number as i64)?;
-                }
-                Value::Number(number) => given.set_item(name, PyFloat::new(py, *number))?,
-                Value::Flag(flag) => given.set_item(name, *flag)?,
-                Value::Name(text) => given.set_item(name, text)?,
-            }
-        }
-        let instance = self.factory.call1(py, (given, seed))?.into_bound(py);
+        let instance = self.factory.call1(py, (given(py, params)?, seed))?.into_bound(py);
         let needed = |hook: &str| -> PyResult<Py<PyAny>> { Ok(instance.getattr(hook)?.unbind()) };
         let optional = |hook: &str| -> PyResult<Option<Py<PyAny>>> {
             Ok(instance.getattr_opt(hook)?.filter(|hook| !hook.is_none()).map(Bound::unbind))
         };
-        let control = cc::Control { cwnd: 0, ssthresh: 0, pacing: None, mss: 1 };
+        let control = cc::Control { cwnd: 0, ssthresh: 0, pacing: None, mss: 1, self_limited: false };
         Ok(Own {
             name: self.name.clone(),
             control: Py::new(py, PyControl { control, wants_reduction: false })?,
@@ -427,6 +419,23 @@ impl PyMaker {
             internals: optional("internals")?,
         })
     }
+}
+
+/// Parameters of a scenario as keyword arguments.
+pub fn given<'py>(py: Python<'py>, params: &Params) -> PyResult<Bound<'py, PyDict>> {
+    let given = PyDict::new(py);
+    for (name, value) in params {
+        match value {
+            // What was written without a fraction arrives without one.
+            Value::Number(number) if *number == number.trunc() && number.abs() < 9.0e15 => {
+                given.set_item(name, *number as i64)?;
+            }
+            Value::Number(number) => given.set_item(name, PyFloat::new(py, *number))?,
+            Value::Flag(flag) => given.set_item(name, *flag)?,
+            Value::Name(text) => given.set_item(name, text)?,
+        }
+    }
+    Ok(given)
 }
 
 impl Maker for PyMaker {
@@ -487,8 +496,8 @@ impl CongestionControl for Own {
     }
 
     fn on_congestion(&mut self, congestion: &cc::Congestion, control: &mut cc::Control) {
-        let told = PyCongestion(*congestion);
-        let outcome = self.lend(control, |py, control| self.on_congestion.call1(py, (told, control)));
+        let event = PyCongestion(*congestion);
+        let outcome = self.lend(control, |py, control| self.on_congestion.call1(py, (event, control)));
         // Left unlimited, the window would land there at the end of the recovery.
         let outcome = outcome.and_then(|_| match self.owns_window || control.ssthresh <= MOST_WINDOW {
             true => Ok(()),
@@ -544,14 +553,15 @@ impl CongestionControl for Own {
 
     fn internals(&self, out: &mut Vec<(&'static str, f64)>) {
         let Some(hook) = &self.internals else { return };
-        let told = Python::attach(|py| -> PyResult<Vec<(String, f64)>> {
-            let told = hook.call0(py)?.into_bound(py);
-            told.cast::<PyDict>()?
+        let values = Python::attach(|py| -> PyResult<Vec<(String, f64)>> {
+            let values = hook.call0(py)?.into_bound(py);
+            values
+                .cast::<PyDict>()?
                 .iter()
                 .map(|(name, value)| Ok((name.extract()?, value.extract()?)))
                 .collect()
         });
-        out.extend(self.demand("internals", told).into_iter().map(|(name, value)| (kept(name), value)));
+        out.extend(self.demand("internals", values).into_iter().map(|(name, value)| (kept(name), value)));
     }
 }
 
@@ -567,19 +577,32 @@ fn kept(name: String) -> &'static str {
     name
 }
 
-/// The makers of `algorithms`, `{name: factory(params, seed)}`, and those of this build.
-pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Makers> {
-    let mut makers = crate::run::controllers();
-    let each = algorithms.into_iter().flatten().map(|(name, factory)| {
+/// What the user and this build have beyond the registry.
+pub struct Beyond {
+    /// Congestion controls.
+    pub makers: Makers,
+    /// Queue disciplines.
+    pub queues: external::Makers,
+}
+
+/// The makers of `algorithms`, and those of this build: by name `factory(params, seed)` of a congestion control or, with the
+/// attribute `is_queue`, `factory(params, seed, rate_bps)` of a queue discipline.
+pub fn makers(algorithms: Option<&Bound<'_, PyDict>>) -> PyResult<Beyond> {
+    let mut all = Beyond { makers: crate::run::controllers(), queues: external::Makers::new() };
+    for (name, factory) in algorithms.into_iter().flatten() {
         let name: String = name.extract()?;
         #[cfg(target_os = "linux")]
         if let Ok(native) = factory.cast::<crate::native::NativeAlgorithm>() {
             let maker = native.get().maker(&name);
-            return Ok((name, Arc::new(maker) as Arc<dyn Maker>));
+            all.makers.insert(name, Arc::new(maker));
+            continue;
+        }
+        if factory.hasattr("is_queue")? {
+            all.queues.insert(name, Arc::new(PyQueueMaker::new(factory.unbind())));
+            continue;
         }
         let maker = PyMaker { name: name.as_str().into(), factory: factory.unbind() };
-        Ok((name, Arc::new(maker) as Arc<dyn Maker>))
-    });
-    makers.extend(each.collect::<PyResult<Makers>>()?);
-    Ok(makers)
+        all.makers.insert(name, Arc::new(maker));
+    }
+    Ok(all)
 }

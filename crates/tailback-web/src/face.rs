@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 use tailback_core::probe::schema::Labels;
 use tailback_core::probe::{Column, Table};
 use tailback_core::scenario::Scenario;
+use tailback_measures::columns;
 use tailback_scenario::{document, registry, text as texts};
 use wasm_bindgen::prelude::*;
 
 use crate::reasons::{self, Asked};
 use crate::run::{Ended, Finished, Run};
 use crate::text::{Said, Text, listed};
-use crate::{rows, summary};
+use crate::{captured, summary};
 
 #[wasm_bindgen]
 extern "C" {
@@ -69,7 +70,7 @@ impl JsRun {
         Run::start(toml, seed, pictures).map(JsRun).map_err(|said| refused(&said))
     }
 
-    /// Run about so many more events; true when the run is over.
+    /// Run about this many more events; true when the run is over.
     pub fn advance(&mut self, events: f64) -> Result<bool, JsValue> {
         self.0.advance(events as u64).map_err(|ended| match ended {
             Ended::Refused(said) => refused(&said),
@@ -106,8 +107,8 @@ impl JsRun {
     pub fn finish(self) -> Object {
         let internals: Vec<String> = self.0.internals_names().iter().map(ToString::to_string).collect();
         let Finished { tables: found, events, scenario, json, toml } = self.0.finish();
-        let told = json!({
-            "hash": rows::hash(&found),
+        let summary = json!({
+            "hash": columns::hash(&found),
             "events": events,
             "flows": summary::flows(&scenario, &found),
             "links": summary::links(&scenario, &found),
@@ -118,7 +119,7 @@ impl JsRun {
         });
         let names = Names { scenario: &scenario, internals: &internals };
         let out = Object::new();
-        put(&out, "told", &told.to_string().into());
+        put(&out, "summary", &summary.to_string().into());
         put(&out, "tables", &tables(found.tables, &names));
         out
     }
@@ -137,6 +138,34 @@ pub fn why(asked: &str) -> Result<String, JsValue> {
     answer
         .map(|answer| answer.to_string())
         .ok_or_else(|| fault(format!("nothing is known of this row of {table}")))
+}
+
+/// A packet capture in the form of a run: `{summary, tables}`, of which the only table is `polls`.
+#[wasm_bindgen]
+pub fn capture(bytes: &[u8], name: &str) -> Result<Object, JsValue> {
+    let found = captured::read(bytes, name)
+        .map_err(|error| JsValue::from(json!({ "fault": format!("{name} {error}") }).to_string()))?;
+    let (columns, labels, polls) = (Object::new(), Object::new(), Object::new());
+    let rows = found.polls;
+    put(&polls, "rows", &(rows.t_s.len() as f64).into());
+    for (name, column) in [
+        ("t_s", &rows.t_s),
+        ("cwnd", &rows.cwnd),
+        ("srtt_s", &rows.srtt_s),
+        ("bytes_arrived", &rows.bytes_arrived),
+    ] {
+        put(&columns, name, &Float64Array::from(column.as_slice()).into());
+    }
+    put(&columns, "flow", &Uint32Array::from(rows.flow.as_slice()).into());
+    put(&labels, "flow", &found.names.into_iter().map(JsValue::from).collect::<Array>());
+    put(&polls, "columns", &columns);
+    put(&polls, "labels", &labels);
+    put(&polls, "units", &Object::new());
+    let (tables, out) = (Object::new(), Object::new());
+    put(&tables, "polls", &polls);
+    put(&out, "summary", &found.summary.to_string().into());
+    put(&out, "tables", &tables);
+    Ok(out)
 }
 
 /// What numbers of flows, links and quantities stand for.
@@ -172,9 +201,9 @@ fn tables(all: Vec<Table>, names: &Names<'_>) -> Object {
 /// A table as `{columns, units, labels, rows}`; its memory is freed column by column.
 fn table_object(table: Table, names: &Names<'_>) -> Object {
     let (columns, units, labels) = (Object::new(), Object::new(), Object::new());
-    let count = rows::rows(&table);
+    let count = columns::rows(&table);
     for (name, column) in table.columns {
-        let stated = rows::column_schema(table.name, name);
+        let stated = columns::column_schema(table.name, name);
         if !stated.unit.is_empty() {
             put(&units, name, &stated.unit.into());
         }

@@ -32,13 +32,13 @@ fn text<'a>(row: &'a Value, column: &str) -> &'a str {
     row[column].as_str().unwrap_or("")
 }
 
-/// Facts in the order given, as pairs, without those that nothing tells.
+/// Facts in the order given, as pairs, without those that are unknown.
 fn facts(all: Vec<(&str, Value)>) -> Value {
     let is_told = |value: &Value| !value.is_null() && value.as_str() != Some("");
     all.into_iter().filter(|(_, value)| is_told(value)).map(|(key, value)| json!([key, value])).collect()
 }
 
-fn told(value: f64) -> Value {
+fn finite(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
 
@@ -50,6 +50,7 @@ fn queue_event(scenario: &Scenario, row: &Value) -> Option<Value> {
     let waits_ms = link.rate_bps.map_or(f64::NAN, |rate| 8e3 * backlog / rate as f64);
     let formula = match (event, reason) {
         ("drop", "wire") => wire(link),
+        ("drop", "policer") => policer(link),
         ("drop", "queue-full") => full(&link.queue, backlog, number(row, "backlog_packets"), bytes),
         ("enqueue" | "dequeue", _) => None,
         _ => Some(with_parameters(card, &link.queue.params)),
@@ -57,20 +58,24 @@ fn queue_event(scenario: &Scenario, row: &Value) -> Option<Value> {
     let facts = facts(vec![
         ("event", json!(event)),
         ("reason", json!(reason)),
-        ("at_s", told(number(row, "t_s"))),
+        ("at_s", finite(number(row, "t_s"))),
         ("flow", row["flow"].clone()),
         ("link", json!(link.name)),
         ("packet", row["packet"].clone()),
-        ("packet_bytes", told(bytes)),
-        ("queue_holds_bytes", told(backlog)),
+        ("packet_bytes", finite(bytes)),
+        ("queue_holds_bytes", finite(backlog)),
         ("queue_holds_packets", row["backlog_packets"].clone()),
-        ("queue_delay_ms", told(waits_ms)),
-        ("rate_mbps", told(link.rate_bps.map_or(f64::NAN, |rate| rate as f64 / 1e6))),
+        ("queue_delay_ms", finite(waits_ms)),
+        ("rate_mbps", finite(link.rate_bps.map_or(f64::NAN, |rate| rate as f64 / 1e6))),
         ("discipline", json!(card.title)),
         ("limit_bytes", parameter(&link.queue, "limit_bytes")),
         ("limit_packets", parameter(&link.queue, "limit_packets")),
     ]);
-    let source = if reason == "wire" { "the scenario's `wire`" } else { card.source };
+    let source = match reason {
+        "wire" => "the scenario's `wire`",
+        "policer" => "RFC 2697 section 3, one bucket",
+        _ => card.source,
+    };
     Some(json!({ "facts": facts, "formula": formula, "source": source }))
 }
 
@@ -93,6 +98,12 @@ fn full(queue: &QueueSpec, backlog: f64, packets: f64, bytes: f64) -> Option<Str
     }
     let most = limit("limit_packets")?;
     Some(format!("held + 1 = {packets} + 1 packets > limit {most} packets"))
+}
+
+fn policer(link: &LinkSpec) -> Option<String> {
+    let policer = link.policer.as_ref()?;
+    let (rate, burst) = (policer.rate_bps as f64 / 1e6, policer.burst_bytes);
+    Some(format!("the bucket of {burst} B, filled at {rate} Mbit/s, held less than the packet"))
 }
 
 fn wire(link: &LinkSpec) -> Option<String> {
@@ -149,21 +160,21 @@ fn congestion(scenario: &Scenario, asked: &Asked<'_>) -> Option<Value> {
     };
     let facts = facts(vec![
         ("event", json!(kind)),
-        ("at_s", told(number(row, "t_s"))),
+        ("at_s", finite(number(row, "t_s"))),
         ("flow", json!(flow.name)),
         ("algorithm", json!(card.title)),
         ("stack", json!(tcp.stack)),
-        ("cwnd_before_bytes", told(before)),
-        ("cwnd_after_bytes", told(after)),
-        ("cwnd_before_segments", told((before / full * 10.0).round() / 10.0)),
-        ("cwnd_after_segments", told((after / full * 10.0).round() / 10.0)),
-        ("ssthresh_bytes", told(ssthresh)),
-        ("in_flight_bytes", told(number(row, "in_flight"))),
-        ("srtt_ms", told(polled("srtt_s") * 1e3)),
-        ("rtt_min_ms", told(polled("rtt_min_s") * 1e3)),
-        ("rto_ms", told(polled("rto_s") * 1e3)),
-        ("duplicate_acks_so_far", told(polled("dup_acks_in"))),
-        ("retransmitted_so_far", told(polled("segments_retransmitted"))),
+        ("cwnd_before_bytes", finite(before)),
+        ("cwnd_after_bytes", finite(after)),
+        ("cwnd_before_segments", finite((before / full * 10.0).round() / 10.0)),
+        ("cwnd_after_segments", finite((after / full * 10.0).round() / 10.0)),
+        ("ssthresh_bytes", finite(ssthresh)),
+        ("in_flight_bytes", finite(number(row, "in_flight"))),
+        ("srtt_ms", finite(polled("srtt_s") * 1e3)),
+        ("rtt_min_ms", finite(polled("rtt_min_s") * 1e3)),
+        ("rto_ms", finite(polled("rto_s") * 1e3)),
+        ("duplicate_acks_so_far", finite(polled("dup_acks_in"))),
+        ("retransmitted_so_far", finite(polled("segments_retransmitted"))),
     ]);
     Some(json!({ "facts": facts, "formula": what, "source": card.source }))
 }

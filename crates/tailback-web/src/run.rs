@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tailback_core::engine::{Expected, Simulation};
 use tailback_core::probe::{Table, Tables};
-use tailback_core::scenario::Scenario;
+use tailback_core::scenario::{Scenario, ScenarioError};
 
 use crate::text::{Said, Text};
 
@@ -37,6 +37,12 @@ pub enum Ended {
     Fault(String),
 }
 
+impl Ended {
+    fn of(error: ScenarioError) -> Self {
+        Ended::Refused(vec![Said { path: error.field, message: error.problem, fix: error.fix, at: None }])
+    }
+}
+
 impl Run {
     /// Begin to run TOML text; with `pictures`, recording what they need and nothing else.
     pub fn start(toml: &str, seed: Option<u64>, pictures: bool) -> Result<Run, Vec<Said>> {
@@ -58,10 +64,8 @@ impl Run {
 
     /// Run about `most` more events; true when the run is over.
     pub fn advance(&mut self, most: u64) -> Result<bool, Ended> {
-        let is_over = self.simulation.run_events(most).map_err(|error| Ended::Fault(error.to_string()))?;
-        self.simulation.check_rows().map_err(|error| {
-            Ended::Refused(vec![Said { path: error.field, message: error.problem, fix: error.fix, at: None }])
-        })?;
+        let is_over = self.simulation.run_events(most).map_err(|error| Ended::of(*error))?;
+        self.simulation.check_rows().map_err(Ended::of)?;
         Ok(is_over)
     }
 

@@ -5,11 +5,13 @@ use tailback_core::probe::Tables;
 use tailback_core::scenario::{FlowSpec, LinkSpec, Scenario};
 use tailback_core::traffic::Datagrams;
 use tailback_core::traffic::registry::traits;
+use tailback_measures::columns::{code, numbers, table};
+use tailback_measures::flow;
+use tailback_measures::quantile::{quantiles, weighted_quantiles};
+use tailback_measures::run::{Run, Window, holds_queue};
+use tailback_measures::sharing::jain;
 
-use crate::rows::{code, numbers, table};
-use crate::voice::{Spoken, opinion};
-
-/// One row a flow. A number that the run does not tell is null.
+/// One row a flow. A number that the run does not give is null.
 pub fn flows(scenario: &Scenario, tables: &Tables) -> Value {
     let totals = Totals::of(tables, "flows");
     let each =
@@ -19,8 +21,6 @@ pub fn flows(scenario: &Scenario, tables: &Tables) -> Value {
 
 /// One row a link at which a queue can form.
 pub fn links(scenario: &Scenario, tables: &Tables) -> Value {
-    let holds_queue =
-        |link: &LinkSpec| link.rate_bps.is_some() || link.medium.is_some() || link.trace.is_some();
     let each = scenario.links.iter().enumerate().filter(|(_, link)| holds_queue(link));
     each.map(|(number, spec)| link(scenario, tables, number, spec)).collect()
 }
@@ -42,64 +42,60 @@ impl<'a> Totals<'a> {
 }
 
 fn flow(scenario: &Scenario, tables: &Tables, totals: &Totals<'_>, number: usize, spec: &FlowSpec) -> Value {
+    let run = Run { scenario, tables };
     let total = |column: &str| totals.get(column, number);
-    let goodput = goodput_bps(scenario, tables, number);
-    let (received, dropped) = (total("packets_received"), total("packets_dropped"));
-    let (delays, measure) = delays(tables, number);
-    let [median, high] = quantiles(delays, [0.5, 0.95]);
+    let goodput = run.goodput_bps(number);
+    let is_echo = traits(&spec.app.kind).datagrams == Datagrams::Echo;
+    let (delays, measure) = delays(tables, number, is_echo);
+    let [median, high] = two(&quantiles(delays, &[0.5, 0.95]));
     let exchanges = exchanges(tables, number);
-    let finished = total("finished_s") - total("started_s");
-    let completion = if exchanges.completion_s.is_finite() { exchanges.completion_s } else { finished };
+    let completion = if exchanges.completion_s.is_finite() {
+        exchanges.completion_s
+    } else {
+        transfer_s(totals, number, spec)
+    };
     json!({
         "name": spec.name,
         "kind": spec.app.kind,
         "cc": spec.tcp.as_ref().map(|tcp| &tcp.cc),
-        "goodput_mbps": told(goodput * 1e-6),
-        "delay_p50_ms": told(median * 1e3),
-        "delay_p95_ms": told(high * 1e3),
+        "goodput_mbps": known(goodput * 1e-6),
+        "delay_p50_ms": known(median * 1e3),
+        "delay_p95_ms": known(high * 1e3),
         "delay_of": measure,
-        "loss": told(dropped / (received + dropped)),
-        "mos": (traits(&spec.app.kind).datagrams == Datagrams::Voice).then(|| call(tables, number)).flatten(),
-        "page_load_ms": told(exchanges.page_s * 1e3),
-        "completion_ms": told(completion * 1e3),
-        "retransmissions": total("segments_retransmitted") + total("back_segments_retransmitted"),
+        "loss": known(run.loss(number)),
+        "mos": (traits(&spec.app.kind).datagrams == Datagrams::Voice).then(|| run.mean_opinion(number, Window::WHOLE)).flatten(),
+        "page_load_ms": known(exchanges.page_s * 1e3),
+        "completion_ms": known(completion * 1e3),
+        "retransmissions": run.retransmitted(number),
         "timeouts": total("timeouts"),
     })
 }
 
-/// A number, or null for one that nothing tells.
-fn told(value: f64) -> Value {
+fn two(values: &[f64]) -> [f64; 2] {
+    values.try_into().expect("two were asked for")
+}
+
+/// A number, or null for one that the run does not give.
+fn known(value: f64) -> Value {
     if value.is_finite() { json!(value) } else { Value::Null }
 }
 
-/// Payload delivered at either end over the time a flow was active, in all its periods; over UDP its IP bytes.
-fn goodput_bps(scenario: &Scenario, tables: &Tables, flow: usize) -> f64 {
-    let totals = Totals::of(tables, "flows");
-    let total = |column: &str| totals.get(column, flow);
-    let (started, finished) = (total("started_s"), total("finished_s"));
-    let end = if finished.is_nan() { scenario.duration_ps as f64 / 1e12 } else { finished };
-    let spec = &scenario.flows[flow];
-    let mut periods = vec![(spec.start_ps, spec.stop_ps)];
-    periods.extend(spec.again.iter().map(|period| (period.start_ps, period.stop_ps)));
-    if let Some(last) = periods.last_mut().filter(|_| !finished.is_nan()) {
-        // What was on its way when it should stop belongs to it.
-        last.1 = None;
-    }
-    let active = |(start, stop): (u64, Option<u64>)| {
-        let stop = stop.map_or(end, |stop| end.min(stop as f64 / 1e12));
-        (stop - started.max(start as f64 / 1e12)).max(0.0)
-    };
-    let active: f64 = if started.is_nan() { f64::NAN } else { periods.into_iter().map(active).sum() };
-    8.0 * (total("bytes_received") + total("bytes_returned")) / active
+/// `completion_time` of `tailback_measures`.
+fn transfer_s(totals: &Totals<'_>, number: usize, spec: &FlowSpec) -> f64 {
+    let total = |column: &str| totals.get(column, number);
+    let bytes = serde_json::to_value(&spec.app.params).ok().and_then(|params| params["bytes"].as_f64());
+    let given = bytes.filter(|_| spec.app.kind != "transfers").unwrap_or(0.0);
+    flow::completion_s(given, total("bytes_received"), total("started_s"), total("finished_s"))
 }
 
 /// What is known of a flow's delays in seconds, and which: of packets, of echoes, else the senders' samples at the polls.
-fn delays(tables: &Tables, flow: usize) -> (Vec<f64>, &'static str) {
+/// Of pings the echoes come first: they are asked for the way there and back.
+fn delays(tables: &Tables, flow: usize, is_echo: bool) -> (Vec<f64>, &'static str) {
     let of = |value: &dyn Fn(usize) -> f64, flows: &[f64]| -> Vec<f64> {
         let mine = flows.iter().enumerate().filter(|(_, of)| **of == flow as f64);
         mine.map(|(row, _)| value(row)).filter(|value| value.is_finite()).collect()
     };
-    if let Some(packets) = table(tables, "packets") {
+    if let Some(packets) = table(tables, "packets").filter(|_| !is_echo) {
         let (sent, received) = (numbers(packets, "sent_s"), numbers(packets, "received_s"));
         let found = of(&|row| received[row] - sent[row], &numbers(packets, "flow"));
         if !found.is_empty() {
@@ -116,42 +112,6 @@ fn delays(tables: &Tables, flow: usize) -> (Vec<f64>, &'static str) {
         }
     }
     (Vec::new(), "unknown")
-}
-
-/// Quantiles by linear interpolation between order statistics; NaN of nothing.
-pub fn quantiles<const N: usize>(mut values: Vec<f64>, shares: [f64; N]) -> [f64; N] {
-    values.sort_by(f64::total_cmp);
-    shares.map(|share| {
-        let Some(last) = values.len().checked_sub(1) else { return f64::NAN };
-        let at = last as f64 * share;
-        let below = at.floor() as usize;
-        let above = (below + 1).min(last);
-        values[below] + (values[above] - values[below]) * (at - at.floor())
-    })
-}
-
-/// Jain's index; none if there is nothing to share.
-pub fn jain(shares: &[f64]) -> Option<f64> {
-    let (sum, squares) = shares.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
-}
-
-/// Mean opinion score of a flow's calls, if its packets were recorded.
-fn call(tables: &Tables, flow: usize) -> Option<f64> {
-    let packets = table(tables, "packets")?;
-    let lost = code("packets", "fate", "dropped");
-    let under_way = code("packets", "fate", "in-transit");
-    let [flows, sent, received, fates, streams] =
-        ["flow", "sent_s", "received_s", "fate", "stream"].map(|column| numbers(packets, column));
-    let known = (0..flows.len()).filter(|row| flows[*row] == flow as f64 && fates[*row] != under_way);
-    let spoken: Vec<Spoken> = known
-        .map(|row| Spoken {
-            sent_s: sent[row],
-            delay_s: (fates[row] != lost).then(|| received[row] - sent[row]),
-            stream: streams[row] as u64,
-        })
-        .collect();
-    opinion(&spoken)
 }
 
 /// Median times of what a flow's users waited for, NaN where they did not.
@@ -172,7 +132,7 @@ fn exchanges(tables: &Tables, flow: usize) -> Waits {
         let rows = (0..flows.len()).filter(|row| {
             flows[*row] == flow as f64 && fates[*row] == answered && wanted.contains(&kinds[*row])
         });
-        quantiles(rows.map(|row| times[row]).collect(), [0.5])[0]
+        quantiles(rows.map(|row| times[row]).collect(), &[0.5])[0]
     };
     Waits { page_s: median(["web", "probe"]), completion_s: median(["transfer", "request"]) }
 }
@@ -185,19 +145,19 @@ fn link(scenario: &Scenario, tables: &Tables, number: usize, spec: &LinkSpec) ->
     let utilisation = if spec.rate_bps.is_some() { busy / duration_s } else { f64::NAN };
     let rate = carried_bps(scenario, tables, number);
     let (backlogs, held) = backlogs(scenario, tables, number);
-    let delays = weighted_quantiles(&backlogs, &held, [0.5, 0.95]).map(|bytes| told(8e3 * bytes / rate));
+    let [median, high] = two(&weighted_quantiles(&backlogs, &held, &[0.5, 0.95]));
     let over_tcp = scenario.flows.iter().enumerate().filter(|(_, flow)| flow.tcp.is_some());
     let sharing = over_tcp.filter(|(_, flow)| flow.route.contains(&spec.name));
-    let shares: Vec<f64> = sharing.map(|(flow, _)| goodput_bps(scenario, tables, flow)).collect();
-    let [median, high] = delays;
+    let run = Run { scenario, tables };
+    let shares: Vec<f64> = sharing.map(|(flow, _)| run.goodput_bps(flow)).collect();
     json!({
         "name": spec.name,
-        "utilisation": told(utilisation),
-        "queue_p50_ms": median,
-        "queue_p95_ms": high,
+        "utilisation": known(utilisation),
+        "queue_p50_ms": known(8e3 * median / rate),
+        "queue_p95_ms": known(8e3 * high / rate),
         "drops": total("dropped"),
         "marks": total("marked"),
-        "jain": if shares.len() > 1 { jain(&shares) } else { None },
+        "jain": (shares.len() > 1).then(|| known(jain(&shares))),
     })
 }
 
@@ -223,43 +183,69 @@ fn backlogs(scenario: &Scenario, tables: &Tables, link: usize) -> (Vec<f64>, Vec
     (mine[..last].iter().map(|row| bytes[*row]).collect(), held)
 }
 
-/// The values below which shares of the time were spent; NaN of nothing.
-fn weighted_quantiles<const N: usize>(values: &[f64], held: &[f64], shares: [f64; N]) -> [f64; N] {
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
-    let whole: f64 = held.iter().sum();
-    shares.map(|share| {
-        let mut spent = 0.0;
-        let reached = order.iter().find(|row| {
-            spent += held[**row];
-            spent >= share * whole
-        });
-        reached.or(order.last()).map_or(f64::NAN, |row| values[*row])
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Run;
+
+    /// The summary of a flow by name, of a run as the page makes it.
+    fn summary(toml: &str, name: &str) -> Value {
+        let mut run = Run::start(toml, None, true).unwrap_or_else(|said| panic!("{said:?}"));
+        while !run.advance(1_000_000).unwrap_or_else(|_| panic!("it runs")) {}
+        let finished = run.finish();
+        let all = flows(&finished.scenario, &finished.tables);
+        all.as_array().expect("a list").iter().find(|flow| flow["name"] == name).expect("the flow").clone()
+    }
+
+    const PATH: &str = "duration = \"4s\"\n[dumbbell]\nrate = \"10mbit\"\nrtt = \"40ms\"\n";
 
     #[test]
-    fn quantiles_interpolate_between_order_statistics() {
-        assert_eq!(quantiles(vec![4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 1.0]), [1.0, 2.5, 4.0]);
-        assert!(quantiles(vec![], [0.5])[0].is_nan());
+    fn a_ping_takes_the_way_there_and_back() {
+        let ping = summary(&format!("{PATH}[[flow]]\nname = \"ping\"\napp = \"ping\"\n"), "ping");
+        assert_eq!(ping["delay_of"], "round-trip");
+        assert!(ping["delay_p50_ms"].as_f64().expect("a number") > 40.0);
     }
 
     #[test]
-    fn time_at_a_backlog_weighs_it() {
-        assert_eq!(
-            weighted_quantiles(&[10.0, 0.0, 20.0], &[1.0, 8.0, 1.0], [0.5, 0.9, 0.95]),
-            [0.0, 10.0, 20.0]
-        );
+    fn a_transfer_is_complete_with_its_last_byte_and_not_when_it_is_stopped() {
+        let flow = |rest: &str| format!("{PATH}[[flow]]\nname = \"file\"\n{rest}\n");
+        assert_eq!(summary(&flow("stop = \"2s\""), "file")["completion_ms"], Value::Null);
+        assert_eq!(summary(&flow("bytes = \"100MB\"\nstop = \"2s\""), "file")["completion_ms"], Value::Null);
+        let whole = summary(&flow("bytes = \"1MB\""), "file")["completion_ms"].as_f64().expect("a number");
+        assert!((800.0..2000.0).contains(&whole), "{whole}");
     }
 
+    /// The run and the figures that `tests/metrics/test_one_value.py` holds the Python package to.
     #[test]
-    fn equal_shares_are_fair_and_one_taker_is_not() {
-        assert_eq!(jain(&[2.0, 2.0, 2.0]), Some(1.0));
-        assert_eq!(jain(&[3.0, 0.0, 0.0]), Some(1.0 / 3.0));
-        assert_eq!(jain(&[0.0]), None);
+    fn says_what_the_python_package_says() {
+        let toml = include_str!("../../../tests/metrics/one_run.toml");
+        let figures: Value =
+            serde_json::from_str(include_str!("../../../tests/metrics/one_run.json")).unwrap();
+        let mut run = Run::start(toml, None, false).unwrap_or_else(|said| panic!("{said:?}"));
+        while !run.advance(1_000_000).unwrap_or_else(|_| panic!("it runs")) {}
+        let finished = run.finish();
+        let (flows, links) =
+            (flows(&finished.scenario, &finished.tables), links(&finished.scenario, &finished.tables));
+        let of = |rows: &Value, name: &str, measure: &str| {
+            let rows = rows.as_array().expect("a list").iter();
+            rows.clone().find(|row| row["name"] == name).and_then(|row| row[measure].as_f64())
+        };
+        let mut compared = 0;
+        let mut compare = |found: Option<f64>, wanted: &Value, what: &str| {
+            let (found, wanted) = (found.unwrap_or(f64::NAN), wanted.as_f64().expect("a number"));
+            assert!((found - wanted).abs() <= 1e-12 * wanted.abs(), "{what}: {found} is not {wanted}");
+            compared += 1;
+        };
+        for (measure, values) in figures["flows"].as_object().expect("measures") {
+            for (flow, wanted) in values.as_object().expect("flows") {
+                compare(of(&flows, flow, measure), wanted, &format!("{measure} of {flow}"));
+            }
+        }
+        for (link, values) in figures["links"].as_object().expect("links") {
+            for (measure, wanted) in values.as_object().expect("measures") {
+                compare(of(&links, link, measure), wanted, &format!("{measure} of {link}"));
+            }
+        }
+        assert!(compared > 15, "{compared}");
     }
 }

@@ -9,13 +9,16 @@ use tailback_scenario::node::{self, Node};
 use tailback_scenario::part::{Form, Kind, Names, Positive, Span, Whole};
 use tailback_scenario::problem::{Fault, Problem};
 use tailback_scenario::resolve::{self, Nothing, Resolved};
-use tailback_scenario::schema::{Instruments, Scenario};
+use tailback_scenario::schema::{Flow, Instruments, Scenario};
 use tailback_scenario::text;
 
 /// Picoseconds between polls that pictures need at the least.
 const SHORTEST_INTERVAL: u64 = 1_000_000_000;
 /// Polls of a run that is recorded for pictures, about: three a pixel of a wide screen.
 const POLLS: u64 = 6_000;
+
+/// Flows that a tab lays out in a fraction of a second.
+const MOST_FLOWS: u64 = 20_000;
 
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,9 +88,29 @@ impl Text {
         })?;
         let places: HashMap<_, _> = node.places(text).into_iter().collect();
         match resolve::read(&node, &Nothing) {
-            Ok(scenario) => Ok(Text { scenario, places }),
+            Ok(scenario) => {
+                let text = Text { scenario, places };
+                text.demand_few_flows()?;
+                Ok(text)
+            }
             Err(problems) => Err(problems.into_iter().map(|problem| located(problem, &places)).collect()),
         }
+    }
+
+    /// Flows are laid out before the first event, while a tab can do nothing else.
+    fn demand_few_flows(&self) -> Result<(), Vec<Said>> {
+        let count = |flow: &Flow| flow.count.as_ref().map_or(1, |count| count.0);
+        let flows: u64 = self.scenario.flow.iter().map(count).sum();
+        if flows <= MOST_FLOWS {
+            return Ok(());
+        }
+        let most =
+            (0..self.scenario.flow.len()).max_by_key(|at| count(&self.scenario.flow[*at])).unwrap_or(0);
+        let path = format!("flow[{most}].count");
+        let message = format!("{flows} flows are more than the {MOST_FLOWS} that a tab can lay out");
+        let fix = "Write a smaller count, or run the scenario outside the browser: tailback run".into();
+        let at = self.places.get(&path).copied();
+        Err(vec![Said { path, message, fix, at }])
     }
 
     /// Record what pictures show and nothing else, in the stretch of time that the scenario names. Which rows are kept
@@ -135,7 +158,7 @@ impl Text {
         }
         let (mut engine, _) = self.resolve()?;
         if pictures {
-            // Of flows over UDP nothing but their packets tells the delay.
+            // Of flows over UDP only their packets show the delay.
             let over_udp = engine.flows.iter().filter(|flow| flow.tcp.is_none());
             engine.instruments.packets = over_udp.map(|flow| flow.name.clone()).collect();
             self.scenario.instruments.packets = Names::Of(engine.instruments.packets.clone());
@@ -203,6 +226,22 @@ until = \"3s\"
 [expect]
 conditions = [\"downloads-1.goodput_mbps > 1\"]
 ";
+
+    #[test]
+    fn more_flows_than_a_tab_lays_out_are_refused_at_once_with_their_place() {
+        let flow = |count: u64| format!("[[flow]]\nname = \"f{count}\"\ncount = {count}\n");
+        let path = "duration = \"1s\"\n[dumbbell]\nrate = \"10mbit\"\nrtt = \"40ms\"\n";
+        let text = format!("{path}{}{}{}", flow(5), flow(10_000), flow(9_999));
+        let said = Text::read(&text).err().expect("too many");
+        assert_eq!((said.len(), said[0].path.as_str(), said[0].at), (1, "flow[1].count", Some((10, 9))));
+        assert!(
+            said[0].message.contains("20004 flows") && said[0].message.contains("20000"),
+            "{}",
+            said[0].message
+        );
+        assert!(Text::read(&format!("{path}{}", flow(10_000))).is_ok());
+        assert!(Text::read(&format!("{path}{}", flow(1_000_000_000))).is_err());
+    }
 
     #[test]
     fn a_picture_differs_only_in_what_is_recorded_and_what_is_written_down_of_it_runs_the_same() {

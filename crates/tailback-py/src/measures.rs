@@ -1,0 +1,149 @@
+//! The measures of `tailback-measures`: their rows as JSON, their functions over NumPy columns.
+
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use tailback_measures::flow::{self, Packets, Period};
+use tailback_measures::voice::{self, Spoken};
+use tailback_measures::{quantile, rows, sharing};
+
+/// The rows of all measures, as JSON.
+#[pyfunction]
+pub fn measures() -> String {
+    rows::as_json().to_string()
+}
+
+/// Loss of a flow from its totals: packets sent, received, dropped; bytes received, returned.
+#[pyfunction]
+pub fn loss_of_totals(
+    sent: f64,
+    received: f64,
+    dropped: f64,
+    bytes_received: f64,
+    bytes_returned: f64,
+) -> f64 {
+    flow::loss_of_totals(&Packets { sent, received, dropped, bytes_received, bytes_returned })
+}
+
+/// Loss of packets counted by their fate.
+#[pyfunction]
+pub fn loss_of_fates(dropped: f64, received: f64) -> f64 {
+    flow::loss_of_fates(dropped, received)
+}
+
+/// Drop share at a link.
+#[pyfunction]
+pub fn drop_share_at_link(dropped: f64, arrived: f64) -> f64 {
+    flow::drop_share_at_link(dropped, arrived)
+}
+
+/// From when until when a flow was on, given `(start_s, stop_s or None)` of each period in which it should be.
+#[pyfunction]
+pub fn active_periods_s(
+    periods: Vec<(f64, Option<f64>)>,
+    started_s: f64,
+    finished_s: f64,
+    duration_s: f64,
+) -> Vec<(f64, f64)> {
+    let periods: Vec<Period> =
+        periods.into_iter().map(|(start_s, stop_s)| Period { start_s, stop_s }).collect();
+    flow::active_periods_s(&periods, started_s, finished_s, duration_s)
+}
+
+/// Seconds in these periods; NaN if `started_s` is.
+#[pyfunction]
+pub fn active_s(periods: Vec<(f64, f64)>, started_s: f64) -> f64 {
+    flow::active_s(&periods, started_s)
+}
+
+/// Goodput in bit/s.
+#[pyfunction]
+pub fn goodput_bps(bytes: f64, seconds: f64) -> f64 {
+    flow::goodput_bps(bytes, seconds)
+}
+
+/// Completion time in seconds.
+#[pyfunction]
+pub fn completion_s(given_bytes: f64, bytes_received: f64, started_s: f64, finished_s: f64) -> f64 {
+    flow::completion_s(given_bytes, bytes_received, started_s, finished_s)
+}
+
+/// Jain's fairness index.
+#[pyfunction]
+pub fn jain(shares: PyReadonlyArray1<'_, f64>) -> f64 {
+    sharing::jain(&values(&shares))
+}
+
+/// Quantiles by linear interpolation between order statistics.
+#[pyfunction]
+pub fn quantiles<'py>(
+    py: Python<'py>,
+    of: PyReadonlyArray1<'_, f64>,
+    shares: Vec<f64>,
+) -> Bound<'py, PyArray1<f64>> {
+    PyArray1::from_vec(py, quantile::quantiles(values(&of), &shares))
+}
+
+/// The values at or below which these shares of the time were spent.
+#[pyfunction]
+pub fn weighted_quantiles<'py>(
+    py: Python<'py>,
+    of: PyReadonlyArray1<'_, f64>,
+    held: PyReadonlyArray1<'_, f64>,
+    shares: Vec<f64>,
+) -> Bound<'py, PyArray1<f64>> {
+    PyArray1::from_vec(py, quantile::weighted_quantiles(&values(&of), &values(&held), &shares))
+}
+
+/// Idd of the E-model.
+#[pyfunction]
+pub fn delay_impairment(mouth_to_ear_s: f64) -> f64 {
+    voice::delay_impairment(mouth_to_ear_s)
+}
+
+/// Ie,eff of the E-model.
+#[pyfunction]
+pub fn loss_impairment(loss: f64, burst_ratio: f64, concealment: bool) -> f64 {
+    voice::loss_impairment(loss, burst_ratio, concealment)
+}
+
+/// Mean opinion score of an R.
+#[pyfunction]
+pub fn mean_opinion_score(rating: f64) -> f64 {
+    voice::mean_opinion_score(rating)
+}
+
+/// Burst ratio of losses in order of sending.
+#[pyfunction]
+pub fn burst_ratio(lost: PyReadonlyArray1<'_, bool>) -> f64 {
+    voice::burst_ratio(&lost.as_array().to_vec())
+}
+
+/// R of a flow's calls, and `(window, R, late share)` of each call in each window.
+///
+/// `delay_s` is NaN for a lost packet. All packets' fates are known.
+#[pyfunction]
+pub fn call_rating(
+    sent_s: PyReadonlyArray1<'_, f64>,
+    delay_s: PyReadonlyArray1<'_, f64>,
+    stream: PyReadonlyArray1<'_, u64>,
+    window_s: f64,
+    concealment: bool,
+) -> (f64, Vec<(i64, f64, f64)>) {
+    let (delays, streams) = (values(&delay_s), stream.as_array().to_vec());
+    let packets: Vec<Spoken> = values(&sent_s)
+        .into_iter()
+        .zip(delays.into_iter().zip(streams))
+        .map(|(sent_s, (delay, stream))| Spoken {
+            sent_s,
+            delay_s: (!delay.is_nan()).then_some(delay),
+            stream,
+        })
+        .collect();
+    let heard = voice::heard(&packets, window_s, concealment);
+    let each = heard.iter().map(|one| (one.window, one.rating, one.late)).collect();
+    (voice::mean_rating(&heard), each)
+}
+
+fn values(column: &PyReadonlyArray1<'_, f64>) -> Vec<f64> {
+    column.as_array().to_vec()
+}
