@@ -16,11 +16,11 @@ declare global {
 }
 
 const here = import.meta.dirname;
-const root = resolve(here, '../..');
+export const root = resolve(here, '../..');
 const native = join(here, 'native.py');
 const site = join(root, 'python/tailback/explorer/site');
 
-const python = [process.env.PYTHON, join(root, '.venv/bin/python')].find((it) => it && existsSync(it)) ?? 'python3';
+export const python = [process.env.PYTHON, join(root, '.venv/bin/python')].find((it) => it && existsSync(it)) ?? 'python3';
 
 const browsers = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 export const executablePath = process.env.CHROMIUM ?? browsers.find((it) => existsSync(it));

@@ -50,8 +50,8 @@ test('single packets around the event are drawn, those sent again among them', a
   await page.click('[data-do=packets]');
   await page.locator('.packets .plot canvas').waitFor();
   await page.click('.packets button:has-text("around the chosen event")');
-  const told = () => page.locator('.packets .plot').getAttribute('aria-label');
-  await expect.poll(told, { timeout: 20_000 }).toMatch(/^[1-9]\d+ segments sent, [1-9]\d* of them again/);
+  const label = () => page.locator('.packets .plot').getAttribute('aria-label');
+  await expect.poll(label, { timeout: 20_000 }).toMatch(/^[1-9]\d+ segments sent, [1-9]\d* of them again/);
 });
 
 test('the keys zoom, move, and show all again', async () => {
@@ -70,7 +70,7 @@ test('a pinned run is drawn beside the next, and its figures stand below theirs'
   const before = await page.locator('[data-flow=call] .figure').innerText();
   await page.click('[data-do=pin]');
   await page.selectOption('[data-choice=queue]', 'fq_codel');
-  await page.waitForFunction(() => document.querySelector('.links .note') && !document.querySelector('.told progress'));
+  await page.waitForFunction(() => document.querySelector('.links .note') && !document.querySelector('.run-status progress'));
   expect(await page.locator('[data-flow=call] .was').innerText()).toContain(before);
   const legend = page.locator('[data-panel=queue] .u-legend');
   await expect.poll(() => legend.innerText()).toContain('bottleneck · run 1');

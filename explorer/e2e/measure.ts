@@ -69,23 +69,23 @@ test('time to the first picture', async () => {
     const page = await browser.newPage();
     const before = await processor(/./);
     await page.addInitScript(() => {
-      const seen = window as unknown as { drawn?: number; told?: number };
+      const seen = window as unknown as { drawn?: number; shown?: number };
       new MutationObserver(() => {
         if (seen.drawn === undefined && document.querySelector('.charts canvas')) seen.drawn = performance.now();
-        if (seen.told === undefined && document.querySelector('.links .note')) seen.told = performance.now();
+        if (seen.shown === undefined && document.querySelector('.links .note')) seen.shown = performance.now();
       }).observe(document, { childList: true, subtree: true });
     });
     await page.goto(server.url);
-    await page.waitForFunction(() => (window as unknown as { told?: number }).told !== undefined);
+    await page.waitForFunction(() => (window as unknown as { shown?: number }).shown !== undefined);
     used.push((await processor(/./)) - before);
     times.push(await page.evaluate(() => {
-      const seen = window as unknown as { drawn: number; told: number };
-      return [seen.drawn, seen.told] as [number, number];
+      const seen = window as unknown as { drawn: number; shown: number };
+      return [seen.drawn, seen.shown] as [number, number];
     }));
     await page.close();
   }
-  say(`until the first run is told Chromium uses ${used.join(', ')} ms of processor time, all processes and threads`);
-  say(`first plot drawn after ${times.map(([drawn]) => drawn.toFixed(0)).join(', ')} ms; first run told after ${times.map(([, told]) => told.toFixed(0)).join(', ')} ms`);
+  say(`until the first run is shown Chromium uses ${used.join(', ')} ms of processor time, all processes and threads`);
+  say(`first plot drawn after ${times.map(([drawn]) => drawn.toFixed(0)).join(', ')} ms; first run shown after ${times.map(([, shown]) => shown.toFixed(0)).join(', ')} ms`);
 });
 
 test('packets a second beside the native engine', async () => {
@@ -180,14 +180,14 @@ test('how right the estimate of a long run is', async () => {
       ['10gbit', 'transfers'],
     ]) {
       const toml = `duration = "300s"\n[dumbbell]\nrate = "${rate}"\nrtt = "40ms"\n[[flow]]\napp = "${app}"\n[[flow]]\napp = "voip"\n`;
-      const [told, took] = await page.evaluate(async (text) => {
+      const [expected_s, took] = await page.evaluate(async (text) => {
         const most = { seconds: 0, rows: 1e9 };
-        const told = await window.engine.run(text, { most }).then(() => NaN, (error) => error.expected.seconds as number);
-        return [told, (await window.engine.run(text)).wall_ms / 1e3] as const;
+        const expected_s = await window.engine.run(text, { most }).then(() => NaN, (error) => error.expected.seconds as number);
+        return [expected_s, (await window.engine.run(text)).wall_ms / 1e3] as const;
       }, toml);
-      const expected = Number.isNaN(told) ? 'over within the trial' : `${told.toFixed(1)} s expected`;
+      const expected = Number.isNaN(expected_s) ? 'over within the trial' : `${expected_s.toFixed(1)} s expected`;
       say(`300 s of ${app} at ${rate}: ${expected}, ${took.toFixed(1)} s taken`);
-      if (!Number.isNaN(told)) expect(Math.max(told / took, took / told)).toBeLessThan(2);
+      if (!Number.isNaN(expected_s)) expect(Math.max(expected_s / took, took / expected_s)).toBeLessThan(2);
     }
   });
   engine.close();

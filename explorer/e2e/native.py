@@ -67,8 +67,8 @@ def cases() -> dict[str, str]:
     return pairs | {name: examples.read(name) for name in EXAMPLES}
 
 
-def told(text: str) -> dict[str, Any]:
-    """What the native engine makes of a text, as the page is told it of a stored result."""
+def judged(text: str) -> dict[str, Any]:
+    """What the native engine makes of a text, as the page receives it of a stored result."""
     result = tb.run(tb.Scenario.parse_toml(text))
     return {"toml": text, **Opened("result", "", text, result).described()}
 
@@ -95,7 +95,7 @@ def stored(folder: str) -> dict[str, Any]:
 def main(command: str, *words: str) -> None:
     """See the module's text."""
     if command == "runs":
-        sys.stdout.buffer.write(as_json({name: told(text) for name, text in cases().items()}))
+        sys.stdout.buffer.write(as_json({name: judged(text) for name, text in cases().items()}))
     elif command == "speed":
         text = fast(words[0])
         scenario = tb.Scenario.parse_toml(text)

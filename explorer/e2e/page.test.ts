@@ -1,4 +1,4 @@
-// The page as `tailback explore` serves it: a path is drawn, sliders moved, states shared, errors told, results opened.
+// The page as `tailback explore` serves it: a path is drawn, sliders moved, states shared, errors shown, results opened.
 
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -25,7 +25,7 @@ const events = (page: Page) => page.locator('.links .note').innerText();
 const answered = (page: Page, before?: string) =>
   page.waitForFunction((old) => {
     const now = document.querySelector<HTMLElement>('.links .note')?.innerText;
-    return now !== undefined && now !== old && !document.querySelector('.told progress');
+    return now !== undefined && now !== old && !document.querySelector('.run-status progress');
   }, before);
 
 /** The page, its first run drawn; a test's last line asks that nothing was logged as an error. */
@@ -117,7 +117,7 @@ test('the address is the state: another tab opens the same', async () => {
   await other.close();
 });
 
-test.each(['s=%%%', 's=AAAA', 's=' + 'q'.repeat(50)])('a broken address (%s) is told in words, and the page goes on', async (fragment) => {
+test.each(['s=%%%', 's=AAAA', 's=' + 'q'.repeat(50)])('a broken address (%s) is explained in words, and the page goes on', async (fragment) => {
   const { page, errors } = await begun(`${server.url}#${fragment}`);
   expect(await page.locator('.notice').innerText()).toMatch(/damaged[^]*What you see is the example/);
   expect(await page.locator('.card[data-flow]').count()).toBeGreaterThan(0);
@@ -125,7 +125,7 @@ test.each(['s=%%%', 's=AAAA', 's=' + 'q'.repeat(50)])('a broken address (%s) is 
   await page.close();
 });
 
-test('a wrong text is told with its line, and what was drawn stays', async () => {
+test('a wrong text is shown with its line, and what was drawn stays', async () => {
   const { page, errors } = await begun();
   const before = await events(page);
   await page.click('[data-do=text]');
@@ -133,9 +133,9 @@ test('a wrong text is told with its line, and what was drawn stays', async () =>
   await page.keyboard.press('Control+End');
   // At once: half of it would be a scenario of its own, and run.
   await page.keyboard.insertText('\n[[flow]]\nname = "odd"\ncc = "cubbic"\n');
-  const told = page.locator('.problems li', { hasText: 'Did you mean "cubic"?' });
-  await told.waitFor();
-  expect(await told.innerText()).toMatch(/line \d+: flow\[\d\]\.cc/);
+  const problem = page.locator('.problems li', { hasText: 'Did you mean "cubic"?' });
+  await problem.waitFor();
+  expect(await problem.innerText()).toMatch(/line \d+: flow\[\d\]\.cc/);
   expect(await events(page)).toBe(before);
   // Where the format is the matter its description opens in place.
   await page.keyboard.insertText('\n= 3\n');
@@ -172,10 +172,10 @@ test('what is too long is judged by its beginning, and a shorter one offered', a
       slider.value = '400';
       slider.dispatchEvent(new Event('input', { bubbles: true }));
     });
-  await page.waitForSelector('.told.warning');
-  expect(await page.locator('.told.warning').innerText()).toMatch(/packets.*Run only/s);
-  await page.click('.told.warning button.primary');
-  await page.waitForSelector('.told.warning', { state: 'detached' });
+  await page.waitForSelector('.run-status.warning');
+  expect(await page.locator('.run-status.warning').innerText()).toMatch(/packets.*Run only/s);
+  await page.click('.run-status.warning button.primary');
+  await page.waitForSelector('.run-status.warning', { state: 'detached' });
   expect(errors).toEqual([]);
   await page.close();
 });

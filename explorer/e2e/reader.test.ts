@@ -112,11 +112,11 @@ test('many flows alike are one card, and their number can be set', async () => {
   expect(await page.locator('.card[data-flow]').count()).toBe(3);
 });
 
-test('what was stopped is told, and can be run again', async () => {
+test('what was stopped is shown, and can be run again', async () => {
   // From within: on a fast machine the run is over before a click from outside arrives.
   await page.evaluate(() => {
     const press = (): void => {
-      const stop = [...document.querySelectorAll<HTMLElement>('.told button')].find((it) => it.textContent === 'Stop');
+      const stop = [...document.querySelectorAll<HTMLElement>('.run-status button')].find((it) => it.textContent === 'Stop');
       if (stop) stop.click();
       else requestAnimationFrame(press);
     };
@@ -128,9 +128,9 @@ test('what was stopped is told, and can be run again', async () => {
     }
     press();
   });
-  await page.waitForSelector('.told:has-text("Stopped")');
-  await page.click('.told button:has-text("Run again")');
-  await page.waitForSelector('.told:has-text("Stopped")', { state: 'detached' });
+  await page.waitForSelector('.run-status:has-text("Stopped")');
+  await page.click('.run-status button:has-text("Run again")');
+  await page.waitForSelector('.run-status:has-text("Stopped")', { state: 'detached' });
 });
 
 test('nothing went wrong unseen', () => {

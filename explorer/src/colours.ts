@@ -1,4 +1,4 @@
-// The palette of the project's figures: Okabe and Ito's, which colour-blind people tell apart.
+// The palette of the project's figures: Okabe and Ito's, which colour-blind people can distinguish.
 
 import { theme } from './theme';
 
@@ -16,7 +16,7 @@ export const CYCLES = {
   light: [BLUE, VERMILLION, GREEN, PURPLE, SOFT],
   dark: [SKY, VERMILLION, GREEN, PURPLE, ORANGE, BLUE],
 };
-/** Beyond the palette the stroke tells lines apart. */
+/** Beyond the palette the stroke distinguishes lines. */
 const DASHES: (number[] | undefined)[] = [undefined, [7, 4], [2, 3]];
 
 export interface Stroke {

@@ -95,7 +95,7 @@ export interface FlowView {
   stop: number | undefined;
   /** Of how many flows before it a run makes lines and cards. */
   place: number;
-  /** So many alike. */
+  /** This many alike. */
   count: number;
   fields: Fields;
 }
@@ -135,14 +135,16 @@ export function together<Each extends { name: string }>(
   flows: readonly Each[],
   views: readonly FlowView[],
 ): { name: string; flows: Each[] }[] {
-  const counted = new Map<string, string>();
-  for (const view of views)
-    for (let number = 1; number <= view.count; number++)
-      if (view.count > 1) counted.set(`${view.name}-${number}`, view.name);
+  // By the names of flows that there are: a count that is still being typed may be any number.
+  const counts = new Map(views.filter((view) => view.count > 1).map((view) => [view.name, view.count]));
   const out = new Map<string, Each[]>();
   for (const flow of flows) {
-    const name = counted.get(flow.name) ?? flow.name;
-    out.set(name, [...(out.get(name) ?? []), flow]);
+    const [, stem, number] = /^(.*)-([1-9]\d*)$/.exec(flow.name) ?? [];
+    const isCounted = stem !== undefined && Number(number) <= (counts.get(stem) ?? 0);
+    const name = isCounted ? stem : flow.name;
+    const same = out.get(name);
+    if (same) same.push(flow);
+    else out.set(name, [flow]);
   }
   return [...out].map(([name, flows]) => ({ name, flows }));
 }
@@ -155,7 +157,7 @@ export function changed(value: Value | undefined, key: string): string {
     .join(', ');
 }
 
-/** A path in a few words, to tell two apart. */
+/** A path in a few words, to distinguish two. */
 export function pathWords(document: Document): string {
   const shape = shapeOf(document);
   if (shape === 'preset') return named(document['path'], 'preset');

@@ -1,8 +1,11 @@
 // What can be taken away: text, rows, pictures.
 
+import { pathWords, type Document } from './document';
 import type { Outcome } from './engine';
+import { digits, rateWords, timeWords } from './quantity';
+import { resolved } from './series';
 import { strokeOf, colours, type Drawn } from './ui/chart';
-import { digits } from './quantity';
+import { APPS, felt } from './words';
 
 export function save(name: string, content: BlobPart, type: string): void {
   const link = document.createElement('a');
@@ -53,13 +56,62 @@ function ticks(low: number, high: number, count: number): number[] {
   return out;
 }
 
-/** All plots as one drawing, in the page's colours, of what is zoomed into. */
+/** What stands above the plots of a picture: a picture is looked at without its page. */
+export interface About {
+  name: string;
+  /** The path, its flows, seed and length, and what each flow had of it. */
+  lines: string[];
+}
+
+const LINE = 17;
+
+/** Scenario, parameters and outcome of a run, for the head of its picture. */
+export function about(outcome: Outcome, document: Document): About {
+  const { duration_ps, links } = resolved(outcome);
+  const seed = String(document['seed'] ?? 1);
+  const queues = links
+    .filter((link) => outcome.links.some((each) => each.name === link.name))
+    .map((link) => `${link.name}: ${[link.rate_bps === null ? '' : rateWords(link.rate_bps), link.queue.discipline].filter(Boolean).join(', ')}`);
+  const flows = outcome.flows
+    .slice(0, 8)
+    .map((flow) => `${flow.name} (${[APPS[flow.kind] ?? flow.kind, flow.cc].filter(Boolean).join(', ')}): ${felt(flow).figure}, ${felt(flow).meaning}`);
+  const more = outcome.flows.length - flows.length;
+  return {
+    name: String(document['name'] || 'tailback'),
+    lines: [
+      `${pathWords(document)}; ${timeWords(duration_ps / 1e12)} simulated; seed ${seed}`,
+      queues.slice(0, 4).join('; ') + (queues.length > 4 ? `; and ${queues.length - 4} more links` : ''),
+      ...flows,
+      ...(more > 0 ? [`and ${more} more flows`] : []),
+    ],
+  };
+}
+
+/** What others can use: the address, or where that leads to this machine only, the scenario with how to open it. */
+export function shared(
+  href: string,
+  name: unknown,
+  toml: string,
+  isLocal: boolean,
+): { text: string; what: string; more: string } {
+  if (!isLocal) return { text: href, what: 'The link', more: '' };
+  const file = `${fileName(name)}.toml`;
+  const how = `# A scenario for tailback (pip install tailback). Save it as ${file}, then:\n#   tailback explore ${file}\n#   tailback run ${file}\n\n`;
+  return {
+    text: how + toml,
+    what: 'The scenario',
+    more: ' The address of this page works on this machine only, so the text is copied with how to open it.',
+  };
+}
+
+/** All plots as one drawing under a head, in the page's colours, of what is zoomed into. */
 export function svg(
   panels: readonly Drawn[],
   order: readonly string[],
   [from, until]: [number, number],
-  title: string,
+  { name, lines: said }: About,
 ): string {
+  const head = 30 + LINE * said.length;
   const { ink, soft, grid, paper } = colours();
   const inner = { width: SIZE.width - SIZE.left - SIZE.right, height: SIZE.height - SIZE.top - SIZE.bottom };
   const x = (t: number): number => SIZE.left + ((t - from) / (until - from)) * inner.width;
@@ -75,7 +127,7 @@ export function svg(
       for (let at = 0; at < line.x.length; at++)
         if (line.x[at]! >= from && line.x[at]! <= until && line.y[at]! > most) most = line.y[at]!;
     most = most > 0 ? most * 1.08 : 1;
-    const top = index * SIZE.height + SIZE.top;
+    const top = head + index * SIZE.height + SIZE.top;
     const y = (value: number): number => top + inner.height * (1 - value / most);
     const out = [
       `<text x="${SIZE.left}" y="${top - 14}" font-weight="bold" fill="${ink}">${escaped(`${panel.title} (${panel.unit})`)}</text>`,
@@ -129,8 +181,14 @@ export function svg(
     }
     return out.join('');
   });
-  const height = panels.length * SIZE.height;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${height}" width="${SIZE.width}" height="${height}" font-family="system-ui, sans-serif" font-size="12"><title>${escaped(title)}</title><rect width="100%" height="100%" fill="${paper}"/>${parts.join('')}</svg>`;
+  const height = head + panels.length * SIZE.height;
+  const widest = Math.floor((SIZE.width - SIZE.left - SIZE.right) / 6.4);
+  const cut = (text: string): string => (text.length > widest ? `${text.slice(0, widest - 1)}…` : text);
+  const words = [
+    `<text x="${SIZE.left}" y="22" font-size="15" font-weight="bold" fill="${ink}">${escaped(cut(name))}</text>`,
+    ...said.map((line, at) => `<text x="${SIZE.left}" y="${22 + LINE * (at + 1)}" fill="${soft}">${escaped(cut(line))}</text>`),
+  ].join('');
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${SIZE.width} ${height}" width="${SIZE.width}" height="${height}" font-family="system-ui, sans-serif" font-size="12"><title>${escaped(name)}</title><desc>${escaped(said.join('\n'))}</desc><rect width="100%" height="100%" fill="${paper}"/>${words}${parts.join('')}</svg>`;
 }
 
 export async function png(drawing: string): Promise<Blob> {

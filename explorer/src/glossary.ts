@@ -11,7 +11,7 @@ export const GLOSSARY = {
   mos: {
     forms: ['mean opinion score', 'MOS'],
     means:
-      'Mean opinion score: how people would rate a call, computed from its delay and losses (ITU-T G.107). 4.5 is the best, 1 the worst; below 3.6 many complain.',
+      'Mean opinion score: how people would rate a call, computed from its delay and losses (ITU-T G.107). 4.5 is the best, 1 the worst; below 3.6 many complain. It supposes the best constant playout delay in every ten seconds: how far the delay swings is not rated.',
   },
   bdp: {
     forms: ['bandwidth-delay product', 'BDP'],
@@ -40,7 +40,7 @@ export const GLOSSARY = {
   },
   mark: {
     forms: ['Marks'],
-    means: 'Packets that a queue marked (ECN) in place of dropping them: the sender is told to slow down, and nothing is lost.',
+    means: 'Packets that a queue marked (ECN) in place of dropping them: the sender learns that it must slow down, and nothing is lost.',
   },
   hash: {
     forms: ['Hash of the rows'],
@@ -73,7 +73,7 @@ export const GLOSSARY = {
   },
   ack: {
     forms: ['ACKs', 'ACK'],
-    means: 'Acknowledgement: the receiver tells the sender what has arrived.',
+    means: 'Acknowledgement: the receiver reports to the sender what has arrived.',
   },
 } satisfies Record<string, Term>;
 

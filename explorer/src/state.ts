@@ -8,7 +8,7 @@ import { decode, encode } from './fragment';
 import start from './start.toml?raw';
 
 export const engine = new Engine();
-/** The module is fetched and compiled while the page is laid out; a failure is told by the first run. */
+/** The module is fetched and compiled while the page is laid out; the first run reports a failure. */
 const loaded = engine.ready().catch(() => undefined);
 
 export const toml = signal(start);
@@ -114,6 +114,7 @@ export function back(): void {
   if (text === undefined) return;
   future.push(toml.peek());
   lastChange = '';
+  stored.value = undefined;
   toml.value = text;
 }
 
@@ -122,6 +123,7 @@ export function forth(): void {
   if (text === undefined) return;
   past.push(toml.peek());
   lastChange = '';
+  stored.value = undefined;
   toml.value = text;
 }
 
@@ -266,7 +268,7 @@ async function once(text: string): Promise<void> {
   }
 }
 
-function failed(error: unknown): void {
+export function failed(error: unknown): void {
   status.value = { is: 'failed', why: error instanceof Error ? error.message : String(error) };
 }
 
@@ -310,13 +312,28 @@ async function fromServer(): Promise<void> {
   const found = await opened();
   if (!found) return;
   arrive(found.toml);
-  if (found.kind === 'scenario') return;
+  if (found.kind === 'result') adopt(found);
+}
+
+function adopt(found: OpenedResult): void {
   batch(() => {
     engine.adopt(found.outcome);
     outcome.value = found.outcome;
     ran.value = found.toml;
     stored.value = found;
+    problems.value = [];
     status.value = { is: 'ready' };
+  });
+}
+
+/** Show a result in place of what is shown; the run under way is ended first. */
+export async function show(found: OpenedResult): Promise<void> {
+  stop();
+  await until(() => !isRunning && status.value.is !== 'running', MENUS_MS);
+  batch(() => {
+    open(found.toml);
+    tour.value = undefined;
+    adopt(found);
   });
 }
 

@@ -1,9 +1,12 @@
 // Figures as people say them.
 
-import type { FlowSummary } from './engine';
+import type { FlowSummary, LinkSummary } from './engine';
 import { digits } from './quantity';
 
 /** ITU-T G.107 annex B: what users say of a call with this mean opinion score. */
+/** Between the median and the 95 % quantile: more is a swing that the score of a call does not show. */
+const SWING_MS = 30;
+
 const OPINIONS: [number, string][] = [
   [4.34, 'excellent: everybody is very satisfied'],
   [4.03, 'good: users are satisfied'],
@@ -32,7 +35,7 @@ export const APPS: Record<string, string> = {
   media: 'Video call',
   ping: 'Ping',
   tunnel: 'Tunnel',
-  exec: 'Program (live only)',
+  exec: 'Program (live and vm)',
 };
 
 export const waiting = (ms: number): string =>
@@ -50,9 +53,11 @@ export function felt(flow: FlowSummary): Felt {
     value !== undefined && value !== null && Number.isFinite(value);
   const lost = flow.loss > 0 ? `, ${digits(100 * flow.loss, 2)} % lost` : '';
   if (known(flow.mos)) {
+    const swings = known(flow.delay_p95_ms) && flow.delay_p95_ms - flow.delay_p50_ms > SWING_MS;
+    const swing = swings ? `; the delay swings (median ${waiting(flow.delay_p50_ms)}), which the score leaves out` : '';
     return {
       figure: `MOS ${flow.mos.toFixed(1)}`,
-      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95\u00a0%)` : 'no packet came'}${lost}`,
+      meaning: `${opinion(flow.mos)}; ${known(flow.delay_p95_ms) ? `${waiting(flow.delay_p95_ms)} one way (95\u00a0%)` : 'no packet came'}${lost}${swing}`,
       worry: worry(flow.mos),
     };
   }
@@ -74,9 +79,10 @@ export function felt(flow: FlowSummary): Felt {
     return { figure: waiting(flow.completion_ms), meaning: what, worry: 0 };
   }
   if (flow.kind === 'ping' && known(flow.delay_p50_ms)) {
+    const way = flow.delay_of === 'one-way' ? 'one way' : 'there and back';
     return {
       figure: waiting(flow.delay_p50_ms),
-      meaning: `there and back (median); 95\u00a0%: ${waiting(flow.delay_p95_ms)}${lost}`,
+      meaning: `${way} (median); 95\u00a0%: ${waiting(flow.delay_p95_ms)}${lost}`,
       worry: 0,
     };
   }
@@ -100,6 +106,30 @@ export function alike(flows: readonly FlowSummary[]): Felt {
     meaning: `together, on average; each ${digits(sizes[0]!)} to ${digits(sizes[sizes.length - 1]!)} Mbit/s${again > 0 ? `; ${again} segments sent again` : ''}`,
     worry: worst.worry,
   };
+}
+
+/** Flows over TCP that share a link in one direction. */
+export interface Sharing {
+  link: string;
+  flows: FlowSummary[];
+  jain: number;
+}
+
+/** Who shares which link, each set of flows once: of links in a row the one that they fill most. */
+export function sharing(
+  links: readonly LinkSummary[],
+  flows: readonly FlowSummary[],
+  routes: readonly (readonly string[])[],
+): Sharing[] {
+  const out = new Map<string, Sharing & { used: number }>();
+  for (const link of links) {
+    const here = flows.filter((flow, at) => flow.cc && routes[at]?.includes(link.name));
+    if (here.length < 2 || link.jain === undefined || !Number.isFinite(link.jain)) continue;
+    const key = here.map((flow) => flow.name).join('\n');
+    const used = link.utilisation || 0;
+    if (!out.has(key) || out.get(key)!.used < used) out.set(key, { link: link.name, flows: here, jain: link.jain, used });
+  }
+  return [...out.values()];
 }
 
 export const fairness = (jain: number): string =>

@@ -10,8 +10,14 @@ wasm.initSync({ module: readFileSync(new URL('../src/engine/wasm/tailback_web_bg
 export function run(toml: string): Outcome {
   const run = new wasm.Run(toml, undefined, true);
   while (!run.advance(1_000_000));
-  const { told, tables } = run.finish() as { told: string; tables: Record<string, Table> };
-  const rest = JSON.parse(told) as Outcome;
+  return whole(run.finish());
+}
+
+export const captured = (bytes: Uint8Array, name: string): Outcome => whole(wasm.capture(bytes, name));
+
+function whole(found: unknown): Outcome {
+  const { summary, tables } = found as { summary: string; tables: Record<string, Table> };
+  const rest = JSON.parse(summary) as Outcome;
   return {
     ...rest,
     flows: rest.flows.map(withNaN<FlowSummary>),

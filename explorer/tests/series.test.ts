@@ -47,8 +47,8 @@ test('the_packet_view_shows_what_was_sent_again_and_what_was_acknowledged', () =
   const first = outcome.tables['congestion']!.columns['t_s']![0] as number;
   const narrow = new wasm.Run(write(magnified(read(start), 'download', first - 0.2, first + 0.3)), undefined, false);
   while (!narrow.advance(1_000_000));
-  const { told, tables } = narrow.finish() as { told: string; tables: typeof outcome.tables };
-  const seen = segments({ ...outcome, ...(JSON.parse(told) as object), tables }, 'download');
+  const { summary, tables } = narrow.finish() as { summary: string; tables: typeof outcome.tables };
+  const seen = segments({ ...outcome, ...(JSON.parse(summary) as object), tables }, 'download');
   expect(seen.sent.t.length).toBeGreaterThan(100);
   expect(seen.sent.again.filter(Boolean).length).toBeGreaterThan(0);
   expect(seen.sent.t[0]).toBeGreaterThanOrEqual(first - 0.2);

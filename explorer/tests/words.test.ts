@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { changed, flowViews, pathWords, read, shorter, together } from '../src/document';
-import type { FlowSummary } from '../src/engine';
+import type { FlowSummary, LinkSummary } from '../src/engine';
 import { GLOSSARY, terms, type Name } from '../src/glossary';
 import { signs, type Mark } from '../src/series';
-import { alike, fairness } from '../src/words';
+import { alike, fairness, felt, sharing } from '../src/words';
 
 const flow = (name: string, goodput_mbps: number): FlowSummary =>
   ({ name, kind: 'bulk', goodput_mbps, retransmissions: 2, loss: 0 }) as FlowSummary;
@@ -47,6 +47,38 @@ describe('flows', () => {
     expect(fairness(jain(24.7, 13.8))).toBe('unequal');
     expect(fairness(jain(21.4, 17.1))).toBe('not far from equal');
     expect(fairness(jain(19, 20))).toBe('about equal');
+  });
+});
+
+describe('what_a_flow_had', () => {
+  const measured = (rest: Partial<FlowSummary>): FlowSummary => ({ ...flow('x', 4), ...rest });
+
+  test('a_delay_is_named_by_the_way_it_was_measured', () => {
+    const ping = { kind: 'ping', delay_p50_ms: 20.1, delay_p95_ms: 21 };
+    expect(felt(measured({ ...ping, delay_of: 'one-way' })).meaning).toMatch(/^one way/);
+    expect(felt(measured({ ...ping, delay_of: 'round-trip' })).meaning).toMatch(/^there and back/);
+  });
+
+  test('a_score_of_a_call_whose_delay_swings_says_what_it_leaves_out', () => {
+    const call = { kind: 'voip', mos: 4.2, delay_of: 'one-way' as const };
+    expect(felt(measured({ ...call, delay_p50_ms: 15, delay_p95_ms: 215 })).meaning).toContain('the delay swings (median 15 ms)');
+    expect(felt(measured({ ...call, delay_p50_ms: 200, delay_p95_ms: 215 })).meaning).not.toContain('swings');
+  });
+
+  test('shares_are_of_a_link_in_one_direction', () => {
+    const over = (name: string): FlowSummary => ({ ...flow(name, 1), cc: 'cubic' });
+    const link = (name: string, jain?: number): LinkSummary => ({ name, utilisation: 1, jain }) as LinkSummary;
+    const flows = [over('down'), over('also-down'), over('up'), flow('call', 1)];
+    const routes = [['bottleneck'], ['bottleneck'], ['return'], ['bottleneck']];
+    const found = sharing([link('bottleneck', 0.9), link('return')], flows, routes);
+    expect(found.map((each) => [each.link, each.flows.map(({ name }) => name)])).toEqual([['bottleneck', ['down', 'also-down']]]);
+  });
+
+  test('a_count_that_is_still_being_typed_costs_nothing', () => {
+    const many = flowViews(read('[[flow]]\nname = "many"\ncount = 1000000000'));
+    const began = performance.now();
+    expect(together([flow('many-7', 1), flow('many-0', 1)], many).map(({ name }) => name)).toEqual(['many', 'many-0']);
+    expect(performance.now() - began).toBeLessThan(100);
   });
 });
 

@@ -41,7 +41,7 @@ export interface Outcome {
   warnings: string[];
 }
 
-/** NaN where a run does not tell a number. */
+/** NaN where a run gives no number. */
 export interface FlowSummary {
   name: string;
   kind: string;
@@ -99,7 +99,7 @@ export interface RunOptions {
   /** What turns out to come to more is ended. */
   most?: { seconds: number; rows: number };
   onProgress?: (time_s: number, until_s: number, partial?: Record<string, Table>) => void;
-  /** What has been polled is told along with the progress from so long on: copying it takes time. */
+  /** What has been polled comes with the progress after this long: copying it takes time. */
   pollsAfterMs?: number;
   signal?: AbortSignal;
 }
@@ -172,7 +172,7 @@ export class Engine {
     return this.#ask({ do: 'catalogue' });
   }
 
-  /** Rejects with `Refused` (its `problems`), `TooLarge`, an `AbortError`, or an Error told in words. */
+  /** Rejects with `Refused` (its `problems`), `TooLarge`, an `AbortError`, or an Error in words. */
   async run(toml: string, options: RunOptions = {}): Promise<Outcome> {
     const { signal, onProgress, pictures = true, seed, most, pollsAfterMs } = options;
     signal?.throwIfAborted();
@@ -196,6 +196,11 @@ export class Engine {
     } finally {
       signal?.removeEventListener('abort', cancel);
     }
+  }
+
+  /** A packet capture in the form of a run. Rejects with an Error that says why a file is none. */
+  capture(bytes: Uint8Array, name: string): Promise<Outcome> {
+    return this.#ask({ do: 'capture', bytes, name });
   }
 
   /** Take an opened result for the last run: `why` then explains its rows. */
@@ -243,7 +248,7 @@ export class Engine {
     if (!pending) return;
     if ('progress' in answer) {
       pending.onProgress?.(answer.progress.now_s, answer.progress.until_s, answer.progress.polled);
-      // Once what follows from it is done: who draws more slowly than the engine runs is not told more than it draws.
+      // After the listeners have returned: a page that draws slowly gets no more than it draws.
       setTimeout(() => this.#worker?.postMessage({ id: answer.id, do: 'heard' } satisfies Ask));
       return;
     }

@@ -11,6 +11,7 @@ export type Ask = { id: number } & (
   | { do: 'cancel' }
   | { do: 'heard' }
   | { do: 'why'; asked: string }
+  | { do: 'capture'; bytes: Uint8Array; name: string }
 );
 
 export type Answer = { id: number } & (

@@ -35,14 +35,14 @@ interface Described extends Omit<Outcome, 'tables' | 'wall_ms'> {
   tables: Record<string, number>;
 }
 
-/** What the server's command was given; none without such a server. Throws an Error told in words. */
+/** What the server's command was given; none without such a server. Throws an Error in words. */
 export async function opened(): Promise<OpenedScenario | OpenedResult | undefined> {
   const place = document.querySelector<HTMLMetaElement>('meta[name="tailback-opened"]')?.content;
   if (!place) return undefined;
-  const told = await fetched<Described>(place);
-  if (told.kind === 'scenario') return { kind: 'scenario', name: told.name, toml: told.toml };
-  const { kind, name, made, tables: rows, ...rest } = told;
-  const [flows, links] = [told.flows.map(withNaN<FlowSummary>), told.links.map(withNaN<LinkSummary>)];
+  const described = await fetched<Described>(place);
+  if (described.kind === 'scenario') return { kind: 'scenario', name: described.name, toml: described.toml };
+  const { kind, name, made, tables: rows, ...rest } = described;
+  const [flows, links] = [described.flows.map(withNaN<FlowSummary>), described.links.map(withNaN<LinkSummary>)];
   const tables: Record<string, Table> = {};
   const outcome: Outcome = { ...rest, flows, links, tables, wall_ms: NaN };
   const load = async (names: string[]) => {
@@ -50,7 +50,7 @@ export async function opened(): Promise<OpenedScenario | OpenedResult | undefine
     await Promise.all(wanted.map(async (it) => (tables[it] = typed(await fetched<Plain>(`opened/${it}.json`)))));
   };
   await load(FIRST.filter((it) => (rows[it] ?? 0) <= MANY_ROWS));
-  return { kind, name, toml: told.toml, made, outcome, rows, load };
+  return { kind, name, toml: described.toml, made, outcome, rows, load };
 }
 
 async function fetched<T>(place: string): Promise<T> {
@@ -89,8 +89,8 @@ function typed({ rows, units, labels, types, columns }: Plain): Table {
 
 const OPTIONAL = ['cc', 'mos', 'page_load_ms', 'completion_ms', 'jain'];
 
-/** A summary's numbers that a run does not tell: NaN, or left out where they may be. */
+/** A summary's numbers that a run does not give: NaN, or left out where they may be. */
 export function withNaN<T>(row: T): T {
-  const told = Object.entries(row as object).filter(([key, value]) => value !== null || !OPTIONAL.includes(key));
-  return Object.fromEntries(told.map(([key, value]) => [key, value ?? NaN])) as T;
+  const given = Object.entries(row as object).filter(([key, value]) => value !== null || !OPTIONAL.includes(key));
+  return Object.fromEntries(given.map(([key, value]) => [key, value ?? NaN])) as T;
 }

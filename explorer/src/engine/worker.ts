@@ -8,7 +8,7 @@ import init, * as wasm from './wasm/tailback_web.js';
 
 /** A slice takes about so long: a cancel is heard, and a row explained, as soon. */
 const SLICE_MS = 12;
-/** The page is told how far a run is, and has its polls, as often. */
+/** How often the page learns how far a run is, and gets its polls. */
 const TELL_MS = 80;
 const FEWEST_EVENTS = 2_000;
 
@@ -84,6 +84,10 @@ function quick(ask: Ask): unknown {
       const found = JSON.parse(wasm.why(ask.asked)) as { facts: [string, string | number][]; formula: string | null };
       return { ...found, facts: Object.fromEntries(found.facts), formula: found.formula ?? undefined };
     }
+    case 'capture': {
+      const began = performance.now();
+      return finished(wasm.capture(ask.bytes, ask.name) as { summary: string; tables: Record<string, Table> }, began);
+    }
     default:
       throw new Error(`the worker does not know ${ask.do}`);
   }
@@ -123,7 +127,7 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
     const { seconds: most, rows: mostRows } = ask.most ?? { seconds: Infinity, rows: Infinity };
     const tried: Moment[] = [];
     let isTried = !ask.most;
-    let told = performance.now();
+    let reported = performance.now();
     for (;;) {
       const before = performance.now();
       const isOver = run.advance(eventsASlice);
@@ -142,8 +146,8 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       // Half the way towards the slice that would take its time.
       const wanted = (eventsASlice * SLICE_MS) / Math.max(now - before, 0.1);
       eventsASlice = Math.max(FEWEST_EVENTS, Math.round((eventsASlice + Math.min(wanted, 8 * eventsASlice)) / 2));
-      if (now - told >= TELL_MS && heard === ask.id) {
-        told = now;
+      if (now - reported >= TELL_MS && heard === ask.id) {
+        reported = now;
         heard = 0;
         const isWanted = ask.polls && isTried && now - began >= (ask.pollsAfterMs ?? 0);
         const polled = isWanted ? (run.polled() as Record<string, Table>) : undefined;
@@ -153,7 +157,7 @@ async function run(ask: Extract<Ask, { do: 'run' }>): Promise<Outcome | undefine
       if (isCancelled(ask.id)) return undefined;
     }
     isOurs = false;
-    return finished(run.finish() as { told: string; tables: Record<string, Table> }, began);
+    return finished(run.finish() as { summary: string; tables: Record<string, Table> }, began);
   } catch (error) {
     // What stopped in the middle cannot be taken apart.
     isOurs &&= !isTrap(error);
@@ -170,8 +174,8 @@ function isCancelled(id: number): boolean {
   return true;
 }
 
-function finished({ told, tables }: { told: string; tables: Record<string, Table> }, began: number): Outcome {
-  const rest = JSON.parse(told) as Omit<Outcome, 'tables' | 'wall_ms'>;
+function finished({ summary, tables }: { summary: string; tables: Record<string, Table> }, began: number): Outcome {
+  const rest = JSON.parse(summary) as Omit<Outcome, 'tables' | 'wall_ms'>;
   const [flows, links] = [rest.flows.map(withNaN), rest.links.map(withNaN)];
   return { ...rest, flows, links, tables, wall_ms: performance.now() - began };
 }

@@ -185,7 +185,7 @@ export function Chart({ panel, order, theme, isAbout }: Given) {
         ],
         cursor: {
           sync: { key: 'tailback', setSeries: false },
-          // Whether it was a click or a drag is told by the distance, below.
+          // The distance decides below whether it was a click or a drag.
           drag: { x: true, y: false, setScale: false, click: () => undefined },
           points: { size: 6 * thick() },
           dataIdx: (self, index, hovered) =>

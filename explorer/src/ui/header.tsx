@@ -2,8 +2,9 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { isCapture, openCapture } from '../captured';
 import { pathWords, read } from '../document';
-import { command, csv, fileName, png, save, svg } from '../export';
+import { about, command, csv, fileName, png, save, shared, svg } from '../export';
 import {
   address,
   back,
@@ -15,6 +16,7 @@ import {
   open,
   outcome,
   pins,
+  ran,
   toml,
   zoom,
   type Pinned,
@@ -25,10 +27,9 @@ import { list as tourList } from './tour';
 
 const KEPT_PINS = 3;
 const isLocal = /^(127\.|localhost$|\[::1\])/.test(location.hostname);
-const OF_THIS_MACHINE =
-  ' It opens on this machine; elsewhere, put its part from the # behind the address of a hosted explorer.';
 
 export async function openFile(file: File): Promise<void> {
+  if (await isCapture(file)) return openCapture(file);
   if (file.size > 1_000_000) {
     notice.value = `${file.name} is too large for a scenario file (${Math.round(file.size / 1e6)} MB). A stored result is shown by: tailback explore FOLDER`;
     return;
@@ -57,7 +58,12 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
   const file = useRef<HTMLInputElement>(null);
   const name = scenario.value['name'];
   const drawing = (): string =>
-    svg(drawn.peek(), order.peek(), zoom.peek() ?? [0, duration.peek()], String(name || 'tailback'));
+    svg(
+      drawn.peek(),
+      order.peek(),
+      zoom.peek() ?? [0, duration.peek()],
+      about(outcome.peek()!, read(ran.peek() ?? toml.peek())),
+    );
   const pictures = async (): Promise<void> => {
     try {
       save(`${fileName(name)}.png`, await png(drawing()), 'image/png');
@@ -80,7 +86,7 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         <input
           ref={file}
           type="file"
-          accept=".toml,text/plain"
+          accept=".toml,text/plain,.pcap,.pcapng,.cap,.gz,.zst"
           hidden
           onChange={(event) => {
             const chosen = event.currentTarget.files?.[0];
@@ -93,7 +99,12 @@ export function Header({ isEditing, toggleEditor }: { isEditing: boolean; toggle
         </button>
         <button
           type="button"
-          onClick={() => void address().then((to) => copy(to, 'The link', isLocal ? OF_THIS_MACHINE : ''))}
+          onClick={() =>
+            void address().then((to) => {
+              const { text, what, more } = shared(to, name, toml.peek(), isLocal);
+              return copy(text, what, more);
+            })
+          }
           data-do="share"
         >
           Share
@@ -189,7 +200,7 @@ function Menu({ title, children }: { title: string; children: ComponentChildren 
 export function Pins() {
   if (!pins.value.length) return null;
   const here = pathWords(scenario.value);
-  /** Runs over another path are not told apart by their lines. */
+  /** Runs over another path cannot be distinguished by their lines. */
   const elsewhere = (pin: Pinned): string => {
     const there = pathWords(read(pin.toml));
     return there === here ? '' : `, on another path: ${there}`;

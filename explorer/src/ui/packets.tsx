@@ -11,7 +11,7 @@ import { chosen, duration, outcome, stored, toml, zoom } from '../state';
 import { theme } from '../theme';
 import { colours, rem } from './chart';
 
-/** More than this cannot be told apart on a screen. */
+/** More than this cannot be distinguished on a screen. */
 const MOST_SEGMENTS = 20_000;
 const SHOWN_S = 1;
 /** The last run of the page can still be asked about while another one is magnified. */
@@ -42,7 +42,7 @@ export default function Packets() {
           count === 0
             ? `${name} sent nothing between ${digits(from, 4)} and ${digits(until, 4)} s.`
             : count > MOST_SEGMENTS
-              ? 'Zoom in to tell single packets apart.'
+              ? 'Zoom in to see single packets.'
               : '',
         );
       },

@@ -22,13 +22,13 @@ import {
   zoom,
 } from '../state';
 import { theme } from '../theme';
-import { APPS, alike, fairness, felt, waiting } from '../words';
+import { APPS, alike, fairness, felt, sharing, waiting, type Sharing } from '../words';
 import { Chart, type Drawn } from './chart';
 import { Explained, Help } from './help';
 import { shownStep } from './tour';
 import { toResults } from './jump';
 
-/** A run under way, as far as its polls tell. */
+/** A run under way, as far as its polls show. */
 function sketched(document: Document, tables: Record<string, Table>): Outcome | undefined {
   const labels = tables['queue_polls']?.labels['link'] ?? [];
   const names = tables['polls']?.labels['flow'] ?? tables['queue_polls']?.labels['flow'] ?? [];
@@ -112,7 +112,7 @@ export function Results() {
   const isOld = ran.value !== toml.value && (status.value.is === 'running' || status.value.is === 'stopped');
   return (
     <>
-      <Told />
+      <RunStatus />
       {result && (
         <div class={isOld ? 'past-run' : undefined}>
           <Cards result={result} />
@@ -148,7 +148,7 @@ export function Results() {
   );
 }
 
-/** How many of so many plots are there: at first one, and one more each frame. */
+/** How many of this many plots are there: at first one, and one more each frame. */
 function useInTurn(all: number): number {
   const [begun, begin] = useState(1);
   useEffect(() => {
@@ -177,11 +177,11 @@ export function Strip() {
 /** Two digits of a large number. */
 const count = (value: number): string => Number(digits(value, 2)).toLocaleString('en');
 
-function Told() {
+function RunStatus() {
   const now = status.value;
   if (now.is === 'running' && now.partial) {
     return (
-      <div class="told">
+      <div class="run-status">
         <progress max={1} value={now.share} aria-label="Progress of the run" />
         <button type="button" onClick={stop}>
           Stop
@@ -191,7 +191,7 @@ function Told() {
   }
   if (now.is === 'large') {
     return (
-      <div class="told warning" role="alert">
+      <div class="run-status warning" role="alert">
         <p>
           By its beginning this would take about {count(Math.max(now.seconds, 1))} s in this tab, for at most{' '}
           {count(now.packets)} packets and {count(now.rows)} lines of results.
@@ -212,7 +212,7 @@ function Told() {
   }
   if (now.is === 'stopped') {
     return (
-      <div class="told warning" role="status">
+      <div class="run-status warning" role="status">
         <p>Stopped. What you see is the run before.</p>
         <button type="button" class="primary" onClick={again}>
           Run again
@@ -222,7 +222,7 @@ function Told() {
   }
   if (now.is === 'failed') {
     return (
-      <div class="told warning" role="alert">
+      <div class="run-status warning" role="alert">
         <p>{now.why} Your scenario is still here.</p>
         <button type="button" class="primary" onClick={again}>
           Try again
@@ -230,7 +230,7 @@ function Told() {
       </div>
     );
   }
-  return <div class="told" />;
+  return <div class="run-status" />;
 }
 
 function Cards({ result }: { result: Outcome }) {
@@ -238,13 +238,11 @@ function Cards({ result }: { result: Outcome }) {
   const titles = (kind: string, cc?: string): string => [APPS[kind] ?? kind, cc].filter(Boolean).join(', ');
   const most = 12;
   const grouped = together(result.flows, flowViews(scenario.value));
-  const tcp = result.flows.filter((flow) => ['bulk', 'ftp', 'hftp', 'transfers'].includes(flow.kind));
-  const total = tcp.reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
-  const share = (flow: FlowSummary): number => (100 * flow.goodput_mbps) / total;
-  const jain = result.links
-    .map((link) => link.jain)
-    .filter((value) => value !== undefined)
-    .sort((a, b) => a - b)[0];
+  const shares = sharing(
+    result.links,
+    result.flows,
+    flows.map((flow) => flow.route),
+  );
   return (
     <section aria-labelledby="felt-title">
       <h2 id="felt-title" class="quiet">
@@ -292,32 +290,37 @@ function Cards({ result }: { result: Outcome }) {
           </li>
         )}
       </ul>
-      {tcp.length > 1 && jain !== undefined && (
-        <div class="shares">
-          <p>
-            Shares of the link: {fairness(jain)} (<Help term="jain">Jain's index</Help> {digits(jain, 2)})
-          </p>
-          <div
-            class="bar"
-            role="img"
-            aria-label={tcp.map((flow) => `${flow.name} ${digits(share(flow), 2)} %`).join(', ')}
-          >
-            {tcp.map((flow) => {
-              const index = result.flows.indexOf(flow);
-              return (
-                <span
-                  key={flow.name}
-                  style={{ width: `${share(flow)}%`, background: stroke(index).colour }}
-                  title={`${flow.name}: ${digits(flow.goodput_mbps)} Mbit/s`}
-                >
-                  {share(flow) >= 12 && <b>{digits(share(flow), 2)} %</b>}
-                </span>
-              );
-            })}
-          </div>
-        </div>
-      )}
+      {shares.map((each) => (
+        <Shares key={each.link} sharing={each} all={result.flows} />
+      ))}
     </section>
+  );
+}
+
+function Shares({ sharing: { link, flows, jain }, all }: { sharing: Sharing; all: readonly FlowSummary[] }) {
+  const total = flows.reduce((sum, flow) => sum + (flow.goodput_mbps || 0), 0);
+  const share = (flow: FlowSummary): number => (total > 0 ? (100 * (flow.goodput_mbps || 0)) / total : 0);
+  return (
+    <div class="shares" data-link={link}>
+      <p>
+        Shares of {link}: {fairness(jain)} (<Help term="jain">Jain's index</Help> {digits(jain, 2)})
+      </p>
+      <div
+        class="bar"
+        role="img"
+        aria-label={flows.map((flow) => `${flow.name} ${digits(share(flow), 2)} %`).join(', ')}
+      >
+        {flows.map((flow) => (
+          <span
+            key={flow.name}
+            style={{ width: `${share(flow)}%`, background: stroke(all.indexOf(flow)).colour }}
+            title={`${flow.name}: ${digits(flow.goodput_mbps)} Mbit/s`}
+          >
+            {share(flow) >= 12 && <b>{digits(share(flow), 2)} %</b>}
+          </span>
+        ))}
+      </div>
+    </div>
   );
 }
 
