@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from tailback import metrics
+from tailback import _core, metrics
 from tailback.assess.table import Cell, by_name
 from tailback.metrics import MissingRows
 from tailback.metrics.rows import Floats, between, floats
 from tailback.result import Result
+from tailback.units import Duration
 
 __all__ = ["HARMS", "Kept", "harm", "measure"]
 
-#: Changes when `measure` does, so that old rows are not taken for new ones.
-REVISION = "assess/1"
-#: "lowest" is over windows of so many seconds, from the end of the second on.
+#: Changes when `measure` does, so that old rows are not read as new ones.
+REVISION = "assess/3"
+#: "lowest" is over windows of this many seconds, from the end of the second on.
 WINDOW_S = 5.0
 #: Transfers asked for later than this share of the run may rightly be under way at its end.
 ASKED_BY = 0.8
@@ -101,6 +102,8 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         out["jain"] = metrics.jain(rates) if sum(rates) else 0.0
         out["lowest"] = _lowest(result, long)
     if others:
+        if long:
+            out["own_goodput"] = out["goodput"]
         out["others_goodput"] = sum(_rate(result, name) for name in others)
         out["others_lowest"] = _lowest(result, others)
     mine = [name for name in tested if apps[name] == "transfers"]
@@ -109,7 +112,9 @@ def measure(cell: Cell, result: Result) -> dict[str, float]:
         times, unfinished = _transfers(result, mine)
         out["unfinished"] = unfinished
         if len(times):
-            out["fct_p50_ms"], out["fct_p95_ms"] = (1e3 * float(value) for value in np.quantile(times, (0.5, 0.95)))
+            out["fct_p50_ms"], out["fct_p95_ms"] = (
+                1e3 * float(value) for value in metrics.quantiles_of(times, (0.5, 0.95))
+            )
     if theirs:
         times, out["unfinished"] = _transfers(result, theirs)
         if len(times):
@@ -127,13 +132,18 @@ def _of_tested(cell: Cell, result: Result, tested: Sequence[str]) -> dict[str, f
         return float(sum(totals[column][index] for index in at))
 
     out: dict[str, float] = {}
-    if sent := total("packets_sent"):
-        out["loss"] = total("packets_dropped") / sent
+    # `flow_loss_rate` of the flows under test together.
+    sent, received, dropped = (total(f"packets_{word}") for word in ("sent", "received", "dropped"))
+    out["loss"] = _core.loss_of_totals(sent, received, dropped, 0.0, 0.0)
+    if math.isfinite(out["loss"]):
         out["delivered"] = total("bytes_received") / total("bytes_sent")
     neck = result.link_index(result.bottleneck)
     rate = result.link_spec(neck).get("rate_bps")
     if rate:
         out["queue_ms"] = 8e3 * float(result.numpy("links")["backlog_bytes_mean"][neck]) / float(rate)
+    if "packets_per_rtt" in cell.statistics:
+        rtts = result.duration_s / Duration(cell.given["dumbbell"]["rtt"]).seconds
+        out["packets_per_rtt"] = total("packets_sent") / rtts / len(tested)
     if "late_packets" in cell.statistics and tested and cell.after:
         late = 0
         for name in tested:
@@ -203,5 +213,6 @@ def _picture(result: Result) -> dict[str, list[float]]:
         flows = [row["name"] for row in result.resolved["flows"] if row["app"]["kind"] == "transfers"]
         times, _ = _transfers(result, flows) if flows else (np.zeros(0), math.nan)
         if len(times):
-            out["times_ms"] = [round(1e3 * float(value), 3) for value in np.quantile(times, np.linspace(0, 1, 41))]
+            shares = np.linspace(0, 1, 41).tolist()
+            out["times_ms"] = [round(1e3 * float(value), 3) for value in metrics.quantiles_of(times, shares)]
     return out

@@ -12,10 +12,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailback._core import Cancel
-from tailback.assess.measure import Kept
-from tailback.assess.table import CONTROLS, EXPERIMENTS, Cell, Experiment, by_name
-from tailback.assess.verdicts import ALONE, NOT_RUN, Checked, Criterion, judge_controls, judge_experiment, with_covered
-from tailback.candidate import Candidate, candidate
+from tailback.assess import population
+from tailback.assess.measure import HARMS, Kept
+from tailback.assess.table import (
+    BASELINES,
+    CONTROLS,
+    EXPERIMENTS,
+    GENERAL,
+    PLAIN,
+    SCOPE_OF,
+    SCOPES,
+    Cell,
+    Experiment,
+    by_name,
+    scoped,
+)
+from tailback.assess.verdicts import (
+    ALONE,
+    ASIDE,
+    NOT_APPLICABLE,
+    NOT_RUN,
+    Checked,
+    Criterion,
+    adjusted,
+    judge_controls,
+    judge_experiment,
+    with_covered,
+)
+from tailback.candidate import Candidate, candidate, flow_fields
 from tailback.errors import AlgorithmError, Interrupted, TailbackError, nearest
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
 from tailback.experiment.design import Design, Point
@@ -30,7 +54,7 @@ __all__ = ["Assessment", "UnfitCandidate", "assess"]
 
 #: Seeds of the first round, and after each round of the cells that are still undecided.
 ROUNDS = (5, 10, 20)
-QUICK = (3,)
+QUICK = (3, 6)
 #: How long the trial may take before a candidate counts as one that does not come back.
 PATIENCE_S = 30.0
 
@@ -57,8 +81,16 @@ class Assessment:
     against: tuple[str, ...]
     is_quick: bool
     only: tuple[str, ...]
+    #: Of each cell, where the user says how many; else as many as `ROUNDS` or `QUICK` say.
+    seeds: int | None = None
+    #: What the candidate is meant for, one of `SCOPES`.
+    scope: str = GENERAL
     criteria: list[Criterion] = field(default_factory=list)
     controls: list[Checked] = field(default_factory=list)
+    #: Harm on the stated population of paths; None if it was not asked for or has not been run.
+    population: population.Population | None = None
+    #: Of its rules: how many stay decided with the false discovery rate held.
+    population_held: int = 0
     #: Of the first seed: what pictures show, by cell and label.
     pictures: dict[tuple[str, str], dict[str, list[float]]] = field(default_factory=dict)
     #: Where it was written, for the commands in it.
@@ -70,6 +102,11 @@ class Assessment:
     wall_s: float = 0.0
 
     @property
+    def rounds(self) -> tuple[int, ...]:
+        """Seeds of the first round, and those after each further round of a cell that is undecided."""
+        return (self.seeds,) if self.seeds else QUICK if self.is_quick else ROUNDS
+
+    @property
     def is_broken(self) -> bool:
         """Did a control come out otherwise than it is known to? Then no verdict here counts."""
         return any(not each.as_known for each in self.controls if each.verdict != UNFINISHED)
@@ -77,20 +114,26 @@ class Assessment:
     @property
     def verdict(self) -> str:
         """Of all criteria that were run."""
-        return together([each.verdict for each in self.criteria if each.verdict != NOT_RUN] or [UNFINISHED])
+        return together([each.verdict for each in self.criteria if each.verdict not in ASIDE] or [UNFINISHED])
 
     def counted(self) -> dict[str, int]:
         """How many criteria came to which verdict."""
         words = [each.verdict for each in self.criteria]
-        return {word: words.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED, NOT_RUN)}
+        return {word: words.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED, *ASIDE)}
 
     def cells(self) -> list[Cell]:
         """Those that were to be run."""
-        return [cell for each in self.criteria for cell in _chosen(each.experiment, self.is_quick, self.only)]
+        found = [
+            cell
+            for each in self.criteria
+            for cell in _chosen(each.experiment, self.is_quick, self.only)
+            if scoped(each.experiment, cell, self.scope) is not None
+        ]
+        return found + [PLAIN[name] for name in dict.fromkeys(cell.plain for cell in found if cell.plain)]
 
     def scenario(self, cell: Cell) -> Scenario:
         """A cell with the candidate in it."""
-        return cell.scenario(self.candidate.cc)
+        return cell.scenario(self.candidate.cc, self.scope)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: every number of the dossier."""
@@ -121,6 +164,8 @@ def assess(
     against: Sequence[str] = ("cubic", "reno"),
     quick: bool = False,
     only: Iterable[str] = (),
+    seeds: int | None = None,
+    scope: str | None = None,
     store: Store | str | os.PathLike[str] = "results/assess/store",
     out: str | os.PathLike[str] | None = None,
     workers: int | None = None,
@@ -128,12 +173,17 @@ def assess(
     progress: bool | Callable[[int, int], object] = False,
     cancel: Cancel | None = None,
     allow_code: bool = False,
+    fresh: int = 0,
 ) -> Assessment:
     """Examine a congestion control by the criteria of RFC 9743, beside the algorithms `against` in the same cells.
 
     `what` is what `candidate` takes. Runs are kept in `store`, where the same call finds them again, and where another
-    candidate finds the baselines'. `quick` takes a few cells and three seeds; else cells that are undecided get up to
-    twenty. `only` names experiments. With `out` the dossier is written to that folder. `workers` and `on` are as for
+    candidate finds the baselines'. `quick` takes a few cells and three seeds, six where
+    three leave a verdict open; else there are five to twenty. `seeds` gives every cell that many instead. `only` names
+    experiments. `scope` says what the candidate is meant for, so that rows that do not apply are left out: "general",
+    "scavenger", "l4s", "data-centre" or "slow-start"; None takes what a built-in algorithm declares, else "general".
+    `fresh` is added to the seeds of the candidate's runs and not of the baselines', for a test of the suite itself.
+    With `out` the dossier is written to that folder. `workers` and `on` are as for
     `sweep`. Raises `UnfitCandidate` for a candidate that sends nothing or does not come back, and what it raised for
     one that crashes. Ctrl-C raises `Interrupted`; what was finished is kept, and the dossier so far is written.
 
@@ -152,6 +202,13 @@ def assess(
         raise UnknownWord(str(error)) from None
     if not baselines:
         raise UnknownWord("against names no algorithm, and every rule is relative to one. Give for example cubic,reno")
+    if seeds is not None and seeds < 2:
+        raise UnknownWord(f"seeds must be at least 2, got {seeds}: one run has no spread to judge by")
+    scope = SCOPE_OF.get(mine.name, GENERAL) if scope is None else scope
+    if scope not in SCOPES:
+        close = nearest(scope, list(SCOPES))
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise UnknownWord(f'there is no scope "{scope}".{hint} There are: {", ".join(SCOPES)}')
     _try(mine)
     done = Assessment(
         mine,
@@ -159,12 +216,21 @@ def assess(
         tuple(each.label for each in baselines),
         quick,
         chosen,
+        seeds,
+        scope,
     )
     kept = store if isinstance(store, Store) else Store(store)
-    work = _Work(done, baselines)
+    work = _Work(done, baselines, fresh)
     try:
-        for seeds in QUICK if quick else ROUNDS:
-            asked = work.ask(seeds)
+        if _wants_population(done):
+            paths = population.Work(mine, baselines, work.paths, fresh)
+            finished = Finished(kept)
+            try:
+                perform_all(paths, finished, workers=workers, on=on, progress=progress, cancel=cancel)
+            finally:
+                work.take_population(paths, finished)
+        for count in done.rounds:
+            asked = work.ask(count)
             if not asked:
                 break
             finished = Finished(kept)
@@ -194,7 +260,7 @@ class InterruptedAssessment(Interrupted):
 
 
 def _demand_known(only: Iterable[str]) -> tuple[str, ...]:
-    names = [each.name for each in EXPERIMENTS if each.cells]
+    names = [*(each.name for each in EXPERIMENTS if each.cells), population.EXPERIMENT.name]
     for name in only:
         if name not in names:
             close = nearest(name, names)
@@ -209,6 +275,11 @@ def _chosen(experiment: Experiment, is_quick: bool, only: Sequence[str]) -> tupl
     return tuple(cell for cell in experiment.cells if cell.quick or not is_quick)
 
 
+def _wants_population(done: Assessment) -> bool:
+    is_asked_for = not done.only or population.EXPERIMENT.name in done.only
+    return is_asked_for and done.scope not in population.OUT_OF_SCOPE
+
+
 def _try(mine: Candidate) -> None:
     """A short run with losses and an outage, before hours are spent on a candidate that cannot be run."""
     from tailback.run import run
@@ -220,7 +291,7 @@ def _try(mine: Candidate) -> None:
             "rate": "10mbit", "rtt": "40ms", "queue": "0.5bdp",
             "schedule": [{"at": "4s", "rate": "0bit"}, {"at": "5s", "rate": "10mbit"}],
         },
-        "flow": [{"name": "test", "cc": mine.cc if isinstance(mine.cc, str) else dict(mine.cc)}],
+        "flow": [{"name": "test", **flow_fields(mine.cc)}],
     }  # fmt: skip
     scenario = Scenario.from_dict(given)
     outcome: list[Any] = []
@@ -264,14 +335,26 @@ class _Work:
     until = None
     kept = Kept()
 
-    def __init__(self, done: Assessment, baselines: Sequence[Candidate]) -> None:
+    def __init__(self, done: Assessment, baselines: Sequence[Candidate], fresh: int = 0) -> None:
         self.name = f"assess {done.candidate.label}"
-        self.allow_code = done.candidate.allow_code or any(each.allow_code for each in baselines)
-        self._done = done
-        cells = [cell for each in EXPERIMENTS for cell in _chosen(each, done.is_quick, done.only)]
-        named = [control.cc for control in CONTROLS] + [cell.rival for cell in cells if cell.rival]
+        # Whose code others have written was refused before, where it is not allowed; planted faults are our own.
+        self.allow_code = True
+        self._controls = [
+            each
+            for each in CONTROLS
+            if each.quick or not (done.is_quick or (done.only and each.experiment not in done.only))
+        ]
+        self._done, self._fresh = done, fresh
+        self.paths = population.QUICK_PATHS if done.is_quick else population.PATHS
+        cells = [
+            cell
+            for each in EXPERIMENTS
+            for cell in _chosen(each, done.is_quick, done.only)
+            if scoped(each, cell, done.scope) is not None
+        ]
+        named = [*BASELINES, *(each.cc for each in self._controls)] + [cell.rival for cell in cells if cell.rival]
         self._candidates: dict[str, Candidate] = {}
-        for each in (done.candidate, *baselines, *map(candidate, dict.fromkeys(named))):
+        for each in (done.candidate, *baselines, *(candidate(name, allow_code=True) for name in dict.fromkeys(named))):
             other = self._candidates.setdefault(each.label, each)
             if other.digest != each.digest:
                 raise TailbackError(f'two different algorithms are called "{each.label}". Rename your own')
@@ -283,11 +366,21 @@ class _Work:
                 self._points[cell.name, way] = cell
             if cell.rival:
                 self._points[cell.name, cell.rival] = cell
-        for control in CONTROLS:
+            if cell.plain:
+                plain = PLAIN[cell.plain]
+                for way in (*ways, *((ALONE,) if cell.has_others else ())):
+                    self._points[plain.name, way] = plain
+        self._plain = {cell.name: cell.plain for cell in cells if cell.plain}
+        for control in self._controls:
             for name in control.cells:
-                self._points.setdefault((name, control.cc), by_name()[name])
+                beside = (control.label, *BASELINES, *((ALONE,) if control.statistic in HARMS else ()))
+                of = (name, by_name()[name].plain) if by_name()[name].plain else (name,)
+                for way in dict.fromkeys(beside):
+                    for each_of in of:
+                        self._points.setdefault((each_of, way), by_name()[each_of])
         self._order = list(self._points)
         self._seeds: dict[str, int] = {}
+        self._of_paths = 0
         self._runs: dict[tuple[str, str], dict[int, Any]] = {}
         self.design = Design(
             ("cell", "candidate"),
@@ -301,11 +394,22 @@ class _Work:
         """A cell with one of the algorithms, or with none."""
         name, way = self._order[number]
         cell = self._points[name, way]
-        return cell.scenario(None if way == ALONE else self._candidates[way].cc).with_({}, seed=seed)
+        scope = self._done.scope if way == self._done.candidate.label else GENERAL
+        return cell.scenario(None if way == ALONE else self._candidates[way].cc, scope).with_({}, seed=seed)
 
     def seeds_of(self, number: int) -> tuple[int, ...]:
         """As many as the round has for the cell."""
-        return tuple(range(1, self._seeds[self._order[number][0]] + 1))
+        name, way = self._order[number]
+        first = 1 + self._shift(way)
+        return tuple(range(first, first + self._seeds[name]))
+
+    def _shift(self, way: str) -> int:
+        return self._fresh if way == self._done.candidate.label else 0
+
+    @property
+    def most_wall_s(self) -> float | None:
+        """No run is given up for its time."""
+        return None
 
     def keeps_tables(self, number: int, seed: int) -> bool:
         """None are kept: a cell is run again by its scenario."""
@@ -325,6 +429,7 @@ class _Work:
         judged = [each for criterion in self._done.criteria for each in criterion.found]
         judged += [each for control in self._done.controls for each in control.found]
         undecided = {each.cell for each in judged if each.verdict == UNDECIDED}
+        undecided |= {self._plain[name] for name in undecided if name in self._plain}
         for name in undecided:
             self._seeds[name] = seeds
         return bool(undecided)
@@ -341,17 +446,55 @@ class _Work:
             if row is None:
                 continue
             cell, way = self._order[number]
-            self._runs.setdefault((cell, way), {})[seed] = row["error"] if row["status"] != "ok" else row
+            mine_seed = seed - self._shift(way)
+            self._runs.setdefault((cell, way), {})[mine_seed] = row["error"] if row["status"] != "ok" else row
             if row.get("picture"):
                 done.pictures[cell, way] = json.loads(row["picture"])
         done.run += finished.run
-        done.reused = sum(map(len, self._runs.values())) - done.run
+        done.reused = self._of_paths + sum(map(len, self._runs.values())) - done.run
         done.failed = sum(isinstance(row, str) for runs in self._runs.values() for row in runs.values())
+        done.failed += len(done.population.errors) if done.population else 0
         done.criteria = [
             judge_experiment(
-                each, _chosen(each, done.is_quick, done.only), self._runs, done.candidate.label, done.against
+                each,
+                _chosen(each, done.is_quick, done.only),
+                self._runs,
+                done.candidate.label,
+                done.against,
+                done.scope,
             )
             for each in EXPERIMENTS
         ]
-        done.criteria = with_covered(done.criteria)
-        done.controls = judge_controls(self._runs)
+        done.criteria, stay = adjusted(done.criteria, done.population.ps if done.population else ())
+        done.criteria = with_covered([*done.criteria, self._criterion(stay)])
+        done.controls = judge_controls(self._runs, self._controls)
+
+    def take_population(self, paths: population.Work, finished: Finished) -> None:
+        """Judge the population by all that was finished."""
+        done = self._done
+        keys = [key for _, _, key in finished.index]
+        frame = finished.store.frame()
+        mine = frame.filter(frame["key"].is_in(keys)) if keys else frame.head(0)
+        runs = paths.taken(finished.index, {row["key"]: row for row in mine.to_dicts()})
+        done.run += finished.run
+        self._of_paths = len(runs)
+        if len(runs) == len(paths.design):
+            done.population = population.judge(runs, done.candidate.label, done.against, self.paths, done.is_quick)
+
+    def _criterion(self, stay: Sequence[bool]) -> Criterion:
+        """The row of the population; `stay` says which of its rules stay decided."""
+        done, experiment = self._done, population.EXPERIMENT
+        if done.population is None:
+            if done.scope in population.OUT_OF_SCOPE:
+                return Criterion(experiment, NOT_APPLICABLE, (), f"{done.scope}: {SCOPES[done.scope]}")
+            if not _wants_population(done):
+                return Criterion(experiment, NOT_RUN, (), "none of its paths was asked for")
+            return Criterion(experiment, UNFINISHED, (), "not all of its runs were finished")
+        if done.population.errors:
+            number, error = next(iter(done.population.errors.items()))
+            return Criterion(experiment, FAILED, (), f"{population.paths()[number].label}: {error}")
+        raw = done.population.verdicts
+        done.population_held = sum(stay)
+        held = [each if kept else UNDECIDED for each, kept in zip(raw, stay, strict=True)]
+        verdict = together(held)
+        return Criterion(experiment, verdict, (), "" if verdict == PASSED else done.population.sentence())

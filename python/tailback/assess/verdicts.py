@@ -1,8 +1,8 @@
 """From what runs measured to verdicts: per statistic of a cell, per criterion, and on the suite itself.
 
 A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines, and failed
-where it is sure to be worse than the rule allows against each. Sure: the interval of the margin, taken seed by seed,
-lies on one side.
+where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
+(`tailback.experiment.statistics.side`).
 """
 
 from __future__ import annotations
@@ -12,18 +12,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tailback.assess.discovery import combined, decided, p_value
 from tailback.assess.measure import HARMS, harm
-from tailback.assess.table import CONTROLS, STATISTICS, Cell, Control, Experiment, by_name
+from tailback.assess.plain import expected
+from tailback.assess.table import (
+    BASELINES,
+    CONTROLS,
+    GENERAL,
+    SCOPES,
+    STATISTICS,
+    Cell,
+    Control,
+    Experiment,
+    Statistic,
+    by_name,
+    scoped,
+)
 from tailback.expect.verdicts import FAILED, PASSED, UNDECIDED, UNFINISHED, together
-from tailback.experiment.statistics import Interval, interval
+from tailback.experiment.statistics import Interval, interval, side
 
 __all__ = [
     "ALONE",
+    "COVERED",
+    "NOT_APPLICABLE",
     "NOT_RUN",
     "Checked",
     "Criterion",
     "Found",
     "Runs",
+    "adjusted",
     "judge_cell",
     "judge_controls",
     "judge_experiment",
@@ -31,9 +48,17 @@ __all__ = [
 ]
 
 NOT_RUN = "not run"
+#: Outside of what the candidate is meant for.
+NOT_APPLICABLE = "not applicable"
+#: Judged by other rows, whose verdicts are not counted twice.
+COVERED = "covered"
+#: Of criteria without a verdict of their own.
+ASIDE = (NOT_RUN, NOT_APPLICABLE, COVERED)
 #: Whose runs are without the flows under test.
 ALONE = "alone"
 CONFIDENCE = 0.95
+#: By the side of the bound.
+_VERDICTS = {1: PASSED, -1: FAILED, 0: UNDECIDED}
 
 #: By cell and algorithm, by seed: what was measured, or the error that ended the run.
 Runs = Mapping[tuple[str, str], Mapping[int, Mapping[str, Any] | str]]
@@ -54,6 +79,15 @@ class Found:
     against: str = ""
     bound: float = math.nan
     why: str = ""
+    #: By label: against this baseline alone.
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    #: Of a special case, by label: how far the candidate is beyond what its own plain case leads to expect.
+    beyond_plain: Mapping[str, Interval] = field(default_factory=dict)
+    #: The verdict before the false discovery rate of the dossier was held, and before the plain case was considered.
+    raw: str = ""
+    direct: str = ""
+    #: Of the verdict; NaN where nothing was tested.
+    p: float = math.nan
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -63,6 +97,8 @@ class Found:
             "candidate": _told(self.candidate), "against": self.against, "bound": self.bound, "why": self.why,
             "baselines": {label: _told(found) for label, found in self.baselines.items()},
             "differences": {label: _told(found) for label, found in self.differences.items()},
+            "verdicts": dict(self.verdicts), "raw": self.raw, "direct": self.direct, "p": self.p,
+            "beyond_plain": {label: _told(found) for label, found in self.beyond_plain.items()},
         }  # fmt: skip
 
 
@@ -82,9 +118,24 @@ class Criterion:
     ware: tuple[Found, ...] = ()
 
     @property
+    def raw(self) -> str:
+        """The verdict before the false discovery rate of the dossier was held."""
+        return together([each.raw for each in self.found]) if self.found else self.verdict
+
+    @property
     def is_missing_must(self) -> bool:
         """Did the RFC demand it, and was it not run?"""
         return self.verdict == NOT_RUN and self.experiment.word.startswith("MUST")
+
+    def against(self, label: str) -> tuple[str, Found | None]:
+        """The verdict beside one baseline alone, and the statistic that is furthest on the bad side of it."""
+        mine = [each for each in self.found if label in each.verdicts]
+        verdict = together([each.verdicts[label] for each in mine]) if mine else ""
+        return verdict, max(
+            (each for each in mine if each.verdicts[label] == verdict),
+            key=lambda each: _beyond(each, _bound(each.statistic, each.baselines[label].estimate)),
+            default=None,
+        )
 
     @property
     def worst(self) -> Found | None:
@@ -93,10 +144,21 @@ class Criterion:
         return max(mine, key=_excess, default=None)
 
 
+def _bound(statistic: str, baseline: float) -> float:
+    """What a rule allows at this value of the baseline: where its margin is nothing."""
+    rule = STATISTICS[statistic]
+    return rule.margin(0.0, baseline) * (-1.0 if rule.more else 1.0)
+
+
 def _excess(found: Found) -> float:
+    return _beyond(found, found.bound)
+
+
+def _beyond(found: Found, bound: float) -> float:
+    """How far a statistic is on the bad side of a bound, as a share of the bound."""
     rule = STATISTICS[found.statistic]
-    beyond = found.bound - found.candidate.estimate if rule.more else found.candidate.estimate - found.bound
-    size = max(abs(found.bound), rule.allowance)
+    beyond = bound - found.candidate.estimate if rule.more else found.candidate.estimate - bound
+    size = max(abs(bound), rule.allowance)
     return beyond / size if size and math.isfinite(beyond) else math.inf
 
 
@@ -115,9 +177,13 @@ class Checked:
 
 
 def judge_experiment(
-    experiment: Experiment, cells: Sequence[Cell], runs: Runs, label: str, against: Sequence[str]
+    experiment: Experiment, cells: Sequence[Cell], runs: Runs, label: str, against: Sequence[str], scope: str = GENERAL
 ) -> Criterion:
     """The verdict on a criterion by those of its cells that were to be run."""
+    if cells:
+        cells = [one for cell in cells if (one := scoped(experiment, cell, scope)) is not None]
+        if not cells:
+            return Criterion(experiment, NOT_APPLICABLE, (), f"{scope}: {SCOPES[scope]}")
     if not cells:
         why = experiment.not_run or "none of its cells was asked for"
         return Criterion(experiment, NOT_RUN, (), why)
@@ -132,13 +198,13 @@ def _by_ware(cells: Sequence[Cell], runs: Runs, label: str) -> tuple[Found, ...]
 
 
 def with_covered(criteria: Sequence[Criterion]) -> list[Criterion]:
-    """The same; a criterion that others examine has the verdict of all of them."""
-    verdicts = {each.experiment.name: each.verdict for each in criteria if each.verdict != NOT_RUN}
+    """The same; a criterion that others examine names them. Their verdicts count there, and not again."""
+    judged = {each.experiment.name for each in criteria if each.verdict not in ASIDE}
     out = []
     for each in criteria:
-        of = [name for name in each.experiment.covered_by if name in verdicts]
+        of = [name for name in each.experiment.covered_by if name in judged]
         if of:
-            each = replace(each, verdict=together([verdicts[name] for name in of]), why=f"by {', '.join(of)}")
+            each = replace(each, verdict=COVERED, why=f"by {', '.join(of)}")
         out.append(each)
     return out
 
@@ -151,14 +217,16 @@ def judge_cell(cell: Cell, runs: Runs, label: str, against: Sequence[str]) -> li
     out = []
     for name in cell.statistics:
         if errors:
-            out.append(Found(cell.name, name, FAILED, nothing, why=errors[0]))
+            out.append(Found(cell.name, name, FAILED, nothing, why=errors[0], raw=FAILED, direct=FAILED, p=0.0))
             continue
         values = _values(cell, name, runs, label)
         others = {other: _values(cell, name, runs, other) for other in against}
         if not mine or not all(others.values()):
-            out.append(Found(cell.name, name, UNFINISHED, nothing, why="not all of its runs were finished"))
+            why = "not all of its runs were finished"
+            out.append(Found(cell.name, name, UNFINISHED, nothing, why=why, raw=UNFINISHED, direct=UNFINISHED))
             continue
-        out.append(_judged(cell.name, name, values, others))
+        plain = {each: _values(replace(cell, name=cell.plain), name, runs, each) for each in (label, *against)}
+        out.append(_judged(cell.name, name, values, others, plain if cell.plain else {}, label))
     return out
 
 
@@ -174,60 +242,125 @@ def _values(cell: Cell, name: str, runs: Runs, label: str) -> dict[int, float]:
             if isinstance(base, Mapping):
                 out[seed] = harm(name, base, row)
         else:
-            value = row.get(name)
+            value = row.get(STATISTICS[name].of or name)
             out[seed] = math.nan if value is None else float(value)
     return out
 
 
-def _judged(cell: str, name: str, values: Mapping[int, float], others: Mapping[str, Mapping[int, float]]) -> Found:
+def _judged(
+    cell: str,
+    name: str,
+    values: Mapping[int, float],
+    others: Mapping[str, Mapping[int, float]],
+    plain: Mapping[str, Mapping[int, float]],
+    mine: str,
+) -> Found:
     rule = STATISTICS[name]
     baselines, differences, verdicts, whys, bounds = {}, {}, {}, {}, {}
+    beyond, direct, sides, ps = {}, {}, {}, {}
     for label, theirs in others.items():
         seeds = sorted(values.keys() & theirs.keys())
         both = [seed for seed in seeds if math.isfinite(values[seed]) and math.isfinite(theirs[seed])]
         baselines[label] = _mean([theirs[seed] for seed in seeds])
         differences[label] = _mean([values[seed] - theirs[seed] for seed in both])
-        # The bound at the baseline's mean: where its margin is nothing.
-        bounds[label] = rule.margin(0.0, baselines[label].estimate) * (-1.0 if rule.more else 1.0)
+        bounds[label] = _bound(name, baselines[label].estimate)
         lacking = [seed for seed in seeds if math.isfinite(theirs[seed]) and not math.isfinite(values[seed])]
         if lacking:
             # Left out they would hide the worst: what never arrived has no completion time.
             verdicts[label], whys[label] = FAILED, f"there is no such number with seed {lacking[0]}"
+            sides[label], ps[label] = -1, 0.0
         elif not both:
             has = any(math.isfinite(values[seed]) for seed in seeds)
             verdicts[label] = PASSED if has else UNDECIDED
+            if has:
+                sides[label], ps[label] = 1, 0.0
             whys[label] = f"{label} has no such number" + ("" if has else ", nor has the candidate")
         else:
-            verdicts[label] = _sign([rule.margin(values[seed], theirs[seed]) for seed in both])
+            margins = [rule.margin(values[seed], theirs[seed]) for seed in both]
+            ratios = [rule.ratio(values[seed], theirs[seed]) for seed in both]
+            verdicts[label] = _VERDICTS[side(margins, ratios, confidence=CONFIDENCE)]
             whys[label] = ""
+            sides[label], ps[label] = _direction(margins), p_value(margins, ratios)
+        direct[label] = verdicts[label]
+        hoped = _hoped(rule, theirs, plain.get(label, {}), plain.get(mine, {}))
+        paired = [seed for seed in both if seed in hoped]
+        if not lacking and len(paired) >= 2:
+            beyond[label] = _mean([values[seed] - hoped[seed] for seed in paired])
+            margins = [rule.margin(values[seed], hoped[seed]) for seed in paired]
+            ratios = [rule.ratio(values[seed], hoped[seed]) for seed in paired]
+            key = f"{label}, plain"
+            sides[key], ps[key] = _direction(margins), p_value(margins, ratios)
+            verdict = _VERDICTS[side(margins, ratios, confidence=CONFIDENCE)]
+            if _ORDER[verdict] < _ORDER[verdicts[label]]:
+                verdicts[label] = verdict
+                bounds[label] = _bound(name, _mean([hoped[seed] for seed in paired]).estimate)
     # The most lenient counts; of those alike the one with the most room.
-    order = {PASSED: 0, UNDECIDED: 1, FAILED: 2}
+    order = _ORDER
     room = {label: bounds[label] if not rule.more else -bounds[label] for label in others}
     best = min(others, key=lambda label: (order[verdicts[label]], -room[label] if math.isfinite(room[label]) else 0.0))
     return Found(
-        cell, name, verdicts[best], _mean(list(values.values())), baselines, differences, best, bounds[best], whys[best]
+        cell, name, verdicts[best], _mean(list(values.values())), baselines, differences, best, bounds[best],
+        whys[best], verdicts, beyond, verdicts[best], min(direct.values(), key=order.__getitem__),
+        combined(sides, ps) if sides else math.nan,
     )  # fmt: skip
+
+
+#: The most lenient first.
+_ORDER = {PASSED: 0, UNDECIDED: 1, FAILED: 2}
+
+
+def _direction(margins: Sequence[float]) -> int:
+    return 1 if math.fsum(margins) >= 0.0 else -1
+
+
+def _hoped(
+    rule: Statistic, special: Mapping[int, float], plain: Mapping[int, float], mine: Mapping[int, float]
+) -> dict[int, float]:
+    """What a baseline's special case would be with the candidate's plain case instead of its own, by seed."""
+    is_rate = rule.more and rule.factor not in (0.0, 1.0)
+    out = {
+        seed: expected(is_rate, special[seed], plain[seed], mine[seed])
+        for seed in sorted(special.keys() & plain.keys() & mine.keys())
+    }
+    return {seed: value for seed, value in out.items() if math.isfinite(value)}
+
+
+def adjusted(criteria: Sequence[Criterion], more: Sequence[float] = ()) -> tuple[list[Criterion], list[bool]]:
+    """The criteria with the false discovery rate held over all their numbers and over `more` p-values besides.
+
+    What does not stay decided is undecided. The second list is of `more`: which stay decided.
+    """
+    tested = [each.p for criterion in criteria for each in criterion.found if math.isfinite(each.p)]
+    stay = decided([*tested, *more])
+    left = iter(stay)
+    out = []
+    for criterion in criteria:
+        found = []
+        for each in criterion.found:
+            if math.isfinite(each.p) and not next(left) and each.verdict in (PASSED, FAILED):
+                each = replace(each, verdict=UNDECIDED)
+            found.append(each)
+        if found:
+            criterion = replace(criterion, found=tuple(found), verdict=together([each.verdict for each in found]))
+        out.append(criterion)
+    return out, stay[len(tested) :]
 
 
 def _mean(values: Sequence[float]) -> Interval:
     return interval(values, "mean", confidence=CONFIDENCE)
 
 
-def _sign(margins: Sequence[float]) -> str:
-    found = _mean(margins)
-    return PASSED if found.low >= 0.0 else FAILED if found.high < 0.0 else UNDECIDED
-
-
-def judge_controls(runs: Runs) -> list[Checked]:
+def judge_controls(runs: Runs, controls: Sequence[Control] = CONTROLS) -> list[Checked]:
     """What came of the algorithms whose verdicts are known, against CUBIC and Reno; neither is judged by itself."""
     out = []
-    for control in CONTROLS:
-        against = [cc for cc in ("cubic", "reno") if cc != control.cc]
+    for control in controls:
+        against = [cc for cc in BASELINES if cc != control.cc]
         found = tuple(
             each
             for name in control.cells
-            for each in judge_cell(by_name()[name], runs, control.cc, against)
-            if each.statistic == control.statistic
+            for each in judge_cell(
+                replace(by_name()[name], statistics=(control.statistic,)), runs, control.label, against
+            )
         )
         out.append(Checked(control, together([each.verdict for each in found]), found))
     return out
