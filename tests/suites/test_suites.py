@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import runpy
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -80,19 +81,19 @@ def test_suites_go_by_name_wherever_a_path_does(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_word_that_is_no_suite_gets_the_suites_told() -> None:
-    told = str(tb.test("l4z").unreadable[0].error)
-    assert "neither a suite nor a file" in told
-    assert "l4s" in told
+    printed = str(tb.test("l4z").unreadable[0].error)
+    assert "neither a suite nor a file" in printed
+    assert "l4s" in printed
 
 
 @pytest.mark.parametrize("name", suites.names())
 def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(name: str) -> None:
     found = suites.find(name)
     assert found.controls, "a suite without control proves nothing"
-    for file in found.scenarios:
-        scenario = tb.Scenario.from_toml(file)
-        assert scenario.expect is not None, file
-        assert scenario.name == file.stem, file
+    for case in found.scenarios:
+        scenario = case.scenario()
+        assert scenario.expect is not None, case
+        assert scenario.name == case.path.stem, case
     # A control's candidate: not every algorithm can take any subject's place (ECT(1) is not for Reno).
     candidate = found.controls[0].candidate if found.replaces == "cc" else None
     judged = testing.Testing([found.folder], candidate=candidate)
@@ -100,16 +101,64 @@ def test_every_scenario_of_a_suite_can_be_run_and_every_control_has_a_subject(na
     assert len(judged.tested.scenarios) == len(found.scenarios)
     assert len(judged.tested.controls) == len(found.controls)
     for control in found.controls:
-        scenario = tb.Scenario.from_toml(found.folder / f"{control.scenario}.toml")
+        scenario = found.scenario(control.scenario)
         assert suites.has_subject(scenario, found.replaces), control
 
 
-def test_grids_are_as_the_script_writes_them() -> None:
-    made = runpy.run_path(str(ROOT / "scripts/suites"))
-    for name, write in made["SUITES"].items():
-        for file, text in write().items():
-            kept = (suites.find(name).folder / f"{file}.toml").read_text()
-            assert kept == text, f"{name}/{file} is old: run scripts/suites"
+CASES = """
+[base]
+duration = "3s"
+dumbbell = { rate = "10mbit", rtt = "40ms" }
+flow = [{ name = "subject", cc = "reno" }, { name = "other", cc = "reno" }]
+expect = { conditions = ["subject.goodput_mbps > 9"], least = 2 }
+[table]
+columns = ["name", ["flow.subject.cc", "flow.other.cc"], "expect.conditions[0]"]
+rows = [
+    ["one", "cubic", "subject.goodput_mbps > 1"],
+    ["two", "reno" , "subject.goodput_mbps > 9"],
+]
+"""
+
+
+def test_a_row_of_a_file_of_cases_is_a_scenario_like_any_other(tmp_path: Path, tailback: Any) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "suite.toml").write_text(MANIFEST.replace("{control}", "vegas") + DECLARED)
+    (folder / "some.cases.toml").write_text(CASES.replace("> 1", "> 4"))
+    tested = tb.test(folder)
+    assert {each.name: each.verdict for each in tested.scenarios} == {"one": "passed", "two": "failed"}
+    assert (tested.surprising, tested.broken, len(tested.controls)) == ([], [], 1)
+    assert [each.verdict for each in tb.test(folder / "two").scenarios] == ["failed"]
+    # The command that shows a failure again names the row, and runs it.
+    code, out, err = tailback("test", str(folder / "two"), "--json")
+    words = shlex.split(json.loads(out)["scenarios"][0]["conditions"][0]["again"])
+    assert (code, Path(words[2]).name) == (1, "two.toml")
+    assert tailback(*words[1:])[0] == 0
+    # Written as files, the rows are the same scenarios, and what is there stays.
+    code, out, _ = tailback("test", str(folder), "--list")
+    assert (code, [Path(line).name for line in out.splitlines()]) == (0, ["one.toml", "two.toml"])
+    assert tailback("test", str(folder), "--write", str(tmp_path / "plain"))[0] == 0
+    for name in ("one", "two"):
+        assert tb.Scenario.from_toml(tmp_path / "plain" / f"{name}.toml") == suites.read(folder / name)
+    code, _, err = tailback("test", str(folder), "--write", str(tmp_path / "plain"))
+    assert (code, "is there already" in " ".join(err.split())) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (('["one"', '["two"'), "is the name of two cases"),
+        (('["one"', '["../one"'), "is no name of a case"),
+        (('"name", ', ""), "has 3 values for 2 columns"),
+        (("columns", "column"), "there is no such key"),
+        (('["flow.subject.cc", "flow.other.cc"]', '"flow.third.cc"'), 'there is no flow "third"'),
+    ],
+)
+def test_a_file_of_cases_that_is_none_says_what_is_wrong(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+    (tmp_path / "some.cases.toml").write_text(CASES.replace(*change))
+    printed = " ".join(str(each.error) for each in tb.test(tmp_path).unreadable)
+    assert said in printed
+    assert "some.cases.toml" in printed
 
 
 def test_a_candidate_takes_over_subjects_and_nothing_else(tmp_path: Path) -> None:
@@ -141,8 +190,8 @@ def test_the_command_says_broken_and_ends_with_four(tmp_path: Path, tailback: An
     assert "the suite is broken: with bbr it must fail: it is another; it passed" in " ".join(err.split())
     assert 'type="broken"' in (tmp_path / "j.xml").read_text()
     code, out, err = tailback("test", str(tmp_path / "broken"), "--candidate", "htcp", "--json")
-    told: dict[str, Any] = json.loads(out)
-    assert (code, told["broken"], len(told["scenarios"])) == (4, ["one"], 2)
+    printed: dict[str, Any] = json.loads(out)
+    assert (code, printed["broken"], len(printed["scenarios"])) == (4, ["one"], 2)
 
 
 def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: Path) -> None:
@@ -150,14 +199,14 @@ def test_a_manifest_that_cannot_be_read_is_told_and_the_scenarios_run(tmp_path: 
     (folder / "suite.toml").write_text('title = "x"\njudged = "y"\nsource = "z"\n[[control]]\nscenario = "two"\n')
     tested = tb.test(folder)
     assert [each.verdict for each in tested.scenarios] == ["passed", "passed"]
-    told = str(tested.unreadable[0].error)
+    printed = str(tested.unreadable[0].error)
     for text in (
         "judged: there is no such field",
         "judges: is required",
         'control[0].scenario = "two"',
-        "no such file",
+        "there is none",
     ):
-        assert text in told
+        assert text in printed
     assert not tested.passed
 
 
@@ -206,6 +255,70 @@ def test_a_candidate_may_be_code_of_ones_own_if_that_is_allowed(tmp_path: Path) 
     tested = tb.test(folder / "one.toml", candidate=f"{tmp_path}/slow.py:Slow", allow_code=True)
     assert tested.verdict == "failed"
     assert tb.test(folder / "one.toml", candidate="reno,max_ssthresh=100").verdict == "passed"
+
+
+def test_what_has_no_subject_is_no_pass_of_the_candidates(tmp_path: Path, tailback: Any) -> None:
+    folder = suite(tmp_path / "mine", "> 9.9")
+    tested = tb.test(folder, candidate="vegas")
+    assert (tested.counted(), tested.known_answers()) == ({"failed": 1}, {"passed": 1})
+    _, _, err = tailback("test", str(folder), "--candidate", "vegas")
+    assert "scenarios: 1 failed, without the candidate 1 passed, 1 of 1 controls" in err
+    # Without a candidate all are the suite's own.
+    assert tb.test(folder).known_answers() == {}
+
+
+def test_a_suite_that_does_not_apply_says_so_once(tailback: Any) -> None:
+    code, out, err = tailback("test", "l4s", "--candidate", "reno")
+    assert (code, out) == (2, "")
+    assert err.count("with the stack's ecn") == 1
+    assert "not applicable: of 29 scenarios with a subject none can have reno in its place" in err
+
+
+def test_what_is_wrong_with_a_candidate_is_said_once(tmp_path: Path, tailback: Any) -> None:
+    folder = suite(tmp_path / "mine", "> 0", control="vegas")
+    (folder / "two.toml").write_text((folder / "one.toml").read_text())
+    code, _, err = tailback("test", str(folder), "--candidate", "reno,x=3")
+    assert code == 2
+    assert err.count("reno has no parameter x") == 1
+    assert "unreadable 2 times: " in err
+
+
+def test_what_applies_to_some_scenarios_only_is_counted(tmp_path: Path, tailback: Any) -> None:
+    folder = suite(tmp_path / "mine", "> 0", control="vegas")
+    marked = SCENARIO.replace("{condition}", "> 0").replace(
+        'cc = "reno"', 'cc = "dctcp"\nstack = { name = "linux", ecn = "l4s" }'
+    )
+    (folder / "two.toml").write_text(marked)
+    tested = tb.test(folder, candidate="reno")
+    assert [Path(each.file).stem for each in tested.inapplicable] == ["two"]
+    assert (tested.counted(), tested.unreadable) == ({"passed": 1}, [])
+    # A candidate that is wrong by itself is bad input.
+    assert len(tb.test(folder, candidate="reno,beta=7").unreadable) == 2
+
+
+def test_a_condition_that_fails_tells_the_command_and_the_seed(tmp_path: Path, tailback: Any) -> None:
+    folder = suite(tmp_path / "mine", "> 4.6", control="vegas")
+    spread = (folder / "one.toml").read_text().replace("[expect]", '[randomness]\nstart_spread = "1s"\n[expect]')
+    (folder / "one.toml").write_text(spread)
+    code, _, err = tailback(
+        "test", str(folder / "one.toml"), "--candidate", "vegas,alpha=3", "--junit", str(tmp_path / "j")
+    )
+    assert code == 1
+    line = next(line for line in err.splitlines() if line.startswith("again, one, subject.goodput_mbps > 4.6: "))
+    words = shlex.split(line.split(": ", 1)[1])
+    assert words[:2] == ["tailback", "run"]
+    assert words[-2] == "--seed"
+    assert "again: tailback run" in (tmp_path / "j").read_text()
+    code, out, _ = tailback(*words[1:], "--json")
+    assert code == 0
+    # Of the seeds that were judged this one's run is furthest from the bound.
+    rates = {}
+    changed = suites.with_candidate(tb.Scenario.from_toml(folder / "one.toml"), {"name": "vegas", "alpha": 3})
+    judged = tb.test(folder / "one.toml", candidate="vegas,alpha=3").scenarios[0]
+    for seed in range(1, judged.seeds + 1):
+        rates[seed] = tb.run(changed.with_(seed=seed)).flow_summary()[0]["goodput_mbps"]
+    assert int(words[-1]) == min(rates, key=lambda seed: rates[seed])
+    assert json.loads(out)["flows"][0]["goodput_mbps"] == pytest.approx(min(rates.values()))
 
 
 def declaring(folder: Path, condition: str, rows: str, control: str = "vegas") -> Path:
@@ -281,6 +394,6 @@ def test_each_suite_says_how_long_it_takes_and_the_page_names_those_left_out() -
     ours = [suites.find(name) for name in suites.names()]
     assert not [each.name for each in ours if each.seconds is None]
     page = (ROOT / "docs/suites.md").read_text()
-    _, _, told = page.partition("<!-- left out -->\n")
-    rows = told[: told.index("<!-- end -->")].splitlines()
+    _, _, printed = page.partition("<!-- left out -->\n")
+    rows = printed[: printed.index("<!-- end -->")].splitlines()
     assert rows == [f"- `{name}` {why}: `tailback test {name} --as-declared`" for name, why in left_out(ours).items()]

@@ -4,8 +4,9 @@
 >>> suites.find("cubic").replaces
 'cc'
 
-A suite is a folder with a `suite.toml` beside its scenarios; those in this folder also go by name. A candidate takes
-the place of the *subject*: the congestion control, or the application, of every flow called `subject` or
+A suite is a folder with a `suite.toml` beside its scenarios; those in this folder also go by name. A scenario is a file
+of its own, or a row of a file of cases: a sweep whose name ends in `.cases.toml` and whose rows have names. A candidate
+takes the place of the *subject*: the congestion control, or the application, of every flow called `subject` or
 `subject-…`, or the discipline of the bottleneck's queue.
 """
 
@@ -18,20 +19,28 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tailback.errors import Problem, ScenarioError
+from tailback.candidate import flow_fields
+from tailback.errors import Problem, ScenarioError, TailbackError
+from tailback.experiment.sweepfile import read_sweep
 from tailback.scenario import Scenario
 from tailback.scenario.whole import toml_read
 
 __all__ = [
     "Candidate",
+    "Case",
     "Control",
     "Expected",
     "Suite",
+    "candidates_changes",
+    "cases",
     "find",
+    "given",
     "has_subject",
+    "in_folder",
     "located",
     "names",
     "opened",
+    "read",
     "shown",
     "with_candidate",
 ]
@@ -40,6 +49,8 @@ __all__ = [
 Candidate = str | Mapping[str, Any]
 
 MANIFEST = "suite.toml"
+#: How the name of a file ends that holds one scenario and a table of what its cases change.
+CASES = ".cases.toml"
 #: What a manifest says, and whether it must.
 _KEYS = {
     "title": True, "judges": True, "source": True, "replaces": False, "seconds": False, "control": False,
@@ -47,6 +58,27 @@ _KEYS = {
 }  # fmt: skip
 _CONTROL = {"scenario": True, "candidate": True, "why": True}
 _EXPECTED = {"scenario": True, "condition": False, "verdict": True, "why": True}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A scenario in a folder: a file of its own, or a row of a file of cases."""
+
+    #: What it is read from.
+    file: Path
+    name: str
+    #: Of a row: what the file's base is, and what the row changes in it.
+    base: Scenario | None = None
+    changes: Mapping[str, Any] | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it lies, or would lie if it were a file of its own; it goes by this path in either case."""
+        return self.file if self.base is None else self.file.with_name(f"{self.name}.toml")
+
+    def scenario(self) -> Scenario:
+        """The scenario; `ScenarioError` says what is wrong with it."""
+        return Scenario.from_toml(self.file) if self.base is None else self.base.with_(self.changes)
 
 
 @dataclass(frozen=True)
@@ -88,9 +120,73 @@ class Suite:
     expected: tuple[Expected, ...] = ()
 
     @property
-    def scenarios(self) -> list[Path]:
+    def scenarios(self) -> list[Case]:
         """Its scenarios in order."""
-        return sorted(path for path in self.folder.rglob("*.toml") if path.name != MANIFEST)
+        files = (path for path in self.folder.rglob("*.toml") if path.name != MANIFEST)
+        return sorted((case for file in files for case in cases(file)), key=lambda case: case.path)
+
+    def scenario(self, name: str) -> Scenario:
+        """One of its scenarios; `KeyError` if there is none of this name."""
+        for case in self.scenarios:
+            if case.path == self.folder / f"{name}.toml":
+                return case.scenario()
+        raise KeyError(name)
+
+
+def cases(file: Path) -> list[Case]:
+    """What a file holds: the scenario that it is, or each row of a file of cases.
+
+    Raises `ScenarioError` for a file of cases that is none, or whose rows lack a name.
+    """
+    if not file.name.endswith(CASES):
+        return [Case(file, file.stem)]
+    sweep = read_sweep(file)
+    out = {}
+    for number, point in enumerate(sweep.design):
+        name = point.get("name")
+        # A name is a file's: it leads nowhere else.
+        if not isinstance(name, str) or not name or Path(name).name != name or name in out:
+            problem = "is the name of two cases" if name in out else "is no name of a case"
+            fix = 'Vary "name", and give each case one of its own, without slashes'
+            raise ScenarioError([Problem(f"name (case {number + 1})", name, problem, fix, str(file))])
+        out[name] = Case(file, name, sweep.base, point)
+    return list(out.values())
+
+
+def read(path: str | os.PathLike[str]) -> Scenario:
+    """A scenario by its file, or by the path or the suite's name under which a case goes.
+
+    >>> read("prudentia/bbr-8mbit").name
+    'bbr-8mbit'
+    """
+    given = located(path)
+    found = None if given.exists() else _among(given)
+    return Scenario.from_toml(given) if found is None else found.scenario()
+
+
+def _among(path: Path) -> Case | None:
+    """The case that goes by this path; `None` if no file of cases there has it."""
+    for file in sorted(path.parent.glob(f"*{CASES}")):
+        for case in cases(file):
+            if case.path == path.with_suffix(".toml"):
+                return case
+    return None
+
+
+def in_folder(folder: Path) -> tuple[list[Case], dict[Path, TailbackError]]:
+    """All scenarios in a folder and below in order, and files of cases that cannot be read."""
+    found, bad = [], {}
+    for file in folder.rglob("*.toml"):
+        try:
+            found += cases(file)
+        except TailbackError as error:
+            bad[file] = error
+    return sorted(found, key=lambda case: case.path), bad
+
+
+def given(path: Path) -> Case:
+    """The case that a caller names by its path: the file if there is one."""
+    return (None if path.exists() else _among(path)) or Case(path, path.stem)
 
 
 def _home() -> Path:
@@ -121,7 +217,7 @@ def located(path: str | os.PathLike[str]) -> Path:
     if given.exists() or given.is_absolute() or not given.parts or given.parts[0] not in names():
         return given
     inside = _home() / given
-    return inside if inside.exists() else inside.with_name(f"{inside.name}.toml")
+    return inside if inside.exists() or inside.suffix == ".toml" else inside.with_name(f"{inside.name}.toml")
 
 
 def opened(folder: Path) -> Suite | None:
@@ -137,8 +233,8 @@ def has_subject(scenario: Scenario, replaces: str = "cc") -> bool:
     return replaces == "queue" or bool(_subjects(scenario.to_dict()))
 
 
-def _subjects(told: Mapping[str, Any]) -> list[int]:
-    flows = [str(row.get("name", "")) for row in told.get("flow", ())]
+def _subjects(fields: Mapping[str, Any]) -> list[int]:
+    flows = [str(row.get("name", "")) for row in fields.get("flow", ())]
     return [at for at, name in enumerate(flows) if name == "subject" or name.startswith("subject-")]
 
 
@@ -151,14 +247,19 @@ def with_candidate(scenario: Scenario, candidate: Candidate, replaces: str = "cc
     >>> [flow.cc.name for flow in mixed.flows]
     ['bbr', 'reno']
     """
+    return scenario.with_(candidates_changes(scenario, candidate, replaces))
+
+
+def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str = "cc") -> dict[str, Any]:
+    """What `with_candidate` changes: values by path, as `Scenario.with_` and `--set` take them."""
     value = candidate if isinstance(candidate, str) else dict(candidate)
-    told = scenario.to_dict()
+    fields = scenario.to_dict()
     if replaces == "queue":
-        limit = told.get("dumbbell", {}).get("queue", "1bdp")
+        limit = fields.get("dumbbell", {}).get("queue", "1bdp")
         limit = limit.get("limit") if isinstance(limit, Mapping) else limit
         table = {"discipline": value} if isinstance(value, str) else value
-        return scenario.with_({"dumbbell.queue": ({"limit": limit} if limit else {}) | table})
-    subjects = _subjects(told)
+        return {"dumbbell.queue": ({"limit": limit} if limit else {}) | table}
+    subjects = _subjects(fields)
     if not subjects:
         fix = f'Call the flows that it takes over "subject" or "subject-…". There are: {", ".join(scenario.flow_names)}'
         problem = "there is no flow for a candidate to take over"
@@ -168,33 +269,35 @@ def with_candidate(scenario: Scenario, candidate: Candidate, replaces: str = "cc
         table = {"name": value} if isinstance(value, str) else value
         params = {key: item for key, item in table.items() if key != "name"}
         changes = {"app": table.get("name"), "params": params}
-        return scenario.with_({f"flow[{at}].{key}": item for at in subjects for key, item in changes.items()})
-    return scenario.with_({f"flow[{at}].cc": value for at in subjects})
+        return {f"flow[{at}].{key}": item for at in subjects for key, item in changes.items()}
+    return {f"flow[{at}].{key}": item for at in subjects for key, item in flow_fields(value).items()}
 
 
 @cache
 def _read(folder: Path) -> Suite:
     file = folder / MANIFEST
     try:
-        told, _ = toml_read(file.read_text(encoding="utf-8"), str(file), "docs/suites.md")
+        fields, _ = toml_read(file.read_text(encoding="utf-8"), str(file), "docs/suites.md")
     except (OSError, UnicodeDecodeError) as error:
         raise ScenarioError([Problem("", None, f"cannot be read: {error}", "", str(file))]) from None
-    problems = _wrong(told, _KEYS, "", file)
-    controls = told.get("control", [])
+    problems = _wrong(fields, _KEYS, "", file)
+    controls = fields.get("control", [])
+    found, unread = in_folder(folder)
+    inside = {str(case.path.relative_to(folder)) for case in found}
     for number, row in enumerate(controls):
         place = f"control[{number}]."
         problems += _wrong(row, _CONTROL, place, file)
-        if not (folder / f"{row.get('scenario')}.toml").is_file():
+        if f"{row.get('scenario')}.toml" not in inside and not unread:
             fix = "Give the name of a scenario beside this file, without .toml"
-            problems.append(Problem(f"{place}scenario", row.get("scenario"), "there is no such file", fix, str(file)))
+            problems.append(Problem(f"{place}scenario", row.get("scenario"), "there is none", fix, str(file)))
     judging = {row.get("scenario") for row in controls}
-    for number, row in enumerate(told.get("expected", [])):
+    for number, row in enumerate(fields.get("expected", [])):
         place = f"expected[{number}]."
         problems += _wrong(row, _EXPECTED, place, file)
         name = row.get("scenario")
-        if not (folder / f"{name}.toml").is_file():
+        if f"{name}.toml" not in inside and not unread:
             fix = "Give the name of a scenario beside this file, without .toml"
-            problems.append(Problem(f"{place}scenario", name, "there is no such file", fix, str(file)))
+            problems.append(Problem(f"{place}scenario", name, "there is none", fix, str(file)))
         if name in judging:
             # It would fail whoever the candidate is.
             fix = "Give the control a scenario that passes"
@@ -203,31 +306,31 @@ def _read(folder: Path) -> Suite:
         if row.get("verdict") not in ("failed", "undecided"):
             fix = 'Give "failed" or "undecided"'
             problems.append(Problem(f"{place}verdict", row.get("verdict"), "is no such verdict", fix, str(file)))
-    if (replaces := told.get("replaces", "cc")) not in ("cc", "app", "queue"):
+    if (replaces := fields.get("replaces", "cc")) not in ("cc", "app", "queue"):
         fix = 'Give "cc", "app" or "queue"'
         problems.append(Problem("replaces", replaces, "a candidate cannot replace this", fix))
     if problems:
         raise ScenarioError(problems)
-    source = told["source"]
+    source = fields["source"]
     return Suite(
         folder.name,
         folder,
-        told["title"],
-        told["judges"],
+        fields["title"],
+        fields["judges"],
         (source,) if isinstance(source, str) else tuple(source),
         replaces,
-        told.get("seconds"),
+        fields.get("seconds"),
         tuple(Control(**row) for row in controls),
-        tuple(Expected(**row) for row in told.get("expected", [])),
+        tuple(Expected(**row) for row in fields.get("expected", [])),
     )
 
 
-def _wrong(told: Mapping[str, Any], keys: Mapping[str, bool], place: str, file: Path) -> list[Problem]:
+def _wrong(fields: Mapping[str, Any], keys: Mapping[str, bool], place: str, file: Path) -> list[Problem]:
     """Keys that are unknown, and those that are missing."""
     known = f"There are: {', '.join(keys)}"
-    out = [Problem(place + key, None, "there is no such field", known, str(file)) for key in told if key not in keys]
+    out = [Problem(place + key, None, "there is no such field", known, str(file)) for key in fields if key not in keys]
     return out + [
         Problem(place + key, None, "is required", "See docs/suites.md", str(file))
         for key, required in keys.items()
-        if required and key not in told
+        if required and key not in fields
     ]
