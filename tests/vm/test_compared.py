@@ -140,7 +140,7 @@ def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
         raise vm.LostRun("the guest hangs")
 
     monkeypatch.setattr(vm, "run", hang)
-    compared.run_grid(runs, KERNELS, tmp_path, told=told.append)
+    compared.run_grid(runs, KERNELS, tmp_path, announce=told.append)
     assert len(told) == 2
     assert "the next call tries again: the guest hangs" in told[0]
     assert not list(tmp_path.rglob("*.json"))
@@ -149,7 +149,7 @@ def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
     file.parent.mkdir()
     file.write_text(json.dumps({"refused": "the guest hangs"}))
     assert compared.changes(runs, KERNELS, tmp_path)[1] == []
-    compared.run_grid(runs, KERNELS, tmp_path, told=told.append)
+    compared.run_grid(runs, KERNELS, tmp_path, announce=told.append)
     assert len(told) == 4
 
 

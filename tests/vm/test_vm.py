@@ -2,6 +2,7 @@
 
 import errno
 import json
+import mmap
 import os
 import shutil
 import signal
@@ -19,11 +20,12 @@ import pytest
 from typer.testing import CliRunner
 
 import tailback as tb
+from kernel_images import OPTIONS, packaged
 from tailback import cli, vm
 from tailback.live import controls
 from tailback.vm import kernels, letter, machine
 from tailback.vm.archive import archive
-from tailback.vm.scratch import scratch
+from tailback.vm.scratch import _MARKED, scratch
 
 _LACKS = [
     what
@@ -183,11 +185,13 @@ def test_what_the_kernel_lacks_runs_as_a_twin_and_a_source_of_the_users_own_unch
 
 
 def test_only_the_kernel_that_a_result_names_repeats_it(tmp_path: Path) -> None:
-    image = _image(tmp_path, _ALL)
+    image = packaged(tmp_path, OPTIONS)
     result = tb.run(scenario())
     result.meta["engine"] = "vm 0.2.0"
     result.meta["kernel"] = kernels.find(str(image)).about | {"build": "#2"}
     with pytest.raises(vm.KernelError, match="the kernel of that name here is another"):
+        tb.repeat(result, kernel=str(image))
+    with pytest.raises(tb.ScenarioError, match="asks to boot this kernel image"):
         tb.repeat(result)
 
 
@@ -291,6 +295,13 @@ def test_a_machine_that_sleeps_or_works_for_nothing_hangs(
         machine.boot([sys.executable, "-c", does], tmp_path / "memory", tmp_path / "console", None, None)
 
 
+def test_a_machine_that_stays_stopped_is_given_up_by_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "SILENCE_S", 0.3)
+    letter.prepare(tmp_path / "memory")
+    with pytest.raises(vm.LostRun, match="hangs: nothing new for 0 s"):
+        machine.boot([sys.executable, "-c", _STOPS], tmp_path / "memory", tmp_path / "console", None, None)
+
+
 def test_a_machine_that_the_host_lets_wait_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "PATIENCE_S", 0.2)
     letter.prepare(tmp_path / "memory")
@@ -321,14 +332,6 @@ def test_a_panic_is_told_with_its_reason_and_the_last_lines(tmp_path: Path) -> N
         machine.boot(words, tmp_path / "memory", tmp_path / "console", None, None)
 
 
-@boots
-def test_programs_are_refused() -> None:
-    flow = tb.flow("exec", params={"client": "true", "server": "true"}, name="own", cc="reno")
-    one = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[flow], duration="1s")
-    with pytest.raises(tb.ScenarioError, match="none of this machine's programs"):
-        vm.check(one)
-
-
 def test_what_no_kernel_runs_is_refused_before_a_kernel_is_looked_for() -> None:
     with pytest.raises(tb.ScenarioError, match="the kernel runs no Python class"):
         vm.check(scenario("python:mine:Mine"), allow_code=True)
@@ -336,7 +339,7 @@ def test_what_no_kernel_runs_is_refused_before_a_kernel_is_looked_for() -> None:
 
 @boots
 def test_a_twin_that_the_kernel_is_too_old_for_is_refused_by_its_parameter(tmp_path: Path) -> None:
-    image = _image(tmp_path, _ALL + "CONFIG_TCP_CONG_BBR=y\n", release="6.1.0-56-cloud")
+    image = packaged(tmp_path, OPTIONS + "CONFIG_TCP_CONG_BBR=y\n", release="6.1.0-56-cloud")
     flow = tb.bulk({"name": "bbr", "window_gain": 2.5})
     with pytest.raises(tb.ScenarioError, match=r"window_gain.*needs Linux 6\.10, and this kernel is 6\.1"):
         vm.check(tb.dumbbell(rate="1mbit", rtt="20ms", flows=[flow], duration="1s"), kernel=str(image))
@@ -360,39 +363,17 @@ def test_without_a_kernel_the_command_is_named(monkeypatch: pytest.MonkeyPatch, 
         kernels.find()
     with pytest.raises(vm.KernelError, match=r"tailback vm fetch debian-6\.12"):
         kernels.find("debian-6.12")
+    packaged(tmp_path / "tailback/kernels/debian-6.1", OPTIONS)
     with pytest.raises(vm.KernelError, match=r'Did you mean "debian-6\.1"'):
         kernels.find("debian-6.l")
     with pytest.raises(vm.KernelError, match="no such file"):
         kernels.find(str(tmp_path / "vmlinuz"))
-    with pytest.raises(vm.KernelError, match="can be fetched"):
-        kernels.fetch("debian-7.0")
-
-
-def _image(folder: Path, options: str, modules: tuple[str, ...] = ("tun",), release: str = "9.9.9") -> Path:
-    """The head of a bzImage with a release, and what packages put around it."""
-    boot, drivers = folder / "boot", folder / f"lib/modules/{release}/kernel"
-    boot.mkdir(parents=True)
-    drivers.mkdir(parents=True)
-    head = bytearray(0x400)
-    head[0x202:0x206] = b"HdrS"
-    struct.pack_into("<H", head, 0x20E, 0x100)
-    told = f"{release} (somebody) #1".encode()
-    head[0x300 : 0x300 + len(told)] = told
-    image = boot / f"vmlinuz-{release}"
-    image.write_bytes(head)
-    (boot / f"config-{release}").write_text(options)
-    for module in modules:
-        (drivers / f"{module}.ko").write_bytes(b"\0depends=\0")
-    return image
-
-
-_ALL = (
-    "".join(f"CONFIG_{option}=y\n" for option in (*kernels._NEEDED, "TCP_CONG_CUBIC")) + "CONFIG_TUN=m\nCONFIG_HZ=300\n"
-)
+    with pytest.raises(vm.KernelError, match=r"no name of a kernel.*--list"):
+        kernels.fetch("fedora-7.0")
 
 
 def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) -> None:
-    kernel = kernels.find(str(_image(tmp_path, _ALL + "CONFIG_TCP_CONG_HTCP=m\n", ("tun", "tcp_htcp"))))
+    kernel = kernels.find(str(packaged(tmp_path, OPTIONS + "CONFIG_TCP_CONG_HTCP=m\n", ("tun", "tcp_htcp"))))
     assert (kernel.release, kernel.hz) == ("9.9.9", 300)
     assert kernel.controls == ["cubic", "htcp", "reno"]
 
@@ -400,17 +381,17 @@ def test_an_image_by_path_has_its_modules_and_options_around_it(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("options", "modules", "lack"),
     [
-        (_ALL.replace("DEBUG_INFO_BTF=y", "DEBUG_INFO_BTF=n"), ("tun",), "BTF"),
-        (_ALL.replace("NET_NS=y", "NET_NS=n"), ("tun",), "NET_NS"),
-        (_ALL, (), "TUN"),
-        (_ALL.replace("CONFIG_HZ=300", ""), ("tun",), r"config-9\.9\.9: it does not say CONFIG_HZ"),
+        (OPTIONS.replace("DEBUG_INFO_BTF=y", "DEBUG_INFO_BTF=n"), ("tun",), "BTF"),
+        (OPTIONS.replace("NET_NS=y", "NET_NS=n"), ("tun",), "NET_NS"),
+        (OPTIONS, (), "TUN"),
+        (OPTIONS.replace("CONFIG_HZ=300", ""), ("tun",), r"config-9\.9\.9: it does not say CONFIG_HZ"),
     ],
 )
 def test_a_kernel_that_lacks_something_is_refused(
     tmp_path: Path, options: str, modules: tuple[str, ...], lack: str
 ) -> None:
     with pytest.raises(vm.KernelError, match=lack):
-        kernels.find(str(_image(tmp_path, options, modules)))
+        kernels.find(str(packaged(tmp_path, options, modules)))
 
 
 def test_a_broken_kernel_in_the_cache_is_told_and_hides_no_other(
@@ -418,9 +399,9 @@ def test_a_broken_kernel_in_the_cache_is_told_and_hides_no_other(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = tmp_path / "tailback/kernels"
-    (_image(folder / "bare", _ALL).parent / "config-9.9.9").unlink()
-    _image(folder / "junk", _ALL).write_bytes(b"junk")
-    _image(folder / "whole", _ALL)
+    (packaged(folder / "bare", OPTIONS).parent / "config-9.9.9").unlink()
+    packaged(folder / "junk", OPTIONS).write_bytes(b"junk")
+    packaged(folder / "whole", OPTIONS)
     assert kernels.find().name == "whole"
     with pytest.raises(vm.KernelError, match=r"config-9\.9\.9: No such file.*tailback vm fetch"):
         kernels.find("bare")
@@ -459,8 +440,8 @@ def test_doctor_says_what_virtual_machines_lack(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_kernel_without_a_queue_refuses_it_by_name(tmp_path: Path) -> None:
-    options = _ALL + "CONFIG_NET_SCH_HTB=y\nCONFIG_NET_SCH_PIE=m\n"
-    kernel = kernels.find(str(_image(tmp_path, options, ("tun", "sch_pie"))))
+    options = OPTIONS + "CONFIG_NET_SCH_HTB=y\nCONFIG_NET_SCH_PIE=m\n"
+    kernel = kernels.find(str(packaged(tmp_path, options, ("tun", "sch_pie"))))
 
     def resolved(name: str) -> dict[str, object]:
         queue = {"discipline": name, "limit_packets": 20}
@@ -474,14 +455,14 @@ def test_a_kernel_without_a_queue_refuses_it_by_name(tmp_path: Path) -> None:
 
 
 def test_what_is_no_image_is_refused(tmp_path: Path) -> None:
-    image = _image(tmp_path, _ALL)
+    image = packaged(tmp_path, OPTIONS)
     image.write_bytes(bytes(0x400))
     with pytest.raises(vm.KernelError, match="no bzImage"):
         kernels.find(str(image))
 
 
 def test_modules_come_after_those_they_need(tmp_path: Path) -> None:
-    image = _image(tmp_path, _ALL, ("tun", "one", "two"))
+    image = packaged(tmp_path, OPTIONS, ("tun", "one", "two"))
     drivers = tmp_path / "lib/modules/9.9.9/kernel"
     (drivers / "one.ko").write_bytes(b"\0depends=two\0")
     loaded = kernels.find(str(image)).loads(["one", "built_in"])
@@ -502,10 +483,24 @@ def test_each_machine_has_a_processor_of_its_own(tmp_path: Path, monkeypatch: py
         machine.boot(words, memory, tmp_path / "console", None, None)
     assert told.read_text() == f"{{{ours[0]}}}"
     # What fails while it is held fails as it would without, and gives it back.
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(vm.VmError, match="nothing could not be started: No such file or directory"):
         machine.boot([str(tmp_path / "nothing")], memory, tmp_path / "console", None, None)
     with machine._processor() as processor:
         assert processor == ours[0]
+
+
+def test_a_process_that_reserves_more_than_the_memory_starts_a_machine(tmp_path: Path) -> None:
+    memory, started = tmp_path / "memory", tmp_path / "started"
+    letter.prepare(memory)
+    words = [sys.executable, "-c", f"open({str(started)!r}, 'w')"]
+    part = int(0.3 * os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    # Neighbours become one mapping, larger than the memory: what fork refuses to copy (Linux, mm/util.c).
+    with ExitStack() as reserved:
+        for _ in range(5):
+            reserved.enter_context(mmap.mmap(-1, part, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        with pytest.raises(vm.VmError, match="without a result"):
+            machine.boot(words, memory, tmp_path / "console", None, None)
+    assert started.exists()
 
 
 def test_what_a_killed_run_left_goes_with_the_next_and_what_runs_stays(
@@ -514,7 +509,7 @@ def test_what_a_killed_run_left_goes_with_the_next_and_what_runs_stays(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed = tmp_path / "tailback-vm-killed"
     killed.mkdir()
-    (killed / "lock").touch()
+    (killed / "lock").write_bytes(_MARKED)
     with scratch() as first, scratch() as second:
         assert not killed.exists()
         assert first.is_dir()
@@ -547,3 +542,31 @@ def test_a_letter_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert tables["t"]["ok"].tolist() == [True, False, True]
     assert files == {"f": b"abc"}
     assert "refused" not in told
+
+
+@boots
+def test_a_policer_and_thinned_acknowledgements_act_on_a_kernels_packets() -> None:
+    path = {"rate": "50mbit", "rtt": "20ms", "queue": "1bdp", "policer": {"rate": "10mbit", "burst": "50kB"}}
+    back = {"ack_hold": "5ms", "ack_every": 4}
+    result = vm.run(tb.dumbbell(flows=[tb.bulk()], duration="2s", instruments={"drops": "all"}, back_wire=back, **path))
+    reasons = result.polars("queue", labels=True).select("link", "reason").unique()
+    assert set(reasons.rows()) == {("bottleneck", "policer"), ("return", "thinned")}
+    received = result.column("links", "delivered_bytes")[0]
+    assert 0.5 * 10e6 / 8 * 2 < received <= 10e6 / 8 * 2 + 50_000
+    # One acknowledgement goes on of four that came, or for each 5 ms.
+    assert result.column("links", "delivered")[1] < 0.6 * result.column("links", "arrived")[1]
+
+
+@boots
+def test_a_kernel_never_hears_of_marks_that_its_path_bleaches() -> None:
+    path = {"rate": "20mbit", "rtt": "20ms", "wire": {"bleach": "ce"}}
+    codel = {"discipline": "codel", "variant": "linux", "ecn": True}
+    flow = tb.bulk(stack={"name": "linux", "ecn": True})
+    made = tb.dumbbell(flows=[flow], duration="2s", queue=codel, instruments={"captures": ["bottleneck"]}, **path)
+    result = vm.run(made)
+    marked = int(result.column("links", "marked")[0])
+    assert marked > 20
+    seen = {tuple(row[:2]): row[2] for row in result.polars("wire", labels=True).group_by("point", "ecn").len().rows()}
+    # What was marked arrives as Not-ECT, besides the handshake; the last marks may be under way.
+    assert ("bottleneck.out", "ce") not in seen
+    assert seen["bottleneck.out", "not-ect"] > 0.9 * marked > 10 * seen["bottleneck.in", "not-ect"]

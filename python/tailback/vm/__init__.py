@@ -15,20 +15,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, registry
+from tailback import _core, bpf, modules, registry
 from tailback._core import Cancel
 from tailback.algorithms import Source, demand_of_kernel, sources
-from tailback.consent import demand_allowed, demand_kept_allowed
-from tailback.errors import Cancelled, Problem, ScenarioError
+from tailback.consent import demand_allowed, demand_kept_allowed, demand_kernel_allowed, without_references
+from tailback.errors import Cancelled, ScenarioError
 from tailback.live import LiveError, controls
+from tailback.live import programs as output
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import kernels, letter, machine
-from tailback.vm.archive import archive
+from tailback.vm import build, kernel_log, kernels, letter, machine
+from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
+from tailback.vm.programs import Programs, gather
 from tailback.vm.scratch import scratch
 
 __all__ = [
@@ -60,7 +62,10 @@ def _refused(scenario: Scenario, args: Any) -> ScenarioError:
 
 def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False, allow_code: bool = False) -> None:
     """Raise `ScenarioError`, `KernelError` or `VmError` unless this machine can run `scenario` on `kernel`."""
-    _programs(_job(_scenario(scenario), kernel, twins, allow_code))
+    job = _job(_scenario(scenario), kernel, twins, allow_code)
+    _bpf_programs(job)
+    _programs(job)
+    job.modules()
 
 
 def run(
@@ -76,7 +81,10 @@ def run(
 
     `kernel` is a name that `tailback vm kernels` lists, the path of an image, or `None` for the first one fetched. The
     rest is as for `tailback.live.run`. `result.meta["kernel"]` names the kernel, its build and its ticks a second. The
-    same scenario, seed and kernel give the same rows on any machine, however busy. Raises `ScenarioError` for what this
+    same scenario, seed and kernel give the same rows on any machine, however busy. Programs (`exec`) are this
+    machine's, each with what it loads, and run only with `allow_code`; `result.meta["programs"]` has the number of
+    their files, their size and their digest.
+    Raises `ScenarioError` for what this
     kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
     """
     return _run(_job(_scenario(scenario), kernel, twins, allow_code), progress, cancel)
@@ -88,26 +96,32 @@ def repeat(
     progress: bool | Callable[[float], object] = False,
     cancel: Cancel | None = None,
     allow_code: bool = False,
+    kernel: str | None = None,
 ) -> Result:
     """Run what `result` says it was made from again, as `tailback.repeat` does, on the kernel that it names.
 
-    The rows are the same if QEMU and this version are. Raises `KernelError` if that kernel is not here.
+    A kernel that was given by the path of its image is booted only if `kernel` is that path. The rows are the same if
+    QEMU and this version are. Raises `KernelError` if that kernel is not here.
     """
     kept = result.algorithms
     demand_kept_allowed(kept, allow_code)
     about = result.meta["kernel"]
-    kernel = kernels.find(about["name"])
-    if not kernel.is_that_of(about):
+    image = kernels.find(demand_kernel_allowed(str(about["name"]), kernel), fetched_only=kernel is None)
+    if not image.is_that_of(about):
         raise KernelError(
             f"this result is of {about['name']} {about['release']}, {about['build']}, and the kernel of that name here "
-            f"is another: {kernel.release}, {kernel.about['build']}. Run its scenario again"
+            f"is another: {image.release}, {image.about['build']}. Run its scenario again"
         )
     scenario = Scenario.from_resolved(result.resolved)
-    return _run(
-        _Job(scenario, result.resolved, result.toml, result.written, kernel, bool(result.meta.get("twins")), kept),
-        progress,
-        cancel,
-    )
+    demand_allowed(result.resolved, allow_code, scenario)
+    job = _Job(scenario, result.resolved, result.toml, result.written, image, bool(result.meta.get("twins")), kept)
+    found, about = _programs(job), result.meta.get("programs")
+    if found is not None and found.about != about:
+        raise VmError(
+            f"the programs of this result are not those of this machine: {found.about['files']} files of "
+            f"{found.about['bytes']:,} bytes here, and another digest than the result's. Run its scenario again"
+        )
+    return _run(job, progress, cancel)
 
 
 def doctor() -> list[dict[str, Any]]:
@@ -152,19 +166,49 @@ class _Job:
     @property
     def candidates(self) -> dict[str, str]:
         """Texts of BPF sources, by name."""
-        return {name: source.text or "" for name, source in self.sources.items()}
+        return {name: source.text or "" for name, source in self.sources.items() if bpf.is_source(name)}
+
+    def modules(self) -> list[_OwnModule]:
+        """The user's own kernel modules, built; `ScenarioError` if one cannot be."""
+        out: dict[str, _OwnModule] = {}
+        for number, flow in enumerate(self.resolved["flows"]):
+            tcp = flow.get("tcp") or {}
+            rows = [(f"flows[{number}].tcp", tcp)]
+            rows += [
+                (f"flows[{number}].tcp.cc_turns[{turn}]", row) for turn, row in enumerate(tcp.get("cc_turns") or ())
+            ]
+            for field, row in rows:
+                name = str(row.get("cc", ""))
+                if not modules.is_source(name):
+                    continue
+                try:
+                    made = build.build(name, self.sources[name].text or "", self.kernel)
+                    words = build.parameters(name, made, row.get("cc_params") or {})
+                except build.BuildError as error:
+                    raise _refused(
+                        self.scenario, (f"{field}.cc", f'"{name}"', error.problem, f"{error.fix}.")
+                    ) from None
+                known = out.setdefault(name, _OwnModule(name, field, words, made.contents))
+                if known.params != words:
+                    problem = f"a module is loaded once, and {known.field} gives it other parameters"
+                    fix = "Give the same, or copy the module to a file with another .name."
+                    raise _refused(self.scenario, (f"{field}.cc", f'"{name}"', problem, fix))
+        return list(out.values())
+
+
+@dataclass(frozen=True)
+class _OwnModule:
+    """A kernel module of the user's own: what the scenario calls it, and where first; its parameters; its contents."""
+
+    cc: str
+    field: str
+    params: str
+    contents: bytes
 
 
 def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool) -> _Job:
     resolved = scenario.resolve(live=True)
-    demand_of_kernel(scenario, resolved)
-    for number, flow in enumerate(resolved["flows"]):
-        if registry.application(flow).runs_programs:
-            fix = "Run it with --engine live."
-            problem = Problem(
-                f"flows[{number}].app", flow["app"]["kind"], "a guest has none of this machine's programs", fix
-            )
-            raise ScenarioError([problem])
+    demand_of_kernel(scenario, resolved, loads_modules=True)
     demand_allowed(resolved, allow_code, scenario)
     own = sources(resolved, None, scenario.folder)
     return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own)
@@ -178,34 +222,45 @@ def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel |
 
 
 def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
-    kernel, programs, title = job.kernel, _programs(job), f"{job.name} on {job.kernel.name}"
+    kernel, title = job.kernel, f"{job.name} on {job.kernel.name}"
+    bpf, found, own = _bpf_programs(job), _programs(job), job.modules()
     with scratch() as folder:
         initial, memory, console = (folder / part for part in ("initial", "memory", "console"))
-        files = archive(_files(job, programs))
+        files = archive(_files(job, bpf, found, own))
         try:
             initial.write_bytes(files)
             letter.prepare(memory)
         except OSError as error:
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
-        words = machine.command(kernel.image, initial, memory, console, int(job.resolved["seed"]))
+        seed, for_programs = int(job.resolved["seed"]), found is not None
+        words = machine.command(
+            kernel.image, initial, memory, console, seed, for_programs=for_programs, stalls=bool(own)
+        )
         try:
             machine.boot(words, memory, console, progress, cancel)
         except Cancelled:
             raise Cancelled(f"{job.name} was cancelled") from None
         except LostRun as error:
+            if own:
+                whose = ", ".join(module.cc for module in own)
+                raise GuestError(f"{title}, which runs {whose}: {error}") from None
             raise LostRun(f"{title}: {error}") from None
         head, tables, left = letter.contents(memory)
     if "refused" in head:
         raise _refused(job.scenario, head["refused"])
     if "failed" in head:
         raise GuestError(f"{title}: {head['failed']}")
-    notes = [*head["notes"], *controls.unasked_twins(job.resolved, head["controls"], job.twins)]
+    log = kernel_log.kept(head["about"]["kernel_log"])
+    if (trace := kernel_log.tcp_warning(log)) is not None:
+        raise GuestError(f"{title}: the guest's TCP warned of itself, so its rows count for nothing:\n{trace}")
+    measured, complaints = output.measured(job.resolved, left)
+    notes = [*head["notes"], *controls.unasked_twins(job.resolved, head["controls"], job.twins), *complaints]
     names = {"internals_names": head["internals_names"], "warnings": notes}
     result = Result(
         resolved=job.resolved,
         toml=job.toml,
         written=job.written,
-        tables=tables | {"_names": names},
+        tables=tables | measured.table | {"_names": names},
         files=left,
         algorithms=job.sources,
     )
@@ -217,10 +272,25 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
     result.meta["notes"] = notes
-    result.meta["controls"] = controls.of_flows(job.resolved, head["controls"])
+    result.meta["controls"] = _controls(job, head)
+    if measured.names:
+        result.meta["program_metrics"] = measured.names
+    if found is not None:
+        result.meta["programs"] = found.about
+    result.meta["counters"] = kernel_log.counted(about["counters"])
+    result.meta["kernel_log"] = log
     if job.twins:
         result.meta["twins"] = True
     return result
+
+
+def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]]:
+    """Whose each flow's congestion control was; a module's with its name in the kernel and its source's digest."""
+    found: dict[str, list[dict[str, str]]] = controls.of_flows(job.resolved, head["controls"])
+    for row in (row for turns in found.values() for row in turns if row["cc"] in head["about"]["registered"]):
+        row["registered"] = head["about"]["registered"][row["cc"]]
+        row["sha256"] = job.sources[row["cc"]].sha256 or ""
+    return found
 
 
 def _overload(head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
@@ -232,7 +302,15 @@ def _overload(head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_
     )
 
 
-def _programs(job: _Job) -> list[tuple[str, bytes]]:
+def _programs(job: _Job) -> Programs | None:
+    """What the guest gets for the programs of flows; a refusal if this machine lacks something of them."""
+    if not any(registry.application(flow).runs_programs for flow in job.resolved["flows"]):
+        return None
+    file = job.scenario._file
+    return gather(job.scenario, job.resolved, Path(file).absolute().parent if file else Path.cwd(), _libraries())
+
+
+def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
     """The BPF programs the guest needs; a refusal if the kernel cannot run the scenario."""
     kernel = job.kernel
     if not hasattr(_core, "vm_programs") or not _GUEST.is_file():
@@ -240,7 +318,8 @@ def _programs(job: _Job) -> list[tuple[str, bytes]]:
     if shutil.which("clang") is None:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     kernel.demand_queues(job.resolved)
-    described = json.dumps(job.resolved)
+    # A module is no program of BPF, and its parameters are its own.
+    described = json.dumps(without_references(job.resolved, modules.is_source))
     try:
         return _core.vm_programs(described, kernel.controls, kernel.hz, kernel.release, job.twins, job.candidates)
     except _core.ScenarioError as error:
@@ -249,24 +328,38 @@ def _programs(job: _Job) -> list[tuple[str, bytes]]:
         raise LiveError(str(error)) from None
 
 
-def _files(job: _Job, programs: list[tuple[str, bytes]]) -> dict[str, bytes]:
+def _files(
+    job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None, own: list[_OwnModule]
+) -> dict[str, bytes | Entry]:
     """The guest's initial file system."""
     # What another stack calls its congestion control is nothing of the kernel's.
     chosen = [flow["tcp"] for flow in job.resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
     names = [turn["cc"] for tcp in chosen for turn in (tcp, *tcp.get("cc_turns", []))]
     queues = [f"sch_{queue}" for queue in job.kernel.demand_queues(job.resolved)]
-    modules = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues])
-    told = {
-        "modules": [f"modules/{name}.ko" for name, _ in modules],
+    # What the kernel counts of programs' connections.
+    counts = [] if found is None else ["tcp_diag"]
+    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts])
+    described: dict[str, Any] = {
+        "modules": [f"modules/{name}.ko" for name, _ in loaded],
         "twins": job.twins,
         "candidates": job.candidates,
         "scenario": job.resolved,
     }
-    out = {f"/tailback/modules/{name}.ko": contents for name, contents in modules}
-    out |= {f"/tailback/bpf/{name}": contents for name, contents in programs}
+    if found is not None:
+        described["programs"] = found.surroundings
+    out: dict[str, bytes | Entry] = {f"/tailback/modules/{name}.ko": contents for name, contents in loaded}
+    out |= {f"/tailback/bpf/{name}": contents for name, contents in bpf}
+    if own:
+        rows = [(f"own/{number}.ko", module) for number, module in enumerate(own)]
+        described["own"] = [
+            {"cc": module.cc, "field": module.field, "file": file, "params": module.params} for file, module in rows
+        ]
+        out |= {f"/tailback/{file}": module.contents for file, module in rows}
     # In one order: what the guest reads takes its time.
-    out["/tailback/job.json"] = json.dumps(told, sort_keys=True).encode()
+    out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()
+    if found is not None:
+        return out | dict(found.entries)
     for library in _libraries():
         out[library] = Path(library).read_bytes()
     return out

@@ -3,28 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-__all__ = ["archive"]
+__all__ = ["Entry", "archive"]
 
-_FOLDER, _PROGRAM = 0o040755, 0o100755
+_FOLDER, _PROGRAM, _LINK = 0o040755, 0o100755, 0o120777
 
 
-def archive(files: Mapping[str, bytes]) -> bytes:
+@dataclass(frozen=True)
+class Entry:
+    """A file, a folder, or a symbolic link, whose contents are where it leads."""
+
+    mode: int
+    contents: bytes = b""
+    #: When it was last changed, in seconds since 1970.
+    changed: int = 0
+
+    @classmethod
+    def folder(cls) -> Entry:
+        """A folder, empty."""
+        return cls(_FOLDER)
+
+    @classmethod
+    def link(cls, target: str) -> Entry:
+        """A symbolic link to `target`."""
+        return cls(_LINK, target.encode())
+
+
+def archive(files: Mapping[str, bytes | Entry]) -> bytes:
     """`files` by absolute path, with the folders above them; the same files give the same bytes."""
     folders = {str(parent) for path in files for parent in PurePosixPath(path).parents} - {"/"}
-    entries: list[tuple[str, int, bytes]] = [(path, _FOLDER, b"") for path in sorted(folders)]
-    entries += [(path, _PROGRAM, contents) for path, contents in sorted(files.items())]
-    out = [_entry(number, path, mode, contents) for number, (path, mode, contents) in enumerate(entries, 1)]
-    return b"".join([*out, _entry(0, "TRAILER!!!", 0, b"")])
+    folders -= files.keys()
+    every = dict.fromkeys(folders, Entry.folder())
+    every |= {path: what if isinstance(what, Entry) else Entry(_PROGRAM, what) for path, what in files.items()}
+    # Folders first: what lies in one follows it.
+    entries = sorted(every.items(), key=lambda row: (row[1].mode != _FOLDER, row[0]))
+    out = [_entry(number, path, entry) for number, (path, entry) in enumerate(entries, 1)]
+    return b"".join([*out, _entry(0, "TRAILER!!!", Entry(0))])
 
 
-def _entry(number: int, path: str, mode: int, contents: bytes) -> bytes:
+def _entry(number: int, path: str, entry: Entry) -> bytes:
     name = path.lstrip("/").encode() + b"\0"
     # Number, mode, owner, group, links, time, size, device and device kind (major, minor), name's length, no checksum.
-    fields = (number, mode, 0, 0, 1, 0, len(contents), 0, 0, 0, 0, len(name), 0)
+    fields = (number, entry.mode, 0, 0, 1, entry.changed, len(entry.contents), 0, 0, 0, 0, len(name), 0)
     head = b"070701" + b"".join(b"%08X" % field for field in fields) + name
-    return _padded(head) + _padded(contents)
+    return _padded(head) + _padded(entry.contents)
 
 
 def _padded(part: bytes) -> bytes:

@@ -63,7 +63,7 @@ def run_grid(
     kernels: tuple[str, str],
     folder: Path,
     *,
-    told: Callable[[str], object] = lambda _: None,
+    announce: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
     """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
@@ -83,12 +83,12 @@ def run_grid(
             try:
                 found = kept.attempt(run.resolved, kernel, run.kept)
             except LostRun as error:
-                told(f"{title}: lost, the next call tries again: {error}")
+                announce(f"{title}: lost, the next call tries again: {error}")
                 continue
             row = {"point": run.point, "values": run.values, "seed": run.seed, **found}
             with whole_file(file) as partial:
                 partial.write_text(json.dumps(row, indent=1) + "\n")
-            told(title)
+            announce(title)
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,19 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tailback.errors import Problem, ScenarioError, TailbackError, nearest
-from tailback.files import whole_folder
+from tailback.errors import Problem, ScenarioError, nearest
+from tailback.files import is_plain, whole_folder
+from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["FETCHABLE", "Kernel", "KernelError", "fetch", "fetched", "find"]
+__all__ = ["Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
 
-#: What `fetch` knows: the newest package of Debian's whose name matches.
-FETCHABLE = {
-    "debian-6.1": r"linux-image-6\.1\.[0-9.]*-[0-9]+-cloud-amd64",
-    "debian-6.12": r"linux-image-6\.12\.[0-9]+(\+deb[0-9]+)?-cloud-amd64",
-}
+#: The file in a fetched kernel's folder that names the package it came in.
+_NOTE = "package"
 
 #: Options of a kernel by the congestion controls they bring; reno is always there. Linux' LP and NV are not among them:
 #: no scenario can name them.
@@ -59,15 +57,11 @@ _NEEDED = {
 }
 
 
-class KernelError(TailbackError):
-    """A kernel that is not there, or that guests cannot run."""
-
-
 @dataclass(frozen=True)
 class Kernel:
     """A kernel's image with its modules.
 
-    `name` is what it was asked for by, `image` a bzImage, `modules` the folder with its `kernel` folder in it, `config`
+    `name` is what it was asked for by, `image` a bzImage, `modules` the folder below which its modules lie, `config`
     the file of options it was built with.
     """
 
@@ -169,7 +163,7 @@ class Kernel:
     @cached_property
     def _modules(self) -> dict[str, Path]:
         """The modules' files by name."""
-        files = (self.modules / "kernel").rglob("*.ko*")
+        files = (file for file in self.modules.rglob("*.ko*") if file.name.endswith(_PACKED))
         return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
 
     def demand_able(self) -> None:
@@ -214,6 +208,10 @@ class Kernel:
             if other:
                 self._load(other.replace("-", "_"), out)
         out[name] = contents
+
+
+#: How modules' files end: as built, or packed.
+_PACKED = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
 
 def _read(file: Path) -> bytes:
@@ -262,55 +260,75 @@ def fetched() -> list[Kernel]:
 
 
 def _in_folder(folder: Path) -> Kernel | None:
-    images = sorted(folder.glob("boot/vmlinuz-*"))
-    if folder.name.startswith(".") or not images:
+    """The kernel in a folder: as packages lay it out, older ones and split ones, or a tree it was built in."""
+    if folder.name.startswith("."):
         return None
-    release = images[-1].name.removeprefix("vmlinuz-")
-    roots = [root for root in (folder / "lib/modules", folder / "usr/lib/modules") if (root / release).is_dir()]
-    package = folder / "package"
-    return Kernel(
-        name=folder.name,
-        image=images[-1],
-        modules=(roots or [folder / "lib/modules"])[0] / release,
-        config=images[-1].with_name(f"config-{release}"),
-        package=package.read_text().strip() if package.is_file() else "",
-    )
+    package = folder / _NOTE
+    names = {"name": folder.name, "package": package.read_text().strip() if package.is_file() else ""}
+    built = folder / "arch/x86/boot/bzImage"
+    if built.is_file():
+        return Kernel(image=built, modules=folder, config=folder / ".config", **names)
+    for root in (folder / "lib/modules", folder / "usr/lib/modules"):
+        for image in sorted(root.glob("*/vmlinuz"), reverse=True):
+            return Kernel(image=image, modules=image.parent / "kernel", config=image.with_name("config"), **names)
+    for image in sorted(folder.glob("boot/vmlinuz-*"), reverse=True):
+        release = image.name.removeprefix("vmlinuz-")
+        roots = [root / release / "kernel" for root in (folder / "lib/modules", folder / "usr/lib/modules")]
+        modules = next((root for root in roots if root.is_dir()), roots[0])
+        return Kernel(image=image, modules=modules, config=image.with_name(f"config-{release}"), **names)
+    return None
 
 
-def find(name: str | None = None) -> Kernel:
-    """A kernel by name, by the path of its image, or (`None`) the first of those fetched; it can be run.
+def find(name: str | None = None, *, fetched_only: bool = False) -> Kernel:
+    """A kernel by name, by a path, or (`None`) the first of those fetched; it can be run.
 
-    An image's configuration is looked for beside it and in its modules' folder, its modules where packages put them.
+    A path is that of an image (bzImage), of a folder that packages were unpacked into, of a tree in which a kernel was
+    built, or of a Debian package, beside which its parts lie. An image's configuration is looked for beside it and in
+    its modules' folder, its modules where packages put them. `KernelError` says what is missing, and where.
     """
     have = fetched()
     if name is None:
         if not have:
             raise KernelError("there is no kernel for guests yet. Fetch one: tailback vm fetch debian-6.1")
         kernel = next((kernel for kernel in have if kernel.lack is None), have[0])
-    elif "/" in name or Path(name).is_file():
-        kernel = _by_path(Path(name))
     else:
         named = {kernel.name: kernel for kernel in have}
-        if name not in named:
+        # A file of the working folder that has a kernel's name does not take its place.
+        if name in named:
+            kernel = named[name]
+        elif not fetched_only and ("/" in name or Path(name).exists()):
+            kernel = _by_path(Path(name))
+        else:
             raise KernelError(_unknown(name, list(named)))
-        kernel = named[name]
     kernel.demand_able()
     return kernel
 
 
 def _unknown(name: str, have: list[str]) -> str:
-    if name in FETCHABLE:
+    if _DEBIAN.fullmatch(name):
         return f"the kernel {name} is not here yet. Fetch it: tailback vm fetch {name}"
-    known = sorted({*have, *FETCHABLE})
-    close = nearest(name, known)
+    close = nearest(name, have)
     hint = f' Did you mean "{close}"?' if close else ""
-    return f'there is no kernel "{name}".{hint} There are: {", ".join(known)}, and any image by its path'
+    here = f"Here are: {', '.join(have)}" if have else "None is here yet"
+    return (
+        f'there is no kernel "{name}".{hint} {here}. More can be fetched (tailback vm fetch --list) or given by a path'
+    )
 
 
-def _by_path(image: Path) -> Kernel:
-    if not image.is_file():
-        raise KernelError(f"{image}: there is no such file. Give a kernel's image, or a name: tailback vm kernels")
-    image = image.absolute()
+def _by_path(path: Path) -> Kernel:
+    if path.is_dir():
+        kernel = _in_folder(path.absolute())
+        if kernel is None:
+            raise KernelError(
+                f"{path}: there is no kernel in this folder. Give a folder with boot/vmlinuz-RELEASE or "
+                "usr/lib/modules/RELEASE/vmlinuz in it, or a tree in which `make bzImage modules` has been run"
+            )
+        return replace(kernel, name=str(path.absolute()))
+    if path.suffix == ".deb" and path.is_file():
+        return _in_package(path.absolute())
+    if not path.is_file():
+        raise KernelError(f"{path}: there is no such file. Give a kernel's image, or a name: tailback vm kernels")
+    image = path.absolute()
     release = Kernel(str(image), image, image, image).release
     above = image.parent.parent
     roots = [above / "lib/modules" / release, above / "usr/lib/modules" / release, image.parent / "modules"]
@@ -324,46 +342,60 @@ def _by_path(image: Path) -> Kernel:
     config = next((place for place in places if place.is_file()), None)
     if config is None:
         raise KernelError(f"{image}: its configuration is not there. Put it at one of: {', '.join(map(str, places))}")
-    return Kernel(name=str(image), image=image, modules=modules, config=config)
+    return Kernel(name=str(image), image=image, modules=modules / "kernel", config=config)
+
+
+def _in_package(path: Path) -> Kernel:
+    """The kernel of a Debian package and of those of its release beside it, unpacked into the cache once."""
+    parts = packages_beside(path)
+    digest = hashlib.sha256("".join(_digest_of(part) for part in parts).encode()).hexdigest()[:16]
+    target = cache() / f".package-{digest}"
+    if not target.is_dir():
+        with whole_folder(target) as partial:
+            unpack(parts, partial / "root")
+    kernel = _in_folder(target / "root")
+    if kernel is None:
+        raise KernelError(
+            f"{path}: there is no kernel's image in it, nor in the packages of its release beside it. A kernel that is "
+            "split into packages needs linux-binary-… and linux-modules-… in the same folder"
+        )
+    return replace(kernel, name=str(path), package=path.stem)
+
+
+_DEBIAN = re.compile(r"debian-\d+\.\d+[0-9.]*(-\d+)?")
+
+
+def archive() -> Archive:
+    """Debian's archive, by package lists of tailback's own in the cache."""
+    return Archive(cache().with_name("packages"))
 
 
 def fetch(name: str) -> Kernel:
-    """Download the newest package of a kernel in `FETCHABLE` by the distribution's client; unpack it for this user."""
-    if name not in FETCHABLE:
-        close = nearest(name, FETCHABLE)
+    """Download a kernel of Debian's, "debian-7.3" or a point release as "debian-7.3.4"; unpack it for this user.
+
+    `KernelError` if there is none of that name, if it cannot be had, or if no guest can run it.
+    """
+    if _DEBIAN.fullmatch(name) is None:
+        close = nearest(name, [kernel.name for kernel in fetched()])
         hint = f' Did you mean "{close}"?' if close else ""
-        raise KernelError(f'no kernel "{name}" can be fetched.{hint} There are: {", ".join(FETCHABLE)}')
-    for tool in ("apt-cache", "apt-get", "dpkg-deb"):
-        if shutil.which(tool) is None:
-            raise KernelError(
-                f"{tool} is not installed, and kernels are fetched by Debian's package client. "
-                "Unpack a kernel's package yourself and give its image by path."
-            )
-    known = _said("apt-cache", "pkgnames", "linux-image-").split()
-    candidates = [package for package in known if re.fullmatch(FETCHABLE[name], package)]
-    if not candidates:
         raise KernelError(
-            f"the package lists have no kernel for {name}. Bring them up to date (apt-get update), or add a release of "
-            "Debian's that has it (6.1: bookworm, 6.12: trixie or bookworm-backports)"
+            f'"{name}" is no name of a kernel.{hint} Write debian-7.3 or debian-7.3.4: tailback vm fetch --list'
         )
-    package = max(candidates, key=lambda text: [int(number) for number in re.findall(r"\d+", text)])
+    debian = archive()
+    package = debian.find(name)
     target = cache() / name
-    with whole_folder(target) as partial:
-        _said("apt-get", "download", package, within=partial)
-        (archive,) = partial.glob("*.deb")
-        _said("dpkg-deb", "--extract", str(archive), str(partial))
-        version = _said("dpkg-deb", "--field", str(archive), "Version").strip()
-        archive.unlink()
-        (partial / "package").write_text(f"{package} {version}\n")
+    with whole_folder(target, _objection) as partial:
+        debian.unpack(package, partial)
+        (partial / _NOTE).write_text(f"{package.name} {package.version}\n")
     kernel = _in_folder(target)
     if kernel is None:
-        raise KernelError(f"{package} has no kernel in it")
+        raise KernelError(f"{package.name} has no kernel in it")
     kernel.demand_able()
     return kernel
 
 
-def _said(*words: str, within: Path | None = None) -> str:
-    done = subprocess.run(words, cwd=within, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise KernelError(f"{' '.join(words)}: {done.stderr.strip() or f'it ended with {done.returncode}'}")
-    return done.stdout
+def _objection(folder: Path) -> str | None:
+    """Why a folder of the cache may not be replaced, or None if a fetched kernel was unpacked there."""
+    note = folder / _NOTE
+    fetched = is_plain(note) and note.read_text(encoding="utf-8", errors="replace").startswith("linux-image-")
+    return None if fetched else f"no kernel that was fetched is there, as it has no file {_NOTE}"

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
-from tailback.vm import letter
+from tailback.vm import kernel_log, letter, starter
 
 __all__ = ["QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
@@ -24,6 +23,8 @@ QEMU = "qemu-system-x86_64"
 #: A guest hangs that is no further after its machine has worked, or slept, for so long: time in which a busy or stopped
 #: host let the machine wait does not count. One that runs tells ten times a guest second.
 PATIENCE_S = 180.0
+#: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
+SILENCE_S = 1800.0
 _MEMORY_MB = 2048
 _LOOK_S = 0.02
 #: The console is shown from its end, and, because a panic's registers fill those lines, with the first that says why.
@@ -36,6 +37,9 @@ _ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog init_on_alloc=0 cryptomgr.notests=1 "
     "nolapic_timer tsc=reliable clocksource=tsc tsc_early_khz=1000000 no_timer_check lpj=4000000"
 )
+
+#: In guest seconds; the kernel's own default is 21, which is minutes here.
+_STALLS = "rcupdate.rcu_cpu_stall_timeout=3 sysctl.kernel.panic_on_rcu_stall=1"
 
 
 class VmError(TailbackError):
@@ -50,20 +54,38 @@ class LostRun(VmError):
     """A machine that hung or ended early: it says nothing of the run, which may go well the next time."""
 
 
-def command(image: Path, initial: Path, memory: Path, console: Path, seed: int) -> list[str]:
-    """The words that start the machine."""
+#: What programs of today may ask of a processor (x86-64-v2) and what makes TLS quick, but no source of chance (RDRAND).
+_FOR_PROGRAMS = ",+cx16,+popcnt,+ssse3,+sse4.1,+sse4.2,+aes,+pclmulqdq"
+
+
+def command(
+    image: Path,
+    initial: Path,
+    memory: Path,
+    console: Path,
+    seed: int,
+    *,
+    for_programs: bool = False,
+    stalls: bool = False,
+) -> list[str]:
+    """The words that start the machine.
+
+    `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
+    its stack, when it hangs.
+    """
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *("-machine", "pc", "-cpu", "qemu64", "-smp", "1", "-m", str(_MEMORY_MB)),
+        *("-machine", "pc", "-cpu", "qemu64" + _FOR_PROGRAMS * for_programs, "-smp", "1", "-m", str(_MEMORY_MB)),
         # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording, though nobody
         # wants the record, makes QEMU's two threads take turns: else the jump may be reckoned while the instructions
         # just done are not yet counted, and the guest wakes some microseconds late, by how busy the host is.
         *("-accel", "tcg,thread=single", "-icount", f"shift=0,sleep=off,align=off,rr=record,rrfile={os.devnull}"),
         # Nothing of the host's time or chance comes in.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
-        *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial), "-append", _ARGUMENTS),
+        *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
+        *("-append", f"{_ARGUMENTS} {_STALLS}" if stalls else _ARGUMENTS),
         *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
@@ -79,14 +101,13 @@ def boot(
     """Run the machine to its end. Raises `LostRun` if it ends without a letter, hangs, or does not start."""
     with _processor() as processor:
         machine = subprocess.Popen(
-            words,
+            [sys.executable, "-I", starter.__file__, "-" if processor is None else str(processor), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             # Ctrl-C is ours to hear. A session of its own would be scheduled as a group of its own, and make
             # niceness void.
             process_group=0,
-            preexec_fn=partial(_prepare, processor),
         )
         try:
             _watch(machine, memory, console, progress, cancel)
@@ -124,17 +145,6 @@ def _is_ours(processor: int, held: ExitStack) -> bool:
     return True
 
 
-_PRCTL = getattr(ctypes.CDLL(None), "prctl", None) if os.name == "posix" else None
-
-
-def _prepare(processor: int | None) -> None:
-    if processor is not None:
-        os.sched_setaffinity(0, {processor})
-    # PR_SET_PDEATHSIG: even if this process is killed, no machine stays behind.
-    if _PRCTL is not None:
-        _PRCTL(1, signal.SIGKILL)
-
-
 def _watch(
     machine: subprocess.Popen[bytes],
     memory: Path,
@@ -155,6 +165,8 @@ def _watch(
                 progress(now.fraction)
         elif patience.spent_s() > PATIENCE_S:
             raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_told(console)}")
+        elif patience.waited_s > SILENCE_S:
+            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_told(console)}")
     if letter.progress(memory).state == letter.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
@@ -177,6 +189,8 @@ class _Patience:
     def __init__(self, process: int) -> None:
         self._tasks = Path(f"/proc/{process}/task")
         self._spent_s = 0.0
+        #: Seconds by the clock, without those in which this process was stopped itself.
+        self.waited_s = 0.0
         self._looked = time.monotonic()
         self._worked_s = self._look()[0]
 
@@ -194,10 +208,11 @@ class _Patience:
 
     def spent_s(self) -> float:
         passed = time.monotonic() - self._looked
-        if passed >= min(1.0, PATIENCE_S):
+        if passed >= min(1.0, PATIENCE_S, SILENCE_S):
             worked_s, sleeps = self._look()
             # We may have been stopped ourselves since the last look.
             asleep_s = min(passed, 1.0) if sleeps else 0.0
+            self.waited_s += min(passed, 10.0)
             self._spent_s += max(worked_s - self._worked_s, asleep_s)
             self._looked, self._worked_s = time.monotonic(), worked_s
         return self._spent_s
@@ -209,6 +224,8 @@ def _told(console: Path) -> str:
     lines = [line.rstrip() for line in lines if line.strip()]
     if not lines:
         return "; its console is empty"
+    if (trace := kernel_log.trace(lines)) is not None:
+        return "; its console says:\n" + "\n".join(f"    {line}" for line in trace)
     last = lines[-_LAST_LINES:]
     reason = next((line for line in lines if any(word in line for word in _REASONS)), None)
     before = [] if reason is None or reason in last else [reason, "..."]

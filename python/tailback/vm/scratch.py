@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tailback.files import try_lock
+from tailback.files import is_link, is_plain, remove, try_lock
 from tailback.vm.machine import VmError, no_room
 
 __all__ = ["scratch"]
 
 _PREFIX = "tailback-vm-"
+_MARKED = b"a virtual machine of tailback works in this folder\n"
 
 
 @contextlib.contextmanager
@@ -25,10 +26,9 @@ def scratch() -> Iterator[Path]:
     except OSError as error:
         raise VmError(f"{error.strerror}. {no_room(None)}") from None
     for old in root.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError), (old / "lock").open("rb") as others:
-            # Who runs holds its lock, and nobody else can have it: process numbers may be another container's.
-            if try_lock(others.fileno()):
-                shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            if _is_ours(old):
+                remove(root, old.name)
     with contextlib.ExitStack() as held:
         try:
             made = Path(held.enter_context(tempfile.TemporaryDirectory(prefix=_PREFIX)))
@@ -36,4 +36,16 @@ def scratch() -> Iterator[Path]:
         except OSError as error:
             raise VmError(f"{root}: {error.strerror}. {no_room(root)}") from None
         try_lock(lock.fileno())
+        # After the lock: whoever sees the mark and a free lock knows that its process has ended.
+        lock.write(_MARKED)
+        lock.flush()
         yield made
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether `folder` is one that a run of this user has left: by the mark in its lock, which no process holds."""
+    if is_link(folder) or not is_plain(folder / "lock") or folder.stat().st_uid != os.getuid():
+        return False
+    with (folder / "lock").open("rb") as others:
+        # Process numbers may be another container's; a lock is held by a living process only.
+        return others.read(len(_MARKED) + 1) == _MARKED and try_lock(others.fileno())

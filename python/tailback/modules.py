@@ -1,0 +1,78 @@
+"""Congestion controls in a kernel module: "module:tcp_mine.c", a folder with a Makefile, or a built "tcp_mine.ko".
+
+A module runs in a guest's kernel and nowhere else: `tailback.vm.build` builds it against that kernel's headers, and
+`--engine vm` loads it. See docs/tutorials/kernel-module.md.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tailback import compiled, crates
+from tailback.errors import TailbackError
+
+__all__ = ["PREFIX", "Declared", "files", "is_source", "read"]
+
+PREFIX = "module:"
+#: Of a folder: what kbuild reads.
+_SUFFIXES = (".c", ".h", ".S")
+_MAKEFILES = ("Makefile", "Kbuild")
+#: A congestion control is some kilobytes; more is a folder named by mistake.
+_MOST_BYTES = 4_000_000
+_BUILT = "base64 "
+
+
+def is_source(name: str) -> bool:
+    """Is this "module:tcp_mine.c"?"""
+    return name.startswith(PREFIX)
+
+
+def read(name: str, folder: Path | None = None) -> str:
+    """The files of a module as one text, in `folder` or here; a built one in base64."""
+    place = compiled.place(name.removeprefix(PREFIX), folder)
+    if place.is_dir():
+        found = sorted(path for path in place.rglob("*") if path.name in _MAKEFILES or path.suffix in _SUFFIXES)
+        # kbuild writes these beside the sources.
+        found = [path for path in found if not path.name.endswith(".mod.c")]
+        if not any(path.parent == place and path.name in _MAKEFILES for path in found):
+            raise TailbackError(
+                f"{place} is no module's folder: it has no Makefile. Write one with the line: obj-m := tcp_mine.o"
+            )
+    elif place.suffix in (".c", ".ko"):
+        found = [place]
+    else:
+        raise TailbackError(f"{place} is no module. Give a .c file, a folder with a Makefile, or a built .ko")
+    out, size = {}, 0
+    for path in found:
+        try:
+            contents = path.read_bytes()
+            size += len(contents)
+            if size > _MOST_BYTES:
+                raise TailbackError(f"{place} holds more than {_MOST_BYTES:,} bytes: that is no congestion control.")
+            at = path.name if path == place else path.relative_to(place).as_posix()
+            is_built = path.suffix == ".ko"
+            out[at] = _BUILT + base64.b64encode(contents).decode() if is_built else contents.decode("utf-8")
+        except OSError as error:
+            raise TailbackError(f"{path} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise TailbackError(f"{path} is not UTF-8 text.") from None
+    return crates.joined(out)
+
+
+def files(text: str) -> dict[str, bytes]:
+    """What `read` put together, by name again."""
+    return {
+        name: base64.b64decode(content.removeprefix(_BUILT)) if name.endswith(".ko") else content.encode()
+        for name, content in crates.split(text).items()
+    }
+
+
+class Declared(compiled.Declared):
+    """A module. No simulator runs it."""
+
+    def library(self, params: Mapping[str, Any]) -> Path:
+        """Always refuses."""
+        raise ValueError("a kernel module runs in a guest's kernel only. Run it with --engine vm")

@@ -1,0 +1,158 @@
+"""A user's own kernel module: built against a guest kernel's headers, checked, and named by its digest."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tailback import modules
+from tailback.errors import TailbackError, nearest
+from tailback.vm import headers
+from tailback.vm.kernels import Kernel
+
+__all__ = ["BuildError", "Module", "build", "parameters"]
+
+#: Lines of the tools' own words that are passed on where no line of the user's is named.
+_MOST_LINES = 12
+_FAULT = re.compile(r"^(?P<file>[^\s:]+\.[chS]):(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<why>.*)$", re.MULTILINE)
+_LINKING = re.compile(r"^ERROR: modpost: (?P<why>.*)$", re.MULTILINE)
+#: An option of later compilers than GCC 12, and the kernel's setting that asks for it.
+_LATER = {"-fmin-function-alignment=16": "CONFIG_CC_HAS_MIN_FUNCTION_ALIGNMENT"}
+
+
+class BuildError(TailbackError):
+    """A module that cannot be built or loaded: what is wrong, and what to do."""
+
+    def __init__(self, problem: str, fix: str) -> None:
+        self.problem, self.fix = problem, fix
+        super().__init__(f"{problem}. {fix}")
+
+
+@dataclass(frozen=True)
+class Module:
+    """A built module."""
+
+    contents: bytes
+
+    @property
+    def release(self) -> str:
+        """The kernel it was built for."""
+        found = re.search(rb"\0?vermagic=(\S+) ", self.contents)
+        return found[1].decode(errors="replace") if found else ""
+
+    @property
+    def parameters(self) -> list[str]:
+        """Its parameters (`module_param`)."""
+        return sorted(name.decode() for name in re.findall(rb"\0?parmtype=(\w+):", self.contents))
+
+
+def build(name: str, text: str, kernel: Kernel) -> Module:
+    """The module of "module:tcp_mine.c" with these files (`modules.read`), for `kernel`. `BuildError` if there is none.
+
+    Running a Makefile runs code: the caller has allowed it.
+    """
+    given = modules.files(text)
+    built = [content for file, content in given.items() if file.endswith(".ko")]
+    made = Module(built[0] if built else _compiled(name, text, kernel.release, headers.of_kernel(kernel)))
+    if made.release != kernel.release:
+        found = f"it was built for Linux {made.release}" if made.release else "it is no kernel module"
+        fix = f"Build it for {kernel.release}, or give its source: module:tcp_mine.c"
+        raise BuildError(f"{found}, and {kernel.name} is {kernel.release}", fix)
+    return made
+
+
+def parameters(name: str, module: Module, given: Mapping[str, Any]) -> str:
+    """The words the kernel loads it with: "window=20". `BuildError` for what the module does not take."""
+    words = []
+    for key, value in given.items():
+        if key not in module.parameters:
+            close = nearest(key, module.parameters)
+            hint = f' Did you mean "{close}"?' if close else ""
+            known = ", ".join(module.parameters) or "none: make one with module_param(window, int, 0644)"
+            raise BuildError(f"{name} has no parameter {key}", f"Its parameters are: {known}.{hint}".rstrip())
+        number = int(value) if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()) else value
+        if re.search(r"\s", str(number)):
+            raise BuildError(f"{key} = {value!r} has a space in it", "Write a number or one word")
+        words.append(f"{key}={number}")
+    return " ".join(words)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(name: str, text: str, release: str, tree: Path) -> bytes:
+    for tool in ("make", "gcc"):
+        if shutil.which(tool) is None:
+            raise BuildError(
+                f"{tool} is not installed; it builds kernel modules", "Install it: apt-get install gcc make"
+            )
+    given = modules.files(text)
+    with tempfile.TemporaryDirectory(prefix="tailback-module-") as made:
+        folder = Path(made)
+        for file, content in given.items():
+            place = folder / file
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+        if not ((folder / "Makefile").exists() or (folder / "Kbuild").exists()):
+            (only,) = given
+            (folder / "Makefile").write_text(f"obj-m := {Path(only).stem}.o\n")
+        own = _own_compiler(tree)
+        # Type information of modules needs the kernel's whole image, which headers do not have.
+        settings = ["CONFIG_DEBUG_INFO_BTF_MODULES=", f"CC={own}", "CROSS_COMPILE="]
+        settings += [f"{name}=" for option, name in _LATER.items() if not _knows(own, option)]
+        done = subprocess.run(
+            ["make", "--no-print-directory", "-C", str(tree), f"M={folder}", *settings, "modules"],
+            env=os.environ | {"LC_ALL": "C", "PWD": str(tree)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if done.returncode:
+            raise _fault(name, release, done.stderr.replace(f"{folder}/", ""))
+        found = sorted(folder.rglob("*.ko"))
+        if len(found) != 1:
+            names = ", ".join(file.name for file in found) or "none"
+            raise BuildError(
+                f"{name}: make builds {len(found)} modules ({names})", "Build one module: obj-m := tcp_mine.o"
+            )
+        if shutil.which("strip") is not None:
+            subprocess.run(["strip", "--strip-debug", str(found[0])], check=False)
+        return found[0].read_bytes()
+
+
+def _fault(name: str, release: str, said: str) -> BuildError:
+    """The first error, at the user's line."""
+    named = name.removeprefix(modules.PREFIX)
+    if found := _FAULT.search(said):
+        # A folder's files are named below it; a single file is the user's own.
+        beside = Path(named).parent if named.endswith(".c") else Path(named)
+        place = found["file"] if found["file"].startswith("/") else str(beside / found["file"])
+        why = f"it does not compile for Linux {release}: {place}:{found['line']}: {found['why']}"
+        return BuildError(why, "Correct that line")
+    if found := _LINKING.search(said):
+        why = f"it does not link for Linux {release}: {found['why']}"
+        return BuildError(why, "Use functions that this kernel exports to modules")
+    last = "\n".join(f"    {line}" for line in said.strip().splitlines()[-_MOST_LINES:])
+    return BuildError(f"it cannot be built for Linux {release}:\n{last}\n", "Build it with make in its folder first")
+
+
+@functools.cache
+def _own_compiler(tree: Path) -> str:
+    """The compiler the kernel was built with, if it is here; else gcc."""
+    file = tree / ".kernelvariables"
+    found = re.search(r"\bgcc-\d+", file.read_text()) if file.is_file() else None
+    return found[0] if found and shutil.which(found[0]) else "gcc"
+
+
+@functools.cache
+def _knows(compiler: str, option: str) -> bool:
+    words = [compiler, option, "-E", "-x", "c", os.devnull]
+    return subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,56 @@
+"""What a guest's kernel says against itself: warnings in its log, and the stack of an oops on its console."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+__all__ = ["counted", "kept", "tcp_warning", "trace"]
+
+#: What every module of the user's own makes the kernel say, and what the making of a host does.
+_EXPECTED = re.compile(
+    r"loading out-of-tree module taints kernel|module verification failed|A link change request failed"
+)
+#: Settings among the counters of IP and TCP.
+_SETTINGS = {"IpForwarding", "IpDefaultTTL", "TcpRtoAlgorithm", "TcpRtoMin", "TcpRtoMax", "TcpMaxConn"}
+_STAMP = re.compile(r"^\[ *\d+\.\d+\] ")
+_REASONS = ("BUG:", "Oops", "rcu: INFO:", "general protection fault", "invalid opcode", "divide error", "Kernel panic")
+_ENDS = ("---[ end trace", "Modules linked in", "Kernel panic")
+_MOST_LINES = 40
+
+
+def kept(lines: Sequence[str]) -> list[str]:
+    """Warnings that say something of a run."""
+    return [line for line in lines if not _EXPECTED.search(line)]
+
+
+def counted(counters: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """The counters of each host that moved, as `nstat` names them, without settings."""
+    return {host: {name: n for name, n in rows.items() if name not in _SETTINGS} for host, rows in counters.items()}
+
+
+def tcp_warning(lines: Sequence[str]) -> str | None:
+    """The first WARN in TCP or in a congestion control, with its stack, if there was one."""
+    begins = [number for number, line in enumerate(lines) if line.startswith("WARNING:")]
+    for begin, end in zip(begins, [*begins[1:], len(lines)], strict=False):
+        block = list(lines[begin:end])
+        last = next((number for number, line in enumerate(block) if "end trace" in line), len(block) - 1)
+        block = block[: last + 1]
+        if any("tcp" in line for line in block):
+            return "\n".join(f"    {line}" for line in block[:_MOST_LINES])
+    return None
+
+
+def trace(console: Sequence[str]) -> list[str] | None:
+    """The reason and the stack of the first oops or stall on a console, without registers and times."""
+    lines = [_STAMP.sub("", line) for line in console]
+    begin = next((number for number, line in enumerate(lines) if any(reason in line for reason in _REASONS)), None)
+    if begin is None or not any("Call Trace" in line for line in lines[begin:]):
+        return None
+    place = [line for line in lines[begin:] if line.startswith("RIP:")][:1]
+    stack = next(number for number, line in enumerate(lines) if number >= begin and "Call Trace" in line)
+    end = next(
+        (number for number, line in enumerate(lines) if number > stack and any(word in line for word in _ENDS)),
+        len(lines),
+    )
+    return [lines[begin], *place, *lines[stack : min(end, stack + _MOST_LINES)]]

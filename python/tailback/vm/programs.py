@@ -1,0 +1,385 @@
+"""The programs of `exec` flows for a guest: each with everything it loads, where it looks for it.
+
+Nothing of them is run here. What a program loads is read from its file: its interpreter and shared libraries from ELF
+headers (elf(5), ld.so(8)), a script's interpreter from its first line (execve(2)).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from tailback import registry
+from tailback.vm.archive import Entry
+
+if TYPE_CHECKING:
+    from tailback.scenario import Scenario
+
+__all__ = ["HERE", "Programs", "gather"]
+
+#: Where the scenario's folder is in a guest, whatever it is here.
+HERE = "/here"
+#: When all files of that folder were changed: 1 January 2020, the guest's date.
+COPIED = 1_577_836_800
+#: A guest has 2 GB of memory, and holds the archive twice while it unpacks it.
+MOST_MB = 700
+#: The largest file that a program may write there.
+LARGEST_FILE_MB = 256
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {"HOME": "/root", "LANG": "C.UTF-8", "PATH": _PATH, "TMPDIR": "/tmp", "TZ": "UTC", "USER": "root"}
+#: Where the loader looks without being asked: Debian's, and everyone else's.
+_LIBRARIES = ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib")
+#: What scripts call without a second thought; those of them that are here come with every shell script.
+_TOOLS = (  # noqa: SIM905 (a list of words is read as words)
+    "basename cat chmod cp cut date dd dirname echo env expr false grep head id kill ln ls mkdir mktemp mv printf "
+    "readlink rm rmdir sed seq sleep sort stat tail tee test touch tr true uname uniq wc xargs"
+).split()
+_USERS = "root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/false\nwww-data:x:33:33::/:/bin/false\n"
+_USERS += "nobody:x:65534:65534::/:/bin/false\n"
+_GROUPS = "root:x:0:\ndaemon:x:1:\ntty:x:5:\nwww-data:x:33:\nnogroup:x:65534:\n"
+_X86_64, _ELF = "EM_X86_64", b"\x7fELF"
+#: A chain of links is no longer than this (path_resolution(7)).
+_MOST_LINKS = 40
+_FIRST_LINE = 256
+
+
+class _Absent(Exception):
+    """A file that is needed and not here, or is not what it must be; the text says which and what needs it."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What a guest gets for its programs."""
+
+    #: By absolute path there.
+    entries: Mapping[str, Entry]
+    #: For the guest's job: variables, where `{here}` is, and the largest file that may be written.
+    surroundings: Mapping[str, Any]
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a result keeps of it: the number of files, their size in bytes and their digest."""
+        digest = hashlib.sha256()
+        for path, entry in sorted(self.entries.items()):
+            digest.update(f"{path}\0{entry.mode:o}\0{entry.changed}\0{len(entry.contents)}\0".encode() + entry.contents)
+        size = sum(len(entry.contents) for entry in self.entries.values())
+        return {"files": len(self.entries), "bytes": size, "sha256": digest.hexdigest()}
+
+
+def gather(scenario: Scenario, resolved: Mapping[str, Any], here: Path, libraries: Sequence[str]) -> Programs | None:
+    """The programs of all flows with what they load, and `libraries`; `None` without such flows.
+
+    `resolved` is `scenario` resolved, `here` its folder. Raises `ScenarioError`, with the
+    field, for what is not on this machine.
+    """
+    closure = _Closure(here.resolve())
+    flows = [
+        (number, flow) for number, flow in enumerate(resolved["flows"]) if registry.application(flow).runs_programs
+    ]
+    if not flows:
+        return None
+    for number, flow in flows:
+        params = flow["app"].get("params") or {}
+        for name, add in _ROLES.items():
+            text = str(params.get(name) or "")
+            try:
+                add(closure, text)
+            except _Absent as error:
+                fix = "Install it, or name the folder that has it in params.files" if name != "files" else "Correct it"
+                at = f"flows[{number}].app.params.{name}"
+                raise scenario.complaint(at, text, str(error), fix) from None
+    try:
+        closure.add_program("/bin/sh")
+        for library in libraries:
+            closure.add(library)
+    except _Absent as error:
+        fix = "Install it; every guest with programs needs it"
+        raise scenario.complaint("engine", "vm", str(error), fix) from None
+    closure.text("/etc/hosts", _hosts(resolved))
+    closure.text("/etc/passwd", _USERS)
+    closure.text("/etc/group", _GROUPS)
+    closure.text("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\nservices: files\nprotocols: files\n")
+    # No name but those in hosts is known, and nothing waits for an answer.
+    closure.text("/etc/resolv.conf", "options timeout:1 attempts:1\n")
+    closure.text("/etc/hostname", "guest\n")
+    for folder in ("/root", "/var/log", "/var/tmp"):
+        closure.entries.setdefault(folder, Entry.folder())
+    surroundings = {
+        "environment": _ENVIRONMENT | closure.search(),
+        "here": HERE,
+        "largest_file": LARGEST_FILE_MB << 20,
+    }
+    return Programs(closure.entries, surroundings)
+
+
+def _hosts(resolved: Mapping[str, Any]) -> str:
+    """Addresses by name: a node is where the first flow of programs has its end, `FLOW.NODE` an end of that flow."""
+    lines, known = ["127.0.0.1 localhost"], {"localhost"}
+    for number, flow in enumerate(resolved["flows"]):
+        if not registry.application(flow).runs_programs:
+            continue
+        for end, last in (("from", 1), ("to", 2)):
+            node = str(flow[end])
+            names = [name for name in (f"{flow['name']}.{node}", node) if _is_host_name(name) and name not in known]
+            known.update(names)
+            if names:
+                lines.append(" ".join([f"10.{number >> 8}.{number & 255}.{last}", *names]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _is_host_name(name: str) -> bool:
+    return name.replace(".", "").replace("-", "").isalnum() and name.isascii() and len(name) < 64
+
+
+@dataclass
+class _Closure:
+    """Files for a guest, added one after the other with what they need."""
+
+    here: Path
+    entries: dict[str, Entry] = field(default_factory=dict)
+    _size: int = 0
+    #: Folders of libraries, in the order they were met.
+    _folders: dict[str, None] = field(default_factory=dict)
+
+    def line(self, line: str) -> None:
+        """The programs of a command line, and the scenario's files that its words name."""
+        words = [self._filled(word) for word in _words(line)]
+        if not words:
+            return
+        self.add_program(words[0])
+        rest = words[1:]
+        if PurePosixPath(words[0]).name == "env":
+            called = next((word for word in rest if "=" not in word and not word.startswith("-")), None)
+            if called is not None:
+                self.add_program(called)
+        for word in rest:
+            if word.startswith(f"{HERE}/") and self._outside(word).is_file():
+                self.add(word)
+
+    @staticmethod
+    def _filled(word: str) -> str:
+        return word.replace("{here}", HERE)
+
+    def needs(self, text: str) -> None:
+        """Programs that scripts call."""
+        for word in text.split():
+            self.add_program(self._filled(word))
+
+    def files(self, text: str) -> None:
+        """Files and folders by path, relative to the scenario's folder."""
+        for word in _words(text):
+            path = PurePosixPath(self._filled(word))
+            if ".." in path.parts:
+                raise _Absent(f"{word} leaves its folder; give the absolute path")
+            self.add(str(path) if path.is_absolute() else f"{HERE}/{path}")
+
+    def text(self, path: str, text: str) -> None:
+        """A file of ours, where the caller has brought none."""
+        self.entries.setdefault(path, Entry(0o100644, text.encode()))
+
+    def search(self) -> dict[str, str]:
+        """The variable with which the loader finds libraries that lie elsewhere; a guest has no ld.so.cache."""
+        further = [folder for folder in self._folders if folder not in _LIBRARIES]
+        return {"LD_LIBRARY_PATH": ":".join(further)} if further else {}
+
+    def add_program(self, word: str) -> None:
+        """A program by name, as the shell finds it, or by its path."""
+        if "/" not in word:
+            places = [Path(folder, word) for folder in _PATH.split(":")]
+            found = next((place for place in places if place.is_file() and os.access(place, os.X_OK)), None)
+            if found is None:
+                raise _Absent(f"the program {word} is not installed here ({_PATH})")
+            word = str(found)
+        elif not word.startswith("/"):
+            raise _Absent(f"{word} is relative to nothing: write {{here}}/{word.removeprefix('./')}")
+        if not self._outside(word).is_file():
+            raise _Absent(f"the program {word} is not here")
+        self.add(word)
+        if PurePosixPath(word).name in ("sh", "dash", "bash") and word != "/bin/sh":
+            self._tools()
+
+    def add(self, path: str) -> None:
+        """A file with what it loads, or a folder with all in it, by its path in the guest."""
+        real = self._place(path)
+        if real in self.entries:
+            return
+        source = self._outside(real)
+        if source.is_dir():
+            self.entries[real] = Entry.folder()
+            for name in sorted(_names(source)):
+                self._add_of_folder(f"{real}/{name}")
+            return
+        contents, entry = self._read(source, path)
+        self.entries[real] = entry
+        if contents.startswith(_ELF):
+            self._elf(source, PurePosixPath(real))
+        elif contents.startswith(b"#!"):
+            self._script(real, contents)
+
+    def _add_of_folder(self, path: str) -> None:
+        """What lies in a listed folder: it may have links to nowhere, sockets, and libraries that lack something."""
+        source = self._outside(path)
+        kind = source.stat().st_mode if source.exists() else 0
+        if path.startswith(f"{HERE}/") and source.is_symlink() and stat.S_ISDIR(kind):
+            # Its links become what they lead to, and this one may lead to a folder around it.
+            return
+        if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
+            try:
+                self.add(path)
+            except _Absent:
+                # A folder may have plugins for what is not installed: the program says so if it wants them.
+                if self._place(path) not in self.entries:
+                    raise
+
+    def _read(self, source: Path, path: str) -> tuple[bytes, Entry]:
+        try:
+            about = source.stat()
+            if not stat.S_ISREG(about.st_mode):
+                raise _Absent(f"{path} is neither a file nor a folder")
+            self._size += about.st_size
+            if self._size > MOST_MB << 20:
+                raise _Absent(f"with {path} the programs' files take more than {MOST_MB} MB, and a guest has 2 GB")
+            contents = source.read_bytes()
+        except OSError as error:
+            raise _Absent(f"{path}: {error.strerror}") from None
+        mode = 0o100755 if about.st_mode & 0o111 else 0o100644
+        # Caches, such as Python's compiled modules, know their sources by time, and packages bring theirs. Those of the
+        # scenario's folder say when it was copied; an interpreter that reads one takes longer or shorter by its digits.
+        changed = COPIED if source.is_relative_to(self.here) else int(about.st_mtime) & 0xFFFFFFFF
+        return contents, Entry(mode, contents, changed)
+
+    def _outside(self, path: str) -> Path:
+        """The file of this machine that a path of the guest's is."""
+        if path == HERE or path.startswith(f"{HERE}/"):
+            return self.here / path[len(HERE) + 1 :]
+        return Path(path)
+
+    def _place(self, path: str) -> str:
+        """Where a path leads, adding links on its way as they are here."""
+        done, left = PurePosixPath("/"), list(PurePosixPath(path).parts[1:])
+        for _ in range(_MOST_LINKS * len(left) + 1):
+            if not left:
+                return str(done)
+            part = left.pop(0)
+            if part == "..":
+                done = done.parent
+                continue
+            at = done / part
+            source = self._outside(str(at))
+            # The scenario's own folder has another name there: what leads out of it is a plain file.
+            if str(at).startswith(f"{HERE}/") or not source.is_symlink():
+                done = at
+                continue
+            target = PurePosixPath(source.readlink())
+            self.entries.setdefault(str(at), Entry.link(str(target)))
+            if target.is_absolute():
+                done, target = PurePosixPath("/"), target.relative_to("/")
+            left[:0] = target.parts
+        raise _Absent(f"{path} leads in a circle")
+
+    def _script(self, path: str, contents: bytes) -> None:
+        line = contents[2:_FIRST_LINE].split(b"\n")[0].decode(errors="replace").split()
+        if not line:
+            raise _Absent(f"{path} is a script without an interpreter in its first line")
+        self.add_program(line[0])
+        if PurePosixPath(line[0]).name == "env":
+            called = next((word for word in line[1:] if "=" not in word and not word.startswith("-")), None)
+            if called is not None:
+                self.add_program(called)
+        if PurePosixPath(line[0]).name == "sh":
+            self._tools()
+
+    def _tools(self) -> None:
+        for name in _TOOLS:
+            for folder in _PATH.split(":"):
+                if Path(folder, name).is_file():
+                    self.add(f"{folder}/{name}")
+                    break
+
+    def _elf(self, source: Path, real: PurePosixPath) -> None:
+        """The loader and the libraries that the file names."""
+        from elftools.common.exceptions import ELFError
+        from elftools.elf.dynamic import DynamicSegment
+        from elftools.elf.elffile import ELFFile
+        from elftools.elf.segments import InterpSegment
+
+        try:
+            with source.open("rb") as file:
+                elf = ELFFile(file)
+                machine = elf.header["e_machine"]
+                if machine != _X86_64 or elf.elfclass != 64:
+                    raise _Absent(
+                        f"{real} is for another processor ({elf.elfclass} bits, {machine}); guests are x86_64"
+                    )
+                segments = list(elf.iter_segments())
+                loader = next((part.get_interp_name() for part in segments if isinstance(part, InterpSegment)), None)
+                tags = [tag for part in segments if isinstance(part, DynamicSegment) for tag in part.iter_tags()]
+                needed, runpaths, rpaths = (
+                    [str(getattr(tag, name)) for tag in tags if tag.entry.d_tag == f"DT_{name.upper()}"]
+                    for name in ("needed", "runpath", "rpath")
+                )
+        except (ELFError, ValueError, KeyError, UnicodeError, OSError) as error:
+            raise _Absent(f"{real} cannot be read as a program: {error}") from None
+        if loader is not None:
+            if not Path(loader).is_file():
+                raise _Absent(f"{loader}, the loader that {real} asks for, is not here")
+            self.add(loader)
+        own = [word.replace("$ORIGIN", str(real.parent)).replace("${ORIGIN}", str(real.parent))
+               for text in runpaths + rpaths for word in text.split(":") if word]  # fmt: skip
+        for name in needed:
+            self._library(name, real, own)
+
+    def _library(self, name: str, of: PurePosixPath, own: Sequence[str]) -> None:
+        folders = [*own, *_LIBRARIES, *_configured(), str(of.parent)]
+        at = name if "/" in name else None
+        for folder in folders:
+            if at is None and _is_ours(self._outside(f"{folder}/{name}")):
+                at = f"{folder}/{name}"
+                if folder not in own:
+                    self._folders[folder] = None
+        if at is None:
+            raise _Absent(f"{name}, a library that {of} needs, is not here")
+        self.add(at)
+
+
+#: What each parameter of a flow adds.
+_ROLES = {"client": _Closure.line, "server": _Closure.line, "needs": _Closure.needs, "files": _Closure.files}
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise _Absent(f"it cannot be cut into words: {error}") from None
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError as error:
+        raise _Absent(f"{folder}: {error.strerror}") from None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether this is a library for 64-bit x86: a machine may have others of the name."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(20)
+    except OSError:
+        return False
+    return head[:5] == _ELF + b"\x02" and head[18:20] == b"\x3e\x00"
+
+
+def _configured() -> Iterator[str]:
+    """The loader's further folders of this machine (ld.so.conf)."""
+    places = sorted(Path("/etc/ld.so.conf.d").glob("*.conf")) if Path("/etc/ld.so.conf.d").is_dir() else []
+    for place in places:
+        for line in place.read_text(errors="replace").splitlines():
+            if line.startswith("/"):
+                yield line.strip()

@@ -1,0 +1,130 @@
+"""Congestion controls in kernel modules: built against a guest's kernel, loaded there, and every fault named."""
+
+from pathlib import Path
+
+import pytest
+from test_vm import boots
+
+import tailback as tb
+from tailback import modules, vm
+from tailback.vm import build, headers, kernel_log, kernels
+
+SOURCE = Path(__file__).with_name("tcp_window.c")
+
+
+def path(cc: object, **more: object) -> tb.Scenario:
+    return tb.dumbbell(rate="4mbit", rtt="20ms", queue="4bdp", flows=[tb.bulk(cc)], duration="1s", **more)
+
+
+@pytest.fixture(scope="module")
+def kernel() -> kernels.Kernel:
+    """A fetched kernel with headers."""
+    if not kernels.fetched():
+        pytest.skip("a kernel is not here (tailback vm fetch debian-6.1)")
+    found = kernels.find()
+    try:
+        headers.of_kernel(found)
+    except vm.KernelError as error:
+        pytest.skip(f"the headers of {found.name} cannot be fetched: {error}")
+    return found
+
+
+@boots
+def test_a_module_from_source_runs_with_its_parameter_and_is_named_as_the_users_own(kernel: kernels.Kernel) -> None:
+    cc = {"name": f"module:{SOURCE}", "window": 5}
+    result = vm.run(path(cc), kernel=kernel.name, allow_code=True)
+    # Five segments a round trip of 20 ms and five serialisations of 3 ms: 5 × 1448 bytes in at most 35 ms.
+    rate_mbps = result.numpy("flows")["bytes_received"][0] * 8e-6
+    assert 1.6 < rate_mbps < 2.9
+    (row,) = result.meta["controls"]["bulk"]
+    assert (row["by"], row["registered"]) == ("own", "window")
+    assert row["sha256"] == result.algorithms[cc["name"]].sha256
+    assert "your own module" in str(result)
+    assert result.meta["counters"]["left"]["TcpOutSegs"] > 100
+    assert result.meta["kernel_log"] == []
+
+
+@boots
+def test_the_compilers_first_error_is_at_the_users_line(kernel: kernels.Kernel, tmp_path: Path) -> None:
+    source = tmp_path / "tcp_broken.c"
+    source.write_text(SOURCE.read_text().replace("return window;\n}\n\nstatic void", "return windw;\n}\n\nstatic void"))
+    line = source.read_text().splitlines().index("\treturn windw;") + 1
+    with pytest.raises(tb.ScenarioError, match=rf"tcp_broken\.c:{line}: .windw. undeclared"):
+        vm.check(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
+@boots
+def test_a_module_that_oopses_shows_its_stack(kernel: kernels.Kernel, tmp_path: Path) -> None:
+    source = tmp_path / "tcp_oops.c"
+    source.write_text(SOURCE.read_text().replace("snd_cwnd = window", "snd_cwnd = *(volatile u32 *)8"))
+    with pytest.raises(vm.GuestError, match=r"(?s)tcp_oops\.c.*BUG: .*RIP: .*window_cong_avoid.*Call Trace"):
+        vm.run(path(f"module:{source}"), kernel=kernel.name, allow_code=True)
+
+
+def test_a_module_runs_nowhere_but_in_a_guest_and_only_if_code_is_allowed() -> None:
+    one = path(f"module:{SOURCE}")
+    with pytest.raises(tb.ScenarioError, match=r"in a guest's kernel only.*--engine vm"):
+        tb.run(one, allow_code=True)
+    with pytest.raises(tb.ScenarioError, match="never into this machine's"):
+        tb.live.check(one)
+    with pytest.raises(tb.ScenarioError, match="allow-code"):
+        vm.check(one)
+
+
+def test_a_modules_files_are_kept_as_one_text(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("obj-m := tcp_two.o\n")
+    (tmp_path / "tcp_two.c").write_text("int two;\n")
+    (tmp_path / "tcp_two.mod.c").write_text("written by kbuild\n")
+    assert modules.files(modules.read(f"module:{tmp_path}")) == {
+        "Makefile": b"obj-m := tcp_two.o\n",
+        "tcp_two.c": b"int two;\n",
+    }
+    (tmp_path / "tcp_two.ko").write_bytes(b"\x7fELF\xff")
+    assert modules.files(modules.read("module:tcp_two.ko", tmp_path)) == {"tcp_two.ko": b"\x7fELF\xff"}
+    (tmp_path / "Makefile").unlink()
+    for name, problem in [(tmp_path, "no Makefile"), ("tcp_two.o", "no module"), ("none.c", "No such file")]:
+        with pytest.raises(tb.errors.TailbackError, match=problem):
+            modules.read(f"module:{name}")
+
+
+def test_parameters_are_those_the_module_has() -> None:
+    module = build.Module(b"\0vermagic=6.1.0 SMP \0parmtype=window:int\0parmtype=beta:uint\0")
+    assert module.release == "6.1.0"
+    assert build.parameters("module:x.c", module, {"window": 5.0, "beta": True}) == "window=5 beta=1"
+    with pytest.raises(build.BuildError, match=r'no parameter windw.*beta, window.*"window"'):
+        build.parameters("module:x.c", module, {"windw": 5})
+
+
+def test_the_first_error_is_found_in_what_tools_say() -> None:
+    said = "  CC [M] x.o\nx.c: In function 'f':\nx.c:12:5: error: expected ';'\nx.c:13:1: error: other\n"
+    assert "src/x.c:12: expected ';'" in build._fault("module:src/x.c", "6.1", said).problem
+    said = 'ERROR: modpost: "tcp_hidden" [x.ko] undefined!\n'
+    assert '"tcp_hidden" [x.ko] undefined!' in build._fault("module:x.c", "6.1", said).problem
+
+
+def test_a_warning_in_tcp_is_found_with_its_stack_and_no_other() -> None:
+    other = ["WARNING: CPU: 0 PID: 1 at fs/exec.c:9", "Call Trace:", " do_exec+0x1/0x2", "---[ end trace 0 ]---"]
+    own = [
+        "WARNING: CPU: 0 PID: 1 at net/ipv4/tcp_input.c:9",
+        "Call Trace:",
+        " tcp_ack+0x1/0x2",
+        "---[ end trace 0 ]---",
+    ]
+    assert kernel_log.tcp_warning(other) is None
+    assert kernel_log.tcp_warning([]) is None
+    found = kernel_log.tcp_warning([*other, *own, "later"])
+    assert found is not None
+    assert found.splitlines() == [f"    {line}" for line in own]
+
+
+def test_an_oops_is_shown_without_registers() -> None:
+    console = ["[    1.5] BUG: kernel NULL pointer dereference", "[    1.5] RIP: 0010:f+0x1/0x2 [tcp_x]", "RAX: 0",
+               "[    1.6] Call Trace:", " <IRQ>", " tcp_ack+0x1/0x2", "[    1.6] Modules linked in: tcp_x"]  # fmt: skip
+    assert kernel_log.trace(console) == [
+        "BUG: kernel NULL pointer dereference",
+        "RIP: 0010:f+0x1/0x2 [tcp_x]",
+        "Call Trace:",
+        " <IRQ>",
+        " tcp_ack+0x1/0x2",
+    ]
+    assert kernel_log.trace(["Kernel panic - not syncing: No init"]) is None
