@@ -9,6 +9,7 @@ import pytest
 
 import tailback as tb
 from tailback import live
+from undisturbed import one_of
 
 FOUND = live.doctor(0.0)
 WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
@@ -138,13 +139,14 @@ def test_a_flow_that_is_on_again_opens_another_connection(both: tuple[tb.Result,
 @needs_live
 def test_ftp_sends_a_window_a_round_trip() -> None:
     wide = scenario(tb.flow("ftp", name="ftp"), duration="2s").with_({"dumbbell.rate": "100mbit"})
-    result = live.run(wide)
     round_trips = 2.0 / 0.020
-    received = total(result, "ftp", "bytes_received")
-    assert received <= 64_000 * round_trips
-    # A machine that keeps time loses little but the slow start.
-    if result.meta["fit"]:
-        assert received >= 0.7 * 64_000 * round_trips
+
+    def a_window_each(result: tb.Result) -> None:
+        # A machine that keeps time loses little but the slow start.
+        assert total(result, "ftp", "bytes_received") >= 0.7 * 64_000 * round_trips
+
+    result = one_of(3, lambda _: live.run(wide), a_window_each)
+    assert total(result, "ftp", "bytes_received") <= 64_000 * round_trips
 
 
 @needs_live

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("tcpdump") is None, reason="not installed: tcpdump"),
 ]
 
-#: What one may be taken for, by name and by votes.
+#: What one may be treated as, by name and by votes.
 FAMILY = {"reno": "reno-like", "cubic": "cubic-like", "bbr": "model-based"}
 RELATIVES = {"reno": {"reno", "veno", "westwood", "hybla", "dctcp", "compound"}, "cubic": {"cubic", "bic"},
              "bbr": {"bbr", "bbr3"}}  # fmt: skip

@@ -226,7 +226,7 @@ def test_the_simulator_names_the_nearest_thing() -> None:
         tb.run(scenario(exec_("true")))
     problem = caught.value.problems[0]
     assert problem.field == "flow[0].app"
-    assert "only live" in problem.problem
+    assert "only on a kernel" in problem.problem
     assert "bulk" in problem.fix
     assert "--engine live" in problem.fix
 

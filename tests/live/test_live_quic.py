@@ -77,18 +77,20 @@ def test_a_live_run_has_the_simulators_rows(both: tuple[tb.Result, tb.Result]) -
 
 @needs_live
 def test_bytes_and_connections_add_up(both: tuple[tb.Result, tb.Result]) -> None:
-    simulated, real = both
+    _, real = both
     for name in ("theirs", "files", "questions"):
         assert total(real, name, "connections_failed") == 0, name
         assert total(real, name, "bytes_acked") <= total(real, name, "bytes_sent"), name
         assert 0.020 <= total(real, name, "rtt_min_s") < (0.040 if real.meta["fit"] else 1.0), name
-    answered = [
-        np.isfinite(result.where_flow("requests", "files")["response_time_s"]).sum() for result in (simulated, real)
-    ]
-    # A machine too busy to keep time says so; then how many fit into the time need not agree.
-    if real.meta["fit"]:
-        assert answered[1] == pytest.approx(answered[0], rel=0.3), answered
-    assert total(real, "files", "connections") >= answered[1] > 0
+    # How many exchanges fit into the time is chance: each loss moves all that follows. Their draws are the simulator's.
+    expected, got = (result.where_flow("requests", "files") for result in both)
+    both_have = min(len(expected["bytes"]), len(got["bytes"]))
+    for column in ("bytes", "kind", "turn", "connection"):
+        assert np.array_equal(expected[column][:both_have], got[column][:both_have]), column
+    # A handshake, and the way there.
+    times = got["response_time_s"][np.isfinite(got["response_time_s"])]
+    assert total(real, "files", "connections") >= len(times) > 1
+    assert times.min() >= 0.030
     # The path counts what the sockets sent: of a stack's packets several may share a datagram, never the reverse.
     assert total(real, "theirs", "packets_sent") <= total(real, "theirs", "segments_sent")
     assert total(real, "theirs", "packets_received") + total(real, "theirs", "packets_dropped") <= total(

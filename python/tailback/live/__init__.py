@@ -8,7 +8,8 @@ ends of the path).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,19 @@ from tailback import _core, bpf
 from tailback._core import Cancel
 from tailback.algorithms import demand_of_kernel, named
 from tailback.consent import demand_allowed
-from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, StackError, TailbackError
-from tailback.live import controls, programs
+from tailback.errors import Cancelled, EngineError, Problem, ScenarioError, TailbackError
+from tailback.live import controls, programs, shells
 from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
 
-__all__ = ["LiveError", "check", "clean", "doctor", "run"]
+__all__ = ["LiveError", "check", "clean", "doctor", "run", "shell"]
 
 _HAS_LIVE = hasattr(_core, "live_run")
+
+#: A shell lasts for this long at most: every packet of it is kept in memory.
+_MOST_SECONDS = 86_400.0
 
 
 class LiveError(TailbackError):
@@ -122,10 +126,11 @@ def _run(
     cancel: Cancel | None,
     progress: Callable[[float], object] | None,
     twins: bool,
+    in_front: tuple[int, list[str]] | None = None,
 ) -> dict[str, Any]:
     try:
         return _core.live_run(
-            json.dumps(resolved), cancel, progress, _here(scenario), twins, _candidates(scenario, resolved)
+            json.dumps(resolved), cancel, progress, _here(scenario), twins, _candidates(scenario, resolved), in_front
         )
     except _core.ScenarioError as error:
         raise _refused(scenario, error) from None
@@ -133,10 +138,58 @@ def _run(
         raise Cancelled(f"{name} was cancelled") from None
     except _core.EngineError as error:
         raise EngineError(f"{name}: {error}") from None
-    except _core.StackError as error:
-        raise StackError(name, *error.args) from None
     except _core.LiveError as error:
         raise LiveError(f"{name}: {error}") from None
+
+
+def shell(
+    scenario: Runnable,
+    command: Sequence[str],
+    *,
+    on: str | None = None,
+    server: str = "",
+    cc: str = "cubic",
+    limit: float = 3600.0,
+    allow_code: bool = False,
+    cancel: Cancel | None = None,
+) -> tuple[int, list[str]]:
+    """Run `command` on the host `on` of a scenario, live, with this process's input and output.
+
+    The host is the node of that name, by default the sender of the first flow. The command has this process's folder
+    and variables, and two more: `TAILBACK_ADDR`, its address, and `TAILBACK_PEER`, that of the other end of the first
+    flow there. Between the two lies the scenario's path, with the scenario's flows on it; connections of the command
+    have the congestion control `cc`. `server` is a command line that runs at the other end until the command has ended,
+    with the placeholders of docs/live.md; if `{port}` is in it, the command starts once it listens there. All ends with
+    the command, or after `limit` seconds.
+
+    Returns the status as shells count it (128 and the signal that ended it; 124: it was at work at its limit), and what
+    people should know of the run. `command` and `server` are the caller's own; what the scenario itself names to run
+    needs `allow_code`. Raises as `run` does, and `ScenarioError` for a host that the scenario does not have.
+    """
+    _demand_linux()
+    what = _scenario(scenario)
+    resolved = what.resolve(live=True)
+    demand_allowed(resolved, allow_code, what)
+    if not command or shutil.which(command[0]) is None:
+        name = command[0] if command else ""
+        raise ScenarioError(
+            [Problem("command", name, "there is no such program here", "Install it, or give its path.")]
+        )
+    if not 0 < limit <= _MOST_SECONDS:
+        fix = f"Give more than 0 s and at most {_MOST_SECONDS / 3600:g} h."
+        raise ScenarioError([Problem("limit", limit, "a shell cannot last so long", fix)])
+    flow = shells.flow(resolved, on, server, cc)
+    nothing: dict[str, Any] = {name: [] for name, value in resolved["instruments"].items() if isinstance(value, list)}
+    instruments = resolved["instruments"] | nothing | {"internals": False, "from_ps": 0, "until_ps": None}
+    # A flow that would begin after the limit never does.
+    flows = [each for each in resolved["flows"] if each["start_ps"] < limit * 1e12] + [flow]
+    resolved |= {"duration_ps": round(limit * 1e12), "flows": flows, "instruments": instruments}
+    number = len(flows) - 1
+    tables = _run(str(resolved.get("name") or "scenario"), what, resolved, cancel, None, False, (number, [*command]))
+    # How the command ended, the status says.
+    own = f"flow {flow['name']}: its client "
+    notes = [str(note) for note in tables["_names"].get("warnings", [])]
+    return shells.status(tables, number), [note for note in notes if not note.startswith(own)]
 
 
 def doctor(seconds: float = 2.0) -> dict[str, Any]:
