@@ -98,11 +98,8 @@ def test_a_capture_that_holds_each_packet_twice_is_paired_with_itself(made, tmp_
     subprocess.run(["mergecap", "-w", both, paths["bottleneck.in"], paths["bottleneck.out"]], check=True)
     alone, apart = capture.owd(both), capture.owd(paths["bottleneck.in"], paths["bottleneck.out"])
     columns = ["name", "paired", "lost", "p50_ms", "p95_ms", "max_ms"]
-    # At the end some are still under way, and lost only to a single capture.
-    assert (
-        alone.table.drop("lost").select(columns[:2] + columns[3:]).equals(apart.table.select(columns[:2] + columns[3:]))
-    )
-    assert 0 <= (alone.table["lost"] - apart.table["lost"]).sum() <= 5
+    # At the end some are still under way, and lost to neither.
+    assert alone.table.select(columns).equals(apart.table.select(columns))
     assert len(alone.table) == len(result.flow_names)
 
 
@@ -218,9 +215,11 @@ def test_recoveries_are_inferred_where_the_sender_had_them(made):
 
 
 def test_calls_are_found_and_rated(made):
-    _, paths = made
+    result, paths = made
     alone = capture.voip(paths["right"])
     call = alone.filter(pl.col("flow").str.starts_with("10.0.1.1"))
+    # Of the whole call, as the metric, and not what RFC 3550's filter holds at its end.
+    assert call["jitter_ms"][0] == pytest.approx(1e3 * metrics.jitter(result, "voip"), abs=0.13)
     assert call["packets"][0] + call["lost"][0] in (398, 399, 400)
     assert call["interval_ms"][0] == pytest.approx(20.0, abs=1.0)
     both = capture.voip(paths["left"], paths["right"]).filter(pl.col("flow").str.starts_with("10.0.1.1"))
@@ -352,6 +351,8 @@ def test_fragments_belong_to_the_flow_of_the_first(tmp_path):
     rows = [(1000 * place, head + packet) for place, packet in enumerate([first, *others])]
     found = capture.read(write_pcap(tmp_path / "f.pcap", rows))
     assert found.flows["packets"].to_list() == [2]
+    assert found.flows["name"][0] == "10.0.0.1:4000>10.0.0.2:5000/udp"
+    assert found.flows["payload"].to_list() == [1600]
     assert found.info["orphans"] == 1
     assert any("1 fragments came without" in note for note in found.notes)
 

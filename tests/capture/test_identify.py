@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import subprocess
 import sys
 import zipfile
@@ -12,11 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_captures_in import udp, write_pcap
 
 import tailback as tb
 from tailback import capture
 from tailback.capture.identify import Forest, forest
 from tailback.capture.rounds import rounds
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "validation"))
+from tailback_validation.identification.runs import begun_late
 
 
 def taken(folder: Path, cc: str, point: str = "left", **flow) -> Path:
@@ -64,6 +69,51 @@ def test_the_window_is_the_senders_own(tmp_path: Path):
     cwnd = np.interp(it.t_s, segments["t_s"][own], segments["cwnd"][own]) / 1448
     settled = np.isfinite(it.window) & (it.t_s > 3)
     assert np.median(np.abs(it.window[settled] - cwnd[settled])) <= 1.5
+
+
+@pytest.mark.parametrize("cc", ["reno", "cubic", "bbr"])
+def test_a_capture_begun_in_the_middle_is_no_reason_to_say_nothing(tmp_path: Path, cc: str):
+    """Without the handshake the window's scale is unknown: the receiver seemed to hold the sender back throughout."""
+    late = tmp_path / "late.pcapng"
+    late.write_bytes(begun_late(taken(tmp_path, cc).read_bytes(), 9.0))
+    (found,) = capture.identify(late)
+    assert found.looks_like == cc
+    assert "the capture began after the connection" in found.why
+
+
+def test_stamps_that_jump_back_are_a_reason_and_no_traceback(tmp_path: Path):
+    path = taken(tmp_path, "cubic")
+    data = bytearray(path.read_bytes())
+    place = number = 0
+    while number < 2000:
+        kind, length = struct.unpack_from("<II", data, place)
+        number += kind == 6
+        place += length
+    data[place + 12 : place + 20] = bytes(8)
+    path.write_bytes(data)
+    (found,) = capture.identify(path)
+    assert found.looks_like == "unknown"
+    assert "its stamps jump back by" in found.why
+    with pytest.raises(capture.CaptureError, match="stamps jump back"):
+        rounds(path)
+
+
+def quic(number: int, size: int = 1252) -> bytes:
+    """An initial packet of QUIC version 1 first, then packets with short headers."""
+    head = b"\xc3\x00\x00\x00\x01\x08" if number == 0 else b"\x41"
+    return udp(b"\x0a\0\0\1", b"\x0a\0\0\2", 4433, 50000, head + bytes(size - len(head)), number)
+
+
+def test_quic_flows_are_named_and_not_passed_over(tmp_path: Path):
+    path = write_pcap(tmp_path / "q.pcap", [(10**6 * n, quic(n)) for n in range(200)])
+    (found,) = capture.identify(path)
+    assert (found.name, found.looks_like) == ("10.0.0.1:4433>10.0.0.2:50000/udp", "unknown")
+    assert found.why.startswith("QUIC: its acknowledgements are encrypted")
+    assert capture.identify(path, 0)[0].why == found.why
+    # Without its beginning it is a UDP flow like any other, unless its port says more.
+    late = write_pcap(tmp_path / "late.pcap", [(10**6 * n, quic(n)) for n in range(1, 200)])
+    with pytest.raises(capture.CaptureError, match="no TCP connection has"):
+        capture.identify(late)
 
 
 def test_too_short_a_flow_is_unknown_and_says_why(tmp_path: Path):

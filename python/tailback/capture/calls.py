@@ -13,6 +13,7 @@ from tailback import registry
 from tailback.capture.opened import open_capture
 from tailback.capture.pairing import owd
 from tailback.capture.reading import CaptureError, FilePath, read
+from tailback.metrics.delay import smoothed_jitter
 
 Array = npt.NDArray[Any]
 
@@ -24,9 +25,10 @@ _RTP_CLOCK_HZ = 8000
 def voip(first: FilePath, second: FilePath | None = None, *, correct: str = "none") -> pl.DataFrame:
     """Streams of calls, a row each: RTP by its source, other datagrams if they are all of one size and evenly spaced.
 
-    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms` (RFC
-    3550 section 6.4.1, from RTP's clock at 8 kHz or else from the stream's mean interval). With two captures delay and
-    loss are measured between them, and `mos` is the E-model's (`metrics.voice_quality`). Raises `CaptureError`.
+    With one capture: `packets`, `lost` (gaps in RTP's numbers; None for others), `interval_ms` and `jitter_ms`: the
+    mean over the call of RFC 3550's estimate (section 6.4.1), from RTP's clock at 8 kHz or else from the stream's mean
+    interval. With two captures delay and loss are measured between them, and `mos` is the E-model's
+    (`metrics.voice_quality`). Raises `CaptureError`.
     """
     found = read(first, datagrams=True)
     it = {key: np.asarray(column) for key, column in found.datagrams.items()}
@@ -96,10 +98,6 @@ def _stream(it: dict[str, Array], name: str, back: bool, source: int | None) -> 
         lost = expected - len(np.unique(numbers))
         loss = lost / expected
         sent = _unwrapped(it["rtp_clock"], 32) / _RTP_CLOCK_HZ
-    step = np.abs(np.diff(t) - np.diff(sent))
-    jitter = 0.0
-    for each in step.tolist():
-        jitter += (each - jitter) / 16.0
     return {
         "flow": name,
         "direction": "server" if back else "client",
@@ -110,7 +108,7 @@ def _stream(it: dict[str, Array], name: str, back: bool, source: int | None) -> 
         "duration_s": float(t[-1] - t[0]),
         "lost": lost,
         "loss": loss,
-        "jitter_ms": 1e3 * jitter,
+        "jitter_ms": 1e3 * smoothed_jitter(t - sent),
         "delay_median_ms": None,
         "delay_p95_ms": None,
         "mos": None,
@@ -118,7 +116,7 @@ def _stream(it: dict[str, Array], name: str, back: bool, source: int | None) -> 
 
 
 def _unwrapped(values: Array, bits: int) -> Array:
-    """Numbers of so many bits that count on beyond their range."""
+    """Numbers of this many bits that count on beyond their range."""
     wide = values.astype(np.int64)
     steps = np.diff(wide)
     half, whole = 1 << (bits - 1), 1 << bits

@@ -15,9 +15,19 @@ Array = npt.NDArray[np.float64]
 
 #: Stands for what a connection did not show: no loss, no mark, too short. Below every value there is.
 ABSENT = -99.0
+#: Stands for what the capture cannot show: it may have been anything.
+UNKNOWN = float("nan")
 #: Hybla's reference round trip.
 _HYBLA_S = 0.025
 _FEW = 1e-9
+#: What `_start` gives.
+_START = (
+    "start_steepest",
+    "start_median",
+    "start_rounds_to_event",
+    "start_flat_rounds",
+    "start_peak_over_typical",
+)
 #: What `_growth` gives.
 _GROWTH = (
     "step_median",
@@ -71,7 +81,7 @@ def _together(one: Array, other: Array) -> float:
 
 
 def features(it: Rounds) -> dict[str, float]:
-    """Every feature by name."""
+    """Every feature by name; NaN stands for what the capture began too late to show."""
     out: dict[str, float] = {}
     window = it.window
     out["base_log_ms"] = _log(it.base_s * 1e3)
@@ -86,7 +96,8 @@ def features(it: Rounds) -> dict[str, float]:
     out |= _dips(it)
     out |= _rhythm(it)
     out |= _marks(it)
-    return {key: value if np.isfinite(value) else ABSENT for key, value in out.items()}
+    kept = _START if not it.has_start else ()
+    return {key: value if np.isfinite(value) or key in kept else ABSENT for key, value in out.items()}
 
 
 def _epochs(it: Rounds) -> list[tuple[int, int]]:
@@ -98,7 +109,9 @@ def _epochs(it: Rounds) -> list[tuple[int, int]]:
 
 
 def _start(it: Rounds) -> dict[str, float]:
-    """Slow start: how steep, how it ended."""
+    """Slow start: how steep, how it ended; unknown if the capture began later."""
+    if not it.has_start:
+        return dict.fromkeys(_START, UNKNOWN)
     first = int(np.searchsorted(it.t_s, it.event_s[0])) if len(it.event_s) else len(it.t_s)
     window = it.window[: max(first, 2)]
     ratio = window[1:] / np.maximum(window[:-1], 1.0)

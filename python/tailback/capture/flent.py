@@ -136,9 +136,9 @@ def _began(metadata: Mapping[str, Any], measured: Mapping[str, Any]) -> float:
     if not text:
         return first
     zone = str(text).endswith("Z")
-    told = datetime.fromisoformat(str(text).removesuffix("Z")).replace(tzinfo=UTC).timestamp()
+    stamp = datetime.fromisoformat(str(text).removesuffix("Z")).replace(tzinfo=UTC).timestamp()
     # Older files say local time without its zone: whole hours off.
-    return told if zone else told + 3600.0 * round((first - told) / 3600.0)
+    return stamp if zone else stamp + 3600.0 * round((first - stamp) / 3600.0)
 
 
 # --- As a result ------------------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def open_flent(path: FilePath) -> Result:
     links = schema.table("links").filled(2, link=np.arange(2))
     resolved = _resolved(it, names, streams, duration)
     measured = ["rates of the streams", *(["round trips of pings"] if pings else [])]
-    notes = [f"measured by Flent: {', '.join(measured)}", "not told by Flent: packets, queues, losses"]
+    notes = [f"measured by Flent: {', '.join(measured)}", "not recorded by Flent: packets, queues, losses"]
     if left:
         notes.append("left out: " + ", ".join(left))
     meta: dict[str, Any] = {
@@ -204,11 +204,11 @@ def _polls(it: Flent, streams: list[tuple[str, bool]]) -> tuple[Mapping[str, Arr
     columns: dict[str, list[Array]] = {key: [] for key in ("t_s", "flow", "bytes", "srtt_s", "cwnd")}
     total = []
     for number, (name, _) in enumerate(streams):
-        told = it.series.select("t_s", pl.col(name).alias("rate")).drop_nulls()
+        rates = it.series.select("t_s", pl.col(name).alias("rate")).drop_nulls()
         # A step without a value lies between two that have one; before the first and after the last nothing was sent.
         rate = (
-            np.interp(t_s, told["t_s"].to_numpy(), told["rate"].to_numpy(), left=0.0, right=0.0)
-            if len(told) else np.zeros(len(t_s))
+            np.interp(t_s, rates["t_s"].to_numpy(), rates["rate"].to_numpy(), left=0.0, right=0.0)
+            if len(rates) else np.zeros(len(t_s))
         )  # fmt: skip
         got = np.cumsum(np.maximum(rate, 0.0) * 1e6 / 8 * step)
         own = it.values.filter(pl.col("series") == name)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from tailback.capture.features import features
 from tailback.capture.reading import CaptureError, FilePath, derived, read
@@ -29,6 +30,10 @@ _LEAST_ROUNDS = 25
 _FILLED, _MOST_FILLED = 0.9, 0.5
 #: A sender that waits for its application shows no window of its own: so small a flight, rounds so often empty.
 _MOST_EMPTY = 0.6
+#: Where QUIC flows usually go.
+_QUIC_PORT = 443
+#: Where the capture has no handshake.
+_BEGUN_LATE = "the capture began after the connection, so neither its slow start nor the window offered is known"
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,17 @@ class Forest:
     sure_family: tuple[Array, Array]
 
     def shares(self, values: Array) -> Array:
-        """Of each row of features the share of votes for each label."""
+        """Of each row of features the share of votes for each label; NaN is a feature that is not known."""
         values = np.asarray(values, dtype=np.float32)
+        total = np.zeros((len(values), len(self.labels)))
+        is_whole = ~np.isnan(values).any(axis=1)
+        total[is_whole] = self._votes(values[is_whole])
+        for row in np.flatnonzero(~is_whole):
+            total[row] = self._votes_of_some(values[row])
+        shares: Array = total / total.sum(axis=1, keepdims=True)
+        return shares
+
+    def _votes(self, values: Array) -> Array:
         total = np.zeros((len(values), len(self.labels)))
         rows = np.arange(len(values))
         for root in self.roots:
@@ -70,8 +84,32 @@ class Forest:
                 below = values[rows, np.maximum(column, 0)] <= self.threshold[node]
                 node = np.where(inner, self.child[node] + ~below, node)
             total += self.votes[self.child[node]]
-        shares: Array = total / total.sum(axis=1, keepdims=True)
-        return shares
+        return total
+
+    def _votes_of_some(self, values: Array) -> Array:
+        """Where a node asks for what is not known both its children vote, by their numbers of leaves (as C4.5 does)."""
+        total = np.zeros(len(self.labels))
+        waiting = [(int(root), 1.0) for root in self.roots]
+        while waiting:
+            node, weight = waiting.pop()
+            column, child = int(self.column[node]), int(self.child[node])
+            if column < 0:
+                total += weight * self.votes[child]
+            elif values[column] == values[column]:
+                waiting.append((child + int(not values[column] <= self.threshold[node]), weight))
+            else:
+                left, right = self._leaves[child], self._leaves[child + 1]
+                waiting += [(child, weight * left / (left + right)), (child + 1, weight * right / (left + right))]
+        return total
+
+    @cached_property
+    def _leaves(self) -> Array:
+        """Leaves below each node: a child has a larger number than its parent."""
+        out = np.ones(len(self.column))
+        for node in range(len(self.column) - 1, -1, -1):
+            if self.column[node] >= 0:
+                out[node] = out[self.child[node]] + out[self.child[node] + 1]
+        return out
 
     def answer(self, shares: Array) -> tuple[str, float]:
         """An algorithm, a family, or "unknown", with the share of such answers that were right."""
@@ -162,15 +200,31 @@ def _of_rounds(it: Rounds, trees: Forest) -> Answer:
     votes = {trees.labels[index]: float(shares[index]) for index in order if shares[index] >= 0.01}
     if looks == "unknown":
         why = "no algorithm or family has enough of the votes"
+    if not it.has_start:
+        why = "; ".join(filter(None, (why, _BEGUN_LATE)))
     return Answer(it.name, looks, confidence, votes, why, count, it.base_s)
+
+
+def _encrypted(row: Mapping[str, Any]) -> Answer | None:
+    """What can be said of a QUIC flow; `None` for others."""
+    if row["protocol"] != 17:
+        return None
+    if row["quic"]:
+        why = "QUIC: its acknowledgements are encrypted, so no window can be seen. Its ends can write a qlog"
+    elif _QUIC_PORT in (row["client_port"], row["server_port"]):
+        why = f"UDP on port {_QUIC_PORT}, perhaps QUIC that began before the capture: it shows no acknowledgements"
+    else:
+        return None
+    return Answer(str(row["name"]), "unknown", 0.0, {}, why, 0, float("nan"))
 
 
 def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int = 100_000) -> list[Answer]:
     """Which congestion control each TCP connection of a capture looks like: of the end that sent more payload.
 
     All connections with `least_bytes` of payload, or the one that `flow` names. The capture may be taken at the sender,
-    at the receiver or between; with TCP timestamps everywhere, without them at the sender. The answer is an algorithm,
-    a family such as "reno-like", or "unknown". Raises `CaptureError`.
+    at the receiver or between; with TCP timestamps everywhere, without them at the sender. It may begin after the
+    connection did. The answer is an algorithm, a family such as "reno-like", or "unknown", as for QUIC flows, whose
+    acknowledgements are encrypted: these come last. Raises `CaptureError`.
 
     >>> import tailback as tb
     >>> bell = tb.dumbbell(rate="10mbit", rtt="60ms", flows=[tb.bulk(cc="bbr")], duration="25s")
@@ -187,12 +241,16 @@ def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int 
     frame = derived(read(path).flows)
     if flow is not None:
         numbers = [choose(frame, flow)]
+        encrypted = [it for it in map(_encrypted, [frame.row(numbers[0], named=True)]) if it]
+        if encrypted:
+            return encrypted
     else:
-        payload = (frame["payload"] + frame["back_payload"]).to_numpy()
-        numbers = np.flatnonzero((frame["protocol"].to_numpy() == 6) & (payload >= least_bytes)).tolist()
-        if not numbers:
+        large = frame.filter(pl.col("payload") + pl.col("back_payload") >= least_bytes)
+        numbers = large.filter(pl.col("protocol") == 6)["flow"].to_list()
+        encrypted = [it for it in map(_encrypted, large.iter_rows(named=True)) if it]
+        if not numbers and not encrypted:
             raise CaptureError(f"no TCP connection has {least_bytes:,} bytes of payload among the {len(frame)} flows")
-    found = read(path, segments=True, only=numbers)
+    found = read(path, segments=bool(numbers), only=numbers)
     segments = {key: np.asarray(column) for key, column in found.segments.items()}
     blocks = {key: np.asarray(column) for key, column in found.blocks.items()}
     out = []
@@ -212,4 +270,4 @@ def identify(path: FilePath, flow: int | str | None = None, *, least_bytes: int 
             out.append(Answer(str(row["name"]), "unknown", 0.0, {}, str(error).split(": ", 1)[-1], 0, float("nan")))
             continue
         out.append(_of_rounds(it, forest()))
-    return out
+    return out + encrypted

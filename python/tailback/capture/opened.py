@@ -25,9 +25,9 @@ _RECOVERY_ENTERED, _RECOVERY_LEFT, _TIMEOUT = (
 )
 _OPEN, _RECOVERY = (schema.code("segments", "phase", word) for word in ("open", "recovery"))
 _ESTABLISHED = 4
-#: Linux's smallest retransmission timeout: a repetition after so long a silence is taken for a timeout.
+#: Linux's smallest retransmission timeout: a repetition after so long a silence is treated as a timeout.
 _SILENCE_S = 0.2
-#: G.711's packet in IP bytes, and its interval: datagrams alike are taken for a call.
+#: G.711's packet in IP bytes, and its interval: datagrams alike are treated as a call.
 _CALL_INTERVAL_S = (0.018, 0.032)
 
 MEASURED = ("packets", "bytes", "segments", "options", "windows offered", "retransmissions seen", "RTTs")
@@ -112,10 +112,11 @@ class _Builder:
             clocks = self.paired.clocks
             meta["capture"]["clocks"] = {
                 "offset_s": _finite(clocks.offset_s), "drift_ppm": _finite(clocks.drift_ppm),
+                "drift_low_ppm": _finite(clocks.drift_low_ppm), "drift_high_ppm": _finite(clocks.drift_high_ppm),
                 "uncertainty_s": _finite(clocks.uncertainty_s), "taken_away_s": self.shift_ns * 1e-9,
             }  # fmt: skip
-        told = meta["capture"]
-        warnings = [f"measured: {', '.join(told['measured'])}", f"inferred: {', '.join(told['inferred'])}", *notes]
+        about = meta["capture"]
+        warnings = [f"measured: {', '.join(about['measured'])}", f"inferred: {', '.join(about['inferred'])}", *notes]
         meta["notes"] = warnings
         names: Any = {"warnings": warnings}
         toml = f"# Captured, not described: {' and '.join(files)}\n"
@@ -205,13 +206,15 @@ class _Builder:
         chosen = own & ways[pairs["flow"], pairs["reverse"].astype(int)]
         sent, received = pairs["a_ns"][chosen], pairs["b_ns"][chosen].astype(np.int64) - self.shift_ns
         flow, size = pairs["flow"][chosen], pairs["bytes"][chosen]
-        lost = self._lost(flow, sent, size, ways)
-        t = np.concatenate([sent.astype(np.int64), lost["t_ns"]])
-        flows = np.concatenate([flow, lost["flow"]]).astype(np.uint32)
+        lost = {key: np.asarray(column) for key, column in (self.paired.lost or {}).items()}
+        gone = ways[lost["flow"], lost["reverse"].astype(int)] & (lost["reverse"] == self._reversed()[lost["flow"]])
+        gone &= ~lost["second"]
+        t = np.concatenate([sent.astype(np.int64), lost["t_ns"][gone].astype(np.int64)])
+        flows = np.concatenate([flow, lost["flow"][gone]]).astype(np.uint32)
         order = np.lexsort((t, flows))
-        fate = np.concatenate([np.full(len(sent), _RECEIVED), np.full(len(lost["t_ns"]), _DROPPED)]).astype(np.uint8)
-        arrived = np.concatenate([self.seconds(received), np.full(len(lost["t_ns"]), np.nan)])
-        sizes = np.concatenate([size, lost["bytes"]]).astype(np.uint32)
+        fate = np.concatenate([np.full(len(sent), _RECEIVED), np.full(int(gone.sum()), _DROPPED)]).astype(np.uint8)
+        arrived = np.concatenate([self.seconds(received), np.full(int(gone.sum()), np.nan)])
+        sizes = np.concatenate([size, lost["bytes"][gone]]).astype(np.uint32)
         flows, t = flows[order], t[order]
         starts = np.searchsorted(flows, flows, side="left")
         return schema.table("packets").filled(
@@ -227,34 +230,6 @@ class _Builder:
     def _reversed(self) -> Array:
         """Of each flow: does most payload come from its server?"""
         return (self.flows["back_payload"] > self.flows["payload"]).to_numpy()
-
-    def _lost(self, flow: Array, sent: Array, paired_bytes: Array, ways: Array) -> dict[str, Array]:
-        """Packets of the first capture that were not paired and passed while both captures ran."""
-        assert self.paired is not None
-        rows = [
-            np.concatenate([self.segments[key], self.datagrams[key]]) for key in ("flow", "t_ns", "reverse", "bytes")
-        ]
-        flows, t_ns, reverse, size = rows
-        own = (reverse == self._reversed()[flows]) & ways[flows, reverse.astype(int)]
-        flows, t_ns, reverse, size = flows[own], t_ns[own], reverse[own], size[own]
-        known = _paired(np.stack([flows, t_ns, size], axis=1).astype(np.uint64),
-                        np.stack([flow, sent, paired_bytes], axis=1).astype(np.uint64))  # fmt: skip
-        begin, end = int(self.paired.info["second_first_ns"]), int(self.paired.info["second_last_ns"])
-        table = {(row["flow"], row["reverse"]): row for row in self.paired.table.iter_rows(named=True)}
-
-        def delay_ns(column: str) -> Array:
-            both = [[table.get((number, back), {}).get(column, 0.0) for back in (False, True)]
-                    for number in range(len(self.names))]  # fmt: skip
-            delays: Array = np.array(both)[flows, reverse.astype(int)] * 1e6
-            return delays
-
-        sent_last = np.zeros(len(self.names), dtype=np.uint64)
-        np.maximum.at(sent_last, flow, sent)
-        arrival = t_ns.astype(np.float64) + self.shift_ns
-        chosen = ~known & (arrival + delay_ns("min_ms") >= begin) & (arrival + delay_ns("min_ms") <= end)
-        # What was sent after the last that arrived may be under way.
-        chosen &= (t_ns <= sent_last[flows]) | (arrival + delay_ns("max_ms") <= end)
-        return {"flow": flows[chosen], "t_ns": t_ns[chosen].astype(np.int64), "bytes": size[chosen]}
 
     def _flows(self, congestion: Mapping[str, Array]) -> Mapping[str, Array]:
         frame, count = self.flows, len(self.names)
@@ -276,7 +251,7 @@ class _Builder:
         def events(kind: int) -> Array:
             return np.bincount(flows[kinds == kind], minlength=count).astype(np.uint64)
 
-        fresh = number("payload") - number("retransmitted_bytes")
+        fresh = np.minimum(number("payload") - number("retransmitted_bytes"), self._acked())
         rtt = [np.where(self._reversed(), frame[f"back_{name}"].to_numpy(), frame[name].to_numpy())
                for name in ("rtt_min_s", "rtt_mean_s")]  # fmt: skip
         started, ended = self.seconds(frame["first_ns"].to_numpy()), self.seconds(frame["last_ns"].to_numpy())
@@ -290,8 +265,8 @@ class _Builder:
             bytes_sent=number("bytes"),
             bytes_acked=np.where(tcp, fresh, 0),
             bytes_received=np.where(tcp, fresh, number("bytes")),
-            segments_sent=np.where(tcp, number("data_packets"), 0),
-            segments_retransmitted=number("retransmitted"),
+            segments_sent=np.where(tcp, number("data_segments"), 0),
+            segments_retransmitted=number("retransmitted_segments"),
             recoveries=events(_RECOVERY_ENTERED),
             timeouts=events(_TIMEOUT),
             started_s=started,
@@ -302,9 +277,17 @@ class _Builder:
             connections=tcp,
             connections_open=tcp & ~done,
             bytes_returned=np.where(tcp, number("payload", there), 0),
-            back_segments_sent=np.where(tcp, number("data_packets", there), 0),
-            back_segments_retransmitted=number("retransmitted", there),
+            back_segments_sent=np.where(tcp, number("data_segments", there), 0),
+            back_segments_retransmitted=number("retransmitted_segments", there),
         )
+
+    def _acked(self) -> Array:
+        """Of each flow the payload that its receiver acknowledged; what was not may be under way."""
+        it = self.segments
+        out = np.zeros(len(self.names), dtype=np.int64)
+        acks = ~it["own"] & (it["ack"] >= 0)
+        np.maximum.at(out, it["flow"][acks], it["ack"][acks])
+        return out.astype(np.uint64)
 
     def _links(self, flows: Mapping[str, Array]) -> Mapping[str, Array]:
         frame = self.flows
@@ -393,18 +376,6 @@ class _Builder:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def _paired(rows: Array, known: Array) -> Array:
-    """Which of the rows are among the known ones, each known one counted once: a burst has one stamp."""
-    _, key = np.unique(np.concatenate([known, rows]), axis=0, return_inverse=True)
-    key = key.ravel()
-    own = key[len(known) :]
-    count = np.bincount(key[: len(known)], minlength=int(key.max(initial=0)) + 1)
-    order = np.argsort(own, kind="stable")
-    rank = np.empty(len(own), dtype=np.int64)
-    rank[order] = np.arange(len(own)) - np.searchsorted(own[order], own[order], side="left")
-    return rank < count[own]
 
 
 def _last_of(it: Mapping[str, Array], values: Array, chosen: Array) -> Array:

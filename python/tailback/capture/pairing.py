@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +15,35 @@ from tailback import _core
 from tailback.capture.reading import CaptureError, FilePath, call, choose, flow_frame, notes_of, read
 from tailback.metrics.pairs import pair_up
 
-Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
-#: The drift of two clocks is fitted to the smallest delays of so many windows.
+#: Windows of time, of each of which the smallest delay decides on the drift of two clocks.
 WINDOWS = 40
+#: Bootstrap samples of these windows from which the drift's interval follows.
+_SAMPLES = 400
+#: Share of these samples within the interval.
+_WITHIN = 0.95
+#: A stamp's grain: that of the coarser formats.
+_GRAIN_NS = 1000.0
 #: What is done to the second capture's stamps before delays are computed.
 CORRECTIONS = ("none", "offset", "drift")
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """The second capture's clock less the first's: `offset_s` at the first pair, and its growth `drift_ppm`.
+    """The second capture's clock less the first's: `offset_s`, and its growth `drift_ppm`.
 
     The smallest delay each way is taken as equal, so a path that is longer one way shifts `offset_s` by half the
     difference; `uncertainty_s` is half the smallest round trip, by which it can be wrong at most. All are NaN unless
-    packets were seen in both directions; `drift_ppm` needs ten seconds.
+    packets were seen in both directions. The drift lies between `drift_low_ppm` and `drift_high_ppm` by 95 %; these
+    need ten seconds. `drift_ppm` is NaN where they hold 0: a queue that fills looks like a clock that gains.
     """
 
     offset_s: float
     drift_ppm: float
     uncertainty_s: float
+    drift_low_ppm: float = float("nan")
+    drift_high_ppm: float = float("nan")
 
 
 @dataclass(frozen=True)
@@ -46,10 +55,12 @@ class Delays:
     clocks: Clocks
     #: What people should know: counts of what could not be paired, and why.
     notes: tuple[str, ...]
-    #: A row a pair, if asked for: `flow`, `reverse`, `a_ns`, `b_ns`, `bytes`.
+    #: A row a pair, if asked for: `flow`, `reverse`, `a_ns`, `b_ns` (without drift, if that is corrected), `bytes`.
     pairs: Mapping[str, npt.NDArray[Any]] | None
     flows: pl.DataFrame
     info: Mapping[str, Any]
+    #: A row a packet seen at one point only: `flow`, `reverse`, `t_ns`, `bytes`, `second` (its point is the second).
+    lost: Mapping[str, npt.NDArray[Any]] | None = None
 
 
 def owd(
@@ -64,9 +75,10 @@ def owd(
 
     Packets are paired by a hash of what routers leave alone: addresses, ports, IP identification, lengths, TCP numbers,
     flags and timestamps, or the first twelve bytes of another payload. `table` has a row a direction of a flow:
-    `from_to` is "A>B" or "B>A"; `paired`, `lost` (seen where it comes from and not where it goes to), `duplicated`,
-    `reordered`; `min_ms`, `p05_ms` … `p99_ms`, `max_ms`, `mean_ms`. `correct` takes the estimated offset, or offset and
-    drift, of the second clock away. Raises `CaptureError`, with counts, if nothing can be paired.
+    `from_to` is "A>B" or "B>A"; `paired`, `lost` (seen where it comes from and not where it goes to, though a later
+    packet of the flow arrived), `duplicated`, `reordered`; `min_ms`, `p05_ms` … `p99_ms`, `max_ms`, `mean_ms`.
+    `correct` takes the estimated offset, or offset and drift, of the second clock away. Raises `CaptureError`, with
+    counts, if nothing can be paired, or if a drift is to be corrected that may be 0.
     """
     if correct not in CORRECTIONS:
         raise CaptureError(f'correct = "{correct}": there is {", ".join(CORRECTIONS)}')
@@ -74,7 +86,7 @@ def owd(
         raise CaptureError(f"{second} is given twice. For a capture that holds each packet twice give it once")
     found = call(
         _core.capture_pair, Path(first), None if second is None else Path(second),
-        horizon_ns=round(horizon_s * 1e9), rows=rows or correct == "drift",
+        horizon_ns=round(horizon_s * 1e9), rows=rows or second is not None,
     )  # fmt: skip
     info = found["info"]
     flows = flow_frame(found["flows"])
@@ -83,25 +95,29 @@ def owd(
         raise CaptureError(_nothing(Path(first), info))
     is_single = second is None
     clocks, forward = _clocks(delays, found.get("pairs"), is_single)
-    shift_ns = 0.0 if correct == "none" or np.isnan(clocks.offset_s) else clocks.offset_s * 1e9
     if correct != "none" and np.isnan(clocks.offset_s):
         raise CaptureError("the clocks cannot be compared: no flow was seen in both directions at both points")
+    pairs = found.get("pairs")
     if correct == "drift":
-        delays = _without_drift(found["pairs"], clocks, delays)
+        pairs = _without_drift(pairs, clocks)
+        delays = _summaries(pairs, delays)
+        clocks = replace(clocks, offset_s=_offset(delays, forward, _has_both(delays))[0] * 1e-9)
+    shift_ns = 0.0 if correct == "none" else clocks.offset_s * 1e9
     table = _table(delays, pl.DataFrame(dict(found["counts"])), flows, forward, shift_ns)
     notes = _notes(first, second, info, table, clocks, correct)
-    return Delays(table, clocks, tuple(notes), found.get("pairs") if rows else None, flows, info)
+    return Delays(
+        table, clocks, tuple(notes), pairs if rows else None, flows, info, found.get("lost") if rows else None
+    )
 
 
 def _nothing(path: Path, info: Mapping[str, Any]) -> str:
     short = info["short"][0]
-    cut = f" {short:,} of them were cut too short to tell." if short else ""
+    cut = f" {short:,} of them were cut too short to match." if short else ""
     return f"{path}: none of {info['packets']:,} packets occurs twice.{cut} Give two captures: tailback pcap owd A B"
 
 
 def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, npt.NDArray[np.bool_]]:
     """The clocks, and for each row of `delays` whether it goes from the first point to the second."""
-    lowest, highest = delays["min_ns"].to_numpy(), delays["max_ns"].to_numpy()
     middle = delays["p50_ns"].to_numpy()
     none = Clocks(float("nan"), float("nan"), float("nan"))
     if is_single:
@@ -117,46 +133,114 @@ def _clocks(delays: pl.DataFrame, pairs: Any, is_single: bool) -> tuple[Clocks, 
     if not is_down.any():
         # Both ways take equally long, as at one and the same point.
         return none, middle >= 0
-    least, most = float(lowest[is_up].min()), float(highest[is_down].max())
-    offset = (least + most) / 2.0
+    offset, uncertainty = _offset(delays, is_up, is_up | is_down)
     forward = np.where(is_up | is_down, is_up, middle >= offset)
-    drift = _drift(pairs, delays, forward) if pairs is not None else float("nan")
-    return Clocks(offset * 1e-9, drift, max(0.0, (least - most) / 2.0) * 1e-9), forward
+    drift, low, high = _drift(pairs, delays, forward) if pairs is not None else (float("nan"),) * 3
+    return Clocks(offset * 1e-9, drift, uncertainty * 1e-9, low, high), forward
 
 
-def _drift(pairs: Mapping[str, Any], delays: pl.DataFrame, forward: npt.NDArray[np.bool_]) -> float:
-    """Parts per million by which the second clock gains, from the smallest delays each way in windows of time."""
+def _has_both(delays: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    """For each row of `delays` whether its flow was seen in both directions."""
+    ways = delays.select(pl.len().over("flow").alias("ways"))["ways"].to_numpy()
+    both: npt.NDArray[np.bool_] = ways == 2
+    return both
+
+
+def _offset(delays: pl.DataFrame, is_up: npt.NDArray[np.bool_], counts: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """The second clock's lead in nanoseconds by the smallest delays each way, and by how much it can be wrong."""
+    lowest, highest = delays["min_ns"].to_numpy(), delays["max_ns"].to_numpy()
+    least, most = float(lowest[is_up & counts].min()), float(highest[~is_up & counts].max())
+    return (least + most) / 2.0, max(0.0, (least - most) / 2.0)
+
+
+def _drift(
+    pairs: Mapping[str, Any], delays: pl.DataFrame, forward: npt.NDArray[np.bool_]
+) -> tuple[float, float, float]:
+    """Parts per million by which the second clock gains, and the interval that holds it.
+
+    The line below the smallest delays of one direction rises as the clock gains, and so does that of the other
+    direction seen from above: the edge of the convex hull at the middle of the time (Moon, Skelly and Towsley, INFOCOM
+    1999). A queue that fills raises the one and lowers the other, so the interval covers both directions, each as it
+    varies when windows of time are drawn again (bootstrap). NaN as the drift: the interval holds 0.
+    """
+    none = (float("nan"),) * 3
     a_ns = np.asarray(pairs["a_ns"]).astype(np.int64)
     difference = np.asarray(pairs["b_ns"]).astype(np.int64) - a_ns
     span = int(a_ns.max() - a_ns.min()) if len(a_ns) else 0
     if span < 10 * 10**9:
-        return float("nan")
+        return none
     key = np.asarray(pairs["flow"]).astype(np.int64) * 2 + np.asarray(pairs["reverse"])
     ups = delays.filter(pl.Series(forward)).select(key=pl.col("flow").cast(pl.Int64) * 2 + pl.col("reverse"))
     is_up = np.isin(key, ups["key"].to_numpy())
-    window = np.minimum((a_ns - a_ns.min()) * WINDOWS // (span + 1), WINDOWS - 1)
-    times, middles = [], []
-    for number in range(WINDOWS):
-        here = window == number
-        up, down = difference[here & is_up], difference[here & ~is_up]
-        if len(up) and len(down):
-            times.append((number + 0.5) * span / WINDOWS)
-            middles.append((float(up.min()) + float(down.max())) / 2.0)
-    if len(times) < WINDOWS // 4:
-        return float("nan")
-    from scipy.stats import theilslopes
-
-    return float(theilslopes(middles, times)[0]) * 1e6
-
-
-def _without_drift(pairs: Mapping[str, Any], clocks: Clocks, delays: pl.DataFrame) -> pl.DataFrame:
-    if np.isnan(clocks.drift_ppm):
-        raise CaptureError("the drift of the clocks cannot be measured: it needs ten seconds with packets both ways")
-    a_ns = np.asarray(pairs["a_ns"]).astype(np.int64)
     since = (a_ns - a_ns.min()).astype(np.float64)
-    # The offset was taken over the whole time: half way through it is right.
-    gained = (since - since.max() / 2.0) * clocks.drift_ppm * 1e-6
-    difference = (np.asarray(pairs["b_ns"]).astype(np.int64) - a_ns).astype(np.float64) - gained
+    ways = []
+    for chosen, sign in ((is_up, 1.0), (~is_up, -1.0)):
+        t, least = _least_by_window(since[chosen], sign * difference[chosen].astype(np.float64), span)
+        if len(t) < WINDOWS // 4:
+            return none
+        slope, low, high = _slope(t, least)
+        ways.append((high - low, *sorted((sign * low, sign * high)), sign * slope))
+    low, high = min(way[1] for way in ways) * 1e6, max(way[2] for way in ways) * 1e6
+    # The direction whose floor varies least has the better line.
+    drift = min(ways)[3] * 1e6
+    return (float("nan") if low <= 0.0 <= high else drift), low, high
+
+
+def _least_by_window(t: Floats, values: Floats, span: int) -> tuple[Floats, Floats]:
+    """The smallest value of each window of time, and when it was."""
+    window = np.minimum((t * WINDOWS / (span + 1)).astype(np.int64), WINDOWS - 1)
+    order = np.lexsort((values, window))
+    first = order[np.unique(window[order], return_index=True)[1]]
+    return t[first], values[first]
+
+
+def _slope(t: Floats, values: Floats) -> tuple[float, float, float]:
+    """The slope of the line below the points, and the ends of its interval."""
+    stream = np.random.default_rng(1999)
+    slopes = []
+    for _ in range(_SAMPLES):
+        drawn = np.unique(stream.integers(len(t), size=len(t)))
+        if len(drawn) > 2:
+            slopes.append(_hull_slope(t[drawn], values[drawn]))
+    tail = (1.0 - _WITHIN) / 2.0
+    low, high = np.quantile(slopes, [tail, 1.0 - tail])
+    grain = _GRAIN_NS / float(t[-1] - t[0])
+    return _hull_slope(t, values), float(low) - grain, float(high) + grain
+
+
+def _hull_slope(t: Floats, values: Floats) -> float:
+    """The slope of the lower convex hull's edge at the middle of the time; `t` ascends."""
+    hull: list[int] = []
+    for place in range(len(t)):
+        while len(hull) > 1 and (values[hull[-1]] - values[hull[-2]]) * (t[place] - t[hull[-1]]) >= (
+            values[place] - values[hull[-1]]
+        ) * (t[hull[-1]] - t[hull[-2]]):
+            hull.pop()
+        hull.append(place)
+    middle = (t[0] + t[-1]) / 2.0
+    after = next(number for number in range(1, len(hull)) if t[hull[number]] >= middle)
+    one, other = hull[after - 1], hull[after]
+    return float((values[other] - values[one]) / (t[other] - t[one]))
+
+
+def _without_drift(pairs: Mapping[str, Any], clocks: Clocks) -> Mapping[str, Any]:
+    """The same pairs with the second clock as fast as the first; both agree at the first pair, but for the offset."""
+    if np.isnan(clocks.drift_low_ppm):
+        raise CaptureError("the drift of the clocks cannot be measured: it needs ten seconds with packets both ways")
+    if np.isnan(clocks.drift_ppm):
+        raise CaptureError(
+            f"the drift of the clocks may be 0: it is between {clocks.drift_low_ppm:+.1f} and "
+            f"{clocks.drift_high_ppm:+.1f} ppm. Take the offset away alone: --correct offset"
+        )
+    b_ns = np.asarray(pairs["b_ns"])
+    since = (b_ns - b_ns.min()).astype(np.float64)
+    gained = since * (clocks.drift_ppm * 1e-6 / (1.0 + clocks.drift_ppm * 1e-6))
+    return {**pairs, "b_ns": (b_ns.astype(np.int64) - np.round(gained).astype(np.int64)).astype(np.uint64)}
+
+
+def _summaries(pairs: Mapping[str, Any], delays: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `delays` from these pairs."""
+    difference = np.asarray(pairs["b_ns"]).astype(np.int64) - np.asarray(pairs["a_ns"]).astype(np.int64)
     frame = pl.DataFrame({"flow": pairs["flow"], "reverse": pairs["reverse"], "ns": difference})
     shares = [int(name[1:3]) / 100 for name in delays.columns if name.startswith("p") and name.endswith("_ns")]
     figures = [pl.col("ns").quantile(share).alias(f"p{round(share * 100):02d}_ns") for share in shares]
@@ -180,22 +264,27 @@ def _table(
         .alias(low.replace("_ns", "_ms"))
         for low, high in _mirrored(delays)
     ]  # fmt: skip
-    told = (
+    counted = (
         delays.with_columns(up=pl.Series(forward))
         .join(counts, on=["flow", "reverse"], how="left", maintain_order="left")
         .join(flows.select("flow", "name"), on="flow", how="left", maintain_order="left")
         .with_columns(*milli)
         .with_columns(
             from_to=pl.when(up).then(pl.lit("A>B")).otherwise(pl.lit("B>A")),
-            lost=pl.when(up).then("only_a").otherwise("only_b"),
+            # The same name again before it arrived once is another packet, and after it a copy.
+            lost=pl.when(up)
+            .then(pl.col("only_a") + pl.col("early_again_a"))
+            .otherwise(pl.col("only_b") + pl.col("early_again_b")),
             appeared=pl.when(up).then("only_b").otherwise("only_a"),
-            duplicated=pl.when(up).then("again_b").otherwise("again_a"),
+            duplicated=pl.when(up)
+            .then(pl.col("again_b") + pl.col("early_again_b"))
+            .otherwise(pl.col("again_a") + pl.col("early_again_a")),
             reordered=pl.when(up).then("overtaken_b").otherwise("overtaken_a"),
         )
     )
     figures = [low.replace("_ns", "_ms") for low, _ in _mirrored(delays)]
     order = ["min_ms", *sorted(name for name in figures if name.startswith("p")), "max_ms", "mean_ms"]
-    return told.select(
+    return counted.select(
         "flow", "reverse", "name", "from_to", "paired", "lost", "duplicated", "reordered", "appeared", *order
     )
 
@@ -221,6 +310,16 @@ def _notes(
             )
         if info["outside"][which]:
             out.append(f"{Path(path).name}: {info['outside'][which]:,} packets passed while only it was running")
+        if info["under_way"][which]:
+            out.append(
+                f"{Path(path).name}: {info['under_way'][which]:,} packets are not counted as lost: no later packet of "
+                "their flow arrived, so they may have been under way when the captures ended"
+            )
+    if info["without_stamps"]:
+        out.append(
+            "headers were cut before TCP's timestamps, so packets are paired without these; capture 96 bytes "
+            "(tcpdump -s 96)"
+        )
     if info["strangers"]:
         out.append(f"{info['strangers']:,} packets of the second capture belong to no flow of the first")
     if info["crowded"]:
@@ -228,7 +327,10 @@ def _notes(
     if second is None:
         return out
     if not np.isnan(clocks.offset_s):
-        drift = "" if np.isnan(clocks.drift_ppm) else f", drifting by {clocks.drift_ppm:+.2f} ppm"
+        between = f"between {clocks.drift_low_ppm:+.1f} and {clocks.drift_high_ppm:+.1f} ppm"
+        drift = "" if np.isnan(clocks.drift_low_ppm) else f", with no drift that differs from 0 for certain ({between})"
+        if not np.isnan(clocks.drift_ppm):
+            drift = f", drifting by {clocks.drift_ppm:+.2f} ppm ({between})"
         what = {"none": "left as they are", "offset": "corrected by that", "drift": "corrected by both"}[correct]
         out.append(
             f"clocks: the second is {clocks.offset_s * 1e3:+.6f} ms ahead ± {clocks.uncertainty_s * 1e3:.6f} ms if the "

@@ -132,10 +132,11 @@ def flows(path: FilePath) -> pl.DataFrame:
     """The flows of a capture, in order of appearance: who, when, how much, and what TCP did.
 
     A row a flow. Columns of what the client sent, and with the prefix `back_` of what the server sent: `packets`,
-    `bytes` (IP), `payload`, `retransmitted` segments (`repeated`: bytes seen here before, `repaired`: lost before this
-    point), `out_of_order`, `loss` (retransmitted over segments with payload: an estimate), `duplicate_acks`, RTTs in
-    seconds from this point to the other end and back (`rtt_*` by Karn's rule as tcptrace, `stamp_rtt_*` by timestamps),
-    `flight_max`, and the options of its SYN. Raises `CaptureError`.
+    `bytes` (IP), `payload`, `retransmitted` packets (`repeated`: bytes seen here before, `repaired`: lost before this
+    point), `out_of_order`, `data_segments` and `retransmitted_segments` (one that a card has yet to cut counts as what
+    it is cut into), `loss` (the one over the other: an estimate), `duplicate_acks`, RTTs in seconds from this point to
+    the other end and back (`rtt_*` by Karn's rule as tcptrace, but none across a repair; `stamp_rtt_*` by timestamps),
+    `flight_max`, `quic` (its beginning says so), and the options of its SYN. Raises `CaptureError`.
 
     >>> import tailback as tb
     >>> bell = tb.dumbbell(rate="5mbit", rtt="40ms", flows=[tb.bulk()], duration="2s")
@@ -158,7 +159,7 @@ def derived(frame: pl.DataFrame) -> pl.DataFrame:
     out = frame.with_columns(start_s=start.cast(pl.Float64) * 1e-9, duration_s=duration)
     for side in ("", "back_"):
         fresh = pl.col(f"{side}payload") - pl.col(f"{side}retransmitted_bytes")
-        again, data = pl.col(f"{side}retransmitted"), pl.col(f"{side}data_packets")
+        again, data = pl.col(f"{side}retransmitted_segments"), pl.col(f"{side}data_segments")
         out = out.with_columns(
             pl.when(pl.col("duration_s") > 0).then(8.0 * fresh / pl.col("duration_s")).alias(f"{side}goodput_bps"),
             pl.when((pl.col("protocol") == 6) & (data > 0)).then(again / data).alias(f"{side}loss"),

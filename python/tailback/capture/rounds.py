@@ -19,6 +19,8 @@ _CWR = 0x80
 _AT_SENDER = 0.1
 #: A point is at the receiver if data is acknowledged within this.
 _AT_RECEIVER_S = 0.002
+#: Stamps may run back by this much, as those of several queues of a card do; beyond it a clock was set.
+_RUNS_BACK_S = 0.001
 _MOST_ROUNDS = 20_000
 _ETHERNET_MSS = 1460
 
@@ -56,6 +58,10 @@ class Rounds:
     is_repair: Array
     #: Bytes sent in steps of the smallest round trip divided by four.
     fine: Array
+    #: The capture has the connection from its beginning; otherwise the first round is not slow start's.
+    has_start: bool = True
+    #: Both SYNs were seen, so the windows offered are known in bytes; otherwise `filled` is zero.
+    is_offer_known: bool = True
 
 
 def rounds(path: FilePath, flow: int | str | None = None) -> Rounds:
@@ -86,7 +92,7 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
     if len(data) < 10 or len(acks) < 5:
         raise CaptureError(f"{row['name']}: {len(data)} segments of data and {len(acks)} acknowledgements are too few")
     start_ns = int(it["t_ns"][data[0]])
-    t = (it["t_ns"].astype(np.int64) - start_ns) * 1e-9
+    t = _running((it["t_ns"].astype(np.int64) - start_ns) * 1e-9, str(row["name"]))
     # What is longer was joined by a card or kernel; timestamps take twelve bytes of each segment.
     largest = int(row["back_mss" if is_back else "mss"]) or _ETHERNET_MSS
     mss = min(int(np.quantile(it["length"][data], 0.9)), largest - 12 * bool(it["stamp"][data[0]]))
@@ -118,6 +124,17 @@ def of_segments(row: Mapping[str, Any], it: Mapping[str, Array], blocks: Mapping
         base_s = base_up + base_down
     events, over, is_repair = _events(it, data, acks, t, known, base_s)
     return _by_rounds(row, it, data, acks, t, mss, base_s, (rtt_t, rtt_s), known, (events, over, is_repair))
+
+
+def _running(t: Array, name: str) -> Array:
+    """Stamps that never run back. Raises `CaptureError` where a clock was set while the capture ran."""
+    latest: Array = np.maximum.accumulate(t)
+    worst = int(np.argmax(latest - t))
+    back_s = float(latest[worst] - t[worst])
+    if back_s > _RUNS_BACK_S:
+        raise CaptureError(f"{name}: its stamps jump back by {back_s:.6g} s at segment {worst}, so no round "
+                           "trip around it is known. Cut the capture there (editcap -A TIME -B TIME)")  # fmt: skip
+    return latest
 
 
 def _least_around(values: Array, width: int = 9) -> Array:
@@ -169,14 +186,14 @@ class _Known:
         it: Mapping[str, Array], acks: Array, place: Array, blocks: Mapping[str, Array], up: tuple[Array, Array]
     ) -> _Known:
         reached = np.maximum.accumulate(it["ack"][acks])
-        told = np.zeros(len(it["t_ns"]), dtype=np.bool_)
+        selective = np.zeros(len(it["t_ns"]), dtype=np.bool_)
         if len(blocks["row"]):
             # A block below what is acknowledged reports a duplicate (RFC 2883).
             above = blocks["start"] >= it["ack"][blocks["row"]]
-            told[blocks["row"][above]] = True
-        gap = told[acks]
+            selective[blocks["row"][above]] = True
+        gap = selective[acks]
         if not gap.any():
-            # Without SACK, repeated acknowledgements tell.
+            # Without SACK, repeated acknowledgements show it.
             ack, window = it["ack"][acks], it["window"][acks]
             same = (np.diff(ack, prepend=-1) == 0) & (np.diff(window.astype(np.int64), prepend=-1) == 0)
             gap = same & (it["length"][acks] == 0)
@@ -252,8 +269,11 @@ def _by_rounds(
     np.maximum.at(window, place[clean], flight[clean])
     window[~np.isfinite(window)] = np.nan
     offered = np.where(known.offered > 0, flight * mss / np.maximum(known.offered, 1), 0.0)
+    # Without both SYNs the window's scale is unknown, and any flight would seem to fill it.
+    is_offer_known = bool(row["syn"] and row["back_syn"])
     filled = np.zeros(count)
-    np.maximum.at(filled, place[clean], offered[clean])
+    if is_offer_known:
+        np.maximum.at(filled, place[clean], offered[clean])
     sent = np.bincount(place, weights=it["length"][data], minlength=count) / mss
     reached = np.maximum.accumulate(it["ack"][acks])
     gained = np.diff(reached, prepend=reached[0])
@@ -274,4 +294,6 @@ def _by_rounds(
         np.bincount((sent_t / step).astype(np.int64), weights=it["length"][data]) if last / step < 1e6 else np.zeros(0)
     )
     return Rounds(str(row["name"]), base_s, mss, int(reached[-1] - reached[0]), limits[:-1], window, rtts, acked, sent,
-                  filled, event, begun, over, is_repair, fine)  # fmt: skip
+                  filled, event, begun, over, is_repair, fine,
+                  has_start=bool(row["back_syn" if row["back_payload"] > row["payload"] else "syn"]),
+                  is_offer_known=is_offer_known)  # fmt: skip
