@@ -116,13 +116,14 @@ def test_workers_run_the_source_that_the_sweep_was_started_with(
         "    def on_ack(self, ack, control):\n"
         "        control.cwnd += ack.newly_acked if ack.may_grow else 0\n"
         "    def on_congestion(self, congestion, control):\n"
-        "        control.ssthresh = control.cwnd // 2\n"
+        "        control.ssthresh = max(control.cwnd // 2, 2 * control.mss)\n"
     )
     # Workers cannot import it.
     monkeypatch.syspath_prepend(str(tmp_path))
     base = BASE.with_({"flow.bulk.cc": "python:only_here:Mine"}, duration="2s")
-    refused = tb.sweep(base, seeds=2, store=tmp_path / "cluster", on=dask)
-    assert (refused.run, refused.failed) == (0, 2)
+    # Without permission nothing is sent to a worker.
+    with pytest.raises(tb.ScenarioError, match=r"flow\[0\]\.cc = .*asks to import and run only_here:Mine"):
+        tb.sweep(base, seeds=2, store=tmp_path / "cluster", on=dask)
     spread = tb.sweep(base, seeds=2, store=tmp_path / "cluster", on=dask, allow_code=True)
     assert (spread.run, spread.failed) == (2, 0), spread.errors
     here = tb.sweep(base, seeds=2, store=tmp_path / "here", allow_code=True)

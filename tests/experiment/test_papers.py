@@ -46,12 +46,12 @@ def test_the_package_of_the_documents_is_found_and_its_claims_are_judged(tmp_pat
 def test_where_no_paper_is_installed_the_message_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(studies, "_offered", dict)
     assert studies.names() == []
-    with pytest.raises(studies.UnknownStudy, match="pip install tailback-papers"):
+    with pytest.raises(studies.UnknownStudy, match=r"pip install \./papers"):
         studies.get("voip-latency")
     for words in (["study", "--list"], ["study", "voip-latency"]):
         done = CliRunner().invoke(cli.app, words)
         assert done.exit_code != 0
-        assert "pip install tailback-papers" in str(done.exception)
+        assert "pip install ./papers" in str(done.exception)
 
 
 def test_what_is_offered_as_a_study_and_is_none_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ import polars as pl
 import pytest
 
 import tailback as tb
+from tailback import files
 from tailback.experiment.store import Store, StoreError, engine_fingerprint, index, open_store, run_key
 
 #: Sweeps SEEDS short runs into the store argv[1] and says after each that it is kept.
@@ -83,7 +84,7 @@ def test_a_success_hides_failures_and_the_newest_counts(tmp_path: Path) -> None:
 
 def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    journal = store.folder / "journal" / "left.ndjson"
+    journal = store.folder / "journal" / "20250101T000000-0123.ndjson"
     whole = [json.dumps(row(f"k{number}")) for number in range(3)]
     journal.write_text(whole[0] + "\n" + whole[1][:20] + "\n" + whole[2] + "\n" + whole[0][:30])
     with pytest.warns(tb.KeptWarning, match="1 of its lines cannot be read"):
@@ -98,8 +99,12 @@ def test_a_torn_line_costs_only_itself(tmp_path: Path) -> None:
 
 def test_columns_of_0_1_have_the_names_of_today(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    pl.DataFrame(row("part", **{"voip.felt_mos": 4.0})).write_parquet(store.folder / "index" / "old.parquet")
-    (store.folder / "journal" / "old.ndjson").write_text(json.dumps(row("line", **{"voip.felt_mos": 3.5})) + "\n")
+    pl.DataFrame(row("part", **{"voip.felt_mos": 4.0})).write_parquet(
+        store.folder / "index" / "20250101T000000-0123.parquet"
+    )
+    (store.folder / "journal" / "20250101T000000-4567.ndjson").write_text(
+        json.dumps(row("line", **{"voip.felt_mos": 3.5})) + "\n"
+    )
     with pytest.warns(tb.KeptWarning, match="without checksums"):
         frame = store.frame().select("key", "^voip.*$").sort("key")
     assert frame.to_dicts() == [
@@ -367,15 +372,18 @@ def test_other_engines_runs_are_kept_but_not_taken(tmp_path: Path, monkeypatch: 
 
 
 def test_gc_removes_what_nothing_needs(tmp_path: Path) -> None:
+    small = tb.run(tb.dumbbell(rate="1mbit", rtt="20ms", flows=[tb.bulk("reno")], duration="0.1s"))
     store = Store(tmp_path / "store")
     for number in range(3):
         with store.writer() as writer:
             writer.add(row("same", finished=float(number), tables=True))
             writer.add(row(f"bad{number}", "failed"))
-    for name in ("same", "gone", ".half.1234.partial"):
-        folder = store.tables_folder(name) if name[0] != "." else store.folder / "tables" / "sa" / name
-        folder.mkdir(parents=True)
-        (folder / "t.parquet").write_bytes(b"0123456789")
+    for name in ("same", "gone"):
+        small.save(store.tables_folder(name))
+    half = store.folder / "tables" / "sa" / ".same.01234567.partial"
+    half.mkdir()
+    (half / files._MARK).write_bytes(files._MARKED)
+    (half / "t.parquet").write_bytes(b"0123456789")
     before = store.frame()
     assert store.gc(dry_run=True) == store.gc()
     assert len(store.parts()) == 1

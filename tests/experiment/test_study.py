@@ -12,10 +12,12 @@ import polars as pl
 import pytest
 
 import tailback as tb
+from tailback.errors import ResultError
 from tailback.experiment import (
     AtLeast,
     AtMost,
     Cell,
+    Choice,
     Claim,
     Data,
     Measured,
@@ -26,10 +28,14 @@ from tailback.experiment import (
     Study,
     TableOut,
     Within,
+    certain,
     fitted,
     judge,
+    of,
+    stand,
     studies,
 )
+from tailback.experiment.claims import cited
 
 # --- Rules ------------------------------------------------------------------------------------------------------
 
@@ -301,7 +307,90 @@ def test_cells_that_nothing_distinguishes_are_refused():
 # --- What a verdict is worth ---
 
 
-def test_a_standing_is_one_of_four():
+def _claim(name: str, measure: Any, rule: Any, **more: Any) -> Claim:
+    return Claim(name, "", "", "", more.pop("unit", ""), "", measure, rule, "f", **more)
+
+
+def _of_seeds(*values: float, **parts: float) -> Any:
+    return lambda _, seed: Measured(values[seed - 1], parts)
+
+
+def test_a_rule_that_nothing_violates_is_refused():
+    with pytest.raises(ValueError, match=r"T-1: no value from 0 to 100 violates its rule .* certain\(reason\)"):
+        _claim("T-1", _of_seeds(1.0), AtMost(100.0, 120.0), possible=(0.0, 100.0))
+    with pytest.raises(ValueError, match="no value from 0 to inf violates"):
+        _claim("T-1", _of_seeds(1.0), AtLeast(0.0, 0.0), unit="×")
+    with pytest.raises(ValueError, match="no value from 0 to 1 meets its rule"):
+        _claim("T-1", _of_seeds(1.0), Near(2.0), possible=(0.0, 1.0))
+    free = _claim("T-1", _of_seeds(1.0), AtMost(100.0, 120.0), possible=(0.0, 100.0), standing=certain("a share"))
+    assert free.standing.kind == "cannot fail"
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        ((11.0, 12.0, 11.0, 12.0, 10.0), "reproduced"),  # every seed
+        ((11.0, 12.0, 11.5, 12.0, 9.9), "reproduced"),  # the interval of their mean: 11.28 ± 1.08
+        ((11.0, 12.0, 11.0, 12.0, 1.0), "undecided"),
+        ((11.0, 10.5, 9.9), "undecided"),
+        ((9.0, 9.0, 11.0), "partly"),
+    ],
+)
+def test_a_median_alone_reproduces_nothing(values, verdict):
+    data = Data({}, {}, tuple(range(1, len(values) + 1)))
+    assert judge(_claim("T-1", _of_seeds(*values), AtLeast(10.0, 8.0)), data).verdict == verdict
+
+
+def test_what_a_choice_names_is_fitted_and_an_unknown_claim_is_refused():
+    claims = [_claim(name, _of_seeds(value), AtLeast(1.0, 0.5)) for name, value in (("T-1", 1.0), ("T-2", 2.0))]
+    found = stand(claims, [Choice("The queue.", ("T-2",))])
+    assert [found[name].kind for name in ("T-1", "T-2")] == ["predicted", "fitted"]
+    assert "The queue." in found["T-2"].reason
+    with pytest.raises(ValueError, match="names the claim T-9"):
+        stand(claims, [Choice("The queue.", ("T-9",))])
+    with pytest.raises(ValueError, match="names the claim T-9"):
+        dataclasses.replace(tiny(), chosen=(Choice("The queue.", ("T-9",)),))
+
+
+def test_claims_that_share_their_measure_count_once():
+    def share(factor: float) -> Any:
+        return of("x", lambda found: factor * found, cc="reno")
+
+    claims = [
+        _claim("T-1", share(1.0), AtLeast(1.0, 0.5)),
+        _claim("T-2", share(2.0), AtLeast(1.0, 0.5)),
+        _claim("T-3", share(1.0), AtLeast(2.0, 0.5)),
+    ]
+    found = stand(claims, ())
+    assert [found[claim.id].kind for claim in claims] == ["predicted", "predicted", "restated"]
+    assert stand(claims, [Choice("", ("T-1",))])["T-3"].kind == "fitted"
+    # What the third's fit decides, it decides of the first too.
+    assert stand(claims, [Choice("", ("T-3",))])["T-1"].kind == "fitted"
+
+
+def test_a_reason_cites_measured_figures():
+    claim = _claim("T-1", _of_seeds(1.0, share=0.25), AtLeast(9.0, 5.0), why="As {share} of {T-2} and {none}.")
+    assert judge(claim, Data({}, {}, (1,))).why == "As 0.25 of {T-2} and (none: not measured)."
+    assert cited("{T-2}", {"T-2": "3 ms"}) == "3 ms"
+
+
+def test_stored_runs_are_judged_again_whatever_engine_ran_them(tmp_path, monkeypatch):
+    with monkeypatch.context() as other:
+        for module in ("experiment.store", "experiment.study", "experiment.runner", "experiment.workers"):
+            other.setattr(f"tailback.{module}.engine_fingerprint", lambda: "0.0.0+another")
+        ran = tiny().run(tmp_path, seeds=2, progress=False)
+    first, *rest = tiny().claims
+    stricter = dataclasses.replace(first, rule=AtLeast(1e6, 1e5))
+    again = dataclasses.replace(tiny(), claims=(stricter, *rest)).judge_again(tmp_path)
+    assert (ran.claims[0].verdict, again.claims[0].verdict) == ("reproduced", "not")
+    assert again.claims[0].values == ran.claims[0].values
+    assert again.meta["engine"] == "0.0.0+another"
+    assert (again.cells_run, again.wall_s) == (ran.cells_run, ran.wall_s)
+    with pytest.raises(ResultError, match=r"lacks 4 runs .* tailback study tiny --out"):
+        tiny(revision="2").judge_again(tmp_path)
+
+
+def test_a_standing_is_one_of_five():
     with pytest.raises(ValueError, match="not 'guessed'"):
         Standing("guessed", "")
 
@@ -328,7 +417,7 @@ def test_a_condition_that_does_not_hold_undoes_the_claim():
     data = Data({}, {}, (1, 2, 3, 4))
     assert judge(measure((True,) * 4), data).verdict == "reproduced"
     judged = judge(measure((True, True, True, False)), data)
-    assert judged.verdict == "reproduced"
+    assert judged.verdict == "undecided"
     assert "does not hold in 1 of 4 seeds" in judged.note
     assert judge(measure((True, True, False, False)), data).verdict == "not"
 

@@ -184,14 +184,14 @@ def result(study: str, verdicts: list[str], claims: list[ClaimResult] | None = N
 
 def test_the_page_shows_every_claim_once_and_what_failed_first():
     one = result("one", ["reproduced", "not"])
-    two = result("two", ["not measured", "partly", "reproduced"])
+    two = result("two", ["not measured", "partly", "reproduced", "undecided"])
     page = overview.markdown([one, two])
     places = [page.index(f"## {overview.TITLES[verdict]}") for verdict in overview.ORDER]
     assert places == sorted(places)
     for made in (one, two):
         for each in made.claims:
             assert page.count(f"| {each.id} |") == 1
-    assert "| **all** | 5 | 2 | 1 | 1 | 1 |" in page
+    assert "| **all** | 6 | 2 | 1 | 1 | 1 | 1 |" in page
     assert "[one](one.md)" in page
 
 
@@ -210,7 +210,7 @@ def test_only_what_was_predicted_counts():
     page = overview.markdown([result("one", [], claims)], missing=["two"])
     assert "the wire \\| was cut" in page
     assert "Not run for this page: `tailback study two`." in page
-    assert "| **all** | 6 | 1 | 0 | 1 | 1 | 1 of 2, 50 % | none measured | 1 | 1 | 1 |" in page
+    assert "| **all** | 6 | 1 | 0 | 0 | 1 | 1 | 1 of 2, 50 % | none measured | 1 | 1 | 0 | 1 |" in page
     counted = page[: page.index("## Fitted (1)")]
     assert "| a |" not in counted
     for name, reason in (("a", "chosen for it"), ("e", "a and b"), ("f", "the paper says no too")):
@@ -227,7 +227,7 @@ def test_what_was_redefined_chosen_scaled_or_deterministic_is_listed():
         claim("d", "reproduced", values=[10.0, 11.0], spread="10 … 11"),
     ]
     one = result("one", [], claims)
-    one.meta["chosen"] = ["The queue, with a verdict in view."]
+    one.meta["chosen"] = [{"words": "The queue, with a verdict in view.", "claims": ["a", "b"]}]
     page = overview.markdown([one])
     assert "| a † |" in page
     assert "- a, b: It measured something else." in page
@@ -236,7 +236,7 @@ def test_what_was_redefined_chosen_scaled_or_deterministic_is_listed():
     assert "| rate 1/4, time 1/8, 3 seeds |" in page
     assert "| 10 … 10.1 ‡ |" in page
     assert "| 10 … 11 |" in page
-    assert "- [one](one.md): The queue, with a verdict in view." in page
+    assert "- [one](one.md): The queue, with a verdict in view. Claims: a, b." in page
 
 
 def test_what_no_paper_claims_is_not_counted():

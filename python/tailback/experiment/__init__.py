@@ -6,7 +6,10 @@ See `docs/sweeps.md` and `docs/papers.md`.
 from __future__ import annotations
 
 from tailback.experiment.claims import (
+    ANY,
     AS_PREDICTED,
+    POSITIVE,
+    SHARE,
     AtLeast,
     AtMost,
     Claim,
@@ -19,6 +22,7 @@ from tailback.experiment.claims import (
     Standing,
     Within,
     by_name,
+    certain,
     fitted,
     judge,
     known,
@@ -31,9 +35,19 @@ from tailback.experiment.claims import (
     untestable,
 )
 from tailback.experiment.design import Design, Span, grid, latin_hypercube, single, sobol, zipped
-from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, TableOut
+from tailback.experiment.outcome import (
+    NOT,
+    PARTLY,
+    REPRODUCED,
+    UNDECIDED,
+    UNMEASURED,
+    ClaimResult,
+    StudyResult,
+    TableOut,
+)
 from tailback.experiment.pairs import PairedMetric, PairedRuns, run_pairs
 from tailback.experiment.run_metrics import RunMetrics
+from tailback.experiment.standing import Choice, stand
 from tailback.experiment.store import Store, open_store
 from tailback.experiment.study import ABLATION, GRID, PAPERS_OWN, Cell, Data, Plot, Study
 from tailback.experiment.summary import QUANTILES, Summary, pooled, quantile, quantiles, rounded
@@ -43,17 +57,22 @@ from tailback.experiment.tables import Column, fitted_table, shown, table
 
 __all__ = [
     "ABLATION",
+    "ANY",
     "AS_PREDICTED",
     "GRID",
     "NOT",
     "PAPERS_OWN",
     "PARTLY",
+    "POSITIVE",
     "QUANTILES",
     "REPRODUCED",
+    "SHARE",
+    "UNDECIDED",
     "UNMEASURED",
     "AtLeast",
     "AtMost",
     "Cell",
+    "Choice",
     "Claim",
     "ClaimResult",
     "Column",
@@ -82,6 +101,7 @@ __all__ = [
     "Until",
     "Within",
     "by_name",
+    "certain",
     "fitted",
     "fitted_table",
     "grid",
@@ -104,6 +124,7 @@ __all__ = [
     "shown",
     "single",
     "sobol",
+    "stand",
     "sweep",
     "table",
     "untestable",

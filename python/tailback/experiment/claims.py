@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import statistics
 import string
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult
+from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNDECIDED, UNMEASURED, ClaimResult
 from tailback.metrics.rows import Floats
 
 if TYPE_CHECKING:
@@ -40,6 +41,10 @@ class Rule(ABC):
         """Is it reproduced, is it at least partly?"""
 
     @abstractmethod
+    def reproduced(self) -> tuple[float, float]:
+        """The smallest and the largest value that count as reproduced."""
+
+    @abstractmethod
     def words(self) -> str:
         """Say the rule in words."""
 
@@ -56,6 +61,11 @@ class Near(Rule):
         """By the relative deviation."""
         off = abs(value / self.target - 1.0)
         return off <= self.tolerance, off <= self.loose
+
+    def reproduced(self) -> tuple[float, float]:
+        """The band around the print."""
+        low, high = sorted(self.target * (1.0 + side * self.tolerance) for side in (-1.0, 1.0))
+        return low, high
 
     def words(self) -> str:
         """Say the rule in words."""
@@ -74,6 +84,10 @@ class AtLeast(Rule):
         """By the lower bounds."""
         return value >= self.enough, value >= self.some
 
+    def reproduced(self) -> tuple[float, float]:
+        """Everything from `enough` upwards."""
+        return self.enough, math.inf
+
     def words(self) -> str:
         """Say the rule in words."""
         return f"reproduced at ≥ {self.enough:g}, partly at ≥ {self.some:g}"
@@ -89,6 +103,10 @@ class AtMost(Rule):
     def holds(self, value: float) -> tuple[bool, bool]:
         """By the upper bounds."""
         return value <= self.enough, value <= self.some
+
+    def reproduced(self) -> tuple[float, float]:
+        """Everything up to `enough`."""
+        return -math.inf, self.enough
 
     def words(self) -> str:
         """Say the rule in words."""
@@ -108,6 +126,10 @@ class Within(Rule):
         """By the intervals."""
         return self.low <= value <= self.high, self.outer_low <= value <= self.outer_high
 
+    def reproduced(self) -> tuple[float, float]:
+        """The inner interval."""
+        return self.low, self.high
+
     def words(self) -> str:
         """Say the rule in words."""
         return f"reproduced within {self.low:g} … {self.high:g}, partly within {self.outer_low:g} … {self.outer_high:g}"
@@ -116,8 +138,10 @@ class Within(Rule):
 # --- What a verdict is worth ------------------------------------------------------------------------------------
 
 
-PREDICTED, FITTED, RESTATED, UNTESTABLE = "predicted", "fitted", "restated", "not testable"
-KINDS = (PREDICTED, FITTED, RESTATED, UNTESTABLE)
+PREDICTED, FITTED, RESTATED, CERTAIN, UNTESTABLE = (
+    "predicted", "fitted", "restated", "cannot fail", "not testable",
+)  # fmt: skip
+KINDS = (PREDICTED, FITTED, RESTATED, CERTAIN, UNTESTABLE)
 
 
 @dataclass(frozen=True)
@@ -145,9 +169,27 @@ def restated(reason: str) -> Standing:
     return Standing(RESTATED, reason)
 
 
+def certain(reason: str) -> Standing:
+    """Every correct implementation of this set-up has it: nothing that could come out would speak against it."""
+    return Standing(CERTAIN, reason)
+
+
 def untestable(reason: str) -> Standing:
     """The paper contradicts it itself, or no run like the paper's could show it."""
     return Standing(UNTESTABLE, reason)
+
+
+# --- What a measure can be ----------------------------------------------------------------------------------------
+
+Range = tuple[float, float]
+"""The smallest and the largest value that a measure can have."""
+ANY: Range = (-math.inf, math.inf)
+SHARE: Range = (0.0, 100.0)
+"""Per cent of a whole."""
+POSITIVE: Range = (0.0, math.inf)
+"""Ratios of two quantities, counts, times and rates. Differences are none of these."""
+RANGES: Mapping[str, Range] = {"×": POSITIVE, " Mbit/s": POSITIVE}
+"""Ranges that a claim's unit gives. A claim in another unit declares its own."""
 
 
 # --- Claims -----------------------------------------------------------------------------------------------------
@@ -188,13 +230,36 @@ class Claim:
     rule: Rule
     figure: str
     why: str = ""
-    """Best explanation of a miss, shown when there is one."""
+    """Best explanation of a miss, shown when there is one. It cites figures as `{name}`: one of the measure's parts, or
+    the value of the claim with this id."""
     standing: Standing = AS_PREDICTED
     """Is its verdict evidence?"""
     redefined: str = ""
     """How its measure or rule was changed after first results, if it was."""
     kind: str = "qualitative"
     remark: Callable[[Data], str] | None = None
+    possible: Range | None = None
+    """The smallest and the largest value the measure can have; `None`: what the unit gives, or anything."""
+
+    def __post_init__(self) -> None:
+        """Refuse a rule that every possible value meets, or none."""
+        low, high = self.range
+        first, last = self.rule.reproduced()
+        if self.standing.kind == PREDICTED and first <= low and last >= high:
+            raise ValueError(
+                f"{self.id}: no value from {low:g} to {high:g} violates its rule ({self.rule.words()}). Give a rule "
+                "that can fail, or the standing certain(reason)."
+            )
+        if first > high or last < low:
+            raise ValueError(
+                f"{self.id}: no value from {low:g} to {high:g} meets its rule ({self.rule.words()}). Correct the rule "
+                "or `possible`."
+            )
+
+    @property
+    def range(self) -> Range:
+        """The smallest and the largest value that the measure can have."""
+        return RANGES.get(self.unit, ANY) if self.possible is None else self.possible
 
 
 def by_name(label: str, values: Any, titles: Mapping[Any, str] | None = None, **axes: Sequence[Any]) -> Parts:
@@ -290,8 +355,42 @@ def _measured(claim: Claim, data: Data, seed: int) -> Measured | None:
     return None if value is None else Measured(float(value))
 
 
+CONFIDENCE = 0.95
+"""Of the interval that decides where the seeds disagree."""
+CITATION = re.compile(r"{([^{}]+)}")
+"""A figure that a reason cites."""
+
+
+def _is_secured(rule: Rule, values: Sequence[float]) -> bool:
+    """Does Student's interval of the seeds' mean lie within the rule?"""
+    if len(values) < 2:
+        return False
+    from scipy.stats import t
+
+    half = float(t.ppf(0.5 + CONFIDENCE / 2, len(values) - 1)) * statistics.stdev(values) / math.sqrt(len(values))
+    middle = statistics.fmean(values)
+    return all(rule.holds(end)[0] for end in (middle - half, middle + half))
+
+
+def cited(text: str, figures: Mapping[str, str]) -> str:
+    """A reason with the figures that it cites; one that was not measured is called so, other claims' ids stay."""
+
+    def figure(found: re.Match[str]) -> str:
+        return figures.get(found[1], found[0] if IDENTITY.fullmatch(found[1]) else f"({found[1]}: not measured)")
+
+    return CITATION.sub(figure, text)
+
+
+IDENTITY = re.compile(r"[A-Z0-9]+-[A-Z]*\d+[a-z]?")
+"""How claims are called."""
+
+
 def judge(claim: Claim, data: Data) -> ClaimResult:
-    """Measure a claim for every seed and apply its rule to the median."""
+    """Measure a claim for every seed and apply its rule to the median.
+
+    It is reproduced if every seed reproduces it, or the interval of the seeds' mean lies within the rule. Otherwise a
+    median that reproduces it decides nothing.
+    """
     values: list[float] = []
     holds: list[bool] = []
     parts: dict[str, list[float]] = {}
@@ -307,7 +406,10 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
     each = [claim.rule.verdict(value) if so else NOT for value, so in zip(values, holds, strict=True)]
     # Half of the seeds do not make a claim.
     verdict = NOT if values and 2 * sum(holds) <= len(holds) else claim.rule.verdict(middle)
+    if verdict == REPRODUCED and set(each) != {REPRODUCED} and not (all(holds) and _is_secured(claim.rule, values)):
+        verdict = UNDECIDED
     notes = [f"{name} {statistics.median(series):.3g}" for name, series in parts.items() if series]
+    figures = {name: f"{statistics.median(series):.3g}" for name, series in parts.items()}
     if not all(holds):
         notes.append(f"its condition does not hold in {holds.count(False)} of {len(holds)} seeds")
     if len(set(each)) > 1:
@@ -329,7 +431,7 @@ def judge(claim: Claim, data: Data) -> ClaimResult:
         definition=claim.definition,
         figure=claim.figure,
         note="; ".join(note for note in notes if note),
-        why="" if not values or verdict == REPRODUCED else claim.why,
+        why="" if not values or verdict == REPRODUCED else cited(claim.why, figures),
         standing=claim.standing.kind,
         because=claim.standing.reason,
         redefined=claim.redefined,

@@ -23,7 +23,7 @@ from tailback.experiment.workers import EngineMismatch, Keep, Outcome, Task, per
 
 __all__ = ["ClusterError", "Dask", "connect"]
 
-#: What is handed out at once is to take so many seconds of processor, and is at most so many runs.
+#: What is handed out at once is to take this many seconds of processor, and is at most this many runs.
 BATCH_S = 0.5
 MOST_AT_ONCE = 64
 #: How often the size of the cluster is asked for.

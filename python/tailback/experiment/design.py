@@ -16,10 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from tailback import extras
 from tailback.errors import Problem, ScenarioError
 from tailback.units import Bytes, Duration, Rate
 
-__all__ = ["Design", "Point", "Span", "grid", "latin_hypercube", "single", "sobol", "zipped"]
+#: The most points of a sweep.
+MOST_POINTS = 10_000_000
+
+__all__ = ["Design", "Point", "Span", "grid", "latin_hypercube", "single", "sobol", "table", "zipped"]
 
 Point = dict[str, Any]
 
@@ -118,6 +122,25 @@ def zipped(axes: Mapping[str, Sequence[Any]]) -> Design:
     return Design(tuple(lists), next(iter(lengths.values())), points)
 
 
+def table(columns: Sequence[str | Sequence[str]], rows: Sequence[Sequence[Any]]) -> Design:
+    """A point a row. A column is the path of a value, or several paths that take the same value.
+
+    >>> list(table(["dumbbell.rate", ["flow.a.cc", "flow.b.cc"]], [["1mbit", "reno"], ["9mbit", "htcp"]]))[1]
+    {'dumbbell.rate': '9mbit', 'flow.a.cc': 'htcp', 'flow.b.cc': 'htcp'}
+    """
+    groups = [[each] if isinstance(each, str) else list(each) for each in _values("table", "columns", columns)]
+    for number, row in enumerate(_values("table", "rows", rows)):
+        if isinstance(row, str | Mapping) or not isinstance(row, Sequence) or len(row) != len(groups):
+            has = len(row) if isinstance(row, Sequence) and not isinstance(row, str) else "no"
+            problem = f"has {has} values for {len(groups)} columns"
+            raise refuse(f"table.rows[{number}]", None, problem, "Give each column one value, in the columns' order")
+    values = list(zip(*rows, strict=True))
+    paths = [path for group in groups for path in group]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise refuse("table.columns", twice[0], "is varied twice", "Name each path in one column")
+    return zipped({path: own for group, own in zip(groups, values, strict=True) for path in group})
+
+
 # --- Samples of a continuous space ----------------------------------------------------------------------------
 
 
@@ -186,6 +209,8 @@ def _choose(values: Sequence[Any], share: float) -> Any:
 def _points_wanted(what: str, points: Any) -> int:
     if isinstance(points, bool) or not isinstance(points, int) or points < 1:
         raise refuse(f"{what}.points", points, "is no number of points", "Give 1 or more")
+    if points > MOST_POINTS:
+        raise refuse(f"{what}.points", points, f"a sweep has at most {MOST_POINTS} points", "Give fewer")
     return points
 
 
@@ -200,7 +225,7 @@ def latin_hypercube(axes: Mapping[str, Any], points: int, *, seed: int = 1) -> D
     """
     _checked("latin-hypercube", axes)
     wanted = _points_wanted("latin-hypercube", points)
-    from scipy.stats import qmc
+    qmc = extras.load("scipy.stats.qmc", "a Latin hypercube")
 
     return _sampled("latin-hypercube", axes, qmc.LatinHypercube(len(axes), seed=seed).random(wanted))
 
@@ -213,6 +238,6 @@ def sobol(axes: Mapping[str, Any], points: int, *, seed: int = 1) -> Design:
     if wanted != 1 << power:
         near = f"{1 << power} or {2 << power}"
         raise refuse("sobol.points", wanted, "a Sobol design is balanced only for powers of two", f"Take {near}")
-    from scipy.stats import qmc
+    qmc = extras.load("scipy.stats.qmc", "a Sobol design")
 
     return _sampled("sobol", axes, qmc.Sobol(len(axes), seed=seed).random_base2(power))

@@ -14,8 +14,8 @@ from tailback.errors import ResultError
 if TYPE_CHECKING:
     from rich.console import Console
 
-REPRODUCED, PARTLY, NOT, UNMEASURED = "reproduced", "partly", "not", "not measured"
-"""Verdicts."""
+REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED = "reproduced", "undecided", "partly", "not", "not measured"
+"""Verdicts. Undecided: the median reproduces the claim, but neither every seed nor their interval does."""
 FORMAT = 2
 """Layout of study.json."""
 
@@ -40,7 +40,7 @@ class ClaimResult:
     note: str
     why: str
     standing: str
-    """Predicted, fitted, restated or not testable: is the verdict evidence?"""
+    """Predicted, fitted, restated, cannot fail or not testable: is the verdict evidence?"""
     because: str
     """Why it is not, if it is not."""
     redefined: str
@@ -99,7 +99,7 @@ class StudyResult:
 
     def verdicts(self) -> dict[str, int]:
         """How many claims came to which verdict."""
-        counted = dict.fromkeys((REPRODUCED, PARTLY, NOT, UNMEASURED), 0)
+        counted = dict.fromkeys((REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED), 0)
         for claim in self.claims:
             counted[claim.verdict] += 1
         return {word: count for word, count in counted.items() if count}
@@ -109,7 +109,7 @@ class StudyResult:
         from rich.table import Table
         from rich.text import Text
 
-        colours = {REPRODUCED: "green", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
+        colours = {REPRODUCED: "green", UNDECIDED: "yellow", PARTLY: "yellow", NOT: "red", UNMEASURED: "dim"}
         table = Table(title=self.title, title_justify="left", header_style="bold", pad_edge=False)
         for name in ("claim", "what the paper says", "paper", "ours", "spread", "verdict", "standing", "figure"):
             table.add_column(name, overflow="fold", no_wrap=name in ("claim", "verdict"))

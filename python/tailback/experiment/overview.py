@@ -10,17 +10,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tailback.errors import ResultError
-from tailback.experiment.claims import FITTED, PREDICTED, RESTATED, UNTESTABLE
-from tailback.experiment.outcome import NOT, PARTLY, REPRODUCED, UNMEASURED, ClaimResult, StudyResult, load
+from tailback.experiment.claims import CERTAIN, FITTED, PREDICTED, RESTATED, UNTESTABLE
+from tailback.experiment.outcome import (
+    NOT,
+    PARTLY,
+    REPRODUCED,
+    UNDECIDED,
+    UNMEASURED,
+    ClaimResult,
+    StudyResult,
+    load,
+)
 from tailback.files import write_text
 
-ORDER = (NOT, PARTLY, UNMEASURED, REPRODUCED)
+ORDER = (NOT, PARTLY, UNDECIDED, UNMEASURED, REPRODUCED)
 """Worst first: a page that hides its misses is an advertisement."""
-TITLES = {NOT: "Not reproduced", PARTLY: "Partly reproduced", UNMEASURED: "Not measured", REPRODUCED: "Reproduced"}
+TITLES = {
+    NOT: "Not reproduced",
+    PARTLY: "Partly reproduced",
+    UNDECIDED: "Undecided: the seeds disagree",
+    UNMEASURED: "Not measured",
+    REPRODUCED: "Reproduced",
+}
 ASIDE = {
     FITTED: ("Fitted", "A parameter was chosen for these, or with them in view. They show that the model can do so, "
              "not that it is right."),
-    RESTATED: ("Restated", "These follow from other claims and are counted with those."),
+    RESTATED: ("Restated", "These follow from other claims, or share their measure, and are counted with those."),
+    CERTAIN: ("Cannot fail", "Every correct implementation of the set-up has these: they check the model's arithmetic "
+              "and say nothing of the paper."),
     UNTESTABLE: ("Not testable, or contradicted by the paper itself", "No run like the paper's could show these, or "
                  "the paper says the opposite elsewhere."),
 }  # fmt: skip
@@ -104,7 +121,7 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
     for verdict in ORDER:
         of_it = [each for each in claims if each[1].standing == PREDICTED and each[1].verdict == verdict]
         if of_it:
-            more = ("why",) if verdict in (NOT, PARTLY) else ()
+            more = ("why",) if verdict in (NOT, PARTLY, UNDECIDED) else ()
             lines += ["", f"## {TITLES[verdict]} ({len(of_it)})", "", *_table(of_it, more)]
     for standing, (title, words) in ASIDE.items():
         of_it = [each for each in claims if each[1].standing == standing]
@@ -118,9 +135,9 @@ def markdown(results: Sequence[StudyResult], missing: Sequence[str] = ()) -> str
 
 def _totals(results: Sequence[StudyResult]) -> list[str]:
     lines = [
-        "| study | claims | predicted: reproduced | partly | not | not measured | printed numbers | words | fitted | "
-        "restated | not testable |",
-        "|" + "---|" * 11,
+        "| study | claims | predicted: reproduced | undecided | partly | not | not measured | printed numbers | "
+        "words | fitted | restated | cannot fail | not testable |",
+        "|" + "---|" * 13,
     ]
     every = [claim for result in results for claim in result.claims]
     for title, claims in [*((_link(result), result.claims) for result in results), ("**all**", every)]:
@@ -128,7 +145,7 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
         standings = Counter(claim.standing for claim in claims)
         cells = [
             len(claims),
-            *(count[verdict] for verdict in (REPRODUCED, PARTLY, NOT, UNMEASURED)),
+            *(count[verdict] for verdict in (REPRODUCED, UNDECIDED, PARTLY, NOT, UNMEASURED)),
             *(share(claims, numbers=numbers).words() for numbers in (True, False)),
             *(standings[standing] for standing in ASIDE),
         ]
@@ -138,7 +155,9 @@ def _totals(results: Sequence[StudyResult]) -> list[str]:
         *lines,
         "",
         f"Of what was predicted, and measured: printed numbers {numbers}; words {words}. The aim is nine tenths of "
-        "each. Only predicted claims count. A printed number counts as reproduced by its study's rule: within 15 % of "
+        "each. Only predicted claims count. A claim is reproduced if every seed reproduces it or the 95 % interval of "
+        "the seeds' mean lies within its rule, and undecided if only the median does. A printed number counts as "
+        "reproduced by its study's rule: within 15 % of "
         "the print on the papers' testbeds, 25 % where the path was the Internet or a home; words by the rule beside "
         "them in the report, partly where they nearly hold.",
     ]
@@ -153,9 +172,9 @@ def _honesty(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
     return [
         "- **Rules** of each study were committed before its first run. Of these "
         f"{len(claims)} claims {changed} ({CHANGED}) were measured or judged differently after results had been seen; "
-        "each change is listed below, and was committed before the run that it judges here.",
-        "- **Set-ups** that the papers leave open were in part chosen with verdicts in view, also where no claim is "
-        "marked as fitted; they are listed below.",
+        "each change is listed below, and was committed before it judged these runs.",
+        "- **Set-ups** that the papers leave open were in part chosen with verdicts in view. They are listed below "
+        "with the claims that hang on them, which the count of fitted claims has and that of predicted ones has not.",
         f"- **Scale** is that of the cells that a claim was measured on, in the paper's rate and time. Measured on "
         f"less, on a model of the paper's network that is no replication of it: {small} of {len(claims)}.",
         "- **Spread** is the range over seeds, which vary starts, processing and, where there are any, errors and the "
@@ -174,7 +193,11 @@ def _redefined(claims: Sequence[tuple[StudyResult, ClaimResult]]) -> list[str]:
 
 
 def _chosen(results: Sequence[StudyResult]) -> list[str]:
-    lines = [f"- {_link(result)}: {words}" for result in results for words in result.meta.get("chosen", ())]
+    lines = [
+        f"- {_link(result)}: {choice['words']} Claims: {', '.join(choice['claims']) or 'none'}."
+        for result in results
+        for choice in result.meta.get("chosen", ())
+    ]
     return lines or ["None is known."]
 
 

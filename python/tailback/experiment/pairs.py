@@ -55,12 +55,12 @@ class PairedMetric:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
 
-        def told(found: Interval) -> dict[str, float]:
+        def as_dict(found: Interval) -> dict[str, float]:
             return {"mean": found.estimate, "low": found.low, "high": found.high}
 
         return {
-            "metric": self.metric, "pairs": self.difference.n, "a": told(self.a), "b": told(self.b),
-            "difference": told(self.difference), "change": self.change, "verdict": self.verdict,
+            "metric": self.metric, "pairs": self.difference.n, "a": as_dict(self.a), "b": as_dict(self.b),
+            "difference": as_dict(self.difference), "change": self.change, "verdict": self.verdict,
             "one_sided": self.one_sided,
         }  # fmt: skip
 
@@ -153,8 +153,8 @@ def run_pairs(
     """Run both scenarios with the same seeds, from that of `a` on, and compare every metric that both have.
 
     Runs of one seed share their random draws, so the difference is taken seed by seed; its interval is Student's. A run
-    that fails is told in `errors` and its pair left out. Ctrl-C raises `Interrupted`; its `partial` has the pairs that
-    were finished.
+    that fails is listed in `errors` and its pair left out. Ctrl-C raises `Interrupted`; its `partial` has the
+    finished pairs.
 
     >>> import tailback as tb
     >>> a = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk("reno")], duration="5s")
@@ -185,7 +185,7 @@ def run_pairs(
             algorithms=algorithms,
             allow_code=allow_code,
         )
-        with Runs("comparing", shown=progress) as told, contextlib.closing(outcomes):
+        with Runs("comparing", shown=progress) as bar, contextlib.closing(outcomes):
             for done, (index, outcome) in enumerate(outcomes, 1):
                 side, seed = work[index]
                 if isinstance(outcome, Result):
@@ -193,7 +193,7 @@ def run_pairs(
                     out._values[side][seed] = {name: value(name) for name in known}
                 else:
                     out.errors.append(f"{labels[side]}, seed {seed}: {outcome}")
-                told.update(done, len(work), spent=done, cost=len(work), failed=len(out.errors))
+                bar.update(done, len(work), spent=done, cost=len(work), failed=len(out.errors))
     except KeyboardInterrupt:
         out.wall_s = time.perf_counter() - began
         raise InterruptedPairs(out) from None

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tailback import metrics, registry
+from tailback import _core, metrics, registry
 from tailback.experience import recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.index import COLUMNS
@@ -23,8 +23,8 @@ from tailback.result import EVENTS, Result
 
 __all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
-#: Changes when `totals` does, so that old rows are not taken for new ones.
-REVISION = "3"
+#: Changes when `totals` does, so that old rows are not treated as new ones.
+REVISION = "4"
 #: With more flows (or links) than this, only what they come to together is kept.
 MOST = 16
 
@@ -68,18 +68,16 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
     """
     flows, links = result.flow_summary(), result.link_summary()
     tcp = [number(row["goodput_mbps"]) for row in flows if row["cc"] is not None]
-    squares = sum(rate * rate for rate in tcp)
     neck = result.link_index(result.bottleneck)
     columns = result.numpy("links")
     rate = result.link_spec(neck).get("rate_bps")
-    arrived = float(columns["arrived"][neck])
     # A kernel has no count of events.
     events = float(result.numpy("engine")["events"][0]) if "engine" in result.tables else math.nan
     out = {
         "goodput_mbps": float(sum(tcp)) if tcp else math.nan,
-        "jain": sum(tcp) ** 2 / (len(tcp) * squares) if squares else math.nan,
+        "jain": metrics.jain(tcp),
         "utilisation": float(columns["busy_s"][neck]) / result.duration_s if rate else math.nan,
-        "loss": float(columns["dropped"][neck]) / arrived if arrived else math.nan,
+        "loss": metrics.drop_share_at_link(result, neck),
         "backlog_mean_bytes": float(columns["backlog_bytes_mean"][neck]),
         "packets": float(columns["delivered"][neck]),
         "events": events,
@@ -104,8 +102,8 @@ def measurable(resolved: Mapping[str, Any], *, window: bool = False) -> dict[str
     """The names that `measured` knows of a resolved scenario; with each what [instruments] lacks for it, or nothing.
 
     They are those of `totals`, of every flow and link however many, with the loss of each link, the mean, smallest and
-    largest window of each flow, and what its algorithm tells of itself. In a `window` of time there are those that
-    rows with instants tell.
+    largest window of each flow, and what its algorithm reports of itself. In a `window` of time there are those that
+    rows with instants give.
     """
     flows = resolved["flows"]
     links = [row["name"] for row in resolved["links"] if holds_queue(row)]
@@ -204,12 +202,12 @@ def _loss(result: Result, of: str, start_s: float | None, end_s: float | None) -
     if of in result.flow_names:
         return metrics.flow_loss_rate(result, of, start_s, end_s)
     if start_s is None and end_s is None:
-        return metrics.loss_rate(result, of)
+        return metrics.drop_share_at_link(result, of)
     # Of those that left the queue: one that is dropped on arrival need not have a row of its entry.
     table = result.where_link("queue", of)
     event = table["event"][_within(table["t_s"], start_s, end_s)]
     dropped, sent = (int(np.sum(event == EVENTS.index(word))) for word in ("drop", "dequeue"))
-    return dropped / (dropped + sent) if dropped + sent else math.nan
+    return _core.drop_share_at_link(dropped, dropped + sent)
 
 
 def _dropped(result: Result, link: str, start_s: float | None, end_s: float | None) -> float:
@@ -257,9 +255,24 @@ def _ramp_ms(result: Result, flow: str, *_: float | None) -> float:
     return 1e3 * (float(time[there[0]]) - row["start_ps"] / 1e12) if len(there) else math.nan
 
 
+def longest_pause(result: Result, flow: str) -> tuple[float, float]:
+    """The longest time in which nothing of a flow was acknowledged: from, until, in seconds. Polls are needed."""
+    polls = result.where_flow("polls", flow)
+    times, acked = polls["t_s"], polls["bytes_acked"].astype(np.int64)
+    row = next(row for row in result.resolved["flows"] if row["name"] == flow)
+    moved = np.concatenate(([row["start_ps"] / 1e12], times[1:][np.diff(acked) > 0], [result.duration_s]))
+    at = int(np.argmax(np.diff(moved)))
+    return float(moved[at]), float(moved[at + 1])
+
+
+def _longest_pause_ms(result: Result, flow: str, *_: float | None) -> float:
+    start, end = longest_pause(result, flow)
+    return 1e3 * (end - start)
+
+
 def _received_ms(size: float) -> _Measure:
     def measure(result: Result, flow: str, *_: float | None) -> float:
-        """From the flow's start until so many bytes have arrived in order."""
+        """From the flow's start until this many bytes have arrived in order."""
         polls = result.where_flow("polls", flow)
         there = np.flatnonzero(polls["bytes_received"] >= size)
         row = next(row for row in result.resolved["flows"] if row["name"] == flow)
@@ -325,7 +338,7 @@ def _answer_ms(share: float) -> Callable[..., float]:
     ) -> float:
         """The response time that this share of the answers does not exceed."""
         _, times = _answers(result, flow, start_s, end_s, turn)
-        return 1e3 * float(np.quantile(times, share)) if len(times) else math.nan
+        return 1e3 * float(metrics.quantiles_of(times, (share,))[0])
 
     return measure
 
@@ -350,7 +363,7 @@ def _settle_ms(result: Result, flow: str, start_s: float | None, end_s: float | 
 
 
 class _Known(dict[str, str]):
-    """The names of `measurable`, and an algorithm's own quantities, which only its runs tell."""
+    """The names of `measurable`, and an algorithm's own quantities, which only its runs name."""
 
     def __init__(self, names: Mapping[str, str], resolved: Mapping[str, Any]) -> None:
         super().__init__(names)
@@ -397,10 +410,11 @@ def _within(times: Any, start_s: float | None, end_s: float | None) -> Any:
     return (times >= (start_s or 0.0)) & (times < (math.inf if end_s is None else end_s))
 
 
-#: How a flow began, by metric.
+#: How a flow began, and how long it stood still, by metric.
 _START: dict[str, _Measure] = {
     "slow_start_cwnd_bytes": _slow_start_cwnd_bytes,
     "ramp_ms": _ramp_ms,
+    "longest_pause_ms": _longest_pause_ms,
     "received_15kB_ms": _received_ms(1.5e4),
     "received_100kB_ms": _received_ms(1e5),
     "received_150kB_ms": _received_ms(1.5e5),
@@ -455,7 +469,7 @@ def _delays(result: Result, flow: str, start_s: float | None = None, end_s: floa
     delay = delay[np.isfinite(delay)]
     if not len(delay):
         return dict.fromkeys(_DELAY, math.nan)
-    values = [*np.quantile(delay, (0.5, 0.95, 0.99)), delay.mean(), delay.max()]
+    values = [*metrics.quantiles_of(delay, (0.5, 0.95, 0.99)), delay.mean(), delay.max()]
     return {name: float(value) for name, value in zip(_DELAY, values, strict=True)}
 
 

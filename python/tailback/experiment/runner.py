@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tailback._core import Cancel
-from tailback.algorithms import Source, sources
-from tailback.consent import demand_allowed
+from tailback.algorithms import Source, is_reference, sources
+from tailback.consent import asked_for, demand_allowed
 from tailback.errors import Cancelled, Interrupted, Problem, ScenarioError, TailbackError
 from tailback.experiment.design import Design, Point
 from tailback.experiment.store import Store, Writer, engine_fingerprint, run_key
@@ -67,6 +67,10 @@ class Experiment(Protocol):
     @property
     def allow_code(self) -> bool:
         """May classes run that the scenario names by reference?"""
+
+    @property
+    def most_wall_s(self) -> float | None:
+        """Seconds of the machine's time after which a run is given up; None for no limit."""
 
     def scenario(self, number: int, values: Point, seed: int) -> Scenario:
         """The scenario of a point."""
@@ -200,7 +204,11 @@ class _Run:
         self.wanted, self.out, self.writer, self.crew = wanted, out, writer, crew
         self.store, self.cancel, self.strict = out.store, cancel, strict
         until = wanted.until
+        from tailback.experiment.sweeps import demand_few
+
+        demand_few("grid", len(wanted.design), "points")
         seeds = [until.most if until else len(wanted.seeds_of(number)) for number in range(len(wanted.design))]
+        demand_few("seeds", sum(seeds), "runs: points times seeds")
         self.total = sum(seeds)
         self.finished = 0
         self._cost = sum(count * wanted.cost(number) for number, count in enumerate(seeds))
@@ -223,6 +231,7 @@ class _Run:
         if self.store.bucket is not None:
             self.store.bucket.demand()
         self._look()
+        self._check_consent()
         self._check_metric()
         order = self._order()
         with Runs(self.wanted.name or "sweep", shown=progress) as line:
@@ -253,6 +262,24 @@ class _Run:
             if row.get("status") == "ok":
                 self._known[row["key"]] = row
         self._looked = time.monotonic()
+
+    def _check_consent(self) -> None:
+        """Refuse a sweep that asks to run code it may not: at once, and not at the first run that does."""
+        if self.wanted.allow_code:
+            return
+        seen: set[str] = set()
+        for number, point in enumerate(self.wanted.design):
+            named = {text for value in point.values() for text in _references(value)}
+            if number > 0 and named <= seen:
+                continue
+            seen |= named
+            try:
+                scenario = self.wanted.scenario(number, point, 1)
+                problems = asked_for(scenario.resolve(check=False))
+            except (ScenarioError, ValueError, TypeError):
+                continue  # What else is wrong with a point is recorded when its turn comes.
+            if problems:
+                raise ScenarioError(problems).located(scenario._file, scenario._places)
 
     def _check_metric(self) -> None:
         until = self.wanted.until
@@ -325,7 +352,9 @@ class _Run:
         self._number += 1
         self._jobs[self._number] = job
         tables = self.store.place_of_tables(run) if job.tables else None
-        self.crew.submit(Task(self._number, text, job.toml, engine_fingerprint(), tables, run, own))
+        self.crew.submit(
+            Task(self._number, text, job.toml, engine_fingerprint(), tables, run, own, self.wanted.most_wall_s)
+        )
         return True
 
     def _described(self, state: _PointState, seed: int) -> tuple[Scenario, str, str, dict[str, Source]]:
@@ -409,12 +438,24 @@ class _Run:
         self._extra.extend((state, seed) for seed in seeds)
 
 
+def _references(value: Any) -> Iterator[str]:
+    """The references to code in an axis' value."""
+    if isinstance(value, str):
+        yield from [value] if is_reference(value) else []
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _references(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _references(item)
+
+
 def _known_sources(resolved: Mapping[str, Any], folder: Path | None) -> dict[str, Source]:
-    """The user's own algorithms. A class in no file is refused: nothing would tell when it changes."""
+    """The user's own algorithms. A class in no file is refused: nothing would show when it changes."""
     found = sources(resolved, None, folder)
     for name, source in found.items():
         if source.text is None:
-            problem = "its source stands in no file, so that a kept run could not tell when it changes"
+            problem = "its source stands in no file, so that a kept run could not show when it changes"
             raise ScenarioError([Problem("cc", name, problem, "Write the class into a file and import it from there")])
     return found
 

@@ -19,7 +19,8 @@ __all__ = ["GROUP", "HOW_TO_GET", "UnknownStudy", "get", "is_study", "load", "na
 GROUP = "tailback.papers"
 """The group of entry points: name of the study = where its `Study` is, `package.module:STUDY`."""
 HOW_TO_GET = (
-    "The five papers are a package of their own: pip install tailback-papers (in a checkout of tailback: make env)"
+    "The five papers are a package in the folder papers of tailback's repository: pip install ./papers in a checkout, "
+    "where make env does it too"
 )
 
 

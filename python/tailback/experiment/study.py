@@ -14,7 +14,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,15 +22,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from tailback.experiment.claims import Claim, NotRun, judge
+from tailback.errors import ResultError
+from tailback.experiment.claims import Claim, NotRun, cited, judge
 from tailback.experiment.design import Design, Point
-from tailback.experiment.outcome import StudyResult, TableOut
+from tailback.experiment.outcome import ClaimResult, StudyResult, TableOut, load
 from tailback.experiment.runner import Finished, perform_all
-from tailback.experiment.store import Store, engine_fingerprint
+from tailback.experiment.standing import Choice, stand
+from tailback.experiment.store import Store, engine_fingerprint, run_key
 from tailback.experiment.store.index import COLUMNS
 from tailback.experiment.summary import Summary, inside
 from tailback.files import write_text
 from tailback.metrics.rows import Floats
+from tailback.scenario.whole import as_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -126,7 +129,7 @@ class Data:
         ----------
         what
             A path in the summary, as "www/64/mean", or a function of the summary. Names in braces are filled in from
-            the factors and tell no cells apart: "jitter_ms/{algorithm}".
+            the factors and distinguish no cells: "jitter_ms/{algorithm}".
         take
             Makes the number of what lies there, as of a list of quantiles.
         strict
@@ -231,8 +234,12 @@ class Study:
     """In what the live cells differ from those they stand for."""
     scale: Callable[[Data, str], str] = lambda _data, _claim: PAPERS_OWN
     """Rate and time, in the paper's, at which the cells of a claim (by name) were run."""
-    chosen: Sequence[str] = ()
-    """Set-ups that were chosen with verdicts in view, a sentence each."""
+    chosen: Sequence[Choice] = ()
+    """Set-ups that were chosen with verdicts in view, and the claims that hang on them: those are fitted."""
+
+    def __post_init__(self) -> None:
+        """Refuse a choice that names a claim the study does not have."""
+        stand(self.claims, self.chosen)
 
     def run(
         self,
@@ -289,7 +296,34 @@ class Study:
         )
         mode = " --quick" if quick else f" --full --seeds {seeds}" if full else f" --seeds {seeds}"
         mode += " --engine live" if is_live else ""
-        return self._finish(runs.data(done), out, began, done, mode)
+        meta = {
+            "engine": engine_fingerprint(),
+            "quick": quick,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "cores": os.cpu_count(),
+            "command": f"tailback study {self.name}{mode}",
+        }
+        return self._finish(runs.data(done), out, lambda: time.perf_counter() - began, done, meta)
+
+    def judge_again(self, out: Path) -> StudyResult:
+        """Judge a finished study's stored runs by today's claims and rules, and write its report again. Runs nothing.
+
+        The page keeps the engine that ran the study. `ResultError` if `out` holds no finished study or lacks a run that
+        today's grid has.
+        """
+        out = Path(out)
+        old = load(out)
+        words = old.meta["command"].split()
+        quick, is_live = "--quick" in words, "live" in words
+        if is_live:
+            cells = self.live_grid(quick) if self.live_grid is not None else []
+        else:
+            cells = self.full_grid() if "--full" in words and self.full_grid else self.grid(quick)
+        runs = Runs(self, cells, tuple(old.meta["seeds"]), is_live)
+        done = Finished(Store(out / "runs"), run=old.cells_run, reused=old.cells_reused)
+        runs.find(done, old.meta["engine"])
+        return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
     def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
         """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
@@ -306,13 +340,29 @@ class Study:
             live.check(cell.scenario)
         return cells
 
-    def _finish(self, data: Data, out: Path, began: float, done: Finished, mode: str) -> StudyResult:
+    def judged(self, data: Data) -> list[ClaimResult]:
+        """Every claim with its verdict, its standing and its scale."""
+        standings = stand(self.claims, self.chosen)
+        found = [judge(claim, data) for claim in self.claims]
+        values = {one.id: one.ours for one in found}
+        return [
+            replace(
+                one,
+                scale=f"{self.scale(data, one.id)}, {_seeds(len(one.values))}",
+                standing=standings[one.id].kind,
+                because=standings[one.id].reason,
+                why=cited(one.why, values),
+            )
+            for one in found
+        ]
+
+    def _finish(
+        self, data: Data, out: Path, clock: Callable[[], float], done: Finished, meta: Mapping[str, Any]
+    ) -> StudyResult:
         from tailback import report
 
-        claims = [
-            replace(judged, scale=f"{self.scale(data, judged.id)}, {_seeds(len(judged.values))}")
-            for judged in (judge(claim, data) for claim in self.claims)
-        ]
+        claims = self.judged(data)
+        live_notes = self.live_notes if "--engine live" in meta["command"] else ()
         result = StudyResult(
             study=self.name,
             title=self.title,
@@ -323,23 +373,18 @@ class Study:
             tables=[table for table in self.tables(data) if table.rows],
             figures=[],
             meta={
-                "engine": engine_fingerprint(),
+                **{name: meta[name] for name in ("engine", "quick", "python", "platform", "cores", "command")},
                 "seeds": list(data.seeds),
-                "quick": "--quick" in mode,
                 "cells": len(data.cells),
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "cores": os.cpu_count(),
-                "notes": [*(self.live_notes if "--engine live" in mode else ()), *_unfit(data), *self.notes(data)],
-                "chosen": list(self.chosen),
-                "command": f"tailback study {self.name}{mode}",
+                "notes": [*live_notes, *_unfit(data), *self.notes(data)],
+                "chosen": [asdict(choice) for choice in self.chosen],
             },
             wall_s=0.0,
             simulated_s=sum(data.cells[key].scenario.duration.seconds for key, _ in data.summaries),
             cells_run=done.run,
             cells_reused=done.reused,
         )
-        report.write_study(self, data, result, lambda: time.perf_counter() - began)
+        report.write_study(self, data, result, clock)
         write_text(out / "claims.json", json.dumps(result.to_json()["claims"], indent=1, ensure_ascii=False))
         write_text(out / "study.json", json.dumps(result.to_json(), indent=1, ensure_ascii=False))
         return result
@@ -367,6 +412,11 @@ class Runs:
         """The study's seeds, or as many of them as the cell needs."""
         return self.seeds[: self._order[number].seeds]
 
+    @property
+    def most_wall_s(self) -> float | None:
+        """No run is given up for its time."""
+        return None
+
     def keeps_tables(self, number: int, seed: int) -> bool:
         """Figures are drawn from the first seed's."""
         return self._order[number].keep_tables and seed == self.seeds[0]
@@ -374,6 +424,24 @@ class Runs:
     def cost(self, number: int) -> float:
         """As the cell says."""
         return self._order[number].cost
+
+    def find(self, done: Finished, engine: str) -> None:
+        """Fill in the index of `done` from what an engine left in its store; `ResultError` if a run is missing."""
+        there = set(done.store.frame().filter(status="ok")["key"])
+        missing = []
+        for number, cell in enumerate(self._order):
+            for seed in self.seeds_of(number):
+                resolved = as_text(json.loads(as_text(self.scenario(number, {}, seed).resolve())))
+                key = run_key(resolved, self.kept.digest, engine=engine)
+                if key in there:
+                    done.index.append((number, seed, key))
+                else:
+                    missing.append(f"{cell.key}, seed {seed}")
+        if missing:
+            raise ResultError(
+                f"{done.store.folder} lacks {len(missing)} runs of engine {engine} that the study {self.name} needs, "
+                f"the first: {missing[0]}. Run them: tailback study {self.name} --out {done.store.folder.parent}"
+            )
 
     def data(self, done: Finished) -> Data:
         """What claims and figures read of what was run."""

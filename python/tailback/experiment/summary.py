@@ -15,7 +15,7 @@ QUANTILES = np.linspace(0.0, 1.0, 201)
 
 
 def rounded(values: Any, digits: int) -> list[float]:
-    """The values with so many digits behind the point."""
+    """The values with this many digits behind the point."""
     return [float(value) for value in np.round(values, digits)]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tailback.errors import Problem, ScenarioError, nearest
-from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, zipped
+from tailback.experiment.design import Design, Span, grid, latin_hypercube, refuse, single, sobol, table, zipped
 from tailback.experiment.run_metrics import RunMetrics
 from tailback.experiment.sweeps import Sweep, Until, keeps_tables, seeds_of
 from tailback.scenario import Scenario
@@ -18,8 +18,10 @@ from tailback.scenario.whole import toml_read
 
 __all__ = ["read_sweep"]
 
-_KEYS = ("base", "name", "set", "seeds", "until", "keep", "metrics", "grid", "zip", "latin-hypercube", "sobol")
-_DESIGNS = ("grid", "zip", "latin-hypercube", "sobol")
+_KEYS = ("base", "name", "set", "seeds", "until", "keep", "metrics", "grid", "zip", "table", "latin-hypercube", "sobol")
+#: Keys by which a scenario is recognised that was given in place of a sweep.
+_OF_SCENARIO = ("dumbbell", "path", "node", "link", "flow", "duration", "instruments")
+_DESIGNS = ("grid", "zip", "table", "latin-hypercube", "sobol")
 
 
 def read_sweep(path: str | os.PathLike[str]) -> Sweep:
@@ -40,6 +42,12 @@ def read_sweep(path: str | os.PathLike[str]) -> Sweep:
 
 
 def _sweep(data: Mapping[str, Any], path: Path) -> Sweep:
+    if "base" not in data and (of_scenario := [key for key in _OF_SCENARIO if key in data]):
+        fix = (
+            f'Write a sweep beside it: base = "{path.name}", seeds = 5, and [grid] with '
+            '"dumbbell.queue" = ["1bdp", "4bdp"]'
+        )
+        raise refuse(of_scenario[0], None, "this is a scenario, not a sweep of scenarios", fix)
     for key in data:
         if key not in _KEYS:
             close = nearest(key, _KEYS)
@@ -88,18 +96,23 @@ def _base(data: Mapping[str, Any], path: Path) -> Scenario:
 def _designs(key: str, value: Any) -> list[Design]:
     if key == "zip" and isinstance(value, list):
         return [zipped(_table(key, each)) for each in value]
-    table = _table(key, value)
+    fields = _table(key, value)
     if key == "grid":
-        return [grid(table)]
+        return [grid(fields)]
     if key == "zip":
-        return [zipped(table)]
-    for name in table:
+        return [zipped(fields)]
+    if key == "table":
+        for name in fields:
+            if name not in ("columns", "rows"):
+                raise refuse(f"table.{name}", None, "there is no such key", "Known here: columns, rows")
+        return [table(fields.get("columns", []), fields.get("rows", []))]
+    for name in fields:
         if name not in ("points", "seed", "axes"):
             raise refuse(f"{key}.{name}", None, "there is no such key", "Known here: points, seed, axes")
-    given = _table(f"{key}.axes", table.get("axes", {}))
+    given = _table(f"{key}.axes", fields.get("axes", {}))
     axes = {path: _axis(f"{key}.axes.{path}", axis) for path, axis in given.items()}
     make = latin_hypercube if key == "latin-hypercube" else sobol
-    return [make(axes, table.get("points", 0), seed=table.get("seed", 1))]
+    return [make(axes, fields.get("points", 0), seed=fields.get("seed", 1))]
 
 
 def _axis(where: str, axis: Any) -> Any:

@@ -119,6 +119,8 @@ class Sweep:
     allow_code: bool = False
     #: None for all of it.
     shard: Shard | None = None
+    #: Seconds of the machine's time after which a run is given up, as a failed run; None for no limit.
+    most_wall_s: float | None = 3600.0
 
     def __post_init__(self) -> None:
         if self.shard is not None and self.until is not None:
@@ -244,6 +246,7 @@ def sweep(
     cancel: Cancel | None = None,
     allow_code: bool = False,
     shard: Shard | str | None = None,
+    most_wall_s: float | None = 3600.0,
 ) -> SweepResult:
     """Run `base` at every point of `design` with every seed, unless the store has it already.
 
@@ -256,7 +259,8 @@ def sweep(
     Algorithms of your own may be swept if they stand in a file: a run is kept under the digest of that file, which a
     cluster's workers are sent. `allow_code` allows classes that the scenario names by reference; read them first.
 
-    A run that fails is recorded with its error, and the rest goes on. Ctrl-C raises `Interrupted` at once; what
+    A run that fails is recorded with its error, and the rest goes on; so does one that takes longer than `most_wall_s`
+    seconds of the machine's time (None: as long as it takes). Ctrl-C raises `Interrupted` at once; what
     was finished is in the store, and the same call goes on from there.
 
     >>> import tailback as tb, tempfile
@@ -268,7 +272,9 @@ def sweep(
     """
     part = Shard.of_text(shard) if isinstance(shard, str) else shard
     if isinstance(base, Sweep):
-        wanted = replace(base, allow_code=base.allow_code or allow_code, shard=part or base.shard)
+        wanted = replace(
+            base, allow_code=base.allow_code or allow_code, shard=part or base.shard, most_wall_s=most_wall_s
+        )
     else:
         wanted = Sweep(
             base=base if isinstance(base, Scenario) else Scenario.from_toml(base),
@@ -280,10 +286,22 @@ def sweep(
             name=name,
             allow_code=allow_code,
             shard=part,
+            most_wall_s=most_wall_s,
         )
     out = SweepResult(store if isinstance(store, Store) else Store(store), sweep=wanted)
     perform_all(wanted, out, workers=workers, on=on, progress=progress, cancel=cancel)
     return out
+
+
+#: The most runs of a sweep. A row of the store takes some kilobytes, a run at least a millisecond.
+MOST_RUNS = 10_000_000
+
+
+def demand_few(field: str, number: int, what: str) -> None:
+    """Raise `ScenarioError` where a sweep would have more than `MOST_RUNS` of something."""
+    if number > MOST_RUNS:
+        fix = "Give fewer, or several sweeps into one store"
+        raise refuse(field, number, f"a sweep has at most {MOST_RUNS} {what}", fix)
 
 
 def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]:
@@ -292,11 +310,15 @@ def seeds_of(seeds: int | Sequence[int], until: Until | None) -> tuple[int, ...]
         if seeds != 1:
             fix = "Give until.least and until.most instead"
             raise refuse("seeds", str(seeds), "the stopping rule decides how many seeds there are", fix)
+        demand_few("until.most", until.most, "seeds")
         return tuple(range(1, until.most + 1))
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if seeds < 1:
             raise refuse("seeds", seeds, "a point needs at least one seed", "Give 1 or more")
+        demand_few("seeds", seeds, "seeds")
         return tuple(range(1, seeds + 1))
+    if isinstance(seeds, list | tuple | range):
+        demand_few("seeds", len(seeds), "seeds")
     out = list(seeds) if isinstance(seeds, list | tuple | range) else []
     if not out or len(set(out)) < len(out) or not all(type(seed) is int and seed >= 0 for seed in out):
         fix = "Write seeds = 5 or seeds = [1, 2, 3]"

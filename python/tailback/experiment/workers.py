@@ -16,10 +16,11 @@ from typing import Any, Protocol
 from tailback import _core, isolated
 from tailback._core import Cancel
 from tailback.algorithms import Source, made_from
-from tailback.errors import AlgorithmError, EngineError, StackError, TailbackError
+from tailback.errors import AlgorithmError, EngineError, TailbackError
 from tailback.experiment.store import engine_fingerprint
 from tailback.experiment.store.objects import bucket
 from tailback.result import Result, frozen, layout
+from tailback.scenario import Scenario
 
 __all__ = ["Crew", "EngineMismatch", "Keep", "Live", "Outcome", "Task", "Threads", "perform", "perform_several"]
 
@@ -56,6 +57,8 @@ class Task:
     run: str = ""
     #: The algorithms of the user's own that the scenario names.
     sources: Mapping[str, Source] = field(default_factory=dict)
+    #: Seconds of the machine's time after which the run is given up.
+    most_wall_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,13 @@ def perform(task: Task, keep: Keep, cancel: Cancel | None = None, strict: bool =
         factories = {name: made_from(name, source) for name, source in task.sources.items()}
         resolved = json.loads(task.scenario_json)
         try:
-            tables = frozen(isolated.run(task.scenario_json, cancel, None, factories, task.sources))
+            tables = frozen(
+                isolated.run(task.scenario_json, cancel, None, factories, task.sources, None, task.most_wall_s)
+            )
         except _core.AlgorithmError as error:
             raise AlgorithmError(str(resolved.get("name")), *error.args) from error.__cause__
-        except _core.StackError as error:
-            raise StackError(str(resolved.get("name")), *error.args) from None
+        except _core.ScenarioError as error:
+            raise Scenario.parse_toml(task.toml).complaint(*map(str, error.args)) from None
         result = Result(resolved=resolved, toml=task.toml, tables=tables, algorithms=dict(task.sources))
         return _kept(task, keep, result, began)
     except _core.Cancelled:
@@ -109,7 +114,10 @@ def perform_several(tasks: Sequence[Task], keep: Keep) -> tuple[list[Outcome], f
 
 def _kept(task: Task, keep: Keep, result: Result, began: float) -> Outcome:
     kept = None if task.tables is None else _tables_kept(task.tables, task.run, result)
-    return Outcome(task.number, keep(result), None, time.perf_counter() - began, kept)
+    values = dict(keep(result))
+    if "stack_faults" in result.tables:
+        values["stack_faults"] = result.rows("stack_faults")
+    return Outcome(task.number, values, None, time.perf_counter() - began, kept)
 
 
 def _tables_kept(place: str, run: str, result: Result) -> str:
@@ -202,7 +210,6 @@ class Live:
     def next(self, timeout: float) -> Outcome | None:
         """Run what was submitted, for as long as its scenario says."""
         from tailback import live
-        from tailback.scenario import Scenario
 
         task, self._task = self._task, None
         if task is None:

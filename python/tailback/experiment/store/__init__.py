@@ -12,10 +12,10 @@ import hashlib
 import json
 import os
 import re
-import shutil
+import stat
 import tempfile
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Container, Generator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,14 +25,15 @@ import polars as pl
 
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified
+from tailback.consent import allow_bucket, demand_bucket_allowed
 from tailback.errors import ResultError
 from tailback.experiment.store import index
 from tailback.experiment.store.index import Follower, Writer
 from tailback.experiment.store.locks import StoreError, locked
 from tailback.experiment.store.merging import MergeConflict, Merged, merged
-from tailback.experiment.store.objects import bucket
+from tailback.experiment.store.objects import Bucket, bucket
 from tailback.experiment.store.query import QueryError, answer
-from tailback.files import replaced, whole_folder
+from tailback.files import clear_leftovers, is_link, is_plain, leftovers, read_plain, remove, replaced, whole_folder
 from tailback.result import Result, layout, open_result
 
 __all__ = [
@@ -63,13 +64,15 @@ def engine_fingerprint() -> str:
     return f"{_core.version()}+{hashlib.sha256(binary).hexdigest()[:12]}"
 
 
-def run_key(scenario_json: str, *more: str) -> str:
+def run_key(scenario_json: str, *more: str, engine: str = "") -> str:
     """The key of a run: a digest of the resolved scenario, the engine and whatever else decides what is kept.
+
+    `engine` is the fingerprint of the one that ran it; "" for this one.
 
     >>> run_key("{}") == run_key("{}"), run_key("{}") == run_key("{}", "loss")
     (True, False)
     """
-    return hashlib.sha256("\n".join((engine_fingerprint(), scenario_json, *more)).encode()).hexdigest()[:24]
+    return hashlib.sha256("\n".join((engine or engine_fingerprint(), scenario_json, *more)).encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True)
@@ -80,10 +83,16 @@ class Collected:
     tables: int
     leftovers: int
     bytes: int
+    #: What is among the tables and cannot be proven to be the store's own: it stays.
+    left: tuple[Path, ...] = ()
 
 
 class Store:
     """A folder of runs. Opening it reads nothing; several processes may read and write it at once.
+
+    `tables_at` is the address of a bucket: a new store keeps its tables there. One that is there must name the same,
+    and only then, or if TAILBACK_TABLES_AT in the environment names it, is the bucket reached: the folder may be a
+    stranger's.
 
     >>> import tempfile
     >>> store = Store(Path(tempfile.mkdtemp()) / "store")
@@ -99,7 +108,7 @@ class Store:
         if create and not mark.exists():
             self._create(tables_at)
         try:
-            stamp = json.loads(mark.read_text(encoding="utf-8"))
+            stamp = json.loads(read_plain(mark).decode("utf-8"))
             found, kept_at = stamp["format"], stamp.get("tables")
         except FileNotFoundError:
             raise StoreError(
@@ -109,8 +118,10 @@ class Store:
             raise StoreError(f"{mark} cannot be read: {error.strerror or error}.") from None
         except (ValueError, KeyError, TypeError):
             raise StoreError(f"{mark} is damaged. A store of this version says: {_stamp()}") from None
-        #: Where tables are, if not in the folder.
-        self.bucket = None if kept_at is None else bucket(str(kept_at))
+        #: The address of the bucket that the store names for its tables, if they are not in its folder.
+        self.tables_at = None if kept_at is None else str(kept_at)
+        if tables_at is not None:
+            allow_bucket(tables_at)
         if tables_at is not None and tables_at != kept_at:
             where = f"at {kept_at}" if kept_at else "in its own folder"
             raise StoreError(f"{self.folder} keeps its tables {where}, not at {tables_at}. Give another folder.")
@@ -120,6 +131,30 @@ class Store:
                 f"is: give another folder, or use the tailback that made it."
             )
 
+        self._demand_no_links()
+
+    @property
+    def bucket(self) -> Bucket | None:
+        """Where tables are, if not in the folder. Raises `StoreError` unless the caller has named the same address."""
+        if self.tables_at is None:
+            return None
+        demand_bucket_allowed(self.folder, self.tables_at)
+        return bucket(self.tables_at)
+
+    def _demand_no_links(self) -> None:
+        """Refuse a store whose own folders are links: what is written into it and removed from it stays in it."""
+        for name in ("index", "journal", "tables", "lock"):
+            path = self.folder / name
+            with contextlib.suppress(FileNotFoundError):
+                kind = os.lstat(path).st_mode
+                if not (stat.S_ISREG(kind) if name == "lock" else stat.S_ISDIR(kind)):
+                    what = "a link" if stat.S_ISLNK(kind) else "something else"
+                    raise StoreError(
+                        f"{path} is {what}, and a store keeps what is its own in its own folder. Put a "
+                        f"{'file' if name == 'lock' else 'folder'} there. For tables elsewhere: a new store "
+                        "with --tables-at"
+                    )
+
     def _create(self, tables_at: str | None) -> None:
         if tables_at is not None:
             bucket(tables_at).demand()
@@ -127,6 +162,7 @@ class Store:
             # Another process may be making the same store at this moment.
             if self.folder.exists() and not (self.folder.is_dir() and _holds_only_ours(self.folder)):
                 raise StoreError(f"{self.folder} is there but is no store. Give a new or empty folder.")
+            self._demand_no_links()
             for name in ("index", "journal", "tables"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
             (self.folder / "lock").touch()
@@ -143,6 +179,8 @@ class Store:
         """A `Writer`, whose rows are folded into Parquet at the end of the block."""
         try:
             with self.open():
+                for shard in self._shards():
+                    clear_leftovers(shard)
                 writer = Writer(self.folder)
                 try:
                     yield writer
@@ -194,11 +232,11 @@ class Store:
         return index.together(frames)
 
     def _journals(self) -> list[Path]:
-        return sorted((self.folder / "journal").glob("*.ndjson"))
+        return index.journals(self.folder)
 
     def parts(self) -> list[Path]:
         """The Parquet files of the index."""
-        return sorted((self.folder / "index").glob("*.parquet"))
+        return index.parts(self.folder)
 
     def query(self, sql: str) -> pl.DataFrame:
         """Ask in SQL (Polars' dialect); the runs are the table `runs`, a column with a dot needs double quotes."""
@@ -226,7 +264,10 @@ class Store:
             raise StoreError(
                 f"{self.folder} has a run called {run!r}, which is no name of a folder. Its index was edited."
             )
-        return self.folder / "tables" / run[:2] / run
+        shard = self.folder / "tables" / run[:2]
+        if is_link(shard):
+            raise StoreError(f"{shard} is a link, and a store keeps what is its own in its own folder. Remove the link")
+        return shard / run
 
     def place_of_tables(self, run: str) -> str:
         """Where whoever does a run puts its tables: a folder, or the address of the bucket."""
@@ -239,7 +280,7 @@ class Store:
         folder = self.tables_folder(run)
         if self.bucket is not None and row.get("tables"):
             if not folder.exists() or layout.seal_of(folder) != expected:
-                with whole_folder(folder) as partial:
+                with whole_folder(folder, layout.objection) as partial:
                     self.bucket.fetch(run, str(expected), partial)
         elif not folder.exists():
             raise StoreError(
@@ -284,7 +325,7 @@ class Store:
             out.bytes += path.stat().st_size
         out.damaged += [
             f"{path} has lines that could not be read. Remove it, and start its sweep again"
-            for path in sorted((self.folder / "journal").glob("*.damaged"))
+            for path in index.damaged(self.folder)
         ]
         for run, expected in rows.items():
             try:
@@ -308,9 +349,9 @@ class Store:
     def take_tables(self, other: Store, run: str, expected: str | None) -> int:
         """Copy the tables of a run from another store, comparing them; how many bytes."""
         if self.bucket is None:
-            with whole_folder(self.tables_folder(run)) as partial:
+            with whole_folder(self.tables_folder(run), layout.objection) as partial:
                 return other._give_tables(run, expected, partial)
-        if self.bucket is other.bucket and self.has_tables(run, expected):
+        if self.bucket == other.bucket and self.has_tables(run, expected):
             return 0
         with tempfile.TemporaryDirectory(prefix="tailback-") as folder:
             size = other._give_tables(run, expected, Path(folder))
@@ -345,6 +386,9 @@ class Store:
         Goes: rows that a newer one of the same key replaced, tables without a row, leftovers of killed writers;
         on demand the runs of other engines, and failed ones. `StoreError` while a sweep is writing. Of a store with a
         bucket the copies that were fetched go too; the bucket is left as it is, as other stores may use it.
+
+        What cannot be proven to be the store's own stays: links, files that no writer names so, folders that hold
+        anything else than a result. `Collected.left` names such folders and links among the tables.
         """
         busy = f"{self.folder} is in use by a sweep or a query. Tidy up when that is done."
         with locked(self.folder / "lock", busy, shared=False):
@@ -354,39 +398,49 @@ class Store:
                 kept = kept.filter(pl.col("engine") == engine_fingerprint())
             if failed:
                 kept = kept.filter(pl.col("status") == "ok")
-            needed = set(kept.filter(pl.col("tables"))["run"]) if self.bucket is None else set()
-            tables = [path for path in self._result_folders() if path.name not in needed]
-            leftovers = list(self._leftovers())
-            freed = sum(_bytes_of(path) for path in [*tables, *leftovers])
+            needed = set(kept.filter(pl.col("tables"))["run"]) if self.tables_at is None else set()
+            tables, left = self._unneeded_tables(needed)
+            unfinished = [*index.leftovers(self.folder), *(one for shard in self._shards() for one in leftovers(shard))]
+            freed = sum(_bytes_of(path) for path in [*tables, *unfinished])
             if not dry_run:
                 old = [*self.parts(), *self._journals()]
                 try:
                     written = index.write_part(self.folder, index.new_stem(), kept) if len(kept) else None
                     # Only now: killed in between, rows are there twice, which readers settle.
-                    for path in old:
-                        if path != written:
-                            path.unlink()
-                    for path in [*tables, *leftovers]:
-                        shutil.rmtree(path) if path.is_dir() else path.unlink()
+                    for path in [*(path for path in old if path != written), *tables, *unfinished]:
+                        remove(self.folder, *path.relative_to(self.folder).parts)
                 except OSError as error:
                     raise StoreError(f"{self.folder} cannot be tidied up: {error.strerror or error}.") from None
-            return Collected(len(everything) - len(kept), len(tables), len(leftovers), freed)
+            return Collected(len(everything) - len(kept), len(tables), len(unfinished), freed, tuple(left))
 
-    def _result_folders(self) -> Iterator[Path]:
-        return (path for path in (self.folder / "tables").glob("*/*") if not path.name.startswith("."))
+    def _shards(self) -> list[Path]:
+        """The folders that hold tables, without links."""
+        below = self.folder / "tables"
+        return sorted(path for path in below.iterdir() if path.is_dir() and not is_link(path)) if below.is_dir() else []
 
-    def _leftovers(self) -> Iterator[Path]:
-        yield from (self.folder / "tables").glob("*/.*")
-        yield from (self.folder / "index").glob(".*.partial")
-        yield from (self.folder / "journal").glob("*.damaged")
+    def _unneeded_tables(self, needed: Container[str]) -> tuple[list[Path], list[Path]]:
+        """Results that no row needs, and what stays because it cannot be proven to be one."""
+        shards = self._shards()
+        below = self.folder / "tables"
+        left = sorted(path for path in below.iterdir() if path not in shards) if below.is_dir() else []
+        tables: list[Path] = []
+        for path in (path for shard in shards for path in sorted(shard.iterdir()) if path.name[0] != "."):
+            if path.name in needed and path.name.startswith(path.parent.name):
+                continue
+            named = _RUN.fullmatch(path.name) and path.name.startswith(path.parent.name)
+            (tables if named and layout.objection(path) is None else left).append(path)
+        return tables, left
 
     def __repr__(self) -> str:
         return f"<tailback.Store {self.folder}>"
 
 
-def open_store(folder: str | os.PathLike[str]) -> Store:
-    """Open a store that is there; `StoreError` if there is none or it is of another version."""
-    return Store(folder, create=False)
+def open_store(folder: str | os.PathLike[str], *, tables_at: str | None = None) -> Store:
+    """Open a store that is there; `StoreError` if there is none or it is of another version.
+
+    `tables_at` allows the bucket of this address, which the store must name; without it no bucket is reached.
+    """
+    return Store(folder, create=False, tables_at=tables_at)
 
 
 def is_store(folder: str | os.PathLike[str]) -> bool:
@@ -405,5 +459,5 @@ def _stamp(tables_at: str | None = None) -> str:
 
 
 def _bytes_of(path: Path) -> int:
-    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    files = [path] if is_plain(path) else [file for file in path.rglob("*") if is_plain(file)]
     return sum(file.stat().st_size for file in files)

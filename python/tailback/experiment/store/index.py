@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 
 from tailback.checksums import KeptWarning, digest
 from tailback.experiment.store.locks import StoreError, try_lock
-from tailback.files import replaced
+from tailback.files import is_plain, open_plain, read_plain, replaced
 
 __all__ = ["Follower", "Writer", "as_frame", "conflicts", "latest", "new_stem", "read_journal"]
 
@@ -42,6 +42,40 @@ Row = dict[str, Any]
 FOLD_AFTER = 10_000
 #: A finished run survives a killed process at once, a power cut after this many seconds.
 SYNC_EVERY_S = 1.0
+
+_STEM = r"\d{8}T\d{6}-[0-9a-f]{4,8}"
+_PART = re.compile(rf"{_STEM}(\.[0-9a-f]{{32}})?\.parquet")
+_JOURNAL = re.compile(rf"{_STEM}(\.sums)?\.ndjson")
+#: What writers that were killed leave: half a part, and a journal with lines that could not be read.
+_HALF_PART = re.compile(rf"\.{_STEM}\.[0-9a-f]{{32}}\.parquet\.[0-9a-f]{{8}}\.partial")
+_DAMAGED = re.compile(rf"{_STEM}\.damaged")
+
+
+def parts(folder: Path) -> list[Path]:
+    """The Parquet files of the index in a store's folder: ordinary files, named as tailback names them."""
+    return _named(folder / "index", _PART)
+
+
+def journals(folder: Path) -> list[Path]:
+    """The journals in a store's folder, likewise."""
+    return _named(folder / "journal", _JOURNAL)
+
+
+def damaged(folder: Path) -> list[Path]:
+    """Journals of which some lines could not be read."""
+    return _named(folder / "journal", _DAMAGED)
+
+
+def leftovers(folder: Path) -> list[Path]:
+    """What writers have left that nothing needs."""
+    return [*_named(folder / "index", _HALF_PART), *damaged(folder)]
+
+
+def _named(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if pattern.fullmatch(path.name) and is_plain(path))
+
 
 #: The columns every row has, in this order, with their types.
 COLUMNS: dict[str, Any] = {
@@ -85,7 +119,7 @@ class Journal(NamedTuple):
 
 def read_journal(path: Path, offset: int = 0) -> Journal:
     """The whole rows from `offset` on. A torn last line is left for later: it was reported to nobody."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         file.seek(offset)
         data = file.read()
     end = data.rfind(b"\n") + 1
@@ -208,9 +242,9 @@ def write_part(folder: Path, stem: str, frame: pl.DataFrame) -> Path:
 def fold_abandoned(folder: Path) -> int:
     """Turn the journals of writers that are no more into Parquet; returns how many."""
     folded = 0
-    for path in sorted((folder / "journal").glob("*.ndjson")):
+    for path in journals(folder):
         with contextlib.suppress(FileNotFoundError):
-            handle = os.open(path, os.O_RDWR)
+            handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 if try_lock(handle) and os.fstat(handle).st_nlink:
                     _fold(folder, path)
@@ -239,7 +273,7 @@ def stem_of(path: Path) -> str:
 
 def is_shared(folder: Path, own: Path) -> bool:
     """Is another writer alive?"""
-    for path in (folder / "journal").glob("*.ndjson"):
+    for path in journals(folder):
         if path != own:
             with contextlib.suppress(FileNotFoundError):
                 handle = os.open(path, os.O_RDONLY)
@@ -342,7 +376,7 @@ class Follower:
         """New rows, in no particular order; some may have been seen before."""
         out: list[Row] = []
         own = self._own.stems if self._own else ()
-        for path in sorted((self._folder / "journal").glob("*.ndjson")):
+        for path in journals(self._folder):
             if stem_of(path) in own:
                 continue
             with contextlib.suppress(FileNotFoundError):
@@ -351,7 +385,7 @@ class Follower:
                 out += read.rows if self._columns is None else [chosen(row, self._columns) for row in read.rows]
                 if read.damaged:
                     warnings.warn(str(complaint(path, read)), KeptWarning, stacklevel=2)
-        for path in sorted((self._folder / "index").glob("*.parquet")):
+        for path in parts(self._folder):
             if path.name not in self._parts and stem_of(path) not in own:
                 self._parts.add(path.name)
                 frame = read_part(path)
@@ -368,7 +402,7 @@ def chosen(row: Row, columns: Sequence[str]) -> Row:
 def read_part(path: Path) -> pl.DataFrame:
     """A Parquet file of the index, compared with its checksum; `StoreError` if it is damaged."""
     try:
-        data = path.read_bytes()
+        data = read_plain(path)
         expected = checksum_of(path)
         if expected is not None and digest(data)[:32] != expected:
             raise ValueError("it differs from its checksum")
@@ -384,5 +418,5 @@ def read_part(path: Path) -> pl.DataFrame:
 
 def checksum_of(part: Path) -> str | None:
     """The checksum in the name of a part of the index; None of one that tailback 0.1 wrote."""
-    parts = part.name.split(".")
-    return parts[1] if len(parts) == 3 else None
+    pieces = part.name.split(".")
+    return pieces[1] if len(pieces) == 3 else None

@@ -25,7 +25,7 @@ __all__ = ["MergeConflict", "Merged", "merged"]
 
 #: The column, while merging, that says where a row comes from.
 _FROM = "\0store"
-#: So many values that differ are told of a run.
+#: At most this many differing values of a run are printed.
 _MOST_TOLD = 5
 
 
@@ -50,15 +50,15 @@ class MergeConflict(StoreError):
         self.rows = [{name: value for name, value in row.items() if name != _FROM} for row in rows]
         one, other = rows[:2]
         names = [name for name in one if name not in index.COLUMNS and name != _FROM and one[name] != other[name]]
-        told = [
+        differing = [
             ", ".join(f"{name} {row[name]}" for name in names[:_MOST_TOLD])
             + (f" and {len(names) - _MOST_TOLD} more" if len(names) > _MOST_TOLD else "")
             for row in (one, other)
         ]
         super().__init__(
             f"the run {one['key']} has other numbers in one store than in the other. Nothing was changed.\n"
-            f"  {one[_FROM]}: {told[0]} (sweep {one['sweep']}, point {one['point']}, seed {one['seed']})\n"
-            f"  {other[_FROM]}: {told[1]} (sweep {other['sweep']}, point {other['point']}, seed {other['seed']})\n"
+            f"  {one[_FROM]}: {differing[0]} (sweep {one['sweep']}, point {one['point']}, seed {one['seed']})\n"
+            f"  {other[_FROM]}: {differing[1]} (sweep {other['sweep']}, point {other['point']}, seed {other['seed']})\n"
             f"The engine {one['engine']} gives one answer to one scenario: run it again (tailback results show "
             f"{one['key']} --scenario) and leave out the store that is wrong"
         )

@@ -8,9 +8,9 @@ import polars as pl
 
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["QueryError", "answer"]
+__all__ = ["QueryError", "answer", "settings"]
 
-#: So many columns are named where one was not found.
+#: This many columns are named where one was not found.
 _MOST_NAMED = 12
 
 
@@ -26,6 +26,20 @@ def answer(frame: pl.DataFrame, sql: str) -> pl.DataFrame:
         return pl.SQLContext(runs=frame, eager=True).execute(sql)
     except pl.exceptions.PolarsError as error:
         raise QueryError(f"this query cannot be answered: {_explained(str(error), frame)}") from None
+
+
+#: Keys of a scenario under which a sweep varies values.
+_ROOTS = ("dumbbell", "preset", "link", "flow", "duration", "randomness", "instruments", "warmup")
+
+
+def settings(frame: pl.DataFrame, sql: str) -> list[str]:
+    """The names that the swept values of the runs `frame` have in the answer to `sql`, other names given there too."""
+    swept = [name for name in frame.columns if re.split(r"[.\[]", name)[0] in _ROOTS]
+    out = list(swept)
+    for name in swept:
+        others = re.findall(rf'(?<!\w)"?{re.escape(name)}"?\s+AS\s+("[^"]+"|\w+)', sql, re.IGNORECASE)
+        out += [other.strip('"') for other in others]
+    return out
 
 
 def _explained(error: str, frame: pl.DataFrame) -> str:
