@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tailback as tb
-from synthetic import LIMIT, RATE, RTT_S, sawtooth
+from synthetic import LIMIT, RATE, RTT_S, sawtooth, scenario
 from tailback import metrics
 from tailback.metrics import Rows
 from tailback.metrics.rows import CWR_ENTERED, RECOVERY_ENTERED, RECOVERY_LEFT, TIMEOUT
@@ -128,7 +128,7 @@ def test_throughput_bins_are_even_for_a_steady_flow():
 def test_utilisation_and_loss_rates():
     rows = sawtooth()
     assert metrics.utilisation(rows) == pytest.approx(0.9)
-    assert metrics.loss_rate(rows) == pytest.approx(100 / 50_000)
+    assert metrics.drop_share_at_link(rows) == pytest.approx(100 / 50_000)
     assert metrics.flow_loss_rate(rows, "tcp") == pytest.approx(10 / 50_000)
     assert metrics.flow_loss_rate(rows, "call", 0.0, 1.0) == pytest.approx(1 / 50)
 
@@ -330,3 +330,47 @@ def test_goodput_counts_the_time_a_flow_was_on() -> None:
     # As a run of five seconds has it, and as the table of flows says it.
     assert metrics.goodput(result, 0) / 1e6 == pytest.approx(row["goodput_mbps"])
     assert metrics.goodput(result, 0) / 1e6 > 9.0
+
+
+def test_packets_under_way_at_the_end_are_not_lost():
+    # The last packets of a call that is cut off have left and not arrived: 40 ms of them, two.
+    flows = [tb.bulk("reno", name="bulk"), tb.voip(name="call")]
+    recorded = {"packets": ["call"]}
+    path = {"rate": "2mbit", "rtt": "80ms", "wire": {"loss": 0.05}}
+    run = tb.run(tb.dumbbell(**path, flows=flows, duration="6s", instruments=recorded))
+    fates = run.where_flow("packets", "call")["fate"]
+    lost, under_way = (int(np.sum(fates == code)) for code in (1, 2))
+    assert under_way >= 2
+    assert lost > 0
+    share = lost / (len(fates) - under_way)
+    assert metrics.flow_loss_rate(run, "call") == share
+    assert metrics.flow_loss_rate(run, "call", 0.0, 6.0) == share
+    assert run.flow_summary()[1]["loss"] == share
+    assert run.experience_summary()[0]["lost"] == share
+
+
+def programs(fates, reverse, *, payload=0):
+    """A flow of programs that a live run's emulator saw; the kernel counted `payload` bytes over TCP."""
+    count = len(fates)
+    run = scenario(duration_s=10.0)
+    run["flows"] = [dict(run["flows"][0], app={"kind": "exec", "params": {}})]
+    flows = {name: np.zeros(1) for name in ("packets_sent", "packets_received", "packets_dropped", "bytes_returned")}
+    flows |= {"started_s": np.zeros(1), "finished_s": np.full(1, np.nan), "bytes_received": np.full(1, payload)}
+    captures = {
+        "flow": np.zeros(count, np.uint32),
+        "reverse": np.asarray(reverse, dtype=bool),
+        "bytes": np.full(count, 1000, np.uint32),
+        "fate": np.asarray(fates, np.uint8),
+        "copy": np.zeros(count, dtype=bool),
+    }
+    return Rows({"flows": flows, "captures": captures}, run)
+
+
+def test_programs_have_goodput_and_both_directions_loss_from_what_the_emulator_saw():
+    # Of four packets there one is lost, of four back one is lost and one under way.
+    seen = programs([0, 0, 0, 1, 0, 0, 1, 2], [0, 0, 0, 0, 1, 1, 1, 1])
+    assert metrics.flow_loss_rate(seen, 0) == 2 / 7
+    assert metrics.goodput(seen, 0) == 8.0 * 5000 / 10.0
+    assert metrics.goodput(programs([0], [0], payload=400), 0) == 8.0 * 400 / 10.0, (
+        "what the kernel counted comes first"
+    )

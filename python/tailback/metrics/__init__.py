@@ -21,7 +21,15 @@ from .delay import (
     one_way_delay,
     smoothed_jitter,
 )
-from .distribution import cdf, decimate, distribution_distance, interquartile_range, share_above, truncated_mean
+from .distribution import (
+    cdf,
+    decimate,
+    distribution_distance,
+    interquartile_range,
+    quantiles_of,
+    share_above,
+    truncated_mean,
+)
 from .epochs import (
     MERGE_RTTS,
     Epochs,
@@ -40,11 +48,29 @@ from .epochs import (
 )
 from .fairness import convergence_time, friendliness, jain, jain_series
 from .pairs import pair_up, synthetic_packet_pairs
-from .queue import backlog_series, delay_against_backlog, delay_slope, occupancy_distribution, time_above
-from .rates import drop_times, flow_loss_rate, goodput, loss_rate, tcpstat_series, throughput_series, utilisation
-from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, metric, names
+from .queue import (
+    backlog_series,
+    delay_against_backlog,
+    delay_slope,
+    occupancy_distribution,
+    queue_delay_quantiles,
+    time_above,
+)
+from .rates import (
+    completion_time,
+    drop_share_at_link,
+    drop_times,
+    flow_loss_rate,
+    goodput,
+    retransmitted,
+    tcpstat_series,
+    throughput_series,
+    utilisation,
+)
+from .registry import MetricInfo, UnknownMetric, catalogue, get, markdown, measure, metric, names
 from .rows import MissingRows, NothingToMeasure, Rows
 from .voice import (
+    NOT_RATED,
     VoiceQuality,
     burst_ratio,
     delay_impairment,
@@ -64,6 +90,7 @@ from .windows import (
 
 __all__ = [
     "MERGE_RTTS",
+    "NOT_RATED",
     "Epochs",
     "Events",
     "MetricInfo",
@@ -79,6 +106,7 @@ __all__ = [
     "burst_ratio",
     "catalogue",
     "cdf",
+    "completion_time",
     "congestion_events",
     "convergence_time",
     "cwnd_series",
@@ -89,6 +117,7 @@ __all__ = [
     "delay_slope",
     "distribution_distance",
     "dominant_period",
+    "drop_share_at_link",
     "drop_times",
     "echo_rtts",
     "epoch_minimum_backlog",
@@ -110,17 +139,20 @@ __all__ = [
     "last_jitter",
     "loaded_rtt_s",
     "loss_impairment",
-    "loss_rate",
     "markdown",
     "mean_opinion_score",
+    "measure",
     "metric",
     "names",
     "occupancy_distribution",
     "one_way_delay",
     "pair_up",
+    "quantiles_of",
+    "queue_delay_quantiles",
     "reaction_times",
     "response_time_quantiles",
     "response_times",
+    "retransmitted",
     "share_above",
     "siftr_series",
     "slowdowns_per_epoch",

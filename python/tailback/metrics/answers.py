@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .registry import metric
+from .distribution import quantiles_of
+from .registry import measure, metric
 from .rows import ANSWERED, Floats, Integers, Rows, between, floats
 
 
@@ -41,7 +42,7 @@ def unanswered(result: Any, flow: int | str, start_s: float | None = None, end_s
     return float(np.mean(np.asarray(requests["fate"])[chosen] != ANSWERED)) if bool(chosen.any()) else float("nan")
 
 
-@metric(title="Response time quantiles", unit="s", source="linear interpolation between order statistics")
+@measure
 def response_time_quantiles(
     result: Any,
     flow: int | str,
@@ -51,11 +52,9 @@ def response_time_quantiles(
     *,
     object_bytes: int | None = None,
 ) -> Floats:
-    """Quantiles of the response times; NaN where nothing was answered. `cdf` of `response_times` draws the curve."""
+    """`quantiles` are shares, 0 … 1. `cdf` of `response_times` draws the curve."""
     _, times = response_times(result, flow, start_s, end_s, object_bytes=object_bytes)
-    if len(times) == 0:
-        return np.full(len(quantiles), np.nan)
-    return np.asarray(np.quantile(times, quantiles), dtype=np.float64)
+    return quantiles_of(times, quantiles)
 
 
 @metric(title="Round trips by ping", unit="s, s", source="RFC 792 echo; CAIA-TR-110729A section III")

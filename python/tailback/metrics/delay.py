@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .registry import metric
+from .distribution import quantiles_of
+from .registry import measure, metric
 from .rows import Floats, MissingRows, Rows, between, floats
 
 
@@ -58,7 +59,7 @@ def induced_delay(
     return sent, delay - base_delay(rows, flow)
 
 
-@metric(title="Delay quantiles", unit="s", source="linear interpolation between order statistics")
+@measure
 def delay_quantiles(
     result: Any,
     flow: int | str,
@@ -68,12 +69,9 @@ def delay_quantiles(
     *,
     induced: bool = True,
 ) -> Floats:
-    """Quantiles of a flow's induced (or, with `induced=False`, whole) one-way delay."""
-    measure = induced_delay if induced else one_way_delay
-    _, delays = measure(result, flow, start_s, end_s)
-    if len(delays) == 0:
-        return np.full(len(quantiles), np.nan)
-    return np.asarray(np.quantile(delays, quantiles), dtype=np.float64)
+    """Of the induced delay, or with `induced=False` of the whole one. `quantiles` are shares, 0 … 1."""
+    _, delays = (induced_delay if induced else one_way_delay)(result, flow, start_s, end_s)
+    return quantiles_of(delays, quantiles)
 
 
 @metric(title="Interarrival jitter", unit="s", source="RFC 3550 section 6.4.1")

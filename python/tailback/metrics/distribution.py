@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from tailback import _core
+
 from .registry import metric
 from .rows import Floats, floats
+
+
+def quantiles_of(values: Any, shares: Sequence[float]) -> Floats:
+    """Quantiles by linear interpolation between order statistics, in the values' unit; NaN of nothing.
+
+    >>> quantiles_of([4.0, 1.0, 3.0, 2.0], [0.0, 0.5, 1.0]).tolist()
+    [1.0, 2.5, 4.0]
+    """
+    return np.asarray(_core.quantiles(floats(values), [float(share) for share in shares]), dtype=np.float64)
 
 
 @metric(title="Cumulative distribution", unit="value, share", source="definition")
@@ -85,5 +98,5 @@ def interquartile_range(values: Floats) -> float:
     kept = floats(values)[~np.isnan(values)]
     if len(kept) == 0:
         return float("nan")
-    low, high = np.quantile(kept, (0.25, 0.75))
+    low, high = quantiles_of(kept, (0.25, 0.75))
     return float(high - low)

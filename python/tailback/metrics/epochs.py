@@ -100,14 +100,14 @@ class Window:
 
 
 def loaded_rtt_s(result: Any, flow: int | str, link: int | str | None = None) -> float:
-    """Propagation delay there and back plus the time a full bottleneck queue takes to drain.
+    """Propagation delay there and back plus the time that the full queue at the flow's bottleneck takes to drain.
 
     A link with a medium drains at the rate it carried. Of a capture, which knows no link, the mean round trip measured.
     """
     rows = Rows.of(result)
     if rows.meta.get("engine") == "capture":
         return float(rows.column("flows", "srtt_s")[rows.flow(flow)])
-    index = rows.bottleneck if link is None else rows.link(link)
+    index = rows.bottleneck_of(flow) if link is None else rows.link(link)
     limit, rate = rows.limit_bytes(index), rows.carried_bps(index)
     waiting = 8.0 * limit / rate if np.isfinite(limit) else 0.0
     # A queue smaller than a packet still holds the one being sent.
@@ -251,7 +251,7 @@ def reaction_times(result: Any, flow: int | str, link: int | str | None = None) 
     Drops up to one merging window after the event before belong to that one. NaN where no drop was logged.
     """
     rows = Rows.of(result)
-    index = rows.bottleneck if link is None else rows.link(link)
+    index = rows.bottleneck_of(flow) if link is None else rows.link(link)
     events = congestion_events(rows, flow)
     drops = drop_times(rows, index, flow)
     window = MERGE_RTTS * loaded_rtt_s(rows, flow)
@@ -270,7 +270,7 @@ def epoch_minimum_backlog(result: Any, flow: int | str, link: int | str | None =
 
     rows = Rows.of(result)
     found = epochs(rows, flow)
-    times, backlog = backlog_series(rows, link)
+    times, backlog = backlog_series(rows, rows.bottleneck_of(flow) if link is None else link)
     lows = np.full(len(found), np.nan)
     for k in range(len(found)):
         a, b = np.searchsorted(times, [found.start_s[k], found.end_s[k]])

@@ -7,20 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from tailback import _core
+
 from .rates import throughput_series
-from .registry import metric
+from .registry import measure, metric
 from .rows import Floats, Rows
 
 
-@metric(title="Jain's fairness index", unit="1 (1/n … 1)", source="Jain, Chiu and Hawe, DEC-TR-301 (1984)")
+@measure
 def jain(shares: Sequence[float]) -> float:
-    """(Σx)² / (n·Σx²): 1 when all shares are equal, 1/n when one flow has everything.
-
-    Undefined (NaN) when there is nothing to share.
-    """
-    x = np.asarray(shares, dtype=np.float64)
-    squares = float(np.sum(x * x))
-    return float(np.sum(x)) ** 2 / (len(x) * squares) if squares > 0.0 else float("nan")
+    """`shares` are in any one unit."""
+    return _core.jain(np.asarray(shares, dtype=np.float64))
 
 
 @metric(title="Share against a competitor", unit="1", source="Murray and Ong, friendliness")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .registry import metric
+from tailback import _core
+
+from .registry import measure, metric
 from .rows import Floats, Rows, between, floats
 
 
@@ -42,6 +45,22 @@ def occupancy_distribution(
     return backlog[:-1][order], share / share[-1]
 
 
+@measure
+def queue_delay_quantiles(
+    result: Any,
+    link: int | str | None = None,
+    quantiles: Sequence[float] = (0.5, 0.95),
+    start_s: float | None = None,
+    end_s: float | None = None,
+) -> Floats:
+    """`quantiles` are shares of the time, 0 … 1; the link is the bottleneck by default."""
+    rows = Rows.of(result)
+    index = rows.bottleneck if link is None else rows.link(link)
+    times, backlog = backlog_series(rows, index, start_s, end_s)
+    found = _core.weighted_quantiles(backlog[:-1], np.diff(times), [float(share) for share in quantiles])
+    return np.asarray(8.0 * found / rows.carried_bps(index), dtype=np.float64)
+
+
 @metric(title="Share of time above a fill level", unit="1", source="CAIA-TR-080818A section VII")
 def time_above(
     result: Any,
@@ -71,13 +90,15 @@ def delay_against_backlog(
 ) -> tuple[Floats, Floats, Floats]:
     """For each packet that arrived: when it was sent, the backlog it met at the link, its one-way delay.
 
+    The link is one that the flow crosses, by default its bottleneck.
+
     The backlog met is the one just before its arrival at the queue, found in the queue's log (or polls) at
     sending time plus the delay of the links before.
     """
     from .delay import one_way_delay
 
     rows = Rows.of(result)
-    index = rows.bottleneck if link is None else rows.link(link)
+    index = rows.crossed(flow, link)
     sent, delay = one_way_delay(rows, flow, start_s, end_s)
     before = 0.0
     for hop in rows.route(flow):

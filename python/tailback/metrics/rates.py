@@ -6,38 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from .registry import metric
-from .rows import DROPPED, IN_TRANSIT, LOST, Floats, Rows, between, floats
+from tailback import _core
+from tailback.result import totals
+
+from .registry import measure, metric
+from .rows import DROPPED, IN_TRANSIT, LOST, Floats, MissingRows, Rows, between, floats
 
 
-@metric(title="Goodput", unit="bit/s", source="RFC 2647 section 3.17; RFC 5166 section 2.1")
+@measure
 def goodput(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Payload delivered in order to the receiving application, in bits, over the time it took.
-
-    Without an interval: all the time the flow was on (connection set-up included). With one: from the polls of
-    that flow, interpolated at both ends. For a flow over UDP the IP bytes received count. Over a whole life what came
-    back to the end that opened the connection counts too: the pages a reader fetched.
-    """
+    """Without an interval: over all the time the flow was on. With one: from its polls; over UDP, its packets."""
     rows = Rows.of(result)
     index = rows.flow(flow)
     if start_s is None and end_s is None:
-        table = rows.of_flow("flows", index)
-        active = rows.active_s(index, float(table["started_s"][0]), float(table["finished_s"][0]))
-        payload = float(table["bytes_received"][0])
-        if "bytes_returned" in table:
-            payload += float(table["bytes_returned"][0])
-        return 8.0 * payload / active if active > 0.0 else float("nan")
+        rows.table("flows")
+        return totals.goodput_bps(rows, rows.tables, index)
     start = 0.0 if start_s is None else start_s
     end = rows.duration_s if end_s is None else end_s
-    if end <= start:
-        return float("nan")
     if index in rows.udp_flows:
         packets = rows.of_flow("packets", index)
         got = between(floats(packets["received_s"]), start, end)
-        return 8.0 * float(np.sum(packets["bytes"][got])) / (end - start)
+        return _core.goodput_bps(float(np.sum(packets["bytes"][got])), end - start)
     polls = rows.of_flow("polls", index)
+    if not len(polls["t_s"]):
+        raise MissingRows("polls", f"instruments.polls for {rows.flow_names[index]}")
     at = np.interp([start, end], floats(polls["t_s"]), floats(polls["bytes_received"]))
-    return 8.0 * float(at[1] - at[0]) / (end - start)
+    return _core.goodput_bps(float(at[1] - at[0]), end - start)
 
 
 @metric(title="Throughput over time", unit="s, bit/s", source="tcpstat(1); CAIA-TR-110729A section III-A")
@@ -57,6 +51,8 @@ def throughput_series(result: Any, flow: int | str, bin_s: float = 1.0) -> tuple
         total, _ = np.histogram(times[got], bins=edges, weights=floats(packets["bytes"])[got])
         return edges[:-1], 8.0 * total.astype(np.float64) / bin_s
     polls = rows.of_flow("polls", index)
+    if not len(polls["t_s"]):
+        raise MissingRows("polls", f"instruments.polls for {rows.flow_names[index]}")
     # Results of 0.1 say only what arrived in order.
     arrived = polls["bytes_arrived" if "bytes_arrived" in polls else "bytes_received"]
     at = np.interp(edges, floats(polls["t_s"]), floats(arrived), left=0.0)
@@ -77,35 +73,45 @@ def utilisation(result: Any, link: int | str | None = None) -> float:
     return float(rows.of_link("links", index)["busy_s"][0]) / rows.duration_s
 
 
-@metric(
-    title="Loss rate of a link",
-    unit="1",
-    source="“Effects of high-speed congestion control” (2007); RFC 5166 section 2.1.3",
-)
-def loss_rate(result: Any, link: int | str | None = None) -> float:
-    """Packets dropped over packets that arrived at a link's queue."""
+@measure
+def drop_share_at_link(result: Any, link: int | str | None = None) -> float:
+    """Of the whole run; the link is the bottleneck by default."""
     rows = Rows.of(result)
     index = rows.bottleneck if link is None else rows.link(link)
     table = rows.of_link("links", index)
-    arrived = float(table["arrived"][0])
-    return float(table["dropped"][0]) / arrived if arrived else float("nan")
+    return _core.drop_share_at_link(float(table["dropped"][0]), float(table["arrived"][0]))
 
 
-@metric(title="Loss rate of a flow", unit="1", source="RFC 7680: lost over sent, those still travelling left out")
+@measure
 def flow_loss_rate(result: Any, flow: int | str, start_s: float | None = None, end_s: float | None = None) -> float:
-    """Packets of a flow that were dropped over those whose fate is known.
+    """Without an interval: from the flow's totals, if there are any. Else from the packet log, by sending time.
 
-    From the packet log for an interval (by sending time), else from the flow's counters.
+    Summaries, sweeps, `[expect]`, comparisons, `voice_quality` and the explorer show this number as a flow's loss.
+    `drop_share_at_link` is another quantity.
     """
     rows = Rows.of(result)
-    if start_s is None and end_s is None:
-        table = rows.of_flow("flows", flow)
-        lost, received = float(table["packets_dropped"][0]), float(table["packets_received"][0])
-        return lost / (lost + received) if lost + received else float("nan")
+    if start_s is None and end_s is None and rows.has("flows"):
+        return totals.loss(rows, rows.tables, rows.flow(flow))
     packets = rows.of_flow("packets", flow)
     fate = packets["fate"][between(floats(packets["sent_s"]), start_s, end_s)]
-    known = int(np.sum(fate != IN_TRANSIT))
-    return float(np.sum(fate == LOST)) / known if known else float("nan")
+    lost, known = float(np.sum(fate == LOST)), float(np.sum(fate != IN_TRANSIT))
+    return _core.loss_of_fates(lost, known - lost)
+
+
+@measure
+def completion_time(result: Any, flow: int | str) -> float:
+    """Of requests and repeated transfers, `response_times` has one time each."""
+    rows = Rows.of(result)
+    rows.table("flows")
+    return totals.completion_s(rows, rows.tables, rows.flow(flow))
+
+
+@metric(title="Retransmissions of a flow", unit="segments", source="definition: RFC 4898, SegsRetrans, of both ends")
+def retransmitted(result: Any, flow: int | str) -> int:
+    """TCP segments that were sent again, by either end: the answers to a reader of web pages count too."""
+    rows = Rows.of(result)
+    rows.table("flows")
+    return totals.retransmitted(rows.tables, rows.flow(flow))
 
 
 @metric(title="Drop instants", unit="s", source="dummynet log of CAIA-TR-080818A section III-B")

@@ -1,13 +1,19 @@
-"""The list of metrics: one decorator a function, from which `tailback list metrics` and the docs are printed."""
+"""The list of metrics, from which `tailback list metrics` and the docs are printed.
+
+Measures that the explorer or a Rust program computes too have their row and their arithmetic in the crate
+`tailback-measures`: `measure` registers their functions. `metric` registers a function that only Python has.
+"""
 
 from __future__ import annotations
 
 import difflib
 import inspect
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from tailback import _core
 from tailback.errors import TailbackError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,6 +28,16 @@ class MetricInfo:
     unit: str
     source: str
     function: Callable[..., Any]
+    #: The definition as a formula. It and what follows are empty for a metric that has no row in `tailback-measures`.
+    formula: str = ""
+    #: Tables it is computed from; `a | b` is either.
+    tables: tuple[str, ...] = ()
+    #: Which rows belong to a window of time.
+    window: str = ""
+    #: How the values of several seeds become one.
+    over_seeds: str = ""
+    #: "higher" or "lower".
+    better: str = ""
 
     @property
     def definition(self) -> str:
@@ -39,19 +55,34 @@ class UnknownMetric(TailbackError, ValueError):
 
 
 _METRICS: dict[str, MetricInfo] = {}
+_ROWS: dict[str, dict[str, Any]] = {row["name"]: row for row in json.loads(_core.measures())}
 
 
 def metric(*, title: str, unit: str, source: str) -> Callable[[F], F]:
     """Registers a function under its own name; the docstring is the definition."""
 
     def register(function: F) -> F:
-        name = function.__name__
-        if name in _METRICS:
-            raise ValueError(f"two metrics are called {name}")
-        _METRICS[name] = MetricInfo(name, title, unit, source, function)
-        return function
+        return _register(MetricInfo(function.__name__, title, unit, source, function), function)
 
     return register
+
+
+def measure(function: F) -> F:
+    """Registers a function by the row of its name in `tailback-measures`.
+
+    The row defines the measure; the function's docstring says what its arguments do, and is appended to the row's.
+    """
+    row = dict(_ROWS[function.__name__])
+    function.__doc__ = row.pop("definition") + "\n\n" + inspect.cleandoc(function.__doc__ or "")
+    tables = tuple(row.pop("tables"))
+    return _register(MetricInfo(function=function, tables=tables, **row), function)
+
+
+def _register(info: MetricInfo, function: F) -> F:
+    if info.name in _METRICS:
+        raise ValueError(f"two metrics are called {info.name}")
+    _METRICS[info.name] = info
+    return function
 
 
 def names() -> list[str]:
@@ -80,9 +111,17 @@ def markdown() -> str:
         "# Metrics",
         "",
         "Every metric is a pure function of a result's rows; `tailback.metrics.get(name)` finds it and",
-        "`tailback list metrics` prints this list. This page is `metrics.markdown()`; a test holds the two equal.",
+        "`tailback list metrics` prints this list. Those with a formula have their row and their arithmetic in the",
+        "crate `tailback-measures`, so that Python, the command line and the explorer give one number.",
+        "`scripts/metrics_page` writes this page from `metrics.markdown()`; a test holds the two equal.",
     ]
     for entry in catalogue():
         lines += ["", f"## {entry.name}", "", f"*{entry.title}.* Unit: {entry.unit}. Source: {entry.source}."]
+        if entry.formula:
+            lines += ["", f"`{entry.formula}`"]
         lines += ["", entry.definition]
+        if entry.formula:
+            tables = ", ".join(" or ".join(f"`{name}`" for name in either.split(" | ")) for either in entry.tables)
+            lines += ["", f"Tables: {tables or 'none'}. Window: {entry.window}. Over seeds: {entry.over_seeds}."]
+            lines[-1] += f" {entry.better.capitalize()} is better."
     return "\n".join(lines) + "\n"

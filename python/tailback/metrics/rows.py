@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tailback.errors import TailbackError
 from tailback.result import schema
 from tailback.result.described import Described
+from tailback.result.totals import TablesOf
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -56,27 +57,6 @@ class NothingToMeasure(MissingRows):
         Exception.__init__(self, text)
 
 
-class _Tables(Mapping[str, Table]):
-    """A result's tables, each read when it is asked for: a large one that nobody looks at takes no memory."""
-
-    def __init__(self, result: Any) -> None:
-        self._result = result
-
-    def __getitem__(self, name: str) -> Table:
-        if name not in self._result:
-            raise KeyError(name)
-        return cast(Table, self._result.numpy(name))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._result
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._result.tables)
-
-    def __len__(self) -> int:
-        return len(self._result.tables)
-
-
 @dataclass(frozen=True)
 class Rows(Described):
     """Tables of one run with the resolved scenario (exact units) that produced them."""
@@ -85,6 +65,8 @@ class Rows(Described):
     scenario: Mapping[str, Any]
     meta: Mapping[str, Any] = field(default_factory=dict)
     internals_names: tuple[str, ...] = ()
+    chosen: frozenset[int] | None = None
+    """The flows that a figure is to show; None for all."""
 
     @staticmethod
     def of(source: Any) -> Rows:
@@ -93,12 +75,15 @@ class Rows(Described):
             return source
         if isinstance(source, Mapping):
             return Rows(cast(Mapping[str, Table], source["tables"]), cast(Mapping[str, Any], source["scenario"]))
-        tables = _Tables(source)
+        tables = TablesOf(source)
         names = tuple(source.internals_names) if "internals" in tables else ()
         return Rows(tables, source.resolved, source.meta, names)
 
     def has(self, table: str) -> bool:
         """Was anything recorded in this table?"""
+        if isinstance(self.tables, TablesOf):
+            # Without reading it: a table may be larger than the memory.
+            return self.tables.count(table) > 0
         columns = self.tables.get(table, {})
         return bool(columns) and len(next(iter(columns.values()))) > 0
 
@@ -139,12 +124,44 @@ class Rows(Described):
     @property
     def bottleneck(self) -> int:
         """See `bottleneck_index`; `NothingToMeasure` if no queue can form on the first flow's way."""
-        found = self.bottleneck_index(np.asarray(self.tables["links"]["dropped"]) if self.has("links") else None)
+        return self.bottleneck_of(0)
+
+    def bottleneck_of(self, flow: int | str) -> int:
+        """The bottleneck on a flow's own way; `NothingToMeasure` if no queue can form on it."""
+        dropped = np.asarray(self.tables["links"]["dropped"]) if self.has("links") else None
+        found = self.bottleneck_index(dropped, flow)
         if found is None:
-            raise NothingToMeasure(
-                "no queue can form on the first flow's way: none of its links has a rate or a medium"
-            )
+            whose = "the first flow's" if self.flow(flow) == 0 else f"{self.flow_names[self.flow(flow)]}'s"
+            raise NothingToMeasure(f"no queue can form on {whose} way: none of its links has a rate or a medium")
         return found
+
+    def crossed(self, flow: int | str, link: int | str | None) -> int:
+        """A link that a flow's packets cross, its bottleneck if None; `NothingToMeasure` if they do not cross it."""
+        index = self.bottleneck_of(flow) if link is None else self.link(link)
+        if index not in self.route(flow):
+            name = self.flow_names[self.flow(flow)]
+            crosses = ", ".join(self.link_names[hop] for hop in self.route(flow))
+            raise NothingToMeasure(f"{name} does not cross {self.link_names[index]}. It crosses: {crosses}")
+        return index
+
+    def on_s(self, flow: int | str) -> list[tuple[float, float]]:
+        """From when until when a flow was on, in seconds and in order."""
+        totals = self.of_flow("flows", flow)
+        return self.periods_s(flow, float(totals["started_s"][0]), float(totals["finished_s"][0]))
+
+    @property
+    def tcp_flows(self) -> list[int]:
+        """Flows over TCP, of those chosen."""
+        return [flow for flow in super().tcp_flows if self.shows(flow)]
+
+    @property
+    def udp_flows(self) -> list[int]:
+        """Flows not over TCP, of those chosen."""
+        return [flow for flow in super().udp_flows if self.shows(flow)]
+
+    def shows(self, flow: int | str) -> bool:
+        """Is a flow among those chosen?"""
+        return self.chosen is None or self.flow(flow) in self.chosen
 
     def smallest_rtt_s(self) -> float:
         """The smallest round trip that any flow over TCP measured; NaN if none did."""

@@ -67,15 +67,16 @@ def window_queue_correlation(
     end_s: float | None = None,
     step_s: float = 0.01,
 ) -> float:
-    """Pearson's correlation of congestion window and backlog, both sampled every `step_s`.
+    """Pearson's correlation of congestion window and backlog of a link the flow crosses, sampled every `step_s`.
 
+    The link is the flow's bottleneck by default.
     Recovery and two loaded round trips after it are left out: there cwnd counts retransmissions, not growth.
     """
     from .queue import backlog_series
 
     rows = Rows.of(result)
     t_w, window = cwnd_series(rows, flow, start_s, end_s)
-    t_q, backlog = backlog_series(rows, link, start_s, end_s)
+    t_q, backlog = backlog_series(rows, rows.crossed(flow, link), start_s, end_s)
     if len(t_w) < 3 or len(t_q) < 3:
         return float("nan")
     grid = np.arange(max(t_w[0], t_q[0]), min(t_w[-1], t_q[-1]), step_s)

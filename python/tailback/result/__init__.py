@@ -325,7 +325,7 @@ class Result(Described):
         """
         target = Path(folder).absolute()
         demand_writable(target, overwrite=overwrite)
-        with whole_folder(target) as partial:
+        with whole_folder(target, layout.objection) as partial:
             layout.write(self, partial)
         return target
 
@@ -377,7 +377,7 @@ def write_while(
     """
     target = Path(folder).absolute()
     demand_writable(target)
-    with whole_folder(target) as partial:
+    with whole_folder(target, layout.objection) as partial:
         with layout.Sink(partial, layout.names_of(resolved, {})) as sink:
             tables = work(sink)
             sink.finish(tables)

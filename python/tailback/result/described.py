@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -82,15 +81,16 @@ class Described:
         `started_s` and `finished_s` are the table `flows`' own. What was on its way when it should stop belongs to it:
         a flow that finished was on until then.
         """
+        return _core.active_s(self.periods_s(flow, started_s, finished_s), started_s)
+
+    def periods_s(self, flow: str | int, started_s: float, finished_s: float) -> list[tuple[float, float]]:
+        """From when until when a flow was on, in seconds and in order; see `active_s`. Empty if it never began."""
         spec = self.flow_spec(flow)
-        periods = [spec, *spec.get("again", ())]
-        end_s = self.duration_s if math.isnan(finished_s) else finished_s
-        active = 0.0
-        for period in periods:
-            stop_ps = None if period is periods[-1] and not math.isnan(finished_s) else period.get("stop_ps")
-            stop_s = end_s if stop_ps is None else min(stop_ps / PS_PER_S, end_s)
-            active += max(0.0, stop_s - max(started_s, period.get("start_ps", 0) / PS_PER_S))
-        return math.nan if math.isnan(started_s) else active
+        periods = []
+        for period in (spec, *spec.get("again", ())):
+            stop_ps = period.get("stop_ps")
+            periods.append((period.get("start_ps", 0) / PS_PER_S, None if stop_ps is None else stop_ps / PS_PER_S))
+        return _core.active_periods_s(periods, started_s, finished_s, self.duration_s)
 
     def link_spec(self, link: str | int) -> dict[str, Any]:
         """What the resolved scenario says of a link: `rate_bps`, `delay_ps`, `queue`, …."""
@@ -158,13 +158,13 @@ class Described:
         """Can a queue form on the first flow's way?"""
         return any(self.holds_queue(link) for link in self.route(0))
 
-    def bottleneck_index(self, dropped: npt.NDArray[Any] | None) -> int | None:
-        """The link on the first flow's way that dropped most; if none did, the slowest that has a rate.
+    def bottleneck_index(self, dropped: npt.NDArray[Any] | None, flow: int | str = 0) -> int | None:
+        """The link on a flow's way, the first's by default, that dropped most; if none did, the slowest with a rate.
 
         A link with a medium or a trace has no rate of its own, and counts as slower than any that has. None if no
         queue can form on that way. `dropped` are the links' packets dropped; None if that is not known.
         """
-        ways = [link for link in self.route(0) if self.holds_queue(link)]
+        ways = [link for link in self.route(flow) if self.holds_queue(link)]
         lost = np.zeros(len(self.link_names)) if dropped is None else np.asarray(dropped)
         return min(
             ways,

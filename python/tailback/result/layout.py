@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tailback import _core
 from tailback.checksums import KeptWarning, Verified, digest, digest_of_file, seal
 from tailback.errors import ResultError
-from tailback.files import cannot_write
+from tailback.files import cannot_write, demand_replaceable, is_link, is_plain, open_plain, read_plain
 
 from . import arrow
 
@@ -183,6 +183,12 @@ def _checked_file(name: str) -> str:
 
 def read(path: Path) -> Kept:
     """What `write` wrote; `ResultError` if it is missing, no result, damaged, or of another version."""
+    if path.suffix == ".toml" and path.is_file():
+        # Advice that names `--out` with this path would have the scenario written over.
+        fix = f"Run it first: tailback run {path} --out results/{path.stem}"
+        raise ResultError(f"{path} is a file, not a result folder. {fix}")
+    if path.exists() and not path.is_dir():
+        raise ResultError(f"{path} is a file, not a result folder. Give a folder that `tailback run --out` wrote.")
     if not path.is_dir():
         raise ResultError(f"there is no result folder {path}. Make one with: tailback run SCENARIO --out {path}")
     if not (path / META).is_file():
@@ -218,7 +224,8 @@ def _demand_rows(path: Path, rows: Mapping[str, int]) -> None:
     for name, count in rows.items():
         file = path / f"{name}.parquet"
         try:
-            stored = pq.read_metadata(file).num_rows
+            with open_plain(file) as opened:
+                stored = pq.read_metadata(opened).num_rows
         except _unreadable() as error:
             raise ResultError(f"{file} is missing or damaged: {error}. Run the scenario again.") from None
         if stored != count:
@@ -234,13 +241,15 @@ def warn_if_unchecked(path: Path, kept: Kept) -> None:
 
 def _meta(path: Path) -> dict[str, Any]:
     """`meta.json`, compared with its own digest."""
-    meta = json.loads((path / META).read_text(encoding="utf-8"))
+    meta = json.loads(read_plain(path / META).decode("utf-8"))
     if meta["format"] not in _READ:
         raise ResultError(
             f"{path} has layout {meta['format']}, written by tailback {meta.get('version', 'unknown')}; this "
             f"version reads layout {FORMAT}. Run it again: tailback run {path / 'scenario.toml'}"
         )
-    if meta["format"] != _UNCHECKED and meta.pop("sha256", None) != seal(meta):
+    # Layout 1 had no checksums: a number that became 1 by damage does not turn them off.
+    unchecked = meta["format"] == _UNCHECKED and not {"sha256", "files"} & meta.keys()
+    if not unchecked and meta.pop("sha256", None) != seal(meta):
         raise ResultError(f"{path / META} is damaged: it differs from its checksum. Run its scenario again.")
     return dict(meta)
 
@@ -253,7 +262,7 @@ def _digests(meta: dict[str, Any]) -> dict[str, str]:
 
 
 def _text(path: Path, name: str, files: Mapping[str, str] | None) -> str:
-    data = (path / name).read_bytes()
+    data = read_plain(path / name)
     if files is not None and digest(data) != files[name]:
         raise _differs(path / name)
     return data.decode("utf-8")
@@ -300,7 +309,7 @@ def table(folder: Path, name: str, files: Mapping[str, str] | None, names: arrow
     path = folder / f"{_checked_table(name)}.parquet"
     try:
         # The very bytes that were compared are those that are read.
-        with pa.memory_map(str(path)) as mapped:
+        with open_plain(path), pa.memory_map(str(path)) as mapped:
             data = mapped.read_buffer()
         if files is not None and digest(data) != files[path.name]:
             raise _differs(path)
@@ -323,12 +332,12 @@ def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
     below = folder / _PROGRAMS
     if files is None:
         paths = _files(below) if below.is_dir() else iter(())
-        return {path.relative_to(below).as_posix(): path.read_bytes() for path in paths}
+        return {path.relative_to(below).as_posix(): read_plain(path) for path in paths}
     out = {}
     for name, expected in files.items():
         if name.startswith(f"{_PROGRAMS}/"):
             try:
-                data = (folder / name).read_bytes()
+                data = read_plain(folder / name)
             except OSError as error:
                 raise ResultError(f"{folder / name} cannot be read: {error.strerror or error}.") from None
             if digest(data) != expected:
@@ -420,20 +429,44 @@ def seal_of(path: Path) -> str:
     return seal(_meta(path))
 
 
+def objection(path: Path) -> str | None:
+    """Why the folder `path` may not be replaced or removed, or None if it is a result of tailback's and nothing else.
+
+    Its `meta.json` must be sealed, and every file in it must be one that `meta.json` names.
+    """
+    if is_link(path) or not path.is_dir():
+        return "it is no folder"
+    if not is_plain(path / META):
+        return f"it has no {META} of tailback's"
+    try:
+        meta = _meta(path)
+        expected = {META, *(_digests(meta) if "files" in meta else _files_of_old(path, meta))}
+    except (OSError, ResultError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"its {META} is damaged, or not of tailback"
+    folders = {above.as_posix() for name in expected for above in PurePosixPath(name).parents}
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path).as_posix()
+        known = (name in expected and is_plain(file)) or (name in folders and file.is_dir() and not is_link(file))
+        if not known:
+            return f"it also holds {name}, which is no part of the result"
+    return None
+
+
+def _files_of_old(path: Path, meta: Mapping[str, Any]) -> set[str]:
+    """The files of a result of tailback 0.1, whose `meta.json` does not list them."""
+    if not str(meta["version"]).startswith("0.1"):
+        raise ValueError(meta["version"])
+    below = {file.relative_to(path).as_posix() for name in (_PROGRAMS, _ALGORITHMS) for file in _files(path / name)}
+    return {f"{_checked_table(name)}.parquet" for name in meta["tables"]} | {"resolved.json", _SCENARIO} | below
+
+
 def demand_writable(folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Raise `ResultError` if `Result.save` would refuse `folder`: better before a long run than after it."""
     target = Path(folder).absolute()
     try:
-        if target.exists():
-            if not target.is_dir():
-                raise ResultError(f"{target} is a file. Give a folder for the result.")
-            if any(target.iterdir()):
-                if not (target / "meta.json").is_file():
-                    raise ResultError(
-                        f"{target} holds something else than a result and is left alone. Give another folder."
-                    )
-                if not overwrite:
-                    raise ResultError(f"{target} already holds a result. Give another folder, or allow overwriting.")
+        demand_replaceable(target, objection)
+        if not overwrite and (target / META).is_file():
+            raise ResultError(f"{target} already holds a result. Give another folder, or allow overwriting.")
         above = next(parent for parent in target.parents if parent.exists())
         if not above.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tailback.numbers import written
 
-from . import schema
+from . import schema, totals
 from .described import holds_queue
+from .totals import TablesOf
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,43 +28,33 @@ def as_plain(result: Result) -> str:
     from rich.console import Console
 
     out = StringIO()
-    Console(file=out, width=200, no_color=True, highlight=False).print(as_text(result))
+    Console(file=out, width=200, no_color=True, highlight=False, emoji=False).print(as_text(result))
     return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())
 
 
 def flows(result: Result) -> list[dict[str, Any]]:
     """One row a flow: what it is and the totals people ask for first.
 
-    Goodput counts payload delivered at either end (for UDP, IP bytes) over the time the flow was active, and segments
-    are those retransmitted at either end. Loss is of packets on the way there: where most payload came back, None.
+    Goodput, loss and retransmissions are those of `totals`.
     """
-    totals = result.numpy("flows")
+    tables = TablesOf(result)
+    flows = tables["flows"]
     out = []
     for index, spec in enumerate(result.resolved["flows"]):
         tcp = spec.get("tcp") or {}
-
-        def total(key: str, index: int = index) -> float:
-            return float(totals[key][index])
-
-        active = result.active_s(index, total("started_s"), total("finished_s"))
-        sent = total("packets_sent")
-        got, returned = total("bytes_received"), total("bytes_returned") if "bytes_returned" in totals else 0.0
-        again = total("segments_retransmitted") + (
-            total("back_segments_retransmitted") if "back_segments_retransmitted" in totals else 0.0
-        )
         out.append(
             {
                 "flow": spec["name"],
                 "app": spec["app"]["kind"],
                 "cc": tcp.get("cc"),
                 "stack": tcp.get("stack"),
-                "goodput_mbps": (got + returned) * 8e-6 / active if active > 0 else None,
-                "packets_sent": int(sent),
-                "loss": total("packets_dropped") / sent if sent and got >= returned else None,
-                "retransmitted": int(again) if tcp else None,
-                "timeouts": int(total("timeouts")) if tcp else None,
-                "rtt_min_ms": _milli(total("rtt_min_s")),
-                "srtt_ms": _milli(total("srtt_s")),
+                "goodput_mbps": _known(totals.goodput_bps(result, tables, index), 1e-6),
+                "packets_sent": int(flows["packets_sent"][index]),
+                "loss": _known(totals.loss(result, tables, index)),
+                "retransmitted": totals.retransmitted(tables, index) if tcp else None,
+                "timeouts": int(flows["timeouts"][index]) if tcp else None,
+                "rtt_min_ms": _known(float(flows["rtt_min_s"][index]), 1e3),
+                "srtt_ms": _known(float(flows["srtt_s"][index]), 1e3),
             }
         )
     return out
@@ -166,15 +158,21 @@ _WHOSE = {"kernel": "the kernel's", "twin": "tailback's BPF twin", "own": "a BPF
 
 def _controls(result: Result) -> list[str]:
     """Of a run on a kernel, whose each flow's congestion control was."""
-    told = []
+    shown = []
     for flow, turns in (result.meta.get("controls") or {}).items():
-        each = ", ".join(f"{row['cc']} ({_WHOSE[row['by']]})" for row in turns)
-        told.append(f"{flow}: {each}")
-    return [f"congestion control of {'; '.join(told)}"] if told else []
+        each = ", ".join(f"{row['cc']} ({_whose(row)})" for row in turns)
+        shown.append(f"{flow}: {each}")
+    return [f"congestion control of {'; '.join(shown)}"] if shown else []
 
 
-def _milli(seconds: float) -> float | None:
-    return None if math.isnan(seconds) else seconds * 1e3
+def _whose(row: Mapping[str, str]) -> str:
+    if "sha256" in row:
+        return f'your own module, registered as "{row["registered"]}", source {row["sha256"][:12]}'
+    return _WHOSE[row["by"]]
+
+
+def _known(value: float, scale: float = 1.0) -> float | None:
+    return None if math.isnan(value) else value * scale
 
 
 def _cell(value: Any) -> str:

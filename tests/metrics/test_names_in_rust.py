@@ -1,0 +1,62 @@
+"""The names that `[expect]` and sweeps use have the values that crates/tailback gives: both are held to names.json.
+
+`python tests/metrics/test_names_in_rust.py` writes it from what Python measures.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tailback as tb
+from tailback.experiment.run_metrics import measurable, measured
+
+HERE = Path(__file__).parent
+KEPT = HERE / "names.json"
+RUNS = ("one_run", "users_run")
+#: A window of time, in seconds.
+WINDOW = (2.0, 6.0)
+#: Of an algorithm's own quantities, which no list has.
+OWN = (
+    "file.own_bandwidth_bps_mean",
+    "file.own_mode_last",
+    "file.own_mode_is_2",
+    "file.own_mode_enters_2",
+    "file.own_none_max",
+)
+
+
+def figures(name: str) -> dict[str, dict[str, Any]]:
+    """By "whole" and "window": what there is by name, and what the others lack; a missing number is None."""
+    result = tb.run(tb.Scenario.from_toml(HERE / f"{name}.toml"))
+    out: dict[str, dict[str, Any]] = {}
+    for which, window in (("whole", {}), ("window", {"start_s": WINDOW[0], "end_s": WINDOW[1]})):
+        known = dict(measurable(result.resolved, window=bool(window)))
+        if name == "users_run":
+            known |= dict.fromkeys(OWN, "")
+        value = measured(result, **window)
+        values = {name: value(name) for name, lacks in known.items() if not lacks}
+        out[which] = {
+            "values": {name: None if math.isnan(value) else value for name, value in sorted(values.items())},
+            "lacks": {name: lacks for name, lacks in sorted(known.items()) if lacks},
+        }
+    return out
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_name_has_the_value_that_the_crate_gives(name) -> None:
+    kept = json.loads(KEPT.read_text(encoding="utf-8"))[name]
+    for which, found in figures(name).items():
+        assert found["lacks"] == kept[which]["lacks"], which
+        wanted, values = kept[which]["values"], found["values"]
+        assert values.keys() == wanted.keys(), which
+        for metric, value in values.items():
+            assert value == (None if wanted[metric] is None else pytest.approx(wanted[metric], rel=1e-12)), metric
+
+
+if __name__ == "__main__":
+    KEPT.write_text(json.dumps({name: figures(name) for name in RUNS}, indent=1) + "\n", encoding="utf-8")
