@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from matplotlib.colors import to_hex
@@ -12,8 +13,9 @@ from typer.testing import CliRunner
 
 import tailback as tb
 from synthetic import sawtooth
-from tailback import cli, compare, plots, report
+from tailback import cli, compare, metrics, plots, report
 from tailback.experiment import statistics
+from tailback.explorer import Opened
 from tailback.plots import flows, sweeps
 
 
@@ -137,7 +139,7 @@ def test_only_figures_that_can_be_drawn_are_offered(store):
     listed = {row["name"] for row in json.loads(invoke("plot", str(store), "--list", "--json").stdout)["figures"]}
     assert listed == set(sweeps.FIGURES) - {"pair-shares"}
     same = tb.open_store(store).frame().filter(pl.col("flow.bulk.cc") == "reno")
-    assert set(sweeps.offered(same)) == {"lines", "throughput-delay"}
+    assert set(sweeps.offered(same)) == {"lines", "box", "throughput-delay"}
 
 
 def test_shares_of_pairs_are_per_cent_of_half_the_link():
@@ -182,7 +184,7 @@ def test_goodput_is_drawn_against_a_delay_or_not_at_all(store):
     frame = tb.open_store(store).frame()
     without = frame.drop([name for name in frame.columns if "delay" in name or "experience" in name])
     drawn = sweeps.draw("throughput-delay", without, metric=None, axis=None, by=None)
-    assert "bulk.srtt_ms" in drawn.axes[0].get_xlabel()
+    assert "bulk: last smoothed round trip (ms)" in drawn.axes[0].get_xlabel()
     without = without.drop([name for name in without.columns if "srtt" in name])
     with pytest.raises(sweeps.NoSuchColumn, match=r"no delay to draw goodput against\. Record packets"):
         sweeps.draw("throughput-delay", without, metric=None, axis=None, by=None)
@@ -206,9 +208,9 @@ def test_a_column_the_store_does_not_have_is_named_with_the_nearest(store):
 def test_a_store_has_a_page(store):
     page = report.write(tb.open_store(store), store.parent / "page.html").read_text(encoding="utf-8")
     assert ">12<" in page
-    assert "call.delay_p95_ms over dumbbell.queue, by flow.bulk.cc" in page
-    assert "The median of the runs at each dumbbell.queue, a line for each flow.bulk.cc" in page
-    assert "goodput_mbps against call.delay_p95_ms" in page
+    assert "call: one-way delay, 95 % (ms) over bottleneck queue, by congestion control of bulk" in page
+    assert "The median of the runs at each bottleneck queue, for each congestion control of bulk" in page
+    assert "goodput (Mbit/s) against call: one-way delay, 95 % (ms)" in page
 
 
 def test_a_question_can_be_answered_with_intervals(store):
@@ -220,3 +222,160 @@ def test_a_question_can_be_answered_with_intervals(store):
         assert row["call.delay_p95_ms low"] <= row["call.delay_p95_ms"] <= row["call.delay_p95_ms high"]
     with pytest.raises(statistics.StatisticsError, match="only measurements"):
         statistics.fold(pl.DataFrame({"x": [1.0, 2.0]}))
+
+
+@pytest.fixture(scope="module")
+def late_flow() -> tb.Result:
+    """A download of which half the run sees nothing, a call, a video call and a reader of pages."""
+    flows = [
+        tb.bulk("cubic", name="late", start="3s"),
+        tb.voip(name="call"),
+        tb.flow("media", name="video"),
+        tb.flow("web", name="page", from_="right", params={"rate": 20.0}),
+    ]
+    recorded = {"polls": ["late"], "packets": ["call", "video"], "requests": ["page"]}
+    return tb.run(tb.dumbbell(rate="4mbit", rtt="40ms", flows=flows, duration="6s", instruments=recorded))
+
+
+def test_a_box_of_throughput_is_of_the_time_in_which_the_flow_was_on(late_flow):
+    throughput = plots.get("box")(late_flow).axes[1]
+    assert throughput.get_xlabel() == "throughput (Mbit/s)"
+    _, rates = metrics.throughput_series(late_flow, "late", 1.0)
+    drawn = [line.get_xdata()[0] for line in throughput.lines if line.get_color() == "white"]
+    assert drawn == [pytest.approx(float(np.median(rates[3:])) / 1e6)]
+    assert drawn[0] > 2 * float(np.median(rates)) / 1e6
+
+
+def test_a_rating_is_of_voice_only_and_says_what_it_leaves_out(late_flow):
+    figure = plots.get("voice-quality")(late_flow)
+    (name,) = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    low, high = 1e3 * metrics.delay_quantiles(late_flow, "call", (0.05, 0.95), induced=False)
+    assert name.startswith("call, MOS")
+    assert name.endswith(f"delay {low:.0f} to {high:.0f} ms (5 to 95 %)")
+    assert figure.get_supxlabel() == metrics.NOT_RATED
+    assert metrics.NOT_RATED in report.single(late_flow)
+    films = tb.run(late_flow.scenario.with_({"flow.call": None, "instruments.packets": ["video"], "duration": "4s"}))
+    with pytest.raises(metrics.MissingRows):
+        plots.get("voice-quality")(films)
+
+
+def test_a_rating_with_long_names_leaves_the_axes_room(tmp_path, recwarn):
+    names = [f"10.0.{n}.1:16384-10.0.{n}.2:16384-udp" for n in range(2)]
+    calls = tb.run(
+        tb.dumbbell(rate="4mbit", rtt="40ms", flows=[tb.voip(name=name) for name in names], duration="1s",
+                    instruments={"packets": names})
+    )  # fmt: skip
+    plots.save(plots.get("voice-quality")(calls), tmp_path / "calls.png")
+    assert not [str(each.message) for each in recwarn if "collapsed" in str(each.message)]
+
+
+def test_a_call_of_which_nothing_was_recorded_has_no_legend_entry():
+    path = {"rate": "4mbit", "rtt": "40ms", "duration": "1s"}
+    calls = [tb.voip(name="heard"), tb.voip(name="not-yet", start="900ms")]
+    recorded = {"packets": ["heard", "not-yet"], "until": "500ms"}
+    figure = plots.get("voice-quality")(tb.run(tb.dumbbell(**path, flows=calls, instruments=recorded)))
+    legend = figure.axes[1].get_legend()
+    assert [text.get_text().split(",")[0] for text in legend.get_texts()] == ["heard"]
+
+
+def test_retransmissions_and_loss_are_one_number_everywhere(late_flow):
+    compared = {(row.metric, row.of): row.values["a"] for row in compare.compare({"a": late_flow, "b": late_flow})}
+    summary = {row["flow"]: row for row in late_flow.flow_summary()}
+    assert summary["page"]["retransmitted"] > 0
+    for name, row in summary.items():
+        if row["retransmitted"] is not None:
+            assert compared["segments retransmitted", name] == row["retransmitted"]
+        if row["loss"] is not None:
+            assert compared["loss rate", name] == 100 * row["loss"]
+            assert metrics.flow_loss_rate(late_flow, name) == row["loss"]
+    assert ("loss rate", "page") not in compared, "most of its payload came back"
+    (page,) = [row for row in Opened("result", "r", "", late_flow).described()["flows"] if row["name"] == "page"]
+    assert page["retransmissions"] == summary["page"]["retransmitted"]
+    assert page["loss"] is None
+
+
+def mixed(**columns: list[object]) -> pl.DataFrame:
+    """A store's frame: two seeds of each setting, and one column of goodput and of delay."""
+    count = len(next(iter(columns.values())))
+    rows = {"status": ["ok"] * 2 * count, "seed": [1] * count + [2] * count, "duration_s": [1.0] * 2 * count}
+    rows |= {name: values * 2 for name, values in columns.items()}
+    rows.setdefault("bulk.goodput_mbps", [float(n) for n in range(1, 2 * count + 1)])
+    return pl.DataFrame(rows)
+
+
+def store_figure(name: str, frame: pl.DataFrame, **options: object):
+    chosen = {"metric": "bulk.goodput_mbps", "axis": None, "by": None} | options
+    return sweeps.draw(name, frame, **chosen)
+
+
+def test_categories_are_not_joined_by_a_line_and_quantities_are():
+    kinds = mixed(**{"dumbbell.queue": ["1bdp", "4bdp", "fq_codel"]})
+    ax = store_figure("lines", kinds).axes[0]
+    assert {line.get_linestyle() for line in ax.lines} == {"None"}
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["1bdp", "4bdp", "fq_codel"]
+    # Packets and multiples of the BDP are no common scale either.
+    assert (
+        store_figure("lines", mixed(**{"dumbbell.queue": ["1bdp", "100packets"]})).axes[0].lines[0].get_linestyle()
+        == "None"
+    )
+    sizes = store_figure("lines", mixed(**{"dumbbell.queue": ["1bdp", "4bdp"]})).axes[0]
+    assert sizes.lines[0].get_linestyle() == "-"
+    assert sizes.get_xlabel() == "bottleneck queue (BDP)"
+    assert [text.get_text() for text in sizes.get_xticklabels()] == ["1", "4"]
+
+
+def test_axes_of_a_sweep_have_names_and_units():
+    rates = mixed(**{"dumbbell.rate": ["5mbit", "20mbit"], "dumbbell.rate.si": [5e6, 2e7]})
+    assert [axis.column for axis in sweeps.axes_of(rates)] == ["dumbbell.rate"]
+    ax = store_figure("lines", rates).axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("bottleneck rate (Mbit/s)", "bulk: goodput (Mbit/s)")
+    assert list(ax.get_xticks()) == [5, 20]
+    assert sweeps.metric_title("return.backlog_mean_bytes") == "return: queue, mean (B)"
+    assert sweeps.metric_title("my_time_ms") == "my time (ms)"
+
+
+def test_a_level_without_a_value_has_no_legend_entry_and_is_named_beneath():
+    counts = mixed(
+        **{
+            "dumbbell.rate": ["5mbit", "10mbit"] * 2,
+            "flow.rest.count": [2.0, 2.0, 40.0, 40.0],
+            "bulk.goodput_mbps": [1.0, 2.0, None, None],
+        }
+    )
+    for name in ("lines", "box"):
+        figure = store_figure(name, counts, axis="dumbbell.rate")
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == ["2"]
+        assert figure.get_supxlabel().startswith("No value: 40. Of runs with more than 16 flows")
+    none = counts.with_columns(pl.lit(None, dtype=pl.Float64).alias("bulk.goodput_mbps"))
+    with pytest.raises(sweeps.NoSuchColumn, match="more than 16 flows"):
+        store_figure("lines", none, axis="dumbbell.rate")
+
+
+def test_a_box_is_of_the_seeds_of_a_setting():
+    frame = mixed(**{"dumbbell.queue": ["1bdp", "fq_codel"], "bulk.goodput_mbps": [1.0, 5.0]})
+    frame = frame.with_columns(pl.Series("bulk.goodput_mbps", [1.0, 5.0, 3.0, 9.0]))
+    ax = store_figure("box", frame).axes[0]
+    medians = [
+        line.get_ydata()[0] for line in ax.lines if len(set(line.get_ydata())) == 1 and len(line.get_ydata()) == 2
+    ]
+    assert {2.0, 7.0} <= set(medians)
+    assert ax.get_xlabel() == "bottleneck queue"
+
+
+def test_other_values_that_a_point_pools_are_named():
+    frame = mixed(
+        **{"dumbbell.rate": ["5mbit", "10mbit"], "dumbbell.rtt": ["10ms", "20ms"], "flow.bulk.cc": ["reno", "cubic"]}
+    )
+    title = store_figure("lines", frame, axis="dumbbell.rate", by="flow.bulk.cc").axes[0].get_title(loc="left")
+    assert title.endswith("over every round-trip time")
+
+
+def test_a_sweep_figure_takes_a_flow_labels_and_a_title(store, tmp_path):
+    out = tmp_path / "named.svg"
+    words = ["--flow", "bulk", "--label", "reno=NewReno", "--label", "2bdp=long", "--title", "Two queues"]
+    done = invoke("plot", str(store), *words, "--out", str(out))
+    assert done.exit_code == 0, done.exception
+    drawn = out.read_text(encoding="utf-8")
+    assert all(text in drawn for text in ("NewReno", "Two queues", "bulk: goodput (Mbit/s)"))
+    assert 'Did you mean "reno"' in str(invoke("plot", str(store), "--label", "rneo=x").exception)
+    assert "LEVEL=NAME" in str(invoke("plot", str(store), "--label", "reno").exception)

@@ -52,7 +52,9 @@ def test_a_single_result_shows_figures_flows_links_and_scenario():
 
 def test_interactive_series_keep_their_extremes():
     rows = sawtooth(duration_s=600.0)
-    queue = next(t for t in specs_of(report.single(rows))["figures"]["overview"]["data"] if t["name"] == "queue")
+    queue = next(
+        t for t in specs_of(report.single(rows))["figures"]["overview"]["data"] if t["name"] == "queue at bottleneck"
+    )
     backlog = rows.tables["queue_polls"]["backlog_bytes"] / 1e3
     assert len(queue["x"]) <= 4000 < len(backlog)
     assert max(queue["y"]) == pytest.approx(backlog.max(), abs=1e-3)

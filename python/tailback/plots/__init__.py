@@ -12,8 +12,8 @@ from . import recipes as recipes
 from . import timeseries as timeseries
 from . import together as together
 from . import users as users
-from .registry import Recipe, UnknownFigure, catalogue, drawable, get, labelled, names
-from .style import house_style, save
+from .registry import Recipe, UnknownFigure, catalogue, drawable, get, labelled, names, only, titled
+from .style import UnknownFormat, house_style, save
 
 default = "overview"
 """What is drawn when nothing is asked for."""
@@ -22,6 +22,7 @@ __all__ = [
     "MissingRows",
     "Recipe",
     "UnknownFigure",
+    "UnknownFormat",
     "catalogue",
     "default",
     "drawable",
@@ -29,5 +30,7 @@ __all__ = [
     "house_style",
     "labelled",
     "names",
+    "only",
     "save",
+    "titled",
 ]

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 from .. import registry
 from ..metrics import NothingToMeasure, Rows
-from .style import BLACK, CYCLE, ORANGE, PURPLE, SKY, SOFT, algorithm_of, colour_of
+from .style import BLUE, CYCLE, GREEN, ORANGE, PURPLE, SKY, SOFT, VERMILLION, algorithm_of, colour_of
 
-#: Line styles that tell apart what shares a colour.
-STYLES = ("-", "--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)))
+#: Line styles that distinguish what shares a colour.
+STYLES = (
+    "-", "--", ":", "-.", (0, (6, 2, 1, 2, 1, 2)), (0, (8, 2)), (0, (1, 3)), (0, (3, 1, 1, 1)),
+)  # fmt: skip
 
-_UDP_CYCLE = (BLACK, PURPLE, ORANGE, SKY, SOFT)
+#: Flows over UDP take the palette in this order, without the colours that flows over TCP have. Ink is the queue's.
+_UDP_CYCLE = (PURPLE, ORANGE, SKY, GREEN, BLUE, VERMILLION, SOFT)
 
 
 def first_tcp(rows: Rows) -> int:
@@ -69,12 +72,43 @@ def path_of(rows: Rows) -> str:
     return f"{carrier(rows, index)}{base}{smallest}{queue}"
 
 
+def paths_of(results: Mapping[str, Rows]) -> str:
+    """The path of several results in words: what they share, and by what they differ, path or queue."""
+    every = list(results.values())
+    if len({path_of(rows) for rows in every}) == 1:
+        return path_of(every[0])
+    if not all(rows.has_bottleneck for rows in every):
+        return "several paths"
+    # The smallest round trip seen is a measurement: it differs between runs over one path.
+    ways = {
+        f"{carrier(rows, rows.bottleneck)}" + ("" if rows.has_media(0) else f", RTT {rows.base_rtt_s(0) * 1e3:.0f} ms")
+        for rows in every
+    }
+    if len(ways) > 1:
+        return "several paths"
+    queues = {str(rows.link_spec(rows.bottleneck).get("queue")) for rows in every}
+    limit = every[0].limit_bytes(every[0].bottleneck)
+    queue = f", queue {limit / 1e3:,.0f} kB" if limit < float("inf") else ""
+    return f"{ways.pop()}{', several queues' if len(queues) > 1 else queue}"
+
+
 def carrier(rows: Rows, link: int) -> str:
     """What carries a link's packets: its rate, or its medium's name."""
     spec = rows.link_spec(link)
     if spec.get("rate_bps") is not None:
         return speed(rows.rate_bps(link))
     return str(spec["medium"]["name"]) if spec.get("medium") else "trace"
+
+
+def watched_links(rows: Rows) -> list[int]:
+    """Links whose queue was watched, polled or logged, in the scenario's order; the bottleneck first."""
+    instruments = rows.scenario.get("instruments", {})
+    polled = instruments.get("queue_polls") or []
+    logged = instruments.get("queues") or []
+    names = [name for table, given in (("queue_polls", polled), ("queue", logged)) if rows.has(table) for name in given]
+    neck = rows.bottleneck if rows.has_bottleneck else -1
+    found = {rows.link(name) for name in names if rows.holds_queue(name)}
+    return sorted(found, key=lambda link: (link != neck, link))
 
 
 def speed(rate_bps: float) -> str:
@@ -101,12 +135,13 @@ class LineStyle:
 def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]:
     """The line of every flow (label, index), the same in every figure of these results.
 
-    One result: a colour a flow. Several: a colour a result, so that results which differ in anything, be it the
-    algorithm or the queue, are distinguished; the flows of a result differ by their line style.
+    One result: a colour a flow, and where the colours are used up, a line style with the next round of them. Several: a
+    colour a result, so that results which differ in anything, be it the algorithm or the queue, are distinguished; the
+    flows of a result differ by their line style.
     """
     if len(results) == 1:
         ((label, rows),) = results.items()
-        return {(label, flow): LineStyle(_alone(rows, flow), "-") for flow in range(len(rows.flow_names))}
+        return {(label, flow): look for flow, look in _alone(rows).items()}
     out = {}
     for position, (label, rows) in enumerate(results.items()):
         # Beyond the palette, a second round of colours has another style.
@@ -117,10 +152,23 @@ def line_styles(results: Mapping[str, Rows]) -> dict[tuple[str, int], LineStyle]
     return out
 
 
-def _alone(rows: Rows, flow: int) -> str:
-    if flow in rows.udp_flows:
-        return _UDP_CYCLE[rows.udp_flows.index(flow) % len(_UDP_CYCLE)]
-    return colour(rows, flow) if len(rows.tcp_flows) == 1 else nth_colour(rows.tcp_flows.index(flow))
+def _alone(rows: Rows) -> dict[int, LineStyle]:
+    """Every flow of one result with a look of its own, as long as colours times styles last."""
+    tcp, udp = rows.tcp_flows, rows.udp_flows
+    colours = [colour(rows, tcp[0])] if len(tcp) == 1 else [nth_colour(number) for number in range(len(tcp))]
+    out = {
+        flow: LineStyle(colours[number], STYLES[number // len(CYCLE) % len(STYLES)]) for number, flow in enumerate(tcp)
+    }
+    free = [each for each in _UDP_CYCLE if each not in colours]
+    used = -(-len(tcp) // len(CYCLE))
+    for number, flow in enumerate(udp):
+        if number < len(free):
+            out[flow] = LineStyle(free[number], "-")
+        else:
+            later = number - len(free)
+            style = STYLES[(max(used, 1) + later // len(_UDP_CYCLE)) % len(STYLES)]
+            out[flow] = LineStyle(_UDP_CYCLE[later % len(_UDP_CYCLE)], style)
+    return out
 
 
 def named(results: Mapping[str, Rows], label: str, flow: int, of: Iterable[int]) -> str:

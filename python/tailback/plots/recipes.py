@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter, PercentFormatter
 from .. import metrics
 from ..metrics import Rows
 from ..metrics.rows import Floats, floats
+from . import fits
 from . import flows as who
 from .registry import recipe
 from .style import (
@@ -73,7 +74,7 @@ def draw_cwnd_and_queue(
             ax.axvline(mark, color=SOFT, lw=0.6, ls=":")
 
 
-@recipe("cwnd-and-queue", "Congestion window and queue over three typical epochs")
+@recipe("cwnd-and-queue", "Congestion window and queue over three typical epochs", applies=fits.window_and_queue)
 def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | None = None) -> Figure:
     """Congestion window above, occupancy of the bottleneck queue below, over three typical epochs.
 
@@ -127,7 +128,7 @@ def cwnd_and_queue(results: Mapping[str, Rows], *, count: int = 3, flow: str | N
     return figure
 
 
-@recipe("delay-vs-occupancy", "One-way delay against queue occupancy")
+@recipe("delay-vs-occupancy", "One-way delay against queue occupancy", applies=fits.call_and_queue)
 def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure:
     """Left: the call's one-way delay and the queue's occupancy against time. Right: one against the other.
 
@@ -150,7 +151,7 @@ def delay_vs_occupancy(results: Mapping[str, Rows], *, count: int = 3) -> Figure
         left.set_xlim(0, end - start)
         rate = rows.carried_bps(rows.bottleneck)
         floor = metrics.base_delay(rows, call)
-        # Both axes tell the same story when one is the other times 8/C: chosen so, the two curves must coincide.
+        # Both axes show the same thing when one is the other times 8/C: chosen so, the two curves must coincide.
         top = max(float(np.max(q)) if len(q) else 0.0, float(np.max(met)) if len(met) else 0.0, 1.0) * 1.12
         left.set_ylim(0, top / 1e3)
         second = left.twinx()
@@ -198,7 +199,7 @@ def draw_cdfs(ax: Axes, curves: Sequence[Curve], *, labels: bool = True) -> None
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-@recipe("delay-cdf", "Distribution of the delay that calls see")
+@recipe("delay-cdf", "Distribution of the delay that calls see", applies=fits.datagrams)
 def delay_cdf(
     results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None, induced: bool = True
 ) -> Figure:
@@ -222,8 +223,7 @@ def delay_cdf(
         ax.legend(loc="lower right")
     ax.set_xlabel("delay induced by queueing (ms)" if induced else "one-way delay (ms)")
     ax.set_ylabel("share of packets")
-    paths = {who.path_of(rows) for rows in results.values()}
-    ax.set_title(f"{next(iter(paths)) if len(paths) == 1 else 'several paths'}; {who.window_of(results, start, end)}")
+    ax.set_title(f"{who.paths_of(results)}; {who.window_of(results, start, end)}")
     return figure
 
 
@@ -262,7 +262,7 @@ def draw_medians(ax: Axes, series: Sequence[Medians], names: Sequence[str]) -> N
     ax.legend(ncols=min(count, 3), loc="upper left", handletextpad=0.2, columnspacing=1.2)
 
 
-@recipe("median-delay-by-bdp", "Median induced delay by bandwidth × delay")
+@recipe("median-delay-by-bdp", "Median induced delay by bandwidth × delay", applies=fits.call_beside_tcp)
 def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figure:
     """Median delay that queueing adds to the call, by the path's bandwidth × delay product.
 
@@ -291,17 +291,17 @@ def median_delay_by_bdp(results: Mapping[str, Rows], *, count: int = 3) -> Figur
     return figure
 
 
-@recipe("htcp-irregularities", "Window growth of H-TCP, epoch by epoch")
+@recipe("htcp-irregularities", "Window growth of H-TCP, epoch by epoch", applies=fits.htcp)
 def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, flow: str | None = None) -> Figure:
     """Congestion window over a minute from the middle of the run, with the growth per round trip beneath.
 
     Counterpart of Figs 13 and 14 of CAIA-TR-080818A: growth that falls back to one segment per round trip without
-    a loss in between is the irregularity.
+    a loss in between is the irregularity. Of the first flow with H-TCP, or of `flow`, whatever it has.
     """
     figure, axes = new_figure(2 * len(results), 1, height=3.3 * len(results), sharex=False)
     look = who.line_styles(results)
     for position, (label, rows) in enumerate(results.items()):
-        index = who.first_tcp(rows) if flow is None else rows.flow(flow)
+        index = _first_htcp(rows) if flow is None else rows.flow(flow)
         top, bottom = axes[2 * position][0], axes[2 * position + 1][0]
         middle = 0.5 * rows.duration_s
         start, end = max(0.0, middle - 0.5 * seconds), min(rows.duration_s, middle + 0.5 * seconds)
@@ -321,6 +321,17 @@ def htcp_irregularities(results: Mapping[str, Rows], *, seconds: float = 60.0, f
                 ax.axvline(float(event), color=SOFT, lw=0.6, ls=":")
         top.set_title(label)
     return figure
+
+
+def _first_htcp(rows: Rows) -> int:
+    if rows.chosen is not None:
+        return who.first_tcp(rows)
+    for flow in rows.tcp_flows:
+        if who.algorithm(rows, flow) == "htcp":
+            return flow
+    raise metrics.NothingToMeasure(
+        "this figure is of H-TCP, and no flow of the scenario has it. Name a flow to draw it"
+    )
 
 
 def draw_growth(top: Axes, bottom: Axes, t: Floats, w: Floats, tg: Floats, growth: Floats, colour: str) -> None:
@@ -350,7 +361,7 @@ def rate_line(ax: Axes, several: Sequence[Rows]) -> None:
             ax.axhline(rate / 1e6, color=SOFT, lw=0.8, ls=(0, (4, 2)))
 
 
-@recipe("throughput", "Throughput")
+@recipe("throughput", "Throughput", applies=fits.tcp)
 def throughput(results: Mapping[str, Rows]) -> Figure:
     """Throughput of each TCP flow over time if it was polled, else its goodput over the whole run as bars.
 
@@ -380,6 +391,8 @@ def throughput(results: Mapping[str, Rows]) -> Figure:
         for label, rows in results.items()
         for f in rows.tcp_flows
     ]
+    if not bars:
+        raise metrics.NothingToMeasure("this figure needs a TCP flow, and the scenario has none")
     figure, axes = new_figure(width=5.6, height=0.34 * len(bars) + 0.9)
     _bars(axes[0][0], bars, "goodput (Mbit/s)", "{:.2f}")
     return figure
@@ -392,7 +405,7 @@ def legend_above(ax: Axes) -> None:
         ax.legend(handles, labels, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=min(len(handles), 4))
 
 
-@recipe("loss", "Packets dropped at the bottleneck")
+@recipe("loss", "Packets dropped at the bottleneck", applies=fits.loss)
 def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Packets dropped per second at the bottleneck, by flow, if drops were logged; else the share lost as bars."""
     look = who.line_styles(results)
@@ -423,7 +436,8 @@ def loss(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
             ax.legend(loc="upper right", ncols=3)
         ax.set_ylabel(f"drops per {bin_s:g} s")
         link = rows.link_names[rows.bottleneck]
-        ax.set_title(f"{label}: {100 * metrics.loss_rate(rows):.3g} % of the packets at {link} dropped".lstrip(": "))
+        share = f"{100 * metrics.drop_share_at_link(rows):.3g} % of the packets at {link} dropped"
+        ax.set_title(f"{label}: {share}".lstrip(": "))
         ax.set_xlim(0, rows.duration_s)
     axes[-1][0].set_xlabel("time (s)")
     return figure

@@ -5,17 +5,18 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from tailback.errors import TailbackError
 
-from ..metrics import MissingRows, NothingToMeasure, Rows
+from ..metrics import Rows
 from .style import house_style
 
 Draw = Callable[..., Figure]
+Applies = Callable[[Rows], bool]
 
 
 class UnknownFigure(TailbackError, ValueError):
@@ -29,6 +30,8 @@ class Recipe:
     name: str
     title: str
     draw: Draw
+    applies: Applies
+    """Whether a result is of what the figure shows and has its rows, by scenario and counts of rows alone."""
 
     @property
     def doc(self) -> str:
@@ -54,13 +57,13 @@ class Recipe:
 _RECIPES: dict[str, Recipe] = {}
 
 
-def recipe(name: str, title: str) -> Callable[[Draw], Draw]:
-    """Register a function that draws from `dict[label, Rows]`."""
+def recipe(name: str, title: str, *, applies: Applies) -> Callable[[Draw], Draw]:
+    """Register a function that draws from `dict[label, Rows]`; `applies` says of which results."""
 
     def register(draw: Draw) -> Draw:
         if name in _RECIPES:
             raise ValueError(f"two figures are called {name}")
-        _RECIPES[name] = Recipe(name, title, draw)
+        _RECIPES[name] = Recipe(name, title, draw, applies)
         return draw
 
     return register
@@ -74,6 +77,32 @@ def labelled(results: Any) -> dict[str, Rows]:
         return {str(label): Rows.of(result) for label, result in results.items()}
     rows = Rows.of(results)
     return {rows.name or "run": rows}
+
+
+def only(results: Any, *flows: str) -> dict[str, Rows]:
+    """The same results with these flows alone; a flow that a result lacks is left out of it.
+
+    `UnknownName` proposes the nearest if none of the results has one of them.
+    """
+    views = labelled(results)
+    for flow in flows:
+        if not any(flow in rows.flow_names for rows in views.values()):
+            next(iter(views.values())).flow(flow)
+    return {
+        label: replace(rows, chosen=frozenset(rows.flow(flow) for flow in flows if flow in rows.flow_names))
+        for label, rows in views.items()
+    }
+
+
+def titled(figure: Figure, title: str) -> Figure:
+    """The same figure under another title."""
+    with house_style():
+        first = figure.axes[0]
+        if first.get_title(loc="left"):
+            first.set_title(title)
+        else:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=9, fontweight="bold")
+    return figure
 
 
 def names() -> list[str]:
@@ -97,14 +126,6 @@ def catalogue() -> list[Recipe]:
 
 
 def drawable(results: Any) -> list[Recipe]:
-    """The recipes that these results have rows for, in alphabetical order: each is tried."""
-    views = labelled(results)
-    return [recipe for recipe in catalogue() if _can_draw(recipe, views)]
-
-
-def _can_draw(recipe: Recipe, views: Mapping[str, Rows]) -> bool:
-    try:
-        recipe(dict(views))
-    except (MissingRows, NothingToMeasure):
-        return False
-    return True
+    """The recipes that apply to all of these results, in alphabetical order. None is drawn, and no table is read."""
+    views = labelled(results).values()
+    return [recipe for recipe in catalogue() if all(recipe.applies(rows) for rows in views)]

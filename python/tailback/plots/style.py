@@ -19,6 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tailback import registry
+from tailback.errors import TailbackError
 from tailback.files import whole_file
 
 # Okabe and Ito's palette (2008), the usual colour-blind safe eight.
@@ -88,8 +89,13 @@ def parameters() -> dict[str, Any]:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """Within this, everything is drawn in the house style."""
-    with mpl.rc_context(cast(Any, parameters())):
+    """Within this, everything is drawn in the house style, whatever a matplotlibrc says.
+
+    matplotlib reads one in the working folder: it could have every text set by LaTeX.
+    """
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(cast(Any, parameters()))
         yield
 
 
@@ -155,10 +161,20 @@ def label_ends(ax: Axes, lines: Sequence[tuple[float, float, str, str]], gap: fl
         )
 
 
+class UnknownFormat(TailbackError, ValueError):
+    """An ending that names a format in which figures are not written."""
+
+
 def save(figure: Figure, path: str | Path) -> list[Path]:
-    """Write a figure; a path without suffix gives PNG and PDF. Never leaves half a file behind."""
+    """Write a figure; a path without suffix gives PNG and PDF. Never leaves half a file behind.
+
+    `UnknownFormat` for another suffix of letters; one with digits, as in `rate-1.5`, belongs to the name.
+    """
     target = Path(path)
-    known = {".png", ".pdf", ".svg"}
+    known = (".png", ".pdf", ".svg")
+    if target.suffix not in known and target.suffix[1:].isalpha():
+        instead = ", ".join(str(target.with_suffix(ending)) for ending in known)
+        raise UnknownFormat(f"{target}: figures are not written as {target.suffix}. Write one of: {instead}")
     targets = [target] if target.suffix in known else [target.parent / (target.name + s) for s in (".png", ".pdf")]
     for each in targets:
         kind = each.suffix[1:]

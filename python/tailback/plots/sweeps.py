@@ -6,7 +6,7 @@ Each takes the store's frame (`Store.frame()`, one row a run) and names of its c
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +15,11 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.text import Text
 
 from ..errors import TailbackError, nearest
 from ..experiment import statistics
+from ..experiment.run_metrics import MOST
 from ..metrics.rows import Floats
 from .flows import STYLES, nth_colour
 from .style import INK, SOFT, house_style, new_figure
@@ -26,13 +28,15 @@ __all__ = [
     "FIGURES",
     "NoSuchColumn",
     "axes_of",
+    "box",
+    "captioned",
     "draw",
     "heat_map",
     "metric_over_axis",
+    "metric_title",
     "offered",
     "pair_shares",
     "throughput_delay",
-    "told",
 ]
 
 #: Where the values that a sweep varied have their roots in a scenario.
@@ -55,7 +59,18 @@ class Axis:
     column: str
     levels: list[Any]
     numbers: Floats | None
-    """The levels as numbers in base units, where they are quantities."""
+    """The levels as numbers in `unit`, if all are quantities of one kind; None for categories."""
+    unit: str = ""
+    """Unit of the numbers, as it stands at an axis; empty for plain numbers and categories."""
+
+    @property
+    def title(self) -> str:
+        """Name and unit, as they stand at an axis."""
+        return f"{_name_of(self.column)} ({self.unit})" if self.unit else _name_of(self.column)
+
+    def text(self, position: int) -> str:
+        """A level as it stands at a tick: the number where the axis says the unit, else as the sweep has it."""
+        return f"{self.numbers[position]:g}" if self.unit and self.numbers is not None else _text(self.levels[position])
 
 
 def axes_of(frame: pl.DataFrame) -> list[Axis]:
@@ -65,37 +80,116 @@ def axes_of(frame: pl.DataFrame) -> list[Axis]:
         root = name.split(".")[0].split("[")[0]
         if root not in _ROOTS or name in ("duration_s",) or frame[name].n_unique() < 2:
             continue
+        if name.endswith(".si") and name.removesuffix(".si") in frame.columns:
+            # The same values once more, as numbers in base units.
+            continue
         levels = frame[name].drop_nulls().unique(maintain_order=True).to_list()
-        numbers = [_number(level) for level in levels]
-        if all(number is not None for number in numbers):
-            order = np.argsort([float(number) for number in numbers if number is not None], kind="stable")
-            at: Floats = np.array([numbers[i] for i in order], dtype=np.float64)
-            out.append(Axis(name, [levels[i] for i in order], at))
+        found = [_quantity(level) for level in levels]
+        # Sizes in bytes, packets and multiples of the BDP cannot stand on one scale, nor a discipline beside them.
+        known = [each for each in found if each is not None]
+        if len(known) == len(found) and len({unit for _, unit in known}) == 1:
+            order = np.argsort([number for number, _ in known], kind="stable")
+            at: Floats = np.array([known[i][0] for i in order], dtype=np.float64)
+            out.append(Axis(name, [levels[i] for i in order], at, known[0][1]))
         else:
             out.append(Axis(name, levels, None))
     return out
 
 
-def _number(level: Any) -> float | None:
+def _text(level: Any) -> str:
+    """A level as the sweep has it; a store may keep whole numbers as fractions."""
+    return f"{level:g}" if isinstance(level, float) else str(level)
+
+
+def _quantity(level: Any) -> tuple[float, str] | None:
+    """A level as a number and the unit that stands at an axis; None if it is a word."""
     from ..units import Bytes, Duration, Rate
 
     if isinstance(level, bool):
         return None
     if isinstance(level, int | float):
-        return float(level)
+        return float(level), ""
     text = str(level)
-    for ending in ("bdp", "packets"):
+    for ending, unit in (("bdp", "BDP"), ("packets", "packets")):
         if text.endswith(ending):
             try:
-                return float(text.removesuffix(ending))
+                return float(text.removesuffix(ending)), unit
             except ValueError:
                 return None
-    for kind in (Rate, Duration, Bytes):
+    for kind, scale, unit in ((Rate, 1e-6, "Mbit/s"), (Duration, 1e3, "ms"), (Bytes, 1e-3, "kB")):
         try:
-            return float(kind(text))
+            return float(kind(text)) * scale, unit
         except ValueError:
             continue
     return None
+
+
+#: What the values of a scenario that sweeps vary most are called at an axis, by the last parts of their columns.
+_NAMES = {
+    "dumbbell.rate": "bottleneck rate",
+    "dumbbell.back_rate": "rate of the way back",
+    "dumbbell.rtt": "round-trip time",
+    "dumbbell.delay": "one-way delay",
+    "dumbbell.queue": "bottleneck queue",
+    "dumbbell.back_queue": "queue of the way back",
+    "duration": "duration",
+}
+_FIELDS = {"cc": "congestion control", "stack": "stack", "count": "number of flows", "app": "application"}
+#: What metrics are called at an axis, by the last part of their column, and their units.
+_METRICS = {
+    "goodput_mbps": ("goodput", "Mbit/s"),
+    "loss": ("loss", "share of packets"),
+    "lost": ("lost", "share"),
+    "jain": ("Jain's index", "1/n to 1"),
+    "utilisation": ("utilisation", "share of time"),
+    "delay_p50_ms": ("one-way delay, median", "ms"),
+    "delay_p95_ms": ("one-way delay, 95 %", "ms"),
+    "delay_p99_ms": ("one-way delay, 99 %", "ms"),
+    "delay_mean_ms": ("one-way delay, mean", "ms"),
+    "delay_max_ms": ("one-way delay, largest", "ms"),
+    "experience_median_ms": ("wait, median", "ms"),
+    "experience_p95_ms": ("wait, 95 %", "ms"),
+    "experience_lost": ("lost or unanswered", "share"),
+    "experience_jitter_ms": ("jitter", "ms"),
+    "experience_mos": ("opinion score", "MOS, 1 to 4.5"),
+    "backlog_mean_bytes": ("queue, mean", "B"),
+    "backlog_max_bytes": ("queue, largest", "B"),
+    "retransmitted": ("retransmitted", "segments"),
+    "timeouts": ("timeouts", "number"),
+    "rtt_min_ms": ("smallest round trip", "ms"),
+    "srtt_ms": ("last smoothed round trip", "ms"),
+    "dropped": ("dropped", "packets"),
+    "marked": ("marked", "packets"),
+    "delivered": ("delivered", "packets"),
+    "packets": ("delivered", "packets"),
+}
+#: Units that the names of other metrics end with.
+_UNITS = {"ms": "ms", "s": "s", "us": "µs", "mbps": "Mbit/s", "bps": "bit/s", "bytes": "B", "share": "share"}
+
+
+def _name_of(column: str) -> str:
+    """What a varied value is called at an axis; a column that is not listed keeps its name."""
+    if column in _NAMES:
+        return _NAMES[column]
+    first, _, rest = column.partition(".")
+    flow, _, field = rest.rpartition(".")
+    return f"{_FIELDS[field]} of {flow}" if first == "flow" and flow and field in _FIELDS else column
+
+
+def metric_title(column: str) -> str:
+    """What a metric is called at an axis: of what, its name and its unit.
+
+    >>> metric_title("call.delay_p95_ms")
+    'call: one-way delay, 95 % (ms)'
+    """
+    of, _, name = column.rpartition(".")
+    if name in _METRICS:
+        words, unit = _METRICS[name]
+    else:
+        stem, _, ending = name.rpartition("_")
+        words, unit = (stem or name, _UNITS[ending]) if stem and ending in _UNITS else (name, "")
+        words = words.replace("_", " ")
+    return (f"{of}: " if of else "") + words + (f" ({unit})" if unit else "")
 
 
 def _axis(frame: pl.DataFrame, column: str) -> Axis:
@@ -116,7 +210,8 @@ def metric_column(frame: pl.DataFrame, metric: str) -> str:
         return metric
     close = nearest(metric, numeric)
     hint = f' Did you mean "{close}"?' if close else ""
-    raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} See: tailback results query')
+    kept = f"Of runs with more than {MOST} flows, metrics of single flows are kept only if [metrics] names them"
+    raise NoSuchColumn(f'the store has no numbers in a column "{metric}".{hint} {kept}. See: tailback results query')
 
 
 def _default_metric(frame: pl.DataFrame) -> str:
@@ -135,7 +230,7 @@ def _delay(frame: pl.DataFrame) -> str:
 
 
 def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis, Axis | None]:
-    """The axis to draw along and the one to tell apart by colour; chosen when not given."""
+    """The axis to draw along and the one shown by colour; chosen when not given."""
     found = axes_of(frame)
     if not found:
         raise NoSuchColumn("all runs of the store are of one scenario: there is no axis to draw along. Sweep a value")
@@ -151,7 +246,7 @@ def _split(frame: pl.DataFrame, axis: str | None, by: str | None) -> tuple[Axis,
 def _lines(
     frame: pl.DataFrame, metric: str | None = None, axis: str | None = None, by: str | None = None
 ) -> tuple[str, Axis, Axis | None]:
-    """What lines show, along which axis, and what tells them apart; `NoSuchColumn` if the runs have no axis."""
+    """What lines show, along which axis, and what distinguishes them; `NoSuchColumn` if the runs have no axis."""
     return metric_column(frame, metric or _default_metric(frame)), *_split(frame, axis, by)
 
 
@@ -174,35 +269,132 @@ def metric_over_axis(
     table = statistics.summary(frame, name, columns, statistic=statistic, confidence=confidence)
     figure, grid = new_figure(width=6.4, height=3.4)
     ax = grid[0][0]
-    x = along.numbers if along.numbers is not None and np.all(np.diff(along.numbers) > 0) else None
-    at = np.arange(len(along.levels), dtype=float) if x is None else x
-    for position, level in enumerate(lines.levels if lines else [None]):
+    x, at = _positions(along)
+    levels = list(lines.levels if lines else [None])
+    empty = []
+    for position, level in enumerate(levels):
         part = table if lines is None else table.filter(pl.col(lines.column) == level)
         rows = {row[along.column]: row for row in part.to_dicts()}
-        there = [i for i, each in enumerate(along.levels) if each in rows]
+        there = [i for i, each in enumerate(along.levels) if each in rows and _is_number(rows[each][statistic])]
+        if not there:
+            empty.append(_text(level))
+            continue
         middle = np.array([rows[along.levels[i]][statistic] for i in there])
         low, high = (np.array([rows[along.levels[i]][key] for i in there]) for key in ("low", "high"))
         style, colour = STYLES[position // 7 % len(STYLES)], nth_colour(position)
-        ax.plot(at[there], middle, marker=MARKERS[position % len(MARKERS)], ms=4, color=colour, ls=style,
-                label=None if level is None else str(level))  # fmt: skip
-        ax.fill_between(at[there], low, high, color=colour, alpha=0.18, lw=0)
-    if x is None:
-        ax.set_xticks(at, [str(level) for level in along.levels])
-    else:
-        if len(x) > 2 and np.all(x > 0) and x.max() / x.min() > 8:
-            ax.set_xscale("log")
-        ax.set_xticks(x, [str(level) for level in along.levels])
-        ax.minorticks_off()
-    ax.set_xlabel(along.column)
-    ax.set_ylabel(name)
+        look: dict[str, Any] = {"marker": MARKERS[position % len(MARKERS)], "ms": 4, "color": colour}
+        label = None if level is None else _text(level)
+        if x is None:
+            # Categories have no order: nothing lies between two of them.
+            beside = at[there] + 0.6 * (position - (len(levels) - 1) / 2) / max(len(levels), 1)
+            ax.vlines(beside, low, high, color=colour, lw=1.4)
+            ax.plot(beside, middle, ls="none", label=label, **look)
+        else:
+            ax.plot(at[there], middle, ls=style, label=label, **look)
+            ax.fill_between(at[there], low, high, color=colour, alpha=0.18, lw=0)
+    if len(empty) == len(levels):
+        raise NoSuchColumn(f'no run has a value in "{name}". {_MANY_FLOWS}')
+    _along(ax, along, x, at)
+    ax.set_ylabel(metric_title(name))
     bottom, top = ax.get_ylim()
     bottom = min(0.0, bottom)
     # Lines that are all near the top are not cut by the picture's edge.
     ax.set_ylim(bottom, top + 0.03 * (top - bottom))
     if lines:
-        _legend(figure, ax, lines.column)
-    ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}")
+        _legend(figure, ax, lines.title)
+    ax.set_title(f"{statistic} and {confidence:.0%} interval, {_runs(frame)}{_pooled(frame, along, lines)}")
+    _missing(figure, empty, [_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)])
     return figure
+
+
+def box(frame: pl.DataFrame, metric: str | None = None, *, axis: str | None = None, by: str | None = None) -> Figure:
+    """How `metric` spreads over the seeds: at every value of `axis` a box a level of `by`.
+
+    The box is from quartile to quartile with the median in it, the whiskers reach from the 5th to the 95th percentile,
+    and each run is a dot. Left open, `axis` and `by` are as in `metric_over_axis`.
+    """
+    name, along, groups = _lines(frame, metric, axis, by)
+    levels = list(groups.levels if groups else [None])
+    width = 0.8 / len(levels)
+    figure, grid = new_figure(width=max(6.4, 0.3 * len(levels) * len(along.levels) + 2.0), height=3.4)
+    ax = grid[0][0]
+    at = np.arange(len(along.levels), dtype=float)
+    empty = []
+    for number, level in enumerate(levels):
+        part = frame if groups is None else frame.filter(pl.col(groups.column) == level)
+        each = [_finite(part.filter(pl.col(along.column) == value), name) for value in along.levels]
+        kept = [i for i, values in enumerate(each) if len(values)]
+        if not kept:
+            empty.append(_text(level))
+            continue
+        colour = nth_colour(number)
+        places = at[kept] + width * (number - (len(levels) - 1) / 2)
+        drawn = ax.boxplot(
+            [each[i] for i in kept], positions=places, widths=0.8 * width, whis=(5, 95), showfliers=False,
+            patch_artist=True, medianprops={"color": INK, "lw": 1.2}, manage_ticks=False,
+        )  # fmt: skip
+        for patch in drawn["boxes"]:
+            patch.set(facecolor=colour, alpha=0.35, edgecolor=colour)
+        for i, place in zip(kept, places, strict=True):
+            ax.plot(np.full(len(each[i]), place), each[i], ".", ms=3, color=colour)
+        ax.plot([], [], "s", color=colour, label=None if level is None else _text(level))
+    if len(empty) == len(levels):
+        raise NoSuchColumn(f'no run has a value in "{name}". {_MANY_FLOWS}')
+    ax.set_xticks(at, [along.text(i) for i in range(len(at))])
+    ax.set_xlabel(along.title)
+    ax.set_ylabel(metric_title(name))
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    if groups:
+        _legend(figure, ax, groups.title)
+    ax.set_title(f"quartiles, 5 to 95 %, {_runs(frame)}{_pooled(frame, along, groups)}")
+    _missing(figure, empty, [_text(each) for each in along.levels if not _has_value(frame, name, along.column, each)])
+    return figure
+
+
+_MANY_FLOWS = f"Of runs with more than {MOST} flows, metrics of single flows are kept only if [metrics] names them."
+
+
+def _pooled(frame: pl.DataFrame, *shown: Axis | None) -> str:
+    """Which other values the runs behind a point differ in: their spread is not that of seeds alone."""
+    drawn = {axis.column for axis in shown if axis}
+    rest = [_name_of(axis.column) for axis in axes_of(frame) if axis.column not in drawn]
+    return f", over every {', '.join(rest)}" if rest else ""
+
+
+def _missing(figure: Figure, levels: list[str], values: list[str]) -> None:
+    """Say which levels have nothing to draw, and why: a legend entry without a line would not."""
+    absent = list(dict.fromkeys([*levels, *values]))
+    if absent:
+        figure.supxlabel(f"No value: {', '.join(absent)}. {_MANY_FLOWS}", fontsize=7, color=SOFT)
+
+
+def _has_value(frame: pl.DataFrame, metric: str, column: str, level: Any) -> bool:
+    return bool(len(_finite(frame.filter(pl.col(column) == level), metric)))
+
+
+def _finite(frame: pl.DataFrame, column: str) -> Floats:
+    values: Floats = frame[column].cast(pl.Float64).drop_nulls().to_numpy()
+    return values[np.isfinite(values)]
+
+
+def _is_number(value: Any) -> bool:
+    return value is not None and bool(np.isfinite(value))
+
+
+def _positions(along: Axis) -> tuple[Floats | None, Floats]:
+    """Where the levels stand: by their numbers, or None and one after the other for categories."""
+    if along.numbers is not None and np.all(np.diff(along.numbers) > 0):
+        return along.numbers, along.numbers
+    return None, np.arange(len(along.levels), dtype=float)
+
+
+def _along(ax: Axes, along: Axis, x: Floats | None, at: Floats) -> None:
+    if x is not None and len(x) > 2 and np.all(x > 0) and x.max() / x.min() > 8:
+        ax.set_xscale("log")
+    ax.set_xticks(at, [along.text(i) for i in range(len(at))])
+    if x is not None:
+        ax.minorticks_off()
+    ax.set_xlabel(along.title)
 
 
 def _legend(figure: Figure, ax: Axes, title: str | None) -> None:
@@ -249,11 +441,11 @@ def heat_map(
         if np.isfinite(value):
             ax.text(j, i, f"{value:.3g}", ha="center", va="center", fontsize=8,
                     color="white" if value < middle else INK)  # fmt: skip
-    ax.set_xticks(range(len(across.levels)), [str(level) for level in across.levels])
-    ax.set_yticks(range(len(down.levels)), [str(level) for level in down.levels])
-    ax.set_xlabel(across.column)
-    ax.set_ylabel(down.column)
-    figure.colorbar(image, ax=ax, label=name)
+    ax.set_xticks(range(len(across.levels)), [across.text(i) for i in range(len(across.levels))])
+    ax.set_yticks(range(len(down.levels)), [down.text(i) for i in range(len(down.levels))])
+    ax.set_xlabel(across.title)
+    ax.set_ylabel(down.title)
+    figure.colorbar(image, ax=ax, label=metric_title(name))
     ax.set_title(f"{statistic}, {_runs(frame)}")
     return figure
 
@@ -276,6 +468,12 @@ def _pairs(frame: pl.DataFrame, axis: str | None = None, by: str | None = None) 
     return down, across, own, other
 
 
+def _mbps(rate: Any) -> float:
+    found = _quantity(rate)
+    # A number without a unit is in bit/s.
+    return float("nan") if found is None else found[0] if found[1] else found[0] / 1e6
+
+
 def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None = None) -> Figure:
     """What one flow keeps beside another, in per cent of its max-min fair share, for every pair of algorithms.
 
@@ -290,7 +488,7 @@ def pair_shares(frame: pl.DataFrame, *, axis: str | None = None, by: str | None 
     figure, panels = new_figure(len(rates), 1, width=side + 1.6, height=(side + 1.0) * len(rates))
     for rate, (ax,) in zip(rates, panels, strict=True):
         of_rate = frame.filter(pl.col("dumbbell.rate") == rate)
-        fair = (_number(rate) or np.nan) / 2e6 * _PAYLOAD
+        fair = _mbps(rate) / 2.0 * _PAYLOAD
         roles = ((down, across, own), (across, down, other))
         both = pl.concat(
             [of_rate.select(mine=mine, theirs=theirs, share=100.0 * pl.col(rate_of) / fair)
@@ -338,16 +536,18 @@ def throughput_delay(
         settings = list(part.group_by(others, maintain_order=True)) if others else [((), part)]
         middles = [_cloud(ax, each, name, good, nth_colour(position)) for _, each in settings]
         x, y = np.array(middles).T
-        label = "all runs" if level is None else str(level)
-        ax.plot(x, y, marker=MARKERS[position % len(MARKERS)], color=nth_colour(position), lw=0.7, ms=5, label=label)
+        label = "all runs" if level is None else _text(level)
+        joined = "-" if all(axis.numbers is not None for axis in found if axis.column in others) else "none"
+        ax.plot(x, y, marker=MARKERS[position % len(MARKERS)], color=nth_colour(position), ls=joined, lw=0.7, ms=5,
+                label=label)  # fmt: skip
         if position == 0:
             for (values, _), at in zip(settings, middles, strict=True):
-                text = ", ".join(str(value) for value in values if value is not None)
+                text = ", ".join(_text(value) for value in values if value is not None)
                 ax.annotate(text, at, xytext=(4, 5), textcoords="offset points", fontsize=7, color=SOFT)
     ax.invert_xaxis()
-    ax.set_xlabel(f"{name}  (better →)")
-    ax.set_ylabel(f"{good}  (better ↑)")
-    _legend(figure, ax, colours.column if colours else None)
+    ax.set_xlabel(f"{metric_title(name)}  better →")
+    ax.set_ylabel(f"{metric_title(good)}  better ↑")
+    _legend(figure, ax, colours.title if colours else None)
     ax.set_title(f"mean and one standard deviation, {_runs(frame)}")
     return figure
 
@@ -372,6 +572,7 @@ def _cloud(ax: Axes, frame: pl.DataFrame, x_name: str, y_name: str, colour: str)
 #: Figures of a store by name: title, function, and what finds the columns it needs or raises `NoSuchColumn`.
 FIGURES: dict[str, tuple[str, Callable[..., Figure], Callable[[pl.DataFrame], object]]] = {
     "lines": ("A metric over an axis, with intervals", metric_over_axis, _lines),
+    "box": ("A metric over an axis, a box over the seeds", box, _lines),
     "heat-map": ("A metric over two axes", heat_map, _cells),
     "pair-shares": ("Fair shares of pairs of algorithms", pair_shares, _pairs),
     "throughput-delay": ("Goodput against delay, with ellipses", throughput_delay, _plane),
@@ -388,13 +589,13 @@ def offered(frame: pl.DataFrame) -> dict[str, str]:
     return out
 
 
-def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str, str]:
+def captioned(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str, str]:
     """What the figure of that name shows of these runs, as `draw` chooses its axes: a title and a caption."""
     if name == "throughput-delay":
         colours = next((axis.column for axis in axes_of(frame) if axis.column.endswith(".cc")), None)
-        by = f", a colour for each {colours}" if colours else ""
+        by = f", a colour for each {_name_of(colours)}" if colours else ""
         return (
-            f"goodput_mbps against {metric or _delay(frame)}",
+            f"{metric_title('goodput_mbps')} against {metric_title(metric or _delay(frame))}",
             f"A small dot is a run, a marker the mean of a setting{by}; where a setting has three runs or more, the "
             "ellipse is one standard deviation around it. Better is up and to the right.",
         )
@@ -404,17 +605,24 @@ def told(name: str, frame: pl.DataFrame, metric: str | None = None) -> tuple[str
             "What the algorithm of the row keeps beside that of the column, in per cent of half the bottleneck: the "
             "mean of the runs, in both roles. Blue is more than fair, red less.",
         )
-    shown = metric or _default_metric(frame)
+    shown = metric_title(metric or _default_metric(frame))
     along, other = _split(frame, None, None)
     if name == "heat-map" and other is not None:
+        across, down = _name_of(along.column), _name_of(other.column)
         return (
-            f"{shown} over {along.column} and {other.column}",
-            f"The median of the runs at each pair of {along.column} (across) and {other.column} (down), in the cell.",
+            f"{shown} over {across} and {down}",
+            f"The median of the runs at each {across} (across) and {down} (down).",
         )
-    title, lines = f"{shown} over {along.column}", ""
+    title, lines = f"{shown} over {_name_of(along.column)}", ""
     if other:
-        title, lines = f"{title}, by {other.column}", f", a line for each {other.column}"
-    return title, f"The median of the runs at each {along.column}{lines}; the band is its 95 % interval (bootstrap)."
+        title, lines = f"{title}, by {_name_of(other.column)}", f", for each {_name_of(other.column)}"
+    if name == "box":
+        return title, f"The runs at each {_name_of(along.column)}{lines}: quartiles, median, 5 to 95 %, a dot a run."
+    shape = "band" if along.numbers is not None else "bar"
+    return (
+        title,
+        f"The median of the runs at each {_name_of(along.column)}{lines}; the {shape} is its 95 % interval.",
+    )
 
 
 def _done(frame: pl.DataFrame) -> pl.DataFrame:
@@ -424,15 +632,67 @@ def _done(frame: pl.DataFrame) -> pl.DataFrame:
     return done
 
 
-def draw(name: str, frame: pl.DataFrame, *, metric: str | None, axis: str | None, by: str | None) -> Figure:
-    """The figure of that name in the house style; runs that failed are left out."""
+def draw(
+    name: str,
+    frame: pl.DataFrame,
+    *,
+    metric: str | None,
+    axis: str | None,
+    by: str | None,
+    flow: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    title: str | None = None,
+) -> Figure:
+    """The figure of that name in the house style; runs that failed are left out.
+
+    `flow` chooses that flow's metric: of `metric` without a flow's name, or of the default. `labels` are other names
+    for levels, in legend and ticks, and `title` stands above.
+    """
     done = _done(frame)
-    if name == "pair-shares" and metric:
-        raise NoSuchColumn(f'metric "{metric}": this figure is of goodput. Use by and axis to choose the two flows')
+    if name == "pair-shares" and (metric or flow):
+        raise NoSuchColumn(
+            f'metric "{metric or flow}": this figure is of goodput. Use by and axis to choose the two flows'
+        )
     if name == "throughput-delay" and axis:
         raise NoSuchColumn(f'axis "{axis}": this figure has goodput and delay for axes. Use by to choose its colours')
-    options = (("axis", axis), ("by", by))
-    chosen = {key: value for key, value in options if value}
+    chosen: dict[str, Any] = {key: value for key, value in (("axis", axis), ("by", by)) if value}
+    if flow and name == "throughput-delay":
+        chosen["goodput"] = metric_column(done, f"{flow}.goodput_mbps")
+    elif flow:
+        metric = _of_flow(done, flow, metric)
     with house_style():
         given = () if name == "pair-shares" else (metric,)
-        return FIGURES[name][1](done, *given, **chosen)
+        figure = FIGURES[name][1](done, *given, **chosen)
+        _rename(figure, done, labels or {})
+        if title:
+            figure.axes[0].set_title(title)
+    return figure
+
+
+def _of_flow(frame: pl.DataFrame, flow: str, metric: str | None) -> str:
+    """The column of a flow's metric; without one named, its delay where there is one, else its goodput."""
+    if metric is not None:
+        return metric_column(frame, metric if metric.startswith(f"{flow}.") else f"{flow}.{metric}")
+    usual = [f"{flow}.{name}" for name in ("delay_p95_ms", "experience_p95_ms", "goodput_mbps")]
+    return next((name for name in usual if name in frame.columns), metric_column(frame, usual[-1]))
+
+
+def _rename(figure: Figure, frame: pl.DataFrame, labels: Mapping[str, str]) -> None:
+    """Put other names in the place of levels; `NoSuchColumn` for a level that no axis has."""
+    if not labels:
+        return
+    known = {_text(level) for axis in axes_of(frame) for level in axis.levels}
+    for level in labels:
+        if level not in known:
+            close = nearest(level, sorted(known))
+            hint = f' Did you mean "{close}"?' if close else ""
+            raise NoSuchColumn(f'label "{level}": no axis of the sweep has this level.{hint}')
+    for text in figure.findobj(Text):
+        assert isinstance(text, Text)
+        if text.get_text() in labels:
+            text.set_text(labels[text.get_text()])
+    for ax in figure.axes:
+        for each in (ax.xaxis, ax.yaxis):
+            ticks = [text.get_text() for text in each.get_ticklabels()]
+            if set(ticks) & set(labels):
+                each.set_ticks(each.get_ticklocs(), [labels.get(tick, tick) for tick in ticks])

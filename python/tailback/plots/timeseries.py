@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,21 @@ from matplotlib.ticker import MaxNLocator
 from .. import metrics
 from ..metrics import Rows
 from ..metrics.rows import Floats
+from . import fits
 from . import flows as who
 from .recipes import POINTS, Curve, bin_s, draw_drops, rate_line, throughput
 from .registry import recipe
-from .style import FULL_WIDTH, INK, SKY, SOFT, label_ends, new_figure
+from .style import CYCLE, FULL_WIDTH, INK, SKY, SOFT, label_ends, new_figure
+
+#: From this many curves on in one panel, names stand in one legend: at the ends of the lines they would overlap.
+_MANY = 6
+#: Watched queues that get a panel each; more of them share one.
+_QUEUES = 4
 
 
-@recipe("overview", "Everything recorded, over time")
+@recipe("overview", "Everything recorded, over time", applies=fits.anything)
 def overview(results: Mapping[str, Rows], *, start: float | None = None, end: float | None = None) -> Figure:
-    """Everything that was recorded, over time: windows, round-trip times, queue, one-way delay, throughput.
+    """Everything that was recorded, over time: windows, round-trip times, queues, one-way delay, throughput.
 
     Panels whose instrument was off are left out; with nothing recorded, what was counted is drawn as bars. Several
     results are drawn over one another, a colour a result.
@@ -30,104 +36,134 @@ def overview(results: Mapping[str, Rows], *, start: float | None = None, end: fl
     if len(results) > 1:
         return over_one_another(results, start, end)
     rows = next(iter(results.values()))
-    kinds = _kinds(rows)
-    if not kinds:
+    drawn = single(rows, start, end)
+    if not drawn:
         return throughput(results)
-    figure, axes = new_figure(len(kinds), 1, height=1.75 * len(kinds) + 0.5, sharex=True)
-    for (ax,), kind in zip(axes, kinds, strict=True):
-        kind.draw(ax, rows, start, end)
+    figure, axes = new_figure(len(drawn), 1, height=1.75 * len(drawn) + 0.5, sharex=True)
+    many = max(len(panel.curves) for panel in drawn) >= _MANY
+    shown: dict[str, Any] = {}
+    for (ax,), panel in zip(axes, drawn, strict=True):
+        _draw(ax, panel)
         ax.yaxis.set_major_locator(MaxNLocator(4))
+        if many and (panel.unit != "kB" or len(panel.curves) > 1):
+            shown |= {str(line.get_label()): line for line in ax.lines if str(line.get_label()) in _names(panel)}
+        elif not many and (len(panel.curves) > 1 or panel.unit != "kB"):
+            last = [(float(c.x[-1]), float(c.y[-1]), c.label, c.colour) for c in panel.curves if len(c.x)]
+            label_ends(ax, last, gap=0.16)
     axes[-1][0].set_xlabel("time (s)")
     axes[-1][0].set_xlim(0.0 if start is None else start, rows.duration_s if end is None else end)
     axes[0][0].set_title(f"{rows.name or 'run'}: {who.path_of(rows)}, seed {rows.seed}")
+    if many:
+        figure.legend(list(shown.values()), list(shown), loc="outside lower left", ncols=min(len(shown), 6))
     return figure
 
 
-class _Kind:
-    """One row of the overview: which rows it needs and how it draws them."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-
-    def draw(self, ax: Axes, rows: Rows, start: float | None, end: float | None) -> None:
-        ends: list[tuple[float, float, str, str]] = []
-        look = who.line_styles({"": rows})
-        if self.kind in ("cwnd", "srtt"):
-            for flow in rows.tcp_flows:
-                curve = _state(rows, flow, self.kind, start, end)
-                if curve is None or len(curve[0]) == 0:
-                    continue
-                t, v = metrics.decimate(*curve, POINTS)
-                colour = look["", flow].colour
-                ax.plot(t, v, color=colour, lw=0.9)
-                ends.append((float(t[-1]), float(v[-1]), rows.flow_names[flow], colour))
-            ax.set_ylabel("cwnd (segments)" if self.kind == "cwnd" else "smoothed RTT (ms)")
-            ax.set_ylim(bottom=0)
-        elif self.kind == "queue":
-            t, q = metrics.decimate(*metrics.backlog_series(rows, None, start, end), POINTS)
-            ax.fill_between(t, q / 1e3, color=SKY, alpha=0.35, lw=0, step="post")
-            ax.plot(t, q / 1e3, color=INK, lw=0.6, drawstyle="steps-post")
-            ax.set_ylabel("queue (kB)")
-            limit = rows.limit_bytes(rows.bottleneck)
-            if np.isfinite(limit):
-                ax.axhline(limit / 1e3, color=SOFT, lw=0.8, ls=(0, (4, 2)))
-            ax.set_ylim(bottom=0)
-            draw_drops(ax, metrics.drop_times(rows))
-        elif self.kind == "delay":
-            for flow in _with_packets(rows):
-                t, d = metrics.decimate(*metrics.one_way_delay(rows, flow, start, end), POINTS)
-                if len(t) == 0:
-                    continue
-                colour = look["", flow].colour
-                ax.plot(t, d * 1e3, color=colour, lw=0.8)
-                ends.append((float(t[-1]), float(d[-1]) * 1e3, rows.flow_names[flow], colour))
-            ax.set_ylabel("one-way delay (ms)")
-            ax.set_ylim(bottom=0)
-        else:
-            _throughput_lines(ax, rows, ends)
-        label_ends(ax, ends, gap=0.16)
+def caption(rows: Rows) -> str:
+    """What the overview of one result shows, panel by panel."""
+    titles = [panel.title for panel in single(rows, None, None)]
+    if not titles:
+        return "What was counted: nothing was recorded over time."
+    drops = " Red ticks along the top: packets that the queue dropped." if rows.has("queue") else ""
+    dashed = "Dashed lines: a queue's limit, and the bottleneck's rate."
+    return f"Over time, from the top: {', '.join(titles)}. {dashed}{drops}"
 
 
-def _with_packets(rows: Rows) -> list[int]:
-    return [int(f) for f in np.unique(rows.column("packets", "flow"))] if rows.has("packets") else []
+def _names(panel: Panel) -> set[str]:
+    return {curve.label for curve in panel.curves}
 
 
-def _state(rows: Rows, flow: int, kind: str, start: float | None, end: float | None) -> tuple[Floats, Floats] | None:
-    column = "cwnd" if kind == "cwnd" else "srtt_s"
-    scale = 1.0 / rows.mss(flow) if kind == "cwnd" else 1e3
-    for measure, table in ((metrics.web100_series, "polls"), (metrics.siftr_series, "segments")):
-        if rows.has(table):
-            t, v = measure(rows, flow, column, start, end)
-            if len(t):
-                return t, v * scale
-    return None
-
-
-def _kinds(rows: Rows) -> list[_Kind]:
-    tcp = rows.has("polls") or rows.has("segments")
-    wanted = {
-        "cwnd": tcp and bool(rows.tcp_flows),
-        "srtt": tcp and bool(rows.tcp_flows),
-        "queue": rows.has("queue_polls") or bool(rows.scenario.get("instruments", {}).get("queues")),
-        "delay": rows.has("packets"),
-        "throughput": rows.has("polls"),
-    }
-    return [_Kind(kind) for kind, there in wanted.items() if there]
-
-
-def _throughput_lines(ax: Axes, rows: Rows, ends: list[tuple[float, float, str, str]]) -> None:
-    look = who.line_styles({"": rows})
-    for flow in rows.tcp_flows:
-        if not len(rows.of_flow("polls", flow)["t_s"]):
-            continue
-        t, rate = metrics.throughput_series(rows, flow, bin_s(rows))
-        colour = look["", flow].colour
-        ax.step(t, rate / 1e6, where="post", color=colour, lw=1.0)
-        if len(t):
-            ends.append((float(t[-1]), float(rate[-1]) / 1e6, rows.flow_names[flow], colour))
-    rate_line(ax, [rows])
-    ax.set_ylabel("throughput (Mbit/s)")
+def _draw(ax: Axes, panel: Panel) -> None:
+    """One panel of the overview."""
+    steps = {"kB": "steps-post", "Mbit/s": "steps-post"}.get(panel.unit, "default")
+    is_one_queue = panel.unit == "kB" and len(panel.curves) == 1
+    for curve in panel.curves:
+        if is_one_queue:
+            ax.fill_between(curve.x, curve.y, color=SKY, alpha=0.35, lw=0, step="post")
+        width = 0.6 if is_one_queue else 0.9
+        ax.plot(curve.x, curve.y, color=curve.colour, ls=curve.style, lw=width, drawstyle=steps, label=curve.label)
+    if panel.limit is not None and np.isfinite(panel.limit):
+        ax.axhline(panel.limit, color=SOFT, lw=0.8, ls=(0, (4, 2)))
+    draw_drops(ax, panel.drops)
+    title = panel.title if len(panel.title) < 18 else panel.title.replace(" at ", " at\n")
+    ax.set_ylabel(f"{title}\n({panel.unit})")
     ax.set_ylim(bottom=0)
+
+
+def single(rows: Rows, start: float | None = None, end: float | None = None) -> list[Panel]:
+    """What one result recorded, over time: the panels of the overview, as pictures and to zoom into.
+
+    Windows, round-trip times, every queue that was watched, delays, throughput; what was not recorded is left out.
+    """
+    look = who.line_styles({"": rows})
+
+    def panel(title: str, unit: str, found: list[tuple[int, Floats, Floats]]) -> list[Panel]:
+        curves = [
+            Curve(rows.flow_names[flow], *_between((t, v), start, end), look["", flow].colour, look["", flow].style)
+            for flow, t, v in found
+        ]
+        return [Panel(title, unit, curves)] if any(len(curve.x) for curve in curves) else []
+
+    out = panel("cwnd", "segments", _states(rows, "cwnd")) + panel("smoothed RTT", "ms", _states(rows, "srtt_s"))
+    out += _queue_panels(rows, start, end)
+    out += panel("one-way delay", "ms", _all_delays(rows))
+    rate = rows.rate_bps(rows.bottleneck) / 1e6 if rows.has_bottleneck else np.nan
+    out += [replace(each, limit=rate) for each in panel("throughput", "Mbit/s", _rates(rows))]
+    return out
+
+
+def _between(series: tuple[Floats, Floats], start: float | None, end: float | None) -> tuple[Floats, Floats]:
+    times, values = series
+    kept = (times >= (start or 0.0)) & (times <= (np.inf if end is None else end))
+    return metrics.decimate(times[kept], values[kept], POINTS)
+
+
+def _states(rows: Rows, column: str) -> list[tuple[int, Floats, Floats]]:
+    def series(flow: int) -> tuple[Floats, Floats]:
+        scale = 1.0 / rows.mss(flow) if column == "cwnd" else 1e3
+        for measure, table in ((metrics.web100_series, "polls"), (metrics.siftr_series, "segments")):
+            if rows.has(table):
+                times, values = measure(rows, flow, column)
+                if len(times):
+                    return times, values * scale
+        return np.zeros(0), np.zeros(0)
+
+    return _each(rows, rows.tcp_flows, series)
+
+
+def _queue_panels(rows: Rows, start: float | None, end: float | None) -> list[Panel]:
+    found = []
+    for link in who.watched_links(rows):
+        times, backlog = _between(metrics.backlog_series(rows, link), start, end)
+        if len(times):
+            found.append((link, Curve(f"queue at {rows.link_names[link]}", times, backlog / 1e3, INK)))
+    if len(found) <= _QUEUES:
+        return [
+            Panel(curve.label, "kB", [curve], rows.limit_bytes(link) / 1e3, _drops(rows, link, start, end))
+            for link, curve in found
+        ]
+    styled = [
+        replace(curve, colour=who.nth_colour(number), style=who.STYLES[number // len(CYCLE) % len(who.STYLES)])
+        for number, (_, curve) in enumerate(found)
+    ]
+    return [Panel("queues", "kB", styled)]
+
+
+def _drops(rows: Rows, link: int, start: float | None, end: float | None) -> Floats:
+    times = metrics.drop_times(rows, link)
+    return times[(times >= (start or 0.0)) & (times <= (np.inf if end is None else end))]
+
+
+def _all_delays(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+    flows = [int(flow) for flow in np.unique(rows.column("packets", "flow"))] if rows.has("packets") else []
+    return _each(rows, filter(rows.shows, flows), lambda flow: _scaled(metrics.one_way_delay(rows, flow), 1e3))
+
+
+def _rates(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+    return _each(rows, rows.tcp_flows, lambda flow: _scaled(metrics.throughput_series(rows, flow, bin_s(rows)), 1e-6))
+
+
+def _scaled(series: tuple[Floats, Floats], scale: float) -> tuple[Floats, Floats]:
+    return series[0], series[1] * scale
 
 
 @dataclass(frozen=True)
@@ -137,6 +173,10 @@ class Panel:
     title: str
     unit: str
     curves: list[Curve]
+    limit: float | None = None
+    """What the curves cannot exceed for long, in the panel's unit: a queue's limit, the bottleneck's rate."""
+    drops: Floats = field(default_factory=lambda: np.zeros(0))
+    """When the queue dropped a packet."""
 
 
 _Series = Callable[[Rows], list[tuple[int, Floats, Floats]]]
@@ -148,9 +188,10 @@ def panels(results: Mapping[str, Rows], start: float | None = None, end: float |
     `start` and `end` in seconds cut the curves. A colour a result, a line style a flow of it.
     """
     names = dict.fromkeys(name for rows in results.values() for name in rows.internals_names)
+    links = dict.fromkeys(rows.link_names[link] for rows in results.values() for link in who.watched_links(rows))
     wanted: list[tuple[str, str, _Series]] = [
         ("cwnd", "segments", _windows),
-        ("queue", "kB", _backlog),
+        *(("queue" if len(links) == 1 else f"queue at {link}", "kB", _backlog(link)) for link in links),
         ("throughput", "Mbit/s", _throughput),
         ("one-way delay", "ms", _delays),
         *((name, _unit(name), _internals(name)) for name in names),
@@ -218,14 +259,15 @@ def _windows(rows: Rows) -> list[tuple[int, Floats, Floats]]:
     return _each(rows, rows.tcp_flows, lambda flow: _thin(metrics.cwnd_series(rows, flow), 1.0 / rows.mss(flow)))
 
 
-def _backlog(rows: Rows) -> list[tuple[int, Floats, Floats]]:
-    try:
-        times, values = _thin(metrics.backlog_series(rows), 1e-3)
-    except metrics.MissingRows:
-        # Nobody watched, or there is no bottleneck.
-        return []
-    # The queue belongs to no flow.
-    return [(-1, times, values)] if len(times) else []
+def _backlog(link: str) -> _Series:
+    def of_result(rows: Rows) -> list[tuple[int, Floats, Floats]]:
+        if link not in [rows.link_names[each] for each in who.watched_links(rows)]:
+            return []
+        times, values = _thin(metrics.backlog_series(rows, link), 1e-3)
+        # The queue belongs to no flow.
+        return [(-1, times, values)] if len(times) else []
+
+    return of_result
 
 
 def _throughput(rows: Rows) -> list[tuple[int, Floats, Floats]]:

@@ -12,10 +12,11 @@ from matplotlib.figure import Figure
 from .. import metrics
 from ..metrics import MissingRows, Rows
 from ..metrics.rows import Floats
+from . import fits
 from . import flows as who
 from .recipes import POINTS, Curve, bin_s, draw_cdfs, rate_line
 from .registry import recipe
-from .style import FULL_WIDTH, new_figure
+from .style import FULL_WIDTH, INK, new_figure
 
 _Key = tuple[str, int]
 
@@ -32,18 +33,27 @@ def _delays(results: Mapping[str, Rows]) -> tuple[dict[_Key, tuple[Floats, Float
         return out, "one-way delay (ms)"
     for label, rows in results.items():
         pings = np.unique(rows.column("echoes", "flow")).tolist() if rows.has("echoes") else []
-        for flow in pings:
+        for flow in (flow for flow in pings if rows.shows(flow)):
             times, delay = metrics.echo_rtts(rows, flow)
             out[label, flow] = (times, 1e3 * delay)
     return out, "round-trip time (ms)"
 
 
-def _throughputs(results: Mapping[str, Rows], width_s: float | None = None) -> dict[_Key, tuple[Floats, Floats]]:
+def _throughputs(
+    results: Mapping[str, Rows], width_s: float | None = None, *, while_on: bool = False
+) -> dict[_Key, tuple[Floats, Floats]]:
+    """Times and throughput in Mbit/s of the polled flows; `while_on` keeps bins throughout which the flow was on."""
     out = {}
     for label, rows in results.items():
         for flow in rows.tcp_flows if rows.has("polls") else []:
             if len(rows.of_flow("polls", flow)["t_s"]):
-                times, rate = metrics.throughput_series(rows, flow, width_s or bin_s(rows))
+                width = width_s or bin_s(rows)
+                times, rate = metrics.throughput_series(rows, flow, width)
+                if while_on:
+                    kept = np.zeros(len(times), dtype=np.bool_)
+                    for began, ended in rows.on_s(flow):
+                        kept |= (times >= began) & (times + width <= ended)
+                    times, rate = times[kept], rate[kept]
                 out[label, flow] = (times, rate / 1e6)
     return out
 
@@ -55,12 +65,13 @@ def _names(results: Mapping[str, Rows], keys: Any) -> dict[_Key, str]:
     return {(label, flow): who.named(results, label, flow, shown[label]) for label, flow in keys}
 
 
-@recipe("all", "Throughput, queue and delay on one page")
+@recipe("all", "Throughput, queue and delay on one page", applies=fits.over_time)
 def all_four(results: Mapping[str, Rows]) -> Figure:
     """Four panels, after Flent's “all”: throughput, queue and delay over time, and how the delay is distributed.
 
     Delay is one way, of the flows over UDP whose packets were recorded; without such flows, the round trip of pings.
-    The dashed line is the bottleneck's rate. Several results share the axes: a colour a result.
+    The dashed line is the bottleneck's rate. Every queue that was watched is drawn. Several results share the axes: a
+    colour a result.
     """
     rates, (delays, unit) = _throughputs(results), _delays(results)
     if not rates and not delays:
@@ -80,12 +91,14 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     rate_line(top_left, list(results.values()))
     top_left.set_ylabel("throughput (Mbit/s)")
     for label, rows in results.items():
-        try:
-            t, backlog = metrics.decimate(*metrics.backlog_series(rows), POINTS)
-        except MissingRows:
-            continue
-        colour = look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
-        top_right.plot(t, backlog / 1e3, color=colour, lw=0.8, drawstyle="steps-post")
+        links = who.watched_links(rows)
+        colour = INK if len(results) == 1 else look[label, rows.tcp_flows[0] if rows.tcp_flows else 0].colour
+        for number, link in enumerate(links):
+            t, backlog = metrics.decimate(*metrics.backlog_series(rows, link), POINTS)
+            style = who.STYLES[number % len(who.STYLES)]
+            (line,) = top_right.plot(t, backlog / 1e3, color=colour, ls=style, lw=0.8, drawstyle="steps-post")
+            if len(links) > 1:
+                shown.setdefault(f"queue at {rows.link_names[link]}", line)
     top_right.set_ylabel("queue (kB)")
     lines(low_left, delays)
     low_left.set_ylabel(unit)
@@ -104,14 +117,14 @@ def all_four(results: Mapping[str, Rows]) -> Figure:
     return figure
 
 
-@recipe("box", "Delay and throughput as boxes")
+@recipe("box", "Delay and throughput as boxes", applies=fits.over_time)
 def box(results: Mapping[str, Rows]) -> Figure:
-    """Left: delay of every packet. Right: throughput in bins of a second. A box a flow of a result.
+    """Left: delay of every packet. Right: throughput in the seconds that a flow was on. A box a flow of a result.
 
     The box is from quartile to quartile with the median in it; whiskers reach from the 5th to the 95th percentile.
     """
     delays, unit = _delays(results)
-    rates = _throughputs(results, 1.0)
+    rates = {key: series for key, series in _throughputs(results, 1.0, while_on=True).items() if len(series[1])}
     halves = [(series, name) for series, name in ((delays, unit), (rates, "throughput (Mbit/s)")) if series]
     if not halves:
         raise MissingRows("polls", "instruments.polls, or instruments.packets or .echoes")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, PercentFormatter
 
-from .. import experience, metrics
+from .. import experience, metrics, registry
 from ..metrics import MissingRows, Rows
 from ..metrics.rows import Floats
+from . import fits
 from . import flows as who
 from .registry import recipe
 from .style import FULL_WIDTH, INK, SOFT, label_at, new_figure
@@ -22,17 +23,25 @@ WINDOW_S = 10.0
 
 
 def _of(rows: Rows, table: str) -> list[str]:
-    return [flow for flow, told in experience.recorded(rows.scenario).items() if told == table]
+    return [flow for flow, of in experience.recorded(rows.scenario).items() if of == table and rows.shows(flow)]
 
 
-def _each(results: Mapping[str, Rows], table: str) -> Iterator[tuple[str, Rows, str, who.LineStyle]]:
-    """Label, rows, flow and look of every flow that is measured from `table`."""
-    found = [(label, rows, flow) for label, rows in results.items() for flow in _of(rows, table) if rows.has(table)]
+def _calls(rows: Rows) -> list[str]:
+    """Flows of voice among those whose packets were recorded: the E-model rates nothing else."""
+    return [flow for flow in _of(rows, "packets") if registry.application(rows.flow_spec(flow)).datagrams == "voice"]
+
+
+def _each(
+    results: Mapping[str, Rows], table: str, chosen: Callable[[Rows], list[str]] | None = None
+) -> Iterator[tuple[str, Rows, str, who.LineStyle]]:
+    """Label, rows, flow and look of every flow that is measured from `table`, or of those `chosen` among them."""
+    of = {label: (chosen(rows) if chosen else _of(rows, table)) for label, rows in results.items() if rows.has(table)}
+    found = [(label, results[label], flow) for label, flows in of.items() for flow in flows]
     if not found:
         raise MissingRows(table)
     look = who.line_styles(results)
     for label, rows, flow in found:
-        shown = [rows.flow(name) for name in _of(rows, table)]
+        shown = [rows.flow(name) for name in of[label]]
         yield who.named(results, label, rows.flow(flow), shown), rows, flow, look[label, rows.flow(flow)]
 
 
@@ -49,7 +58,7 @@ def _shares(axes: Axes, quantity: str) -> None:
     axes.legend(loc="lower right")
 
 
-@recipe("response-times", "What readers of pages wait for")
+@recipe("response-times", "What readers of pages wait for", applies=fits.requests)
 def response_times(results: Mapping[str, Rows]) -> Figure:
     """Left: share of requests answered within x. Right: median response time by size, bars from quartile to quartile.
 
@@ -67,7 +76,7 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
             # Sizes drawn at random: bins a factor of two wide.
             sizes = 2 ** np.floor(np.log2(np.maximum(sizes, 1))).astype(np.int64)
             each = np.unique(sizes)
-        quartiles = np.array([np.quantile(times[sizes == size], (0.25, 0.5, 0.75)) for size in each])
+        quartiles = np.array([metrics.quantiles_of(times[sizes == size], (0.25, 0.5, 0.75)) for size in each])
         if len(each):
             right.vlines(each / 1e3, quartiles[:, 0], quartiles[:, 2], color=look.colour, lw=1.0, alpha=0.6)
             right.plot(each / 1e3, quartiles[:, 1], "o", color=look.colour, ls=look.style, ms=3, lw=1.0)
@@ -84,21 +93,27 @@ def response_times(results: Mapping[str, Rows]) -> Figure:
     return figure
 
 
-@recipe("voice-quality", "What a caller hears")
+@recipe("voice-quality", "What a caller hears", applies=fits.voice)
 def voice_quality(results: Mapping[str, Rows]) -> Figure:
-    """Above: one-way delay of the calls' packets. Below: their E-model rating R in windows of ten seconds.
+    """Above: one-way delay of voice packets. Below: the calls' E-model rating R in windows of ten seconds.
 
-    R by `metrics.voice_quality`; lines where G.107 changes its word for how satisfied users are.
+    R by `metrics.voice_quality`; lines where G.107 changes its word for how satisfied users are. Beneath: what R leaves
+    out, and in the legend within which bounds nine tenths of the delays lie. Flows of other media have no R.
     """
     figure, axes = new_figure(2, 1, width=FULL_WIDTH, height=3.9, sharex=True)
     top, bottom = axes[0][0], axes[1][0]
-    for label, rows, flow, look in _each(results, "packets"):
+    for label, rows, flow, look in _each(results, "packets", _calls):
         sent, delay = metrics.one_way_delay(rows, flow)
         t, ms = metrics.decimate(sent, 1e3 * delay, 4000)
         top.plot(t, ms, color=look.colour, ls=look.style, lw=0.7, alpha=0.8)
         heard = metrics.voice_quality(rows, flow, window_s=WINDOW_S)
         ends = np.minimum(np.array(heard.windows_s) + WINDOW_S, rows.duration_s)
-        name = f"{label}, MOS {heard.mos:.1f}"
+        if np.isnan(heard.mos):
+            # None of its packets was recorded: there is no call to rate.
+            continue
+        low, high = 1e3 * metrics.quantiles_of(delay, (0.05, 0.95))
+        delays = f"delay {low:.0f} to {high:.0f} ms (5 to 95 %)" if len(delay) else "no packet arrived"
+        name = f"{label}, MOS {heard.mos:.1f}, {delays}"
         bottom.hlines(heard.ratings, heard.windows_s, ends, color=look.colour, ls=look.style, lw=1.8, label=name)
     for rating, words in SATISFACTION:
         bottom.axhline(rating, color=SOFT, lw=0.6, ls=":")
@@ -108,11 +123,14 @@ def voice_quality(results: Mapping[str, Rows]) -> Figure:
     bottom.set_ylim(0, 100)
     bottom.set_ylabel("rating R (0 … 93)")
     bottom.set_xlabel("time (s)")
-    bottom.legend(loc="lower left", ncols=2)
+    named = [str(text) for text in bottom.get_legend_handles_labels()[1]]
+    # Two columns of long names would leave the axes no room.
+    bottom.legend(loc="lower left", ncols=2 if max(map(len, named), default=0) < 50 else 1, fontsize=7)
+    figure.supxlabel(metrics.NOT_RATED, fontsize=7, color=SOFT)
     return figure
 
 
-@recipe("rtt-cdf", "Distribution of round-trip times")
+@recipe("rtt-cdf", "Distribution of round-trip times", applies=fits.round_trips)
 def rtt_cdf(results: Mapping[str, Rows]) -> Figure:
     """Share of round trips that took at most x: by ping where there is one, else of TCP segments by Karn's rule,
     else as the sender sampled them.
@@ -145,7 +163,7 @@ def _sampled(rows: Rows, flow: str) -> Floats:
     return sampled[~np.isnan(sampled) & (sampled > 0)]
 
 
-@recipe("fairness", "How evenly flows share over time")
+@recipe("fairness", "How evenly flows share over time", applies=fits.sharing)
 def fairness(results: Mapping[str, Rows], *, bin_s: float = 1.0) -> Figure:
     """Above: throughput of each bulk flow in bins of a second. Below: Jain's index over them; dashed: its least value.
 

@@ -26,11 +26,10 @@ from PIL import Image
 from .. import metrics, plots, registry
 from ..experience import experience
 from ..metrics import Rows
-from ..metrics.rows import Floats
 from ..numbers import written
 from ..plots import flows as who
-from ..plots.recipes import POINTS, Curve
-from ..plots.style import BLACK, INK, house_style
+from ..plots import timeseries
+from ..plots.style import house_style
 from ..result.described import way
 from . import interactive
 
@@ -57,7 +56,7 @@ def _plotlyjs() -> str:
 
 def _json(value: Any) -> Markup:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    # Inside a script element only "</" and "<!--" could be taken for mark-up.
+    # Inside a script element only "</" and "<!--" could be treated as mark-up.
     return Markup(text.replace("<", "\\u003c"))
 
 
@@ -146,7 +145,7 @@ def single(result: Any) -> str:
         if spec:
             specs[name] = spec
         shown.append(
-            _plot_entry(name, title, recipe.caption, figure, live=spec is not None, live_first=spec is not None)
+            _plot_entry(name, title, _caption(rows, name), figure, live=spec is not None, live_first=spec is not None)
         )
     meta = rows.meta
     provenance = [
@@ -171,6 +170,10 @@ def single(result: Any) -> str:
         contents=[("figures", "Figures"), ("flows", "Flows"), ("links", "Links"), ("again", "Run it again")],
         specs={"figures": specs},
     )
+
+
+def _caption(rows: Rows, name: str) -> str:
+    return timeseries.caption(rows) if name == "overview" else plots.get(name).caption
 
 
 def _fitting(rows: Rows) -> list[tuple[str, str]]:
@@ -219,43 +222,9 @@ def _plot_entry(
 
 
 def _overview_spec(rows: Rows) -> dict[str, Any] | None:
-    """The overview to zoom into: state, queue and delay on one time axis."""
-    stack: list[tuple[str, Sequence[Curve], float | None]] = []
-
-    def thin(series: tuple[Floats, Floats], scale: float, label: str, colour: str) -> Curve:
-        t, v = metrics.decimate(*series, POINTS)
-        return Curve(label, t, v * scale, colour)
-
-    if rows.has("polls") or rows.has("segments"):
-        windows, times = [], []
-        for position, flow in enumerate(rows.tcp_flows):
-            try:
-                series = metrics.cwnd_series(rows, flow)
-            except plots.MissingRows:
-                continue
-            if len(series[0]) == 0:
-                continue
-            name = rows.flow_names[flow]
-            colour = who.colour(rows, flow, position) if len(rows.tcp_flows) == 1 else who.nth_colour(position)
-            windows.append(thin(series, 1.0 / rows.mss(flow), name, colour))
-            if rows.has("polls"):
-                times.append(thin(metrics.web100_series(rows, flow, "srtt_s"), 1e3, name, colour))
-        if windows:
-            stack.append(("cwnd (segments)", windows, None))
-        if times:
-            stack.append(("smoothed RTT (ms)", times, None))
-    watched = rows.has("queue_polls") or rows.scenario.get("instruments", {}).get("queues")
-    if watched and rows.has_bottleneck:
-        limit = rows.limit_bytes(rows.bottleneck)
-        stack.append(("queue (kB)", [thin(metrics.backlog_series(rows), 1e-3, "queue", INK)], limit / 1e3))
-    if rows.has("packets"):
-        delays = [
-            thin(metrics.one_way_delay(rows, flow), 1e3, rows.flow_names[flow], BLACK)
-            for flow in rows.udp_flows
-            if len(rows.of_flow("packets", flow)["index"])
-        ]
-        if delays:
-            stack.append(("one-way delay (ms)", delays, None))
+    """The overview to zoom into: the panels of the picture, on one time axis."""
+    drawn = timeseries.single(rows)
+    stack = [(f"{panel.title} ({panel.unit})", panel.curves, panel.limit) for panel in drawn]
     return interactive.stacked(stack) if stack else None
 
 
@@ -284,7 +253,7 @@ def _tiles(rows: Rows) -> list[dict[str, str]]:
         # A medium's rate is its own affair, and so is what it could have carried.
         if not math.isnan(used):
             tiles.append(tile(f"{written(100 * used, 3)} %", "utilisation"))
-        tiles.append(tile(f"{written(100 * metrics.loss_rate(rows), 2)} %", "packets dropped"))
+        tiles.append(tile(f"{written(100 * metrics.drop_share_at_link(rows), 2)} %", "packets dropped"))
     return tiles
 
 
@@ -299,7 +268,7 @@ def _flow_table(rows: Rows) -> dict[str, Any]:
                 written(metrics.goodput(rows, flow) / 1e6),
                 f"{int(totals['packets_sent']):,}",
                 f"{int(totals['packets_dropped']):,}",
-                f"{int(totals['segments_retransmitted']):,}",
+                f"{metrics.retransmitted(rows, flow):,}",
                 f"{int(totals['recoveries'])}",
                 f"{int(totals['timeouts'])}",
                 written(1e3 * float(totals["rtt_min_s"])),
@@ -339,7 +308,8 @@ def _experience_table(rows: Rows) -> list[dict[str, Any]]:
         {
             "name": "experience",
             "title": "What people on the link experience",
-            "caption": "Delay is one way. Lost: packets lost, requests or pings never answered. MOS by the E-model.",
+            "caption": "Delay is one way. Lost: packets lost, requests or pings never answered. MOS by the E-model, of "
+            f"voice. {metrics.NOT_RATED}",
             "columns": ["flow", "measure", "count", "median (ms)", "95 % (ms)", "lost (%)", "jitter (ms)", "MOS"],
             "rows": counted,
             "names": 2,
@@ -459,7 +429,7 @@ def write_study(study: Study, data: Data, result: StudyResult, clock: Callable[[
 
 
 def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
-    kinds = {"reproduced": "good", "partly": "some", "not": "bad"}
+    kinds = {"reproduced": "good", "undecided": "some", "partly": "some", "not": "bad"}
     tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
@@ -499,8 +469,8 @@ def _claims_table(claims: Sequence[ClaimResult]) -> str:
             f'<td><a href="#{e["figure"]}">{e["figure"]}</a></td></tr>'
         )
         note = f"<br><b>Details.</b> {e['note']}." if e["note"] else ""
-        told = [f"{claim.standing.capitalize()}: {claim.because}" if claim.because else "", claim.why]
-        why = "".join(f'<div class="small why">{html.escape(one)}</div>' for one in told if one)
+        notes = [f"{claim.standing.capitalize()}: {claim.because}" if claim.because else "", claim.why]
+        why = "".join(f'<div class="small why">{html.escape(one)}</div>' for one in notes if one)
         changed = f"<br><b>Redefined after first results.</b> {e['redefined']}" if e["redefined"] else ""
         out.append(
             f'<tr class="how"><td></td><td colspan="7">{why}<details><summary>how</summary><div class="in">'

@@ -69,13 +69,14 @@ def _figures(views: Mapping[str, Rows]) -> tuple[list[dict[str, Any]], dict[str,
     entries, specs = [], {}
     drawn = panels(views)
     if drawn:
-        caption = "What each result recorded, on common axes; a colour a result, dashes tell its flows apart."
+        caption = "What each result recorded, on common axes; a colour a result, dashes distinguish its flows."
         figure = plots.get("overview")(views)
         entries.append(_plot_entry("overlay", "Over one another", caption, figure, live=True, live_first=True))
         limits = {rows.limit_bytes(rows.bottleneck) / 1e3 for rows in views.values() if rows.has_bottleneck}
         limit = limits.pop() if len(limits) == 1 else None
         stack = [
-            (f"{panel.title} ({panel.unit})", panel.curves, limit if panel.unit == "kB" else None) for panel in drawn
+            (f"{panel.title} ({panel.unit})", panel.curves, limit if panel.title == "queue" else None)
+            for panel in drawn
         ]
         specs["overlay"] = interactive.stacked(stack)
     for name in _FIGURES:
@@ -97,8 +98,8 @@ def _metric_table(rows: list[compare.Comparison]) -> dict[str, Any]:
     others = [label for label in rows[0].values if label != base]
     shown = []
     for row in rows:
-        told = [text for label in others for text in (written(row.values[label]), _change(row.change(label)))]
-        shown.append([row.metric, row.of, row.unit, written(row.values[base]), *told])
+        values = [text for label in others for text in (written(row.values[label]), _change(row.change(label)))]
+        shown.append([row.metric, row.of, row.unit, written(row.values[base]), *values])
     return {
         "name": "differences",
         "title": "Differences",
@@ -117,8 +118,8 @@ def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
         # Results of before say nothing of their applications.
         apps = [float(row.get(f"app_{name}_s", math.nan)) * 1e3 for name in ("late_p99", "waited_p99", "limit")]
         verdict = "fit" if row["fit"] else "unfit"
-        told = [*late, *(written(value) for value in apps), f"{int(row['device_drops'])}"]
-        shown.append([label, verdict, f"{int(row['packets']):,}", *told])
+        values = [*late, *(written(value) for value in apps), f"{int(row['device_drops'])}"]
+        shown.append([label, verdict, f"{int(row['packets']):,}", *values])
     return {
         "name": "punctuality",
         "title": "How punctual the live run was",

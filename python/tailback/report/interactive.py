@@ -47,11 +47,18 @@ def _trace(curve: Curve, axes: str = "", **more: Any) -> Spec:
         "name": curve.label,
         "x": _numbers(curve.x),
         "y": _numbers(curve.y),
-        "line": {"color": curve.colour, "width": 1.4, "dash": _DASH.get(str(curve.style), "longdash")},
+        "line": {"color": curve.colour, "width": 1.4, "dash": _dash(curve.style)},
         "xaxis": f"x{axes}",
         "yaxis": f"y{axes}",
         **more,
     }
+
+
+def _dash(style: Any) -> str:
+    """A line style in plotly's words; one made of lengths keeps them, in pixels."""
+    if isinstance(style, tuple):
+        return ",".join(f"{1.5 * length:g}px" for length in style[1])
+    return _DASH[str(style)]
 
 
 def _heading(text: str, x: float, y: float) -> Spec:

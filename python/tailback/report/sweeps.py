@@ -51,12 +51,14 @@ def _figures(done: pl.DataFrame, chosen: list[str], axes: list[str]) -> list[dic
     if not axes:
         return []
     wanted: list[tuple[str, str | None]] = [("lines", name) for name in chosen]
+    if done["seed"].n_unique() > 2:
+        wanted += [("box", name) for name in chosen[:1]]
     wanted += [("heat-map", name) for name in chosen[:1] if len(axes) > 1] + [("throughput-delay", None)]
     entries = []
     for figure, name in wanted:
         try:
             drawn = sweeps.draw(figure, done, metric=name, axis=None, by=None)
-            title, caption = sweeps.told(figure, done, name)
+            title, caption = sweeps.captioned(figure, done, name)
         except sweeps.NoSuchColumn:
             # Of a store of calls and echoes only, which have no goodput or no delay.
             continue
@@ -68,8 +70,8 @@ def _table(done: pl.DataFrame, name: str, axes: list[str]) -> dict[str, Any]:
     rows = statistics.summary(done, name, axes).to_dicts()
     return {
         "name": f"table-{name}",
-        "title": name,
-        "caption": "Median over the runs of a setting, and its 95 % interval (bootstrap).",
+        "title": sweeps.metric_title(name),
+        "caption": f"Column {name}. Median over the runs of a setting, and its 95 % interval (bootstrap).",
         "columns": [*axes, "median", "low", "high", "runs"],
         "rows": [
             [
