@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Problem,
         ResultError,
         ScenarioError,
-        StackError,
         TailbackError,
         UnitError,
     )
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     )
     from tailback.export import Export, export
     from tailback.hunting import Finding, hunt
+    from tailback.queues import OwnQueue, Packet
     from tailback.result import Result, open_result
     from tailback.run import Cancel, repeat, run, run_each, run_many
     from tailback.scenario import (
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         Link,
         Medium,
         Named,
+        NetemJitter,
+        Policer,
         Queue,
         Randomness,
         Scenario,
@@ -107,7 +109,11 @@ __all__ = [
     "Link",
     "Medium",
     "Named",
+    "NetemJitter",
+    "OwnQueue",
+    "Packet",
     "PairedRuns",
+    "Policer",
     "Problem",
     "Queue",
     "Randomness",
@@ -118,7 +124,6 @@ __all__ = [
     "ScenarioError",
     "Size",
     "Span",
-    "StackError",
     "Step",
     "Store",
     "SweepResult",
@@ -167,6 +172,7 @@ _MODULES = (
     "checksums",
     "units",
     "algorithms",
+    "queues",
     "candidate",
     "scenario",
     "result",

@@ -21,12 +21,6 @@ class AlgorithmError(Exception):
     args: tuple[str, str, float, str]
     """Algorithm, hook, simulated seconds, what."""
 
-class StackError(Exception):
-    """A stack other than tailback's TCP did what none may."""
-
-    args: tuple[str, str, str, float, str, int]
-    """Stack, version, flow, simulated seconds, what, seed."""
-
 class Cancelled(Exception):
     """The run was cancelled through its `Cancel`."""
 
@@ -39,6 +33,42 @@ class Cancel:
         """Cancel every run this was given to."""
     def is_set(self) -> bool:
         """Has `set` been called?"""
+
+@final
+class Packet:
+    """A packet as a queue of your own sees it. Times are in seconds, amounts in bytes."""
+
+    @property
+    def number(self) -> int:
+        """Its number at this queue, from 0 in order of arrival."""
+    @property
+    def flow(self) -> int:
+        """Number of its flow in the scenario."""
+    @property
+    def is_reverse(self) -> bool:
+        """On the way from the flow's receiver to its sender."""
+    @property
+    def conversation(self) -> int:
+        """Which of the flow's connections, in eight bits."""
+    @property
+    def bytes(self) -> int:
+        """IP length."""
+    @property
+    def ecn(self) -> Literal["not-ect", "ect0", "ect1", "ce"]:
+        """ECN codepoint when it came."""
+    @property
+    def is_ecn_capable(self) -> bool:
+        """May it be marked? One that is marked already may, too."""
+    @property
+    def enqueued_s(self) -> float:
+        """When it came."""
+    @property
+    def waiting_bytes(self) -> int:
+        """What the queue holds beside the packet that `enqueue` is given, less what this call of it has dropped."""
+    def drop(self) -> None:
+        """Drop it: the queue holds it no longer. Only within `enqueue` or `dequeue`."""
+    def mark(self) -> None:
+        """Mark it CE. Only within `enqueue` or `dequeue`."""
 
 @final
 class Ack:
@@ -217,6 +247,58 @@ def registry() -> str:
 def tables() -> str:
     """Every table with its columns, units and codes, as JSON: see `tailback.result.schema`."""
 
+def measures() -> str:
+    """The rows of `tailback-measures`, as JSON: see `tailback.metrics.registry`."""
+
+def loss_of_totals(sent: float, received: float, dropped: float, bytes_received: float, bytes_returned: float) -> float:
+    """`flow_loss_rate` from a flow's totals of packets and payload bytes."""
+
+def loss_of_fates(dropped: float, received: float) -> float:
+    """`flow_loss_rate` from packets counted by their fate."""
+
+def drop_share_at_link(dropped: float, arrived: float) -> float:
+    """`drop_share_at_link` from a link's totals of packets."""
+
+def active_periods_s(
+    periods: list[tuple[float, float | None]], started_s: float, finished_s: float, duration_s: float
+) -> list[tuple[float, float]]:
+    """From when until when a flow was on, given start and stop of each period in which it should be."""
+
+def active_s(periods: list[tuple[float, float]], started_s: float) -> float:
+    """Seconds in all periods; NaN if `started_s` is."""
+
+def goodput_bps(bytes: float, seconds: float) -> float:
+    """`goodput`; NaN of no time."""
+
+def completion_s(given_bytes: float, bytes_received: float, started_s: float, finished_s: float) -> float:
+    """`completion_time`."""
+
+def jain(shares: npt.NDArray[Any]) -> float:
+    """`jain` of float64 shares."""
+
+def quantiles(of: npt.NDArray[Any], shares: list[float]) -> npt.NDArray[Any]:
+    """Quantiles of float64 values by linear interpolation; NaN of nothing."""
+
+def weighted_quantiles(of: npt.NDArray[Any], held: npt.NDArray[Any], shares: list[float]) -> npt.NDArray[Any]:
+    """The float64 values at or below which these shares of the time were spent; NaN of nothing."""
+
+def delay_impairment(mouth_to_ear_s: float) -> float:
+    """`delay_impairment`."""
+
+def loss_impairment(loss: float, burst_ratio: float, concealment: bool) -> float:
+    """`loss_impairment`."""
+
+def mean_opinion_score(rating: float) -> float:
+    """`mean_opinion_score`."""
+
+def burst_ratio(lost: npt.NDArray[Any]) -> float:
+    """`burst_ratio` of flags in order of sending."""
+
+def call_rating(
+    sent_s: npt.NDArray[Any], delay_s: npt.NDArray[Any], stream: npt.NDArray[Any], window_s: float, concealment: bool
+) -> tuple[float, list[tuple[int, float, float]]]:
+    """R of `voice_quality`, and window, R and late share of each call in each window; a lost packet's delay is NaN."""
+
 def check(
     json: str, algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None, live: bool = False
 ) -> None:
@@ -232,6 +314,7 @@ def run(
     algorithms: dict[str, Callable[[dict[str, Any], int], Any]] | None = None,
     sink: Callable[[str, dict[str, npt.NDArray[Any]], list[str]], object] | None = None,
     most: int | None = None,
+    most_wall_s: float | None = None,
 ) -> dict[str, dict[str, npt.NDArray[Any]]]:
     """Run the scenario, without the GIL, and return its tables: `{table: {column: array}}`.
 
@@ -329,10 +412,12 @@ def live_run(
     here: str = ".",
     twins: bool = False,
     candidates: dict[str, str] | None = None,
+    in_front: tuple[int, list[str]] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run the scenario live and return its tables, as `run` does, with `emulator` and `captures`.
 
-    What programs wrote is under `_files`, bytes by name.
+    What programs wrote is under `_files`, bytes by name. `in_front`: a program's flow, by number, and the command that
+    runs in its client's place with this process's input and output; the run ends with it.
     """
 
 def vm_programs(

@@ -1,5 +1,7 @@
 """Congestion controls of your own, in Python: a class with `on_ack` and `on_congestion`; see docs/own-algorithm.md.
 
+A class with `enqueue` and `dequeue` is a queue discipline, and goes the same ways (`tailback.queues`).
+
 A scenario names one by what it was registered as, or as "python:module:Class", which is imported only where the caller
 allows code (`tailback.consent`). What "bpf:mine.bpf.c" and "rust:path/to/crate" name is compiled: `tailback.native`.
 """
@@ -20,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
-from tailback import crates, native, registry
+from tailback import crates, modules, native, queues, registry
 from tailback._core import Ack, Congestion, Control
 from tailback.checksums import digest
 from tailback.errors import TailbackError
@@ -175,7 +177,9 @@ def load(reference: str) -> Callable[..., Algorithm]:
         raise TailbackError(f"{place} has no {attribute}.")
     if not isinstance(found, type):
         # A function would be called with the file's parameters, whatever it does.
-        raise TailbackError(f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion.")
+        raise TailbackError(
+            f"{place}:{attribute} is no class. Name a class with on_ack and on_congestion, or enqueue and dequeue."
+        )
     if is_file:
         _files[found] = Path(place)
     _text_of(found)
@@ -245,24 +249,29 @@ def _source_of(made_by: Any) -> Source:
 
 
 def named(resolved: Mapping[str, Any]) -> set[str]:
-    """The congestion controls that a description names."""
+    """The congestion controls and queue disciplines that a description names."""
     return {name for _, name in _choices(resolved)}
 
 
 def _choices(resolved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Where a description names congestion controls, and their names."""
+    """Where a description names congestion controls and queue disciplines, and their names."""
+    for number, link in enumerate(resolved.get("links", ())):
+        yield f"links[{number}].queue.discipline", str(link.get("queue", {}).get("discipline", "fifo"))
     for number, flow in enumerate(resolved.get("flows", ())):
         if tcp := flow.get("tcp"):
             for row in (tcp, *tcp.get("cc_turns", ())):
                 yield f"flows[{number}].tcp.cc", str(row["cc"])
 
 
-def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any]) -> None:
-    """Raise `ScenarioError` if a scenario that is to run on a kernel names what only the simulator runs."""
+def demand_of_kernel(scenario: Scenario, resolved: Mapping[str, Any], *, loads_modules: bool = False) -> None:
+    """Raise `ScenarioError` if a scenario that is to run on a kernel names what that does not run."""
     fix = "Run it with --engine sim."
     for field, name in _choices(resolved):
         if crates.is_source(name):
             raise scenario.complaint(field, f'"{name}"', "the kernel runs no Rust crate", fix)
+        if modules.is_source(name) and not loads_modules:
+            problem = "a kernel module is loaded into a guest's kernel, never into this machine's"
+            raise scenario.complaint(field, f'"{name}"', problem, "Run it with --engine vm.")
         if name in registered() or (is_reference(name) and not native.is_source(name)):
             raise scenario.complaint(field, f'"{name}"', "the kernel runs no Python class", fix)
         if name in registry.load().controllers:
@@ -283,7 +292,7 @@ def _text_of(made_by: Any) -> str | None:
 
 
 def is_reference(name: str) -> bool:
-    """Is this "python:module:Class", "bpf:mine.bpf.c" or "rust:path/to/crate"?"""
+    """Is this "python:module:Class", "bpf:mine.bpf.c", "rust:path/to/crate" or "module:tcp_mine.c"?"""
     return name.startswith(_PREFIX) or native.is_source(name)
 
 
@@ -297,20 +306,25 @@ def referenced(name: str, folder: Path | None = None) -> Factory:
 def factory(made_by: Callable[..., Algorithm]) -> Factory:
     """What the engine calls for each connection, from a class."""
     try:
-        takes_seed = "seed" in inspect.signature(made_by).parameters
+        taken = set(inspect.signature(made_by).parameters)
     except (TypeError, ValueError):
-        takes_seed = False
+        taken = set()
 
-    def make(params: dict[str, Any], seed: int) -> Algorithm:
+    def make(offered: dict[str, Any], params: dict[str, Any]) -> Algorithm:
         # A seed in the scenario is the user's own.
-        return made_by(**({"seed": seed} | params if takes_seed else params))
+        return made_by(**({name: value for name, value in offered.items() if name in taken} | params))
 
-    return make
+    if queues.is_queue(made_by):
+        made: Factory = queues.factory_of(make)
+        return made
+    return lambda params, seed: make({"seed": seed}, params)
 
 
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise TailbackError(f'{name!r} is no name for an algorithm. Use letters, digits and any of "_.+-".')
+    if name in registry.names("queues"):
+        raise TailbackError(f'"{name}" is a built-in queue. Give yours a name of its own, such as "my-{name}".')
     if name in registry.names("algorithms") or name in registry.load().controllers:
         raise TailbackError(f'"{name}" is a built-in algorithm. Give yours a name of its own, such as "my-{name}".')
     return name
@@ -319,8 +333,22 @@ def _checked_name(name: str) -> str:
 def _callable(name: str, made_by: _Class) -> _Class:
     if not callable(made_by):
         raise TailbackError(f'algorithm "{name}": give the class, not {made_by!r}.')
-    # A class tells what is missing before anything is made from it; any other callable does when it is called.
+    if isinstance(made_by, type) and (queues.is_queue(made_by) or hasattr(made_by, "enqueue")):
+        _demand_sound_queue(name, made_by)
+        return made_by
+    # A class reports what is missing before anything is made from it; any other callable does when it is called.
     for hook in ("on_ack", "on_congestion"):
         if isinstance(made_by, type) and not callable(getattr(made_by, hook, None)):
             raise TailbackError(f'algorithm "{name}": {made_by.__name__} has no {hook}(self, …, control).')
     return made_by
+
+
+def _demand_sound_queue(name: str, made_by: Any) -> None:
+    if not queues.is_queue(made_by):
+        raise TailbackError(f'queue "{name}": {made_by.__name__} has no dequeue(self, now).')
+    read = queues.clock_read(made_by)
+    if read:
+        raise TailbackError(
+            f'queue "{name}" reads what no run repeats: {read}. Take the argument now for time, and draw from '
+            "random.Random(seed) with seed as an argument of __init__."
+        )

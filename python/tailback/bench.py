@@ -1,7 +1,7 @@
 """How fast this machine simulates: fixed scenarios, each in a process of its own, by processor time.
 
 `tailback bench --quick` takes some seconds. One scenario, as long as you like: `python -m tailback.bench w 830 1`
-(name, simulated seconds, rounds) tells processor time and peak memory. The same scenarios in Rust alone are in
+(name, simulated seconds, rounds) gives processor time and peak memory. The same scenarios in Rust alone are in
 `crates/tailback-core/benches/engine.rs`; side by side with ns-2 and ns-3: `make bench-peers`.
 """
 
@@ -109,7 +109,7 @@ class _Bench:
     #: Simulated seconds, in full and with `--quick` (0: left out).
     full: int
     quick: int
-    #: The best of so many counts.
+    #: The best of this many counts.
     rounds: int = ROUNDS
 
 
@@ -165,12 +165,12 @@ class Measured:
 
 def measure(name: str, seconds: int, rounds: int | None = None) -> Measured | None:
     """Time a scenario in a process of its own; `None` if it cannot be built by this engine."""
-    command = [sys.executable, "-m", "tailback.bench", name, str(seconds), str(rounds or SCENARIOS[name].rounds)]
+    command = [sys.executable, "-P", "-m", "tailback.bench", name, str(seconds), str(rounds or SCENARIOS[name].rounds)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise BenchError(f"benchmark {name} failed: {done.stderr.strip().splitlines()[-1:] or done.returncode}")
-    told = json.loads(done.stdout)
-    return None if told is None else Measured(**told)
+    found = json.loads(done.stdout)
+    return None if found is None else Measured(**found)
 
 
 def _measure_here(name: str, seconds: int, rounds: int) -> dict[str, Any] | None:
@@ -207,7 +207,7 @@ def start_up_s() -> float:
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
+        subprocess.run([sys.executable, "-P", "-c", code], check=True)
         times.append(time.perf_counter() - began)
     return min(times)
 
@@ -303,24 +303,24 @@ def run(
     quick: bool = False,
     grid: bool = False,
     sweep: bool = False,
-    told: Callable[[str], object] = lambda _: None,
+    announce: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """All measurements, as `tailback bench --json` prints them; `told` hears the name of each before it begins.
+    """All measurements, as `tailback bench --json` prints them; `announce` hears the name of each before it begins.
 
     With `sweep` only what a sweep adds to its runs.
     """
     out: dict[str, Any] = {"quick": quick, "machine": machine()}
     if sweep:
-        told("sweep")
+        announce("sweep")
         return out | {"sweep": sweep_cost()}
     for name, bench in SCENARIOS.items():
         seconds = bench.quick if quick else bench.full
         if seconds:
-            told(f"{name}: {bench.title}")
+            announce(f"{name}: {bench.title}")
             found = measure(name, seconds)
             out[name] = None if found is None else found.to_json()
     if not quick:
-        told("start-up, sweep")
+        announce("start-up, sweep")
         out["start_up_s"] = start_up_s()
         out["sweep"] = sweep_cost()
         # Soon after all have begun: later the list of congestion events outgrows the flows.
@@ -328,7 +328,7 @@ def run(
         if few is not None and many is not None:
             out["bytes_per_flow"] = 1e6 * (many.peak_mb - few.peak_mb) / 9_000
     if grid:
-        told("the grid of voip-latency")
+        announce("the grid of voip-latency")
         out["grid"] = grid_wall()
     return out
 

@@ -1,11 +1,12 @@
-"""A congestion control under examination: what its user wrote, as what a scenario's `cc` takes.
+"""A congestion control or a transport under examination: what its user wrote, as fields of a scenario's flow.
 
-What `candidate` tells apart:
+What `candidate` distinguishes:
 
 - "cubic" or "cubic,beta=0.5": built in, with parameters;
 - "mine.py:Mine", "package.module:Mine" or "python:…": a Python class, which runs code and wants `allow_code`;
 - "mine.bpf.c" or "bpf:mine.bpf.c": a source as people write them for the kernel, likewise;
 - "mine/Cargo.toml" or "rust:mine": a crate in Rust, likewise;
+- "quinn" or "quinn,cc=bbr": another project's transport, whole, with one of its own congestion controls;
 - a table as a scenario has it: `{"name": "cubic", "beta": 0.5}`, or its TOML text;
 - in Python, the class itself.
 """
@@ -24,7 +25,7 @@ from tailback.algorithms import Algorithm, algorithm, is_reference, registered, 
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 
-__all__ = ["Candidate", "candidate"]
+__all__ = ["Candidate", "candidate", "flow_fields"]
 
 #: Of the files of BPF sources.
 _ENDING = ".bpf.c"
@@ -35,13 +36,13 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A congestion control that can be run."""
+    """A congestion control, or a transport with its own, that can be run."""
 
     #: What it is called in tables and pictures.
     label: str
-    #: What a scenario's `cc` takes.
+    #: What a scenario's `cc` takes; of a transport a table with `transport` and `cc`, as `flow_fields` reads it.
     cc: str | dict[str, Any]
-    #: "built-in", "python", "bpf" or "rust".
+    #: "built-in", "python", "bpf", "rust" or "transport".
     kind: str
     #: Must whoever runs it allow code? Then the caller of `candidate` has.
     allow_code: bool
@@ -53,7 +54,7 @@ class Candidate:
     @property
     def name(self) -> str:
         """The name alone, without parameters."""
-        return self.cc if isinstance(self.cc, str) else str(self.cc["name"])
+        return self.cc if isinstance(self.cc, str) else str(self.cc.get("transport") or self.cc["name"])
 
     @property
     def written(self) -> str:
@@ -64,6 +65,17 @@ class Candidate:
             f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {_toml(value)}" for key, value in self.cc.items()
         )
         return f"{{ {', '.join(rows)} }}"
+
+
+def flow_fields(cc: str | Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a flow that a candidate's `cc` sets; a transport's flow has no `stack` of ours.
+
+    >>> flow_fields({"transport": "quinn", "cc": "bbr"})
+    {'transport': 'quinn', 'cc': 'bbr', 'stack': None}
+    """
+    if isinstance(cc, Mapping) and "transport" in cc:
+        return {"transport": cc["transport"], "cc": cc["cc"], "stack": None}
+    return {"cc": cc if isinstance(cc, str) else dict(cc)}
 
 
 def candidate(
@@ -84,9 +96,11 @@ def candidate(
     if isinstance(what, Candidate):
         return what
     cc = _registered(what) if callable(what) else _table(what) if isinstance(what, str) else dict(what)
-    name = cc.get("name")
+    name = cc.get("name", cc.get("transport"))
     if not isinstance(name, str) or not name:
         raise TailbackError(f"the candidate {what!r} has no name. Write for example cubic, or cubic,beta=0.5")
+    if name in _transports() and name not in _known():
+        return _transport(name, cc)
     runs_code = is_reference(name)
     if name not in _known() and not runs_code:
         if ":" not in name and not name.endswith((_ENDING, _MANIFEST)):
@@ -112,6 +126,28 @@ def candidate(
         digest=digest(given.encode()),
         source=source.text if source else None,
     )
+
+
+def _transports() -> dict[str, registry.Transport]:
+    return {row.name: row for row in registry.load().transports}
+
+
+def _transport(name: str, given: Mapping[str, Any]) -> Candidate:
+    """A transport with one of its own congestion controls, its default if none is given."""
+    known = _transports()[name].algorithms
+    for key in given:
+        if key not in ("name", "transport", "cc"):
+            raise TailbackError(
+                f'the candidate {name} has no parameter "{key}". Write for example {name},cc={known[-1]}'
+            )
+    cc = given.get("cc", known[0])
+    if cc not in known:
+        close = nearest(str(cc), known)
+        hint = f' Did you mean "{close}"?' if close else ""
+        raise TailbackError(f'{name} has no congestion control "{cc}".{hint} There are: {", ".join(known)}')
+    fields = {"transport": name, "cc": cc}
+    identity = json.dumps([fields, _transports()[name].version], sort_keys=True)
+    return Candidate(f"{name} {cc}", fields, "transport", allow_code=False, digest=digest(identity.encode()))
 
 
 def _referring(name: str) -> str:
@@ -155,11 +191,12 @@ def _known() -> list[str]:
 
 def _unknown(name: str) -> str:
     known = _known()
-    close = nearest(name, known)
+    close = nearest(name, known) or nearest(name, _transports())
     hint = f' Did you mean "{close}"?' if close else ""
     return (
         f'there is no congestion control "{name}".{hint} There are: {", ".join(known)}; classes of your own, as '
-        "file.py:Class or module:Class; BPF sources, as mine.bpf.c; and Rust crates, as mine/Cargo.toml"
+        "file.py:Class or module:Class; BPF sources, as mine.bpf.c; Rust crates, as mine/Cargo.toml; and transports, "
+        f"as quinn,cc=bbr: {', '.join(_transports())}"
     )
 
 
@@ -171,11 +208,11 @@ def _checked(cc: dict[str, Any], allow_code: bool) -> dict[str, Any]:
         scenario = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(cc)], duration="1s")
         return scenario.resolve(allow_code=allow_code)
     except ScenarioError as error:
-        told = []
+        problems = []
         for problem in error.problems:
             field = problem.field.rpartition("cc.")[2] if "cc." in problem.field else ""
-            told.append(f"{field + ': ' if field else ''}{problem.problem}. {problem.fix}".rstrip())
-        raise TailbackError(f"the candidate {_label(cc)} cannot be run: {'; '.join(told)}") from None
+            problems.append(f"{field + ': ' if field else ''}{problem.problem}. {problem.fix}".rstrip())
+        raise TailbackError(f"the candidate {_label(cc)} cannot be run: {'; '.join(problems)}") from None
 
 
 def _label(cc: Mapping[str, Any]) -> str:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tailback.files import open_plain
+
 __all__ = ["KeptWarning", "Verified", "digest", "digest_of_file", "seal", "verify"]
 
 
@@ -29,7 +31,7 @@ def digest(data: Any) -> str:
 
 def digest_of_file(path: Path) -> str:
     """SHA-256 of a file. Raises `OSError`."""
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -64,10 +66,11 @@ class Verified:
         self.damaged += other.damaged
 
 
-def verify(folder: str | os.PathLike[str]) -> Verified:
+def verify(folder: str | os.PathLike[str], *, tables_at: str | None = None) -> Verified:
     """Read every file of a result or a store and compare it with its checksum.
 
-    Raises `ResultError` if `folder` is neither.
+    `tables_at` is the bucket in which the store keeps its tables, if it does. Raises `ResultError` if `folder` is
+    neither, or if the store names a bucket that the caller does not.
 
     >>> import tailback as tb, tempfile
     >>> result = tb.run(tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk()], duration="1s"))
@@ -79,4 +82,8 @@ def verify(folder: str | os.PathLike[str]) -> Verified:
     from tailback.result import layout
 
     path = Path(folder)
-    return Store(path, create=False).verify() if (path / "store.json").is_file() else layout.verify(path)
+    return (
+        Store(path, create=False, tables_at=tables_at).verify()
+        if (path / "store.json").is_file()
+        else layout.verify(path)
+    )

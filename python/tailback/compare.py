@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tailback import metrics, registry
+from tailback.capture.matching import matched
 from tailback.errors import TailbackError, nearest
 from tailback.result import Result
 
@@ -59,11 +60,7 @@ def _link_total(column: str, scale: float = 1.0) -> Callable[[Result, str], floa
 
 
 def _delay(quantile: float) -> Callable[[Result, str], float]:
-    def measure(result: Result, flow: str) -> float:
-        _, delays = metrics.one_way_delay(result, flow)
-        return float(np.quantile(delays, quantile)) * 1e3 if len(delays) else math.nan
-
-    return measure
+    return lambda result, flow: 1e3 * float(metrics.delay_quantiles(result, flow, (quantile,), induced=False)[0])
 
 
 def _response(quantile: float) -> Callable[[Result, str], float]:
@@ -73,7 +70,7 @@ def _response(quantile: float) -> Callable[[Result, str], float]:
 def _echo(quantile: float) -> Callable[[Result, str], float]:
     def measure(result: Result, flow: str) -> float:
         _, times = metrics.echo_rtts(result, flow)
-        return 1e3 * float(np.quantile(times, quantile)) if len(times) else math.nan
+        return 1e3 * float(metrics.quantiles_of(times, (quantile,))[0])
 
     return measure
 
@@ -97,7 +94,7 @@ Measure = Callable[[Result, str], float]
 _TCP: list[tuple[str, str, Measure]] = [
     ("goodput", "Mbit/s", lambda result, flow: metrics.goodput(result, flow) / 1e6),
     ("loss rate", "%", lambda result, flow: 100 * metrics.flow_loss_rate(result, flow)),
-    ("segments retransmitted", "", _total("segments_retransmitted")),
+    ("segments retransmitted", "", lambda result, flow: float(metrics.retransmitted(result, flow))),
     ("recoveries", "", _total("recoveries")),
     ("timeouts", "", _total("timeouts")),
     ("epochs", "", _epoch("number")),
@@ -162,10 +159,13 @@ def _measured(measure: Measure, result: Result, of: str) -> float:
         return math.nan
 
 
-def compare(results: Mapping[str, Result], *, baseline: str | None = None) -> list[Comparison]:
+def compare(
+    results: Mapping[str, Result], *, baseline: str | None = None, names: Mapping[str, str] | None = None
+) -> list[Comparison]:
     """Every metric that at least one of the results has rows for, of the flows and links they share by name.
 
-    `results` are by label, two or more; `baseline` is the label that changes are relative to, the first by default.
+    `results` are by label, two or more; `baseline` is the label that changes are relative to, the first by default. The
+    flows of a capture beside a run are matched by addresses or order; `names` maps the run's names to the capture's.
     Raises `NothingToCompare` for fewer than two results, an unknown baseline, or results that share neither a flow
     nor a link.
 
@@ -184,6 +184,7 @@ def compare(results: Mapping[str, Result], *, baseline: str | None = None) -> li
         close = nearest(base, labels)
         hint = f' Did you mean "{close}"?' if close else ""
         raise NothingToCompare(f'the baseline "{base}" is none of the results.{hint} There are: {", ".join(labels)}')
+    results, _ = matched(results, names)
     first, *others = results.values()
     rows = []
     for flow in (name for name in first.flow_names if all(name in other.flow_names for other in others)):

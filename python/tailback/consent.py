@@ -1,12 +1,15 @@
-"""What a scenario asks to run besides the simulator: Python classes by reference, BPF sources, and programs.
+"""The trust boundary: what input may have which effect, and what the caller must say first.
 
 A file may come from a stranger. Reading, checking, showing and comparing run nothing of what it names; a run does so
-only where its caller allows it: `allow_code=True`, on the command line `--allow-code`. See docs/security.md.
+only where its caller allows it: `allow_code=True`, on the command line `--allow-code`. `BOUNDARY` is the whole table;
+docs/security.md shows it (`scripts/security_page`), and tests/test_boundary.py tries every cell of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tailback import registry
@@ -16,7 +19,36 @@ from tailback.errors import Problem, ScenarioError
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
 
-__all__ = ["asked_for", "demand_allowed", "demand_kept_allowed", "without_references"]
+__all__ = [
+    "BOUNDARY",
+    "EFFECTS",
+    "allow_bucket",
+    "asked_for",
+    "demand_allowed",
+    "demand_bucket_allowed",
+    "demand_kept_allowed",
+    "demand_kernel_allowed",
+    "markdown",
+    "without_references",
+]
+
+#: What an input might do besides being read.
+EFFECTS = ("run code", "boot", "write outside", "network", "delete")
+_CODE, _BUCKET, _KERNEL, _OUT = "`--allow-code`", "`--tables-at URL`", "`--kernel IMAGE`", "`--out`"
+#: By input and effect: the consent without which it does not happen. What is not here never happens.
+BOUNDARY: dict[str, dict[str, str]] = {
+    "scenario": {"run code": _CODE},
+    "sweep": {"run code": _CODE},
+    "result": {"run code": f"`repeat` with {_CODE}", "boot": f"`repeat` with {_KERNEL}", "delete": _OUT},
+    "store": {"write outside": _BUCKET, "network": _BUCKET, "delete": "`results gc`"},
+    "capture": {},
+    "suite": {"run code": _CODE},
+    "kernel path": {"boot": _KERNEL},
+    "bucket": {},
+    "trace": {},
+    "action input": {"run code": "`allow-code`, `algorithm`, `package`", "write outside": "`junit`"},
+    "working folder": {},
+}
 
 _FIX = "Read that code first; then allow it with --allow-code, or allow_code=True in Python."
 
@@ -24,6 +56,10 @@ _FIX = "Read that code first; then allow it with --allow-code, or allow_code=Tru
 def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
     """The code that a resolved description names, as what would be said of it without permission; often nothing."""
     out = []
+    disciplines = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
+    for name in sorted(filter(is_reference, disciplines)):
+        problem = f"the scenario asks to import and run {name.partition(':')[2]}"
+        out.append(Problem("queue.discipline", name, problem, _FIX))
     for index, flow in enumerate(resolved.get("flows", ())):
         place, tcp = f"flow[{index}]", flow.get("tcp") or {}
         rows = [(f"{place}.cc", tcp)]
@@ -58,11 +94,11 @@ def demand_kept_allowed(kept: Iterable[str], allow_code: bool) -> None:
         raise ScenarioError([Problem("cc", names, "the result asks to run the code it keeps", fix)])
 
 
-def without_references(resolved: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with "reno" wherever a class is named by reference: for checks of everything else."""
+def without_references(resolved: Mapping[str, Any], which: Callable[[str], bool] = is_reference) -> dict[str, Any]:
+    """The same with "reno" or a FIFO for what is named by reference, or by `which`: for checks of everything else."""
 
     def plain(row: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(row) | ({"cc": "reno", "cc_params": {}} if is_reference(str(row.get("cc", ""))) else {})
+        return dict(row) | ({"cc": "reno", "cc_params": {}} if which(str(row.get("cc", ""))) else {})
 
     flows = []
     for flow in resolved["flows"]:
@@ -71,4 +107,48 @@ def without_references(resolved: Mapping[str, Any]) -> dict[str, Any]:
             turns = {"cc_turns": [plain(turn) for turn in tcp["cc_turns"]]} if tcp.get("cc_turns") else {}
             flow = flow | {"tcp": plain(tcp) | turns}
         flows.append(flow)
-    return dict(resolved) | {"flows": flows}
+    links = [
+        link | {"queue": {"discipline": "fifo", "params": {}}}
+        if which(str(link.get("queue", {}).get("discipline", "")))
+        else link
+        for link in resolved.get("links", ())
+    ]
+    return dict(resolved) | {"flows": flows} | ({"links": links} if links else {})
+
+
+_TABLES_AT = "TAILBACK_TABLES_AT"
+_allowed_buckets: set[str] = set()
+
+
+def allow_bucket(url: str) -> None:
+    """The caller has named the bucket at `url`: stores that keep their tables there may use it in this process."""
+    _allowed_buckets.add(url)
+
+
+def demand_bucket_allowed(store: Path, url: str) -> None:
+    """Raise `StoreError` unless the caller has named the bucket that a store says its tables are in."""
+    from tailback.experiment.store.locks import StoreError
+
+    if url not in _allowed_buckets and url not in os.environ.get(_TABLES_AT, "").split():
+        raise StoreError(
+            f"{store} says that its tables are at {url}. If you trust this address, give it as --tables-at {url}, as "
+            f'Store("{store}", tables_at="{url}") in Python, or in the environment as {_TABLES_AT}'
+        )
+
+
+def demand_kernel_allowed(named: str, given: str | None) -> str:
+    """The kernel to boot for a result that was made on the one `named`; `ScenarioError` if it needs to be given.
+
+    A fetched kernel has a plain name. The path of an image is a stranger's word: the caller gives it.
+    """
+    if given is None and ("/" in named or "\\" in named):
+        fix = f"If you trust this image, give it: --kernel {named}, or kernel=... in Python"
+        raise ScenarioError([Problem("kernel", named, "the result asks to boot this kernel image", fix)])
+    return named if given is None else given
+
+
+def markdown() -> str:
+    """`BOUNDARY` as the table of docs/security.md."""
+    rows = [["input", *EFFECTS], ["---"] * (len(EFFECTS) + 1)]
+    rows += [[name, *(row.get(effect, "never") for effect in EFFECTS)] for name, row in BOUNDARY.items()]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

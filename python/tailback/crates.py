@@ -44,30 +44,37 @@ def read(name: str, folder: Path | None = None) -> str:
         raise TailbackError(f"{root} is no Rust crate: it has no Cargo.toml.")
     files = [root / each for each in _FILES if (root / each).is_file()]
     files += sorted(path for path in (root / "src").rglob("*") if path.is_file())
-    out, size = [], 0
+    out, size = {}, 0
     for file in files:
         size += file.stat().st_size
         if size > _MOST_BYTES:
             raise TailbackError(f"{root} holds more than {_MOST_BYTES:,} bytes in src: that is no congestion control.")
         try:
-            text = file.read_text(encoding="utf-8").removesuffix("\n")
+            out[file.relative_to(root).as_posix()] = file.read_text(encoding="utf-8")
         except OSError as error:
             raise TailbackError(f"{file} cannot be read: {error.strerror}.") from None
         except UnicodeDecodeError:
             raise TailbackError(f"{file} is not UTF-8 text.") from None
-        lines = text.split("\n")
-        out += [f"==== {file.relative_to(root).as_posix()}, {len(lines)} lines", *lines]
+    return joined(out)
+
+
+def joined(files: Mapping[str, str]) -> str:
+    """Texts by name as one text; each after a line with its name."""
+    out = []
+    for name, text in files.items():
+        lines = text.removesuffix("\n").split("\n")
+        out += [f"==== {name}, {len(lines)} lines", *lines]
     return "\n".join([*out, ""])
 
 
-def _files(text: str) -> dict[str, str]:
+def split(text: str) -> dict[str, str]:
     """The files by name again."""
     lines, out, at = text.split("\n"), {}, 0
     while at < len(lines) - 1:
         found = _HEAD.fullmatch(lines[at])
         path = PurePosixPath(found[1]) if found else None
         if found is None or path is None or path.is_absolute() or ".." in path.parts:
-            raise ValueError("the kept files of the crate are damaged")
+            raise ValueError("the kept files of the source are damaged")
         end = at + 1 + int(found[2])
         out[found[1]] = "\n".join([*lines[at + 1 : end], ""])
         at = end
@@ -94,10 +101,10 @@ def _library(name: str, text: str) -> Path:
     if cargo is None:
         raise ValueError(f"{name}: it is compiled by cargo, which is not installed. Install Rust: https://rustup.rs")
     root = compiled.folder("tailback-rust-") / digest(text.encode())[:16]
-    for file, content in _files(text).items():
+    for file, content in split(text).items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_text(content, encoding="utf-8")
-    # A panic must unwind to be told from a crash.
+    # A panic must unwind to be distinguished from a crash.
     settings = {"CARGO_TARGET_DIR": str(root / "target"), "CARGO_PROFILE_RELEASE_PANIC": "unwind"}
     done = subprocess.run(
         [

@@ -14,7 +14,6 @@ __all__ = [
     "Problem",
     "ResultError",
     "ScenarioError",
-    "StackError",
     "TailbackError",
     "UnitError",
     "nearest",
@@ -121,22 +120,6 @@ class AlgorithmError(TailbackError):
         self.algorithm = algorithm
         #: Which of its methods.
         self.hook = hook
-        #: Simulated time in seconds.
-        self.at_s = at_s
-
-
-class StackError(TailbackError):
-    """A stack other than tailback's TCP panicked, or did what no stack may, and the run ended."""
-
-    def __init__(self, scenario: str, stack: str, version: str, flow: str, at_s: float, what: str, seed: int) -> None:
-        super().__init__(
-            f"{scenario}: flow {flow} over {stack} {version} failed at {at_s:.9g} s of simulated time (seed {seed}): "
-            f"{what}"
-        )
-        #: The stack, by its name in the scenario.
-        self.stack = stack
-        #: Its version.
-        self.version = version
         #: Simulated time in seconds.
         self.at_s = at_s
 

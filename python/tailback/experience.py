@@ -25,8 +25,8 @@ def experience(result: Any) -> list[dict[str, Any]]:
     `jitter_ms` RFC 3550's, its mean over the packets; `mos` the E-model's mean opinion score, of calls.
     """
     rows = Rows.of(result)
-    tell = {"requests": _requests, "echoes": _echoes, "packets": _packets}
-    return [tell[table](rows, flow) for flow, table in recorded(rows.scenario).items() if rows.has(table)]
+    measure_of = {"requests": _requests, "echoes": _echoes, "packets": _packets}
+    return [measure_of[table](rows, flow) for flow, table in recorded(rows.scenario).items() if rows.has(table)]
 
 
 def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -43,7 +43,7 @@ def recorded(scenario: Mapping[str, Any]) -> dict[str, str]:
 def _row(
     flow: str, measure: str, count: int, times_s: Floats, lost: float | None, **more: float | None
 ) -> dict[str, Any]:
-    middle, high = 1e3 * np.quantile(times_s, (0.5, 0.95)) if len(times_s) else (None, None)
+    middle, high = 1e3 * metrics.quantiles_of(times_s, (0.5, 0.95)) if len(times_s) else (None, None)
     given = {
         "flow": flow, "measure": measure, "count": count, "median_ms": middle, "p95_ms": high, "lost": lost,
     }  # fmt: skip
@@ -58,7 +58,7 @@ def _packets(rows: Rows, flow: str) -> dict[str, Any]:
     fate = np.asarray(rows.of_flow("packets", flow)["fate"])
     _, delay = metrics.one_way_delay(rows, flow)
     known = int(np.sum((fate == RECEIVED) | (fate == LOST)))
-    lost = float(np.sum(fate == LOST)) / known if known else None
+    lost = metrics.flow_loss_rate(rows, flow) if known else None
     heard = metrics.voice_quality(rows, flow) if is_call and known else None
     jitter = 1e3 * (heard.jitter_s if heard else metrics.jitter(rows, flow))
     return _row(flow, "delay", len(fate), delay, lost, jitter_ms=jitter, mos=heard.mos if heard else None)

@@ -1,27 +1,52 @@
-"""Files and folders that appear whole or not at all."""
+"""Files and folders that appear whole or not at all, and the one rule for removing or replacing them.
+
+Only what tailback can prove to be its own goes: an unfinished folder by the mark it wrote into it and a lock that is
+free, a result by its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
+be proven stays.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import errno
-import glob
+import io
 import os
 import secrets
 import shutil
+import stat
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tailback.errors import ResultError
 
-__all__ = ["cannot_write", "replaced", "sync_folder", "try_lock", "whole_file", "whole_folder", "write_text"]
+__all__ = [
+    "cannot_write",
+    "clear_leftovers",
+    "demand_replaceable",
+    "is_link",
+    "is_plain",
+    "leftovers",
+    "open_plain",
+    "read_plain",
+    "remove",
+    "replaced",
+    "sync_folder",
+    "try_lock",
+    "whole_file",
+    "whole_folder",
+    "write_text",
+]
 
-
-#: So long ago a folder was made at least that nobody holds and that counts as left behind.
+#: An empty unfinished folder this old was left by a process that ended before it could mark it.
 _YOUNG_S = 10.0
+#: In an unfinished folder: the file that proves it to be tailback's, and the folder that is filled.
+_MARK, _WHOLE = "tailback-unfinished", "whole"
+_MARKED = b"tailback makes a folder here. Nothing uses what a process that ended has left.\n"
+_PARTIAL = ".*.????????.partial"
 
 
 @contextmanager
@@ -57,35 +82,61 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def _holds_something(folder: Path) -> str | None:
+    """The objection to replacing any folder that is not empty."""
+    return "it is not empty" if any(folder.iterdir()) else None
+
+
 @contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, objection: Callable[[Path], str | None] = _holds_something) -> Iterator[Path]:
     """Yield a new folder beside `path`, which takes its place in one step if all went well.
 
-    An earlier folder there is replaced. Raises `ResultError` if it cannot be written; what was there is then untouched.
-    What processes have left beside it that were killed while they wrote the same folder is removed first.
+    An earlier folder there is replaced if it is empty or `objection` has nothing against it: it returns why the folder
+    cannot be proven to be tailback's own, or None. Raises `ResultError` if it cannot be written; what was there is then
+    untouched. Folders beside it that killed processes left unfinished are removed first.
     """
     # A sibling, so that the rename stays within one file system.
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")
+    whole = partial / _WHOLE
     held = contextlib.ExitStack()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
+        demand_replaceable(path, objection)
+        clear_leftovers(path.parent)
         partial.mkdir()
         with contextlib.suppress(ModuleNotFoundError, PermissionError):
-            try_lock(held.enter_context(_open(partial)))
-        yield partial
-        for file in sorted(partial.rglob("*")):
+            try_lock(held.enter_context(_open_folder(partial)))
+        # After the lock: whoever sees the mark and a free lock knows that its process has ended.
+        (partial / _MARK).write_bytes(_MARKED)
+        whole.mkdir()
+        yield whole
+        for file in sorted(whole.rglob("*")):
             sync_folder(file) if file.is_dir() else _sync(file)
-        sync_folder(partial)
-        _put_in_place(partial, path)
+        sync_folder(whole)
+        # Something may have been put there meanwhile.
+        demand_replaceable(path, objection)
+        _put_in_place(whole, path)
     except OSError as error:
-        shutil.rmtree(partial, ignore_errors=True)
         raise cannot_write(path, error) from None
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
     finally:
+        # With the lock still held, so that no other process removes it at the same time.
+        shutil.rmtree(partial, ignore_errors=True)
         held.close()
+
+
+def demand_replaceable(path: Path, objection: Callable[[Path], str | None]) -> None:
+    """Raise `ResultError` unless there is nothing at `path`, an empty folder, or one without `objection`."""
+    if is_link(path):
+        raise ResultError(f"{path} is a link and is left alone. Give the folder itself, or another one.")
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise ResultError(f"{path} is a file. Give a folder for the result.")
+    if not any(path.iterdir()):
+        return
+    found = objection(path)
+    if found is not None:
+        raise ResultError(f"{path} holds something else than a result and is left alone: {found}. Give another folder.")
 
 
 def try_lock(handle: int, *, shared: bool = False) -> bool:
@@ -102,18 +153,110 @@ def try_lock(handle: int, *, shared: bool = False) -> bool:
     return True
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove the unfinished folders beside `path` that nobody holds any more; where nothing can be held, none."""
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.partial"):
-        with contextlib.suppress(OSError, ModuleNotFoundError), _open(left) as handle:
-            # Whoever has just made his is about to hold it.
-            if time.time() - left.stat().st_mtime > _YOUNG_S and try_lock(handle):
-                shutil.rmtree(left, ignore_errors=True)
+def leftovers(folder: Path) -> Iterator[Path]:
+    """The unfinished folders in `folder` that tailback made and no process holds; where nothing can be held, none."""
+    for left in sorted(folder.glob(_PARTIAL)):
+        with contextlib.suppress(OSError, ModuleNotFoundError), _open_folder(left) as handle:
+            if not try_lock(handle):
+                continue
+            young = time.time() - os.fstat(handle).st_mtime <= _YOUNG_S
+            if _is_marked(handle) or (not young and _is_empty(handle)):
+                yield left
+
+
+def clear_leftovers(folder: Path) -> int:
+    """Remove the unfinished folders in `folder` whose process has ended; returns how many."""
+    cleared = 0
+    for left in leftovers(folder):
+        with contextlib.suppress(OSError):
+            remove(folder, left.name)
+            cleared += 1
+    return cleared
+
+
+def _is_empty(folder: int) -> bool:
+    with os.scandir(folder) as found:
+        return next(found, None) is None
+
+
+def _is_marked(folder: int) -> bool:
+    try:
+        handle = os.open(_MARK, _READ_PLAIN | os.O_NOFOLLOW, dir_fd=folder)
+    except FileNotFoundError:
+        return False
+    with os.fdopen(handle, "rb") as file:
+        return stat.S_ISREG(os.fstat(handle).st_mode) and file.read(len(_MARKED) + 1) == _MARKED
+
+
+def remove(root: Path, *below: str) -> None:
+    """Remove the file or folder `below` the folder `root`, following no link on the way. Raises `OSError`.
+
+    What is there must have been proven to be tailback's own. A link in its place is refused; links in a folder go,
+    what they lead to stays.
+    """
+    *way, name = below
+    if os.unlink not in os.supports_dir_fd:
+        # Windows: links need a privilege there.
+        path = root.joinpath(*below)
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        return
+    with contextlib.ExitStack() as stack:
+        handle = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, handle)
+        for step in way:
+            handle = os.open(step, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            stack.callback(os.close, handle)
+        kind = os.lstat(name, dir_fd=handle).st_mode
+        if stat.S_ISDIR(kind):
+            shutil.rmtree(name, dir_fd=handle)
+        elif stat.S_ISREG(kind):
+            os.unlink(name, dir_fd=handle)
+        else:
+            raise OSError(errno.EINVAL, "it is no ordinary file or folder", str(root.joinpath(*below)))
+
+
+def is_link(path: Path) -> bool:
+    """Whether `path` itself is a link or, on Windows, a junction."""
+    return path.is_symlink() or (sys.version_info >= (3, 12) and path.is_junction())
+
+
+def is_plain(path: Path) -> bool:
+    """Whether `path` is an ordinary file, and no link to one."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return False
+
+
+#: A FIFO without a writer does not block the open.
+_READ_PLAIN = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 
 
 @contextmanager
-def _open(folder: Path) -> Iterator[int]:
-    handle = os.open(folder, os.O_RDONLY)
+def open_plain(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading. Raises `OSError` if it is a device, a FIFO or a socket, which may never end.
+
+    A link to an ordinary file is followed: collections of results are kept so by git-annex and the like.
+    """
+    handle = os.open(path, _READ_PLAIN)
+    with os.fdopen(handle, "rb") as file:
+        kind = os.fstat(handle).st_mode
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(kind):
+            raise OSError(errno.EINVAL, "it is a device, a FIFO or a socket, not an ordinary file", str(path))
+        yield file
+
+
+def read_plain(path: Path) -> bytes:
+    """The bytes of an ordinary file; `OSError` as by `open_plain`."""
+    with open_plain(path) as file:
+        return file.read()
+
+
+@contextmanager
+def _open_folder(folder: Path) -> Iterator[int]:
+    handle = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0))
     try:
         yield handle
     finally:
@@ -150,24 +293,21 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Rename, in one step also if there is an earlier folder."""
+def _put_in_place(whole: Path, target: Path) -> None:
+    """Rename, in one step also if there is an earlier folder, which is then in the unfinished one and goes with it."""
     if not target.exists() or not any(target.iterdir()):
         if target.exists() and os.name != "posix":
             target.rmdir()
-        partial.rename(target)
-    elif _exchange(partial, target):
-        shutil.rmtree(partial, ignore_errors=True)
-    else:
-        # Two steps where the system cannot exchange: between them the old folder lies beside.
-        old = partial.with_suffix(".old")
+        whole.rename(target)
+    elif not _exchange(whole, target):
+        # Two steps where the system cannot exchange: between them the old folder lies in the unfinished one.
+        old = whole.with_name("old")
         target.rename(old)
         try:
-            partial.rename(target)
+            whole.rename(target)
         except OSError:
             old.rename(target)
             raise
-        shutil.rmtree(old, ignore_errors=True)
     sync_folder(target.parent)
 
 

@@ -35,17 +35,24 @@ def run(
     factories: Mapping[str, Factory],
     sources: Mapping[str, Source],
     sink: Callable[..., object] | None = None,
+    most_wall_s: float | None = None,
 ) -> dict[str, dict[str, Any]]:
     """As `_core.run`; in a process of its own if the scenario names what is compiled natively."""
     declared = {name: made for name, made in factories.items() if name in sources and isinstance(made, native.Declared)}
     if not declared:
-        return _core.run(text, cancel, progress, dict(factories), sink)
+        return _core.run(text, cancel, progress, dict(factories), sink, None, most_wall_s)
     others = {name: source for name, source in sources.items() if name not in declared}
     for name, source in others.items():
         if source.text is None:
             raise TailbackError(f"{name} stands in no file, so that no other process can run it beside {min(declared)}")
     natives = native.libraries(json.loads(text), declared)
-    job = {"text": text, "natives": natives, "sources": others, "wants": (progress is not None, sink is not None)}
+    job: dict[str, Any] = {
+        "text": text,
+        "natives": natives,
+        "sources": others,
+        "wants": (progress is not None, sink is not None),
+    }
+    job["most_wall_s"] = most_wall_s
     return _done(job, min(declared), cancel, progress, sink)
 
 
@@ -109,10 +116,14 @@ class _Worker:
     def __init__(self) -> None:
         (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        # -I: without it the working folder comes first on the path, and a json.py in it is imported. Modules are found
+        # where this process finds them, except by an entry that means the folder the worker happens to be in.
         root = str(Path(__file__).parents[1])
-        code = f"import sys; sys.path.insert(0, {root!r}); from tailback import isolated; "
+        path = [place for place in sys.path if Path(place).is_absolute()]
+        path += [] if root in path else [root]
+        code = f"import sys; sys.path[:] = {path!r}; from tailback import isolated; "
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"{code}isolated.serve({theirs_in}, {theirs_out})"],
+            [sys.executable, "-I", "-c", f"{code}isolated.serve({theirs_in}, {theirs_out})"],
             pass_fds=(theirs_in, theirs_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -205,7 +216,7 @@ def _answer(job: Mapping[str, Any], answers: Connection) -> tuple[Any, ...]:
 
     try:
         given = (progress if wants_progress else None, algorithms, sink if wants_rows else None)
-        return "done", _core.run(job["text"], None, *given)
+        return "done", _core.run(job["text"], None, *given, None, job["most_wall_s"])
     except (BrokenPipeError, EOFError):
         raise
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Candidates that are compiled and run in a process of their own: BPF sources and Rust crates, by their names."""
+"""Candidates that are compiled: BPF sources and Rust crates, run in a process of their own, and kernel modules."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tailback import bpf, crates
+from tailback import bpf, crates, modules
 from tailback.compiled import Declared
 
 __all__ = ["Declared", "declared", "is_source", "libraries", "read"]
 
 
 def is_source(name: str) -> bool:
-    """Is this "bpf:mine.bpf.c" or "rust:path/to/crate"?"""
-    return bpf.is_source(name) or crates.is_source(name)
+    """Is this "bpf:mine.bpf.c", "rust:path/to/crate" or "module:tcp_mine.c"?"""
+    return any(kind.is_source(name) for kind in (bpf, crates, modules))
 
 
 def read(name: str, folder: Path | None = None) -> str:
     """The text that is run, from `folder` or here."""
-    return crates.read(name, folder) if crates.is_source(name) else bpf.read(name, folder)
+    text: str = _kind(name).read(name, folder)
+    return text
 
 
 def declared(name: str, text: str) -> Declared:
     """What the engine's check takes for it."""
-    return crates.Declared(name, text) if crates.is_source(name) else bpf.Declared(name, text)
+    made: Declared = _kind(name).Declared(name, text)
+    return made
+
+
+def _kind(name: str) -> Any:
+    return next(kind for kind in (bpf, crates, modules) if kind.is_source(name))
 
 
 def libraries(resolved: Mapping[str, Any], declared: Mapping[str, Declared]) -> dict[str, list[tuple[str, str]]]:

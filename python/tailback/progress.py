@@ -77,7 +77,7 @@ class Runs:
         self._finished, self._total, self._failed = 0, 0, 0
         self._spent, self._cost, self._found = 0.0, 0.0, 0.0
         self._over = threading.Event()
-        # A run may take longer than a minute: who finishes runs cannot be who tells the time.
+        # A run may take longer than a minute: the thread that finishes runs cannot keep the time.
         self._teller = threading.Thread(target=self._tell, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
@@ -98,7 +98,7 @@ class Runs:
     def update(
         self, finished: int, total: int, *, spent: float, cost: float, found: float = 0.0, failed: int = 0
     ) -> None:
-        """So many runs are done, at `spent` of the `cost` of all; `found` of that was in the store already."""
+        """`finished` runs are done, at `spent` of the `cost` of all; `found` of that was in the store already."""
         news = finished != self._finished
         self._finished, self._total, self._failed = finished, total, failed
         self._spent, self._cost, self._found = spent, cost, found

@@ -1,4 +1,4 @@
-"""qlog of flows over QUIC: what the stacks told of themselves, in the form that their own tools read.
+"""qlog of flows over QUIC: what the stacks reported of themselves, in the form that their own tools read.
 
 A file a connection and side, a record a line (draft-ietf-quic-qlog-main-schema: JSON text sequences). It is made of the
 rows: datagrams sent and received (table `packets`), metrics at each change and losses

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from tailback.errors import TailbackError, nearest
 
-__all__ = ["Card", "Field", "Param", "Registry", "Stack", "application", "card", "load", "names"]
+__all__ = ["Card", "Field", "Param", "Registry", "Stack", "Transport", "application", "card", "load", "names"]
 
 #: The five lists.
 Kind = Literal["algorithms", "queues", "stacks", "apps", "media"]
@@ -103,6 +103,17 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class Transport:
+    """Another project's transport, whole and as published."""
+
+    name: str
+    #: Its congestion controls; the first is its default.
+    algorithms: tuple[str, ...]
+    #: Of the crate.
+    version: str
+
+
+@dataclass(frozen=True)
 class Registry:
     """Everything the engine knows by name."""
 
@@ -113,6 +124,8 @@ class Registry:
     media: tuple[Card, ...] = ()
     #: Congestion controllers of other stacks alone, by the names that `cc` takes.
     controllers: tuple[str, ...] = ()
+    #: Transports that a flow can have in place of TCP.
+    transports: tuple[Transport, ...] = ()
 
     def names(self, kind: Kind) -> list[str]:
         """The names of one list, in the registry's order."""
@@ -170,6 +183,7 @@ def load() -> Registry:
         apps=tuple(_card(row) for row in raw["apps"]),
         media=tuple(_card(row) for row in raw.get("media", ())),
         controllers=tuple(row["name"] for row in raw["controllers"]),
+        transports=tuple(Transport(row["name"], tuple(row["algorithms"]), row["version"]) for row in raw["transports"]),
     )
 
 

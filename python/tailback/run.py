@@ -24,7 +24,6 @@ from tailback.errors import (
     Interrupted,
     Problem,
     ScenarioError,
-    StackError,
     TailbackError,
 )
 from tailback.progress import Bar
@@ -106,14 +105,12 @@ def _tables(
         text = json.dumps(prepared.resolved)
         return isolated.run(text, cancel, progress, prepared.factories, prepared.sources, sink)
     except _core.ScenarioError as error:
-        # Only the limit on rows can be met after the check.
-        raise ScenarioError([Problem(*error.args)]) from None
+        # A limit that only the run can meet: on rows, or on what may be done in next to no simulated time.
+        raise Scenario.parse_toml(prepared.toml).complaint(*map(str, error.args)) from None
     except _core.Cancelled:
         raise Cancelled(f"{prepared.name} was cancelled") from None
     except _core.AlgorithmError as error:
         raise AlgorithmError(prepared.name, *error.args) from error.__cause__
-    except _core.StackError as error:
-        raise StackError(prepared.name, *error.args) from None
     except _core.EngineError as error:
         raise EngineError(f"{prepared.name}: {error}") from None
 
@@ -158,11 +155,13 @@ def repeat(
     cancel: Cancel | None = None,
     allow_code: bool = False,
     out: str | os.PathLike[str] | None = None,
+    kernel: str | None = None,
     command: str = "tailback.repeat",
 ) -> Result:
     """Simulate what `result` says it was made from again: the same version gives the same rows.
 
-    What a virtual machine ran is run in one again, for which the result's kernel must be here.
+    What a virtual machine ran is run in one again, for which the result's kernel must be here. If the result names it
+    by the path of an image, `kernel` must be that path: the result may be a stranger's.
 
     Nothing but the result is needed, neither the files that its scenario named nor those of algorithms of your own:
     it keeps their sources, which are run only with `allow_code`. Read them first. The rest is as for `run`.
@@ -174,8 +173,10 @@ def repeat(
     array([ True])
     """
     engine = str(result.meta.get("engine", ""))
+    if kernel is not None and not engine.startswith("vm "):
+        raise TailbackError(f"kernel={kernel}: this result is of engine {engine}, which has no kernel. Leave it out")
     if engine.startswith("vm "):
-        return _repeat_in_guest(result, progress, cancel, allow_code, out, command)
+        return _repeat_in_guest(result, progress, cancel, allow_code, out, kernel, command)
     if not engine.startswith("sim"):
         raise TailbackError(
             "only runs of the simulator and of virtual machines repeat: this result is of engine "
@@ -193,13 +194,14 @@ def _repeat_in_guest(
     cancel: Cancel | None,
     allow_code: bool,
     out: str | os.PathLike[str] | None,
+    kernel: str | None,
     command: str,
 ) -> Result:
     from tailback import vm
 
     if out is not None:
         demand_writable(Path(out))
-    again = vm.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code)
+    again = vm.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code, kernel=kernel)
     again.meta["command"] = command
     if out is not None:
         again.save(out)

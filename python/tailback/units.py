@@ -78,6 +78,9 @@ class Bytes(_Quantity):
 class Size:
     """How much a queue holds: bytes, packets, a time at the link's rate, or multiples of the BDP. Immutable.
 
+    "1bdp" limits bytes; with a word behind it, as "1bdp packets", the queue counts packets: as many of the largest that
+    cross the link as the size holds.
+
     >>> Size("0.25bdp").in_bytes(rate=Rate("10mbit"), rtt=Duration("80ms"))
     25000
     """

@@ -25,7 +25,7 @@ class _Group(typer.core.TyperGroup):
 app = typer.Typer(
     name="tailback",
     cls=_Group,
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -45,10 +45,25 @@ def _version(shown: bool) -> None:
         raise typer.Exit
 
 
+_FIRST_HOUR = """\
+What TCP congestion control does to everyone who shares a link. A first hour:
+
+  tailback init                                         write a commented scenario
+  tailback run scenario.toml --out results/first        run it, see who feels what, keep the result
+  tailback explain results/first                        why delay, loss and shares came out so
+  tailback report results/first                         every figure in one HTML file
+  tailback compare scenario.toml --cc cubic --cc bbr    two algorithms, seed by seed
+
+All commands: tailback --help
+"""
+
+
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(_FIRST_HOUR, end="")

@@ -38,17 +38,17 @@ ResultFolder = Annotated[Path, typer.Argument(metavar="RESULT", help="A folder t
 
 
 #: The forms of a candidate; see docs/candidates.md.
-CANDIDATE = "`cubic`, `cubic,beta=0.5`, `mine.py:Mine`, `mine.bpf.c` or `mine/Cargo.toml`; see docs/candidates.md."
+CANDIDATE = "cubic, cubic,beta=0.5, mine.py:Mine, mine.bpf.c, mine/Cargo.toml, quinn,cc=bbr; see docs/candidates.md."
 
 
 def console() -> Console:
     # Piped output is for programs and files: no wrapping at a guessed width.
-    return Console() if sys.stdout.isatty() else Console(width=200, no_color=True)
+    return Console(emoji=False) if sys.stdout.isatty() else Console(width=200, no_color=True, emoji=False)
 
 
 def say(text: str) -> None:
     """A message for people: standard error."""
-    Console(stderr=True, soft_wrap=True, highlight=False).print(text)
+    Console(stderr=True, soft_wrap=True, highlight=False, emoji=False).print(text)
 
 
 def emit(data: Any) -> None:

@@ -23,7 +23,18 @@ BROKEN = 4
 def assess(
     candidate: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
     against: Annotated[str, typer.Option(help="Algorithms that it is judged beside.")] = "cubic,reno",
-    quick: Annotated[bool, typer.Option("--quick", help="A few cells and three seeds, within a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A few cells, three to six seeds, within a minute.")] = False,
+    seeds: Annotated[
+        int | None, typer.Option(help="Seeds of every cell. Default: 5 to 20, of which undecided cells need most.")
+    ] = None,
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            help="What it is meant for: general, scavenger, l4s, data-centre or slow-start. Rows that do not apply are "
+            "left out. Default: what a built-in algorithm declares, else general.",
+        ),
+    ] = None,
     only: Annotated[list[str] | None, typer.Option(help="Only this experiment. May be repeated.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the dossier. Default: results/assess/CANDIDATE, or CANDIDATE-quick.")
@@ -43,7 +54,7 @@ def assess(
 
     The exit code is 0 if no criterion failed and none is undecided, 1 if one failed, 2 for bad input, 3 if one is
     undecided, 4 if the suite's own controls came out wrong, 130 after Ctrl-C. Of several the first of 130, 2, 4, 1, 3
-    counts. Criteria that were not run change nothing; those the RFC demands are told in red.
+    counts. Criteria that were not run change nothing; those the RFC demands are printed in red.
 
     For example:
 
@@ -65,6 +76,8 @@ def assess(
             against=[each.strip() for each in against.split(",") if each.strip()],
             quick=quick,
             only=only or (),
+            seeds=seeds,
+            scope=scope,
             store=store,
             out=folder,
             workers=workers,
@@ -105,16 +118,18 @@ def _tell(done: Any, folder: Path, as_json: bool) -> None:
         table.add_column(head, overflow="fold", no_wrap=head == "verdict")
     for each in done.criteria:
         colour = "bold red" if each.is_missing_must else colours.get(each.verdict, "dim")
-        told = output.worst(each.worst, cells) or each.why
+        shown = output.worst(each.worst, cells) or each.why
         table.add_row(
             each.experiment.section, each.experiment.title, each.experiment.word, f"[{colour}]{each.verdict}[/]",
-            escape(told),
+            escape(shown),
         )  # fmt: skip
     console().print(table)
     if done.is_broken:
         say(f"[bold red]{output.BROKEN}[/bold red]")
         for each in done.controls:
             if not each.as_known:
-                say(f"  {each.control.cc} must {'fail' if each.control.fails else 'not fail'}, and it {each.verdict}")
+                say(
+                    f"  {each.control.label} must {'fail' if each.control.fails else 'not fail'}, and it {each.verdict}"
+                )
     say(f"{done.run} runs in {done.wall_s:.0f} s, {done.reused} found in the store, {done.failed} failed")
     say(f"dossier: {escape(str(folder / 'report.html'))}")

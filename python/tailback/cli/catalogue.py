@@ -88,7 +88,7 @@ def _list(what: _Shown, as_json: bool, names: Sequence[str] = ()) -> None:
     elif what is _Shown.CONTROLLERS:
         print_rows(rows)
     elif what is _Shown.METRICS:
-        print_cards(rows, extra=("unit", "definition"))
+        print_cards(rows, extra=("unit", "formula", "definition", "window", "over_seeds", "better"))
     elif what is _Shown.PRESETS:
         print_cards(rows, parameters="options", extra=("reported",))
     elif what is _Shown.SUITES:
@@ -101,9 +101,8 @@ def _rows(what: _Shown) -> list[dict[str, Any]]:
     """The entries as plain values."""
     if what is _Shown.METRICS:
         infos = import_module("tailback.metrics").catalogue()
-        return [
-            {key: getattr(info, key) for key in ("name", "title", "unit", "definition", "source")} for info in infos
-        ]
+        cards = [vars(info) | {"definition": info.definition} for info in infos]
+        return [{key: value for key, value in card.items() if key != "function"} for card in cards]
     if what is _Shown.PRESETS:
         from tailback import presets
 

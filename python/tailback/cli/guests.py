@@ -1,7 +1,8 @@
-"""The kernels of `--engine vm`: list, fetch and compare them."""
+"""The kernels of `--engine vm`: list, fetch, compare and bisect them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ from tailback.cli._app import app
 from tailback.cli._common import AsJson, BadInput, emit, print_rows, say
 
 vm = typer.Typer(
-    no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list, fetch and compare them."
+    no_args_is_help=True, help="The kernels that `tailback run --engine vm` runs: list, fetch, compare and bisect them."
 )
 app.add_typer(vm, name="vm")
 
@@ -35,38 +36,66 @@ def kernels(as_json: AsJson = False) -> None:
 
     For example `tailback vm kernels`
     """
-    from tailback.vm.kernels import FETCHABLE, fetched
+    from tailback.vm.kernels import fetched
 
     found = fetched()
     here = [_row(kernel) for kernel in found if kernel.lack is None]
     broken = {kernel.name: str(kernel.lack) for kernel in found if kernel.lack is not None}
-    missing = sorted(set(FETCHABLE) - {row["name"] for row in here} - set(broken))
     if as_json:
-        emit({"kernels": here, "broken": broken, "fetchable": missing})
+        emit({"kernels": here, "broken": broken})
         return
     if here:
         print_rows(here)
     for name, why in broken.items():
         say(escape(f"{name} cannot be run: {why}"))
-    for name in missing:
-        say(f"not here yet: tailback vm fetch {name}")
-    say("Any other: --kernel with the path of its image, with its modules and configuration where packages put them.")
+    say("Debian's others: tailback vm fetch --list")
+    say("Any other: --kernel with the path of an image, of an unpacked or built kernel's folder, or of a .deb.")
 
 
 @vm.command()
-def fetch(name: Annotated[str, typer.Argument(help="debian-6.1 or debian-6.12.")], as_json: AsJson = False) -> None:
-    """Download a kernel by the distribution's package client and unpack it for this user; nothing is installed.
+def fetch(
+    name: Annotated[
+        str | None, typer.Argument(help="A series, such as debian-7.3, or a point release, such as debian-7.3.4.")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List what can be fetched instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Download one of Debian's kernels by its package client and unpack it for this user; nothing is installed.
 
-    For example `tailback vm fetch debian-6.1`
+    The host's package sources stay as they are: suites are listed in a file of tailback's own in the user's cache.
+
+    For example `tailback vm fetch debian-7.3`
     """
     from tailback.vm import kernels
 
+    if listed:
+        rows = _series(kernels.archive().images())
+        emit({"kernels": rows}) if as_json else print_rows(rows)
+        return
+    if name is None:
+        raise BadInput("Which kernel? tailback vm fetch debian-7.3, or tailback vm fetch --list for all of them")
     kernel = kernels.fetch(name)
     if as_json:
         emit(_row(kernel))
         return
     say(f"{escape(kernel.name)}: {escape(kernel.build)}")
     say(f"its congestion controls: {' '.join(kernel.controls)}")
+
+
+def _series(images: Sequence[Any]) -> list[dict[str, Any]]:
+    """A row for each series of kernels: what `fetch` brings for its name, and its other point releases."""
+    found: dict[str, list[Any]] = {}
+    for image in images:
+        found.setdefault(image.kernel, []).append(image)
+    return [
+        {
+            "name": name,
+            "newest": some[-1].point,
+            "version": some[-1].version,
+            "point_releases": " ".join(dict.fromkeys(image.point for image in some)),
+        }
+        for name, some in found.items()
+    ]
 
 
 @vm.command()
@@ -99,9 +128,9 @@ def compare(
         raise BadInput(f"{sweep}: a comparison needs a fixed number of seeds, two or more. Write seeds = 3")
     os.nice(19)
     runs, kernels = compared.runs_of(grid), (first, second)
-    told = (lambda _: None) if as_json else say
+    announce = (lambda _: None) if as_json else say
     try:
-        compared.run_grid(runs, kernels, work, told=told, seconds=60 * minutes)
+        compared.run_grid(runs, kernels, work, announce=announce, seconds=60 * minutes)
     finally:
         found, refused, about = compared.changes(runs, kernels, work)
         if out is not None and found:
@@ -123,3 +152,45 @@ def compare(
                      second: f"{row.b.estimate:.4g}", "verdict": row.verdict} for row in changed])  # fmt: skip
     if page is not None:
         say(f"page: {escape(str(page))}")
+
+
+@vm.command()
+def bisect(
+    good: Annotated[str, typer.Argument(metavar="GOOD", help="A kernel of `tailback vm fetch --list` that is good.")],
+    bad: Annotated[str, typer.Argument(metavar="BAD", help="One that is bad: earlier or later.")],
+    scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="The scenario to run on each.")],
+    expect: Annotated[str, typer.Option(help="What holds on a good kernel, such as `bulk.goodput_mbps > 9`.")],
+    allow_code: Annotated[bool, typer.Option("--allow-code", help="Run code that the scenario names.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the first of Debian's kernels on which a condition does not hold, by binary search over point releases.
+
+    Kernels are fetched as they are needed. One that does not boot is skipped.
+
+    For example `tailback vm bisect debian-6.1 debian-7.3 scenarios/first.toml --expect 'bulk.goodput_mbps > 9'`
+    """
+    from dataclasses import asdict
+
+    from tailback import suites
+    from tailback.vm import bisected
+    from tailback.vm.kernels import archive
+
+    attempt = bisected.tried_on(suites.read(scenario), expect, allow_code=allow_code)
+    names = bisected.between(good, bad, archive().images())
+
+    def progress(text: str) -> None:
+        if not as_json:
+            say(escape(text))
+
+    progress(f"{len(names)} kernels from {names[0]} to {names[-1]}: at most {len(names).bit_length() + 2} runs")
+    found = bisected.bisect(names, attempt, progress)
+    if as_json:
+        emit(asdict(found))
+        return
+    say(f"first bad kernel: {escape(found.bad.kernel)} ({escape(found.bad.release)})")
+    if found.unknown:
+        say(f"or one of these, which do not boot: {', '.join(found.unknown)}")
+    print_rows(
+        [{"metric": name, found.good.kernel: f"{found.good.values[name]:.6g}", found.bad.kernel: f"{value:.6g}"}
+         for name, value in found.bad.values.items()]
+    )  # fmt: skip

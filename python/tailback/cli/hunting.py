@@ -18,10 +18,10 @@ from tailback.errors import TailbackError
 def hunt(
     what: Annotated[str, typer.Argument(metavar="CANDIDATE", help=CANDIDATE)],
     seed: Annotated[int, typer.Option(min=0, help="The same seed and runs find the same, on any machine.")] = 1,
-    runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 400,
+    runs: Annotated[int, typer.Option(min=1, help="Runs at most, those that simplify included.")] = 600,
     weakness: Annotated[
         list[str] | None,
-        typer.Option(help="Only panic, stall, starvation, loss, collapse or lockout. May be repeated."),
+        typer.Option(help="Only panic, stall, underuse, starvation, loss, call, collapse or lockout. May be repeated."),
     ] = None,
     vary: Annotated[
         list[str] | None, typer.Option(help="Vary this numeric parameter of a built-in candidate too. May be repeated.")
@@ -47,11 +47,11 @@ def hunt(
 
     - `tailback hunt mine.bpf.c --allow-code --runs 1000 --weakness stall`
     """
+    from tailback import suites
     from tailback.candidate import candidate
     from tailback.hunting import Hunt
-    from tailback.scenario import Scenario
 
-    base = None if scenario is None else Scenario.from_toml(scenario)
+    base = None if scenario is None else suites.read(scenario)
     try:
         chosen = candidate(what, allow_code=allow_code)
         search = Hunt(chosen, seed, runs, tuple(weakness or ()), tuple(vary or ()), base, workers, out)

@@ -97,7 +97,7 @@ def explain_result(result: ResultFolder, as_json: AsJson = False) -> None:
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:
-    """What results are called in tables and figures: their folders, with as much of the path as tells them apart."""
+    """What results are called in tables and figures: their folders, with as much of the path as distinguishes them."""
     parts = [folder.resolve().parts for folder in folders]
     longest = max(len(part) for part in parts)
     for depth in range(1, longest + 1):
@@ -123,7 +123,15 @@ def plot(
     end: Annotated[float | None, typer.Option("--until", help="Seconds: draw only what comes before.")] = None,
     metric: Annotated[str | None, typer.Option(help="Of a store: the column to draw.")] = None,
     axis: Annotated[str | None, typer.Option(help="Of a store: the value that was varied, to draw along.")] = None,
-    by: Annotated[str | None, typer.Option(help="Of a store: the value to tell apart by colour.")] = None,
+    by: Annotated[str | None, typer.Option(help="Of a store: the value shown by colour.")] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="A name for each result, in their order; of a store LEVEL=NAME. May be repeated."),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What stands above the figure.")] = None,
+    flow: Annotated[
+        list[str] | None, typer.Option(help="Draw this flow alone; of a store, its metric. May be repeated.")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the figures that can be drawn of these.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -135,6 +143,8 @@ def plot(
 
     - `tailback plot results/reno results/cubic results/htcp --figure delay-cdf --from 10`
 
+    - `tailback plot results/reno results/cubic --label NewReno --label CUBIC --flow bulk --title "Two downloads"`
+
     - `tailback plot results/store --figure lines --metric voip.delay_p95_ms --axis dumbbell.queue`
     """
     from tailback.experiment.store import is_store
@@ -144,12 +154,14 @@ def plot(
     if is_store(results[0]):
         if len(results) > 1 or start is not None or end is not None:
             raise BadInput(f"{results[0]} is a store: draw it alone, without --from and --until")
-        _plot_store(results[0], figure, out, (metric, axis, by), listed, as_json)
+        _plot_store(results[0], figure, out, (metric, axis, by), (label or [], title, flow or []), listed, as_json)
         return
     for option, value in (("--metric", metric), ("--axis", axis), ("--by", by)):
         if value is not None:
             raise BadInput(f"{option} {value}: this is for a sweep's store, and {results[0]} is none")
-    opened = dict(zip(labels_of(results), map(open_result, results), strict=True))
+    opened = plots.labelled(dict(zip(_labels(results, label), map(open_result, results), strict=True)))
+    if flow:
+        opened = plots.only(opened, *flow)
     if listed:
         _list_figures([{"name": r.name, "title": r.title} for r in plots.drawable(opened)], as_json)
         return
@@ -160,7 +172,30 @@ def plot(
     if window and not plots.get(name).takes_window:
         fits = ", ".join(recipe.name for recipe in plots.catalogue() if recipe.takes_window)
         raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
-    _tell_figure(name, plots.save(plots.get(name)(opened, **window), out or Path(name)), as_json)
+    _demand_window(start, end, max(rows.duration_s for rows in opened.values()))
+    drawn = plots.get(name)(opened, **window)
+    _tell_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
+
+
+def _labels(results: Sequence[Path], given: Sequence[str] | None) -> list[str]:
+    if not given:
+        return labels_of(results)
+    if len(given) != len(results) or len(set(given)) < len(given):
+        raise BadInput(f"--label {', --label '.join(given)}: give each of the {len(results)} results a name of its own")
+    return list(given)
+
+
+def _demand_window(start: float | None, end: float | None, duration: float) -> None:
+    """A window of time that holds something."""
+    if start is not None and end is not None and start >= end:
+        raise BadInput(f"--from {start:g} --until {end:g}: the window ends before it begins. Give a later --until")
+    for option, value in (("--from", start), ("--until", end)):
+        if value is not None and value < 0:
+            raise BadInput(f"{option} {value:g}: a run begins at 0 s. Give seconds from its start")
+    if start is not None and start >= duration:
+        raise BadInput(f"--from {start:g}: the run is over after {duration:g} s. Give an earlier --from")
+    if end is not None and end <= 0:
+        raise BadInput(f"--until {end:g}: nothing comes before 0 s. Give a later --until")
 
 
 def _plot_store(
@@ -168,6 +203,7 @@ def _plot_store(
     figure: str | None,
     out: Path | None,
     columns: tuple[str | None, str | None, str | None],
+    words: tuple[Sequence[str], str | None, Sequence[str]],
     listed: bool,
     as_json: bool,
 ) -> None:
@@ -182,7 +218,14 @@ def _plot_store(
     if name not in sweeps.FIGURES:
         raise BadInput(unknown("figure of a store", name, list(sweeps.FIGURES)))
     metric, axis, by = columns
-    drawn = sweeps.draw(name, open_store(folder).frame(), metric=metric, axis=axis, by=by)
+    labels, title, flows = words
+    if len(flows) > 1:
+        raise BadInput(f"--flow {', --flow '.join(flows)}: a figure of a store is of one flow's metric. Give one")
+    names = dict(each.split("=", 1) for each in labels if "=" in each)
+    if len(names) < len(labels):
+        raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
+    chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
+    drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
     _tell_figure(name, save(drawn, out or Path(name)), as_json)
 
 

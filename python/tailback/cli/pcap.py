@@ -120,11 +120,12 @@ def owd(a: _First, b: _Second = None, correct: _Correct = "none", csv: _Csv = No
 
     - `tailback pcap owd both-sides.pcap`
     """
+    import dataclasses
+
     import tailback.capture as capture
 
     found = capture.owd(a, b, correct=correct)
-    clocks = {"offset_s": found.clocks.offset_s, "drift_ppm": found.clocks.drift_ppm,
-              "uncertainty_s": found.clocks.uncertainty_s}  # fmt: skip
+    clocks = dataclasses.asdict(found.clocks)
     columns = ("name", "from_to", "paired", "lost", "duplicated", "reordered", "min_ms", "p50_ms", "p95_ms", "max_ms")
     _table(found.table, columns, csv, as_json, clocks=clocks, notes=list(found.notes))
     if not as_json:
@@ -232,6 +233,8 @@ def identify(
     as_json: AsJson = False,
 ) -> None:
     """Say which congestion control each connection's sender looks like: an algorithm, a family, or "unknown".
+
+    QUIC flows are listed as such: their acknowledgements are encrypted.
 
     Taken at the sender, at the receiver or between. The confidence is the share of answers as sure as this one that
     were right on runs that the classifier had not seen; docs/captures.md has the confusion matrix.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,7 +94,13 @@ def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) 
     changes = dict(setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = seed
-    scenario = Scenario.from_toml(file)
+    if file.exists():
+        scenario = Scenario.from_toml(file)
+    else:
+        # It may be a suite's; what reads those takes longer to load than a run.
+        from tailback import suites
+
+        scenario = suites.read(file)
     if not scenario.name:
         changes.setdefault("name", file.stem)
     if not changes:
@@ -148,6 +157,10 @@ def run(
         scenario = scenario.with_({"instruments.most_rows": most_rows})
     if kernel is not None and "vm" not in engine.split(","):
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
+    if out is not None:
+        chosen = _engines(engine) if engine != "sim" else [engine]
+        for place in [out] if len(chosen) == 1 else [out / each for each in chosen]:
+            _demand_same_scenario(place, scenario.name)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
     words += [f"--seed {seed}"] if seed is not None else []
@@ -182,6 +195,49 @@ def run(
             say(escape(f"it keeps the source of {kept}   run it again with: tailback repeat {out} --allow-code"))
 
 
+@app.command()
+def shell(
+    file: _File,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- COMMAND]", help="What to run; without it, your shell.")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option(metavar="HOST", help="The host: where a flow begins or ends. The first sender.")
+    ] = None,
+    server: Annotated[
+        str, typer.Option(metavar="COMMAND", help="Run this at the other end meanwhile: 'iperf3 -s -p {port}'.")
+    ] = "",
+    cc: Annotated[str, typer.Option(help="Congestion control of the command's connections.")] = "cubic",
+    limit: Annotated[str, typer.Option(help="End it after this time.")] = "1h",
+    settings: Set = None,
+    allow_code: AllowCode = False,
+) -> None:
+    """A shell, or a command, on a host of a scenario, over its path and beside its flows; needs root.
+
+    The address of the other end is in the variable `TAILBACK_PEER`. The exit status is the command's; nothing is left
+    behind, however it ends. For example:
+
+    - `sudo tailback shell scenarios/bufferbloat.toml`
+
+    - `sudo tailback shell scenarios/bufferbloat.toml -- sh -c 'ping -c 3 $TAILBACK_PEER'`
+
+    - `sudo tailback shell scenarios/bufferbloat.toml --on right -- ip address`
+    """
+    from tailback import live
+    from tailback.units import to_unit
+
+    scenario = read_scenario(file, settings, None)
+    words = command or [os.environ.get("SHELL") or "/bin/sh"]
+    status, notes = live.shell(
+        scenario, words, on=on, server=server, cc=cc, limit=to_unit(limit, "s"), allow_code=allow_code
+    )
+    if status == live.shells.STOPPED:
+        say(f"the command was still at work after {limit}, and was ended: --limit")
+    for note in notes:
+        say(f"[bold]note:[/bold] {escape(note)}")
+    raise typer.Exit(status)
+
+
 def _engines(text: str) -> list[str]:
     chosen = [name.strip() for name in text.split(",")]
     for name in chosen:
@@ -190,6 +246,17 @@ def _engines(text: str) -> list[str]:
     if len(set(chosen)) != len(chosen):
         raise BadInput(f"--engine {text}: an engine is named twice")
     return chosen
+
+
+def _demand_same_scenario(out: Path, name: str) -> None:
+    """A run takes the place of an earlier one of the same scenario, and of no other's."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        other = str(json.loads((out / "resolved.json").read_text(encoding="utf-8"))["name"])
+        if other != name:
+            raise BadInput(
+                f"--out {out}: this folder holds a result of the scenario {other or 'without a name'}, and this one is "
+                f"{name or 'without a name'}. Choose another folder, or remove that one first"
+            )
 
 
 def _run_engines(
@@ -236,11 +303,11 @@ def _run_engines(
         page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
         write_comparison(results, page)
     if as_json:
-        told = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
+        described_by_name = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
         if len(chosen) == 1:
-            emit(told[chosen[0]])
+            emit(described_by_name[chosen[0]])
         else:
-            emit({"engines": told, "metrics": [row.as_dict() for row in rows], "report": page})
+            emit({"engines": described_by_name, "metrics": [row.as_dict() for row in rows], "report": page})
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
@@ -283,10 +350,10 @@ def _print_comparison(rows: Sequence[Any]) -> None:
         return "-" if math.isnan(value) else f"{100 * value:+.1f} %"
 
     for row in rows:
-        told = [
+        values = [
             text for label in others for text in (written(row.values[label], missing="-"), change(row.change(label)))
         ]
-        table.add_row(row.metric, escape(row.of), row.unit, written(row.values[base], missing="-"), *told)
+        table.add_row(row.metric, escape(row.of), row.unit, written(row.values[base], missing="-"), *values)
     console().print(table)
 
 
@@ -318,14 +385,23 @@ def compare(
     algorithm: Own = None,
     allow_code: AllowCode = False,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map",
+            metavar="RUN=CAPTURE",
+            help="Of results: a run's flow and another result's name of it. Default: by a capture's addresses.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare results, or scenarios over many seeds.
 
-    Of results: every metric of each, by how much they differ from the baseline, and all drawn on common axes.
+    Of results: every metric of each, by how much they differ from the baseline, and all drawn on common axes. A run and
+    a capture of it can be compared: `tailback pcap open` makes a result of a capture.
 
-    Of two scenarios: both are run with the same seeds, and each metric's difference, seed by seed, is told with its
-    95 % interval. Exit code 1 if a run failed, 130 after Ctrl-C; the pairs that were finished are told in either case.
+    Of two scenarios: both are run with the same seeds, and each metric's difference, seed by seed, is printed with its
+    95 % interval. Exit code 1 if a run failed, 130 after Ctrl-C; finished pairs are printed in either case.
 
     For example:
 
@@ -336,7 +412,7 @@ def compare(
     - `tailback compare scenarios/voip-and-bulk.toml --cc reno --cc cubic --set randomness.start_spread=1s`
     """
     if any(path.is_file() or path.suffix == ".toml" for path in what):
-        for option, given in (("--baseline", baseline), ("--out", out)):
+        for option, given in (("--baseline", baseline), ("--out", out), ("--map", names)):
             if given is not None:
                 raise BadInput(f"{option} is for results, and {what[0]} is a scenario. Leave it out")
         _compare_scenarios(what, cc or [], flow or [], pairs, settings, algorithm, allow_code, workers, as_json)
@@ -345,11 +421,14 @@ def compare(
     for option, chosen in scenarios_only.items():
         if chosen:
             raise BadInput(f"{option} is for scenarios, and {what[0]} is a folder of results. Leave it out")
-    _compare_results(what, baseline, out, as_json)
+    _compare_results(what, baseline, out, names or [], as_json)
 
 
-def _compare_results(folders: list[Path], baseline: str | None, out: Path | None, as_json: bool) -> None:
+def _compare_results(
+    folders: list[Path], baseline: str | None, out: Path | None, names: list[str], as_json: bool
+) -> None:
     from tailback import compare as comparing
+    from tailback.capture.matching import matched
     from tailback.cli.output import labels_of
     from tailback.result import open_result
 
@@ -358,16 +437,22 @@ def _compare_results(folders: list[Path], baseline: str | None, out: Path | None
     labels = labels_of(folders)
     named = dict(zip(map(str, folders), labels, strict=True))
     base = None if baseline is None else named.get(baseline.rstrip("/"), baseline)
-    results = dict(zip(labels, map(open_result, folders), strict=True))
+    for each in names:
+        if "=" not in each:
+            raise BadInput(f"--map {each}: give RUN=CAPTURE, the name of a flow in the run and in the capture")
+    opened = dict(zip(labels, map(open_result, folders), strict=True))
+    results, notes = matched(opened, dict(each.split("=", 1) for each in names))
     rows = comparing.compare(results, baseline=base)
     if out is not None:
         _write_comparison(results, out, base)
     if as_json:
-        told = {label: str(folder) for label, folder in zip(labels, folders, strict=True)}
+        folder_of = {label: str(folder) for label, folder in zip(labels, folders, strict=True)}
         metrics = [row.as_dict() for row in rows]
-        emit({"results": told, "baseline": base or labels[0], "metrics": metrics, "out": out})
+        emit({"results": folder_of, "baseline": base or labels[0], "metrics": metrics, "out": out, "notes": notes})
         return
     _print_comparison(rows)
+    for note in notes:
+        say(f"[bold]note:[/bold] {escape(note)}")
     if out is not None:
         say(f"written: {escape(str(out))}")
 
@@ -452,14 +537,14 @@ def _print_pairs(found: Any) -> None:
     for row in (row for row in found.metrics if row not in nothing):
         low, high = written(row.difference.low, 3), written(row.difference.high, 3)
         change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
-        told = [written(each.estimate, missing="-") for each in (row.a, row.b)]
+        values = [written(each.estimate, missing="-") for each in (row.a, row.b)]
         sided = f" ({row.one_sided} pairs have it on one side only)" if row.one_sided else ""
         verdict = {"same": "the same", "not seen": "not seen to differ"}.get(row.verdict, row.verdict)
         style = colours[row.verdict]
         interval = f"{low} to {high}"
         table.add_row(
             escape(row.metric),
-            *told,
+            *values,
             written(row.difference.estimate, 3),
             interval,
             change,
@@ -479,7 +564,7 @@ def _write_comparison(results: Mapping[str, Any], out: Path, baseline: str | Non
     elif out.suffix in (".png", ".pdf", ".svg"):
         plots.save(plots.get("overview")(results), out)
     else:
-        raise BadInput(f"--out {out}: the ending tells what to write. Use .html, .png, .pdf or .svg.")
+        raise BadInput(f"--out {out}: the ending says what to write. Use .html, .png, .pdf or .svg.")
 
 
 @app.command()
@@ -507,7 +592,7 @@ def check(
         return
     say(f"{escape(str(file))}: nothing wrong; {len(resolved['flows'])} flows, {len(resolved['links'])} links")
     if any(registry.application(flow).runs_programs for flow in resolved["flows"]):
-        say("its programs run only live: tailback run FILE --engine live")
+        say("its programs run on a kernel: tailback run FILE --engine live (or vm)")
     for row in code:
         say(f"not looked at: {row['field']} asks to run {escape(str(row['asks_to_run']))}; a run needs --allow-code")
 
@@ -533,6 +618,10 @@ def repeat(
     allow_code: Annotated[
         bool, typer.Option("--allow-code", help="Run the sources of algorithms that the result keeps. Read them first.")
     ] = False,
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="Of a virtual machine's result: the image that it names by path. Trust it first."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Save the new result to this folder.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -551,14 +640,14 @@ def repeat(
 
     first = open_result(result)
     command = " ".join(["tailback repeat", result.name, *(["--allow-code"] if allow_code else [])])
-    again = tailback.repeat(first, progress=not as_json, allow_code=allow_code, out=out, command=command)
+    again = tailback.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)
     differing = first.differing(again)
     versions = {"then": first.meta.get("version"), "now": again.meta["version"]}
     if as_json:
         emit({"same": not differing, "differing": differing, "versions": versions, "saved": out})
     else:
-        told = ", ".join(differing)
-        say(f"differs in: {escape(told)}" if differing else f"the same rows in all {len(first.tables)} tables")
+        names = ", ".join(differing)
+        say(f"differs in: {escape(names)}" if differing else f"the same rows in all {len(first.tables)} tables")
         if versions["then"] != versions["now"]:
             say(f"made by tailback {versions['then']}, repeated by {versions['now']}")
         if out is not None:

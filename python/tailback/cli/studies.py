@@ -48,6 +48,12 @@ def study(
             help="Run nothing: write one page of all studies' claims, what failed first, from the folders in --out.",
         ),
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--judge", help="Run nothing: judge the finished runs in --out by today's rules, whatever engine ran them."
+        ),
+    ] = False,
     engine: Annotated[
         str, typer.Option(help="`sim`, or `live`: the cells this machine's kernel can run, in real time; needs root.")
     ] = "sim",
@@ -95,14 +101,20 @@ def study(
     if engine == "live" and scale is False:
         raise BadInput("--full --engine live: a live study has no full scale. Leave out --full.")
     folder = out or Path("results") / (name if engine == "sim" else f"{name}-live")
-    finished = chosen.run(
-        folder,
-        seeds=1 if engine == "live" and seeds is None else seeds,
-        quick=scale is True,
-        full=scale is False,
-        engine=engine,
-        progress=not as_json,
-        workers=workers,
+    if again and (seeds is not None or scale is not None):
+        raise BadInput("--judge takes seeds and scale from the runs in --out. Leave out --seeds, --quick and --full.")
+    finished = (
+        chosen.judge_again(folder)
+        if again
+        else chosen.run(
+            folder,
+            seeds=1 if engine == "live" and seeds is None else seeds,
+            quick=scale is True,
+            full=scale is False,
+            engine=engine,
+            progress=not as_json,
+            workers=workers,
+        )
     )
     if as_json:
         emit(finished.to_json())
@@ -151,8 +163,15 @@ def validate(
     ] = float("inf"),
     work: Annotated[
         Path | None,
-        typer.Option(help="With --engine vm: where runs are kept. Default: results/sampled, or results/queues."),
+        typer.Option(help="With --engine vm: where runs are kept. Default: validation/truth, or results/queues."),
     ] = None,
+    standing: Annotated[
+        bool,
+        typer.Option("--standing", help="With --engine vm: every algorithm on few paths, three starts each, instead."),
+    ] = False,
+    again: Annotated[
+        int, typer.Option(min=0, help="With --engine vm: run the first N cells once more and say which differ.")
+    ] = 0,
     queues: Annotated[
         bool, typer.Option("--queues", help="With --engine vm: queue models against one kernel's own queues instead.")
     ] = False,
@@ -167,6 +186,8 @@ def validate(
     - `tailback validate --engine vm --kernel debian-6.1,debian-6.12 --minutes 60`
 
     - `tailback validate --engine vm --queues`
+
+    - `tailback validate --engine vm --standing --minutes 60`
     """
     if engine is not None:
         if engine != "vm":
@@ -178,10 +199,17 @@ def validate(
         if queues:
             page = out or Path("docs/validation-queues.md")
             _validate_queues(chosen, minutes, work or Path("results/queues"), page, as_json)
+        elif standing:
+            page = out or Path("docs/validation-standing.md")
+            rows = work or Path(_validation().__file__).parents[1] / "truth"
+            _validate_standing(chosen, minutes, rows, page, as_json)
         else:
             page = out or Path("docs/validation-sampled.md")
-            _validate_sampled(chosen, cells, minutes, work or Path("results/sampled"), page, as_json)
+            rows = work or Path(_validation().__file__).parents[1] / "truth"
+            _validate_sampled(chosen, cells, minutes, rows, page, again, as_json)
         return
+    if standing:
+        raise BadInput("--standing: the comparison is with a kernel in a virtual machine. Add --engine vm.")
     if queues:
         raise BadInput("--queues: the queues are those of a kernel in a virtual machine. Add --engine vm.")
     if work is not None:
@@ -223,43 +251,41 @@ def _validation(module: str = "") -> Any:
     return import_module(f"tailback_validation.{module}".rstrip("."))
 
 
-def _validate_sampled(kernels: list[str], cells: int, minutes: float, work: Path, out: Path, as_json: bool) -> None:
+def _validate_sampled(
+    kernels: list[str], cells: int, minutes: float, work: Path, out: Path, again: int, as_json: bool
+) -> None:
     """Run what is missing at the lowest priority, then write the page of what is there."""
     import os
-    import time
 
-    from tailback.vm.kernels import find
-
-    sampled, sampled_page = _validation("sampled"), _validation("sampled_page")
-
-    for name in kernels:
-        find(name)
+    page = _validation("sampled_page")
     os.nice(19)
-    design = sampled.design(cells)
-    told = (lambda _: None) if as_json else say
-    try:
-        began = time.monotonic()
-        sampled.run_cells(design, ["sim", *kernels], work, told=told, seconds=60 * minutes)
-        for name in kernels:
-            left = 60 * minutes - (time.monotonic() - began)
-            sampled.run_again(design, name, work, told=told, seconds=left)
-    finally:
-        pairs = [sampled_page.compared(work, kernel, "sim", design) for kernel in kernels]
-        pairs += [sampled_page.compared(work, kernels[0], other, design) for other in kernels[1:]]
-        found = [pair for pair in pairs if pair["cells"]]
-        if found == pairs:
-            sampled_page.write(pairs, kernels, out)
+    report = (lambda _: None) if as_json else say
+    titles = page.study(kernels, cells, work, out, report=report, seconds=60 * minutes, again=again)
     if as_json:
-        emit({"comparisons": pairs, "page": out if found == pairs else None})
+        emit({"comparisons": titles, "page": out})
         return
-    for pair in found:
-        within = 100 * pair["within_both"]
-        say(f"{pair['of']} against {pair['against']}: {pair['cells']} cells, {within:.1f} % within both bounds")
-    if found == pairs:
-        say(f"page: {escape(str(out))}")
-    for pair in pairs:
-        if not pair["cells"]:
-            say(f"{pair['of']} against {pair['against']}: no runs of both yet; {escape(str(out))} stays as it is")
+    for title, pair in titles.items():
+        share = f"{100 * pair['within_both']:.1f} % within both bounds" if pair["cells"] else "no runs of both yet"
+        say(f"{title}: {pair['cells']} cells, {share}")
+    is_whole = all(pair["cells"] for pair in titles.values())
+    say(f"page: {escape(str(out))}" if is_whole else f"{escape(str(out))} stays as it is")
+
+
+def _validate_standing(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
+    """Run what is missing at the lowest priority, then write the page of what is there."""
+    import os
+
+    if len(kernels) != 1:
+        raise BadInput(f"--kernel {','.join(kernels)}: the standing comparison is with one kernel. Give one.")
+    os.nice(19)
+    report = (lambda _: None) if as_json else say
+    found = _validation("standing").study(kernels[0], work, out, report=report, seconds=60 * minutes)
+    if as_json:
+        emit(found | {"page": out})
+        return
+    where = {row["cell"] for row in found["parted"]}
+    say(f"{found['cells']} of {found['of']} cells run; {len(where)} part")
+    say(f"page: {escape(str(out))}" if found["cells"] else f"{escape(str(out))} stays as it is")
 
 
 def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, as_json: bool) -> None:
@@ -274,9 +300,9 @@ def _validate_queues(kernels: list[str], minutes: float, work: Path, out: Path, 
     find(kernels[0])
     os.nice(19)
     cells = queues.cells()
-    told = (lambda _: None) if as_json else say
+    announce = (lambda _: None) if as_json else say
     try:
-        queues.run_cells(cells, kernels[0], work, told=told, seconds=60 * minutes)
+        queues.run_cells(cells, kernels[0], work, announce=announce, seconds=60 * minutes)
     finally:
         rows = queues.compared(work, kernels[0], cells)
         queues.write(rows, kernels[0], out)
@@ -301,7 +327,7 @@ def bench(
     """
     from tailback import bench as benchmark
 
-    measured = benchmark.run(quick=quick, grid=grid, sweep=sweep, told=(lambda _: None) if as_json else say)
+    measured = benchmark.run(quick=quick, grid=grid, sweep=sweep, announce=(lambda _: None) if as_json else say)
     if as_json:
         emit(measured)
         return

@@ -31,7 +31,7 @@ _TablesAt = Annotated[
     typer.Option(
         "--tables-at",
         metavar="URL",
-        help="Of a new store: keep tables in a bucket, such as s3://BUCKET/PREFIX; a sweep keeps them then.",
+        help="Keep tables in a bucket, such as s3://BUCKET/PREFIX. A store that names one is used only with the same.",
     ),
 ]
 _KeyStart = Annotated[str, typer.Argument(metavar="KEY", help="A run's key, or its beginning.")]
@@ -57,6 +57,9 @@ def sweep(
     ] = None,
     tables_at: _TablesAt = None,
     keep: Annotated[_Keep | None, typer.Option(help="Also keep every table of every run.")] = None,
+    most_wall: Annotated[
+        float, typer.Option("--most-wall", min=0.001, help="Seconds after which a run is given up; it then failed.")
+    ] = 3600.0,
     workers: Annotated[int | None, typer.Option(min=1, help="Threads. Default: all cores.")] = None,
     allow_code: AllowCode = False,
     as_json: AsJson = False,
@@ -91,6 +94,7 @@ def sweep(
     done = sweep(
         wanted,
         store=Store(store, tables_at=tables_at),
+        most_wall_s=most_wall,
         on=on,
         workers=workers,
         progress=not as_json,
@@ -125,7 +129,7 @@ app.add_typer(results, name="results")
 @results.command("ls")
 def results_ls(
     store: _StoreFolder = _STORE,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many runs, the newest ones.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="At most this many runs, the newest ones.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, the newest last."""
@@ -175,8 +179,8 @@ def results_query(
 ) -> None:
     """Ask the store in SQL; a column with a dot in its name needs double quotes.
 
-    With `--intervals` the columns that hold fractional numbers are measurements; the others say which rows belong
-    together.
+    With `--intervals` the columns that hold fractional numbers are measurements; what was swept, and all that is not
+    fractional, says which rows belong together. `n` counts the runs that have a measurement.
 
     For example:
 
@@ -192,8 +196,9 @@ def results_query(
         frame = opened.query(sql) if sql else opened.columns()
         if intervals:
             from tailback.experiment.statistics import fold
+            from tailback.experiment.store.query import settings
 
-            frame = fold(frame)
+            frame = fold(frame, settings=settings(opened.frame(), sql))
     except (QueryError, StatisticsError) as error:
         raise BadInput(str(error)) from None
     if as_json:
@@ -207,6 +212,7 @@ def results_query(
 @results.command("verify")
 def results_verify(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A store, or one result.")] = Path("results/store"),
+    tables_at: _TablesAt = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare every file of a store or a result with its checksum. The exit code is 1 if one is damaged.
@@ -217,7 +223,7 @@ def results_verify(
 
     from tailback.checksums import verify
 
-    found = verify(folder)
+    found = verify(folder, tables_at=tables_at)
     if as_json:
         emit(asdict(found) | {"ok": found.ok})
     else:
@@ -281,3 +287,5 @@ def results_gc(
         verb = "would remove" if dry_run else "removed"
         what = f"{done.rows} rows, {done.tables} sets of tables, {done.leftovers} leftovers"
         say(f"{verb} {what}: {done.bytes / 1e6:.1f} MB")
+        for path in done.left:
+            say(f"left alone, as it cannot be proven to be the store's own: {escape(str(path))}")

@@ -45,6 +45,11 @@ def test(
         ),
     ] = False,
     junit: Annotated[Path | None, typer.Option(help="Write JUnit XML to this file.")] = None,
+    show: Annotated[bool, typer.Option("--list", help="Print the scenarios' names and run nothing.")] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write each scenario as a file of its own there, and run nothing."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run scenarios and judge what they expect. Each runs with as many seeds as a verdict needs.
@@ -63,20 +68,30 @@ def test(
 
     - `tailback test cubic hystart --as-declared`
 
+    - `tailback test tcpeval --list`
+
     - `tailback test tests/scenarios --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine --junit report.xml`
     """
     from tailback.expect import Testing
+    from tailback.expect.testing import NotApplicable
 
     if as_declared and (candidate is not None or settings):
         raise BadInput("--as-declared is about the scenarios as they are. Leave --candidate and --set out.")
-    testing = Testing(
-        paths,
-        candidate=None if candidate is None else setting(f"candidate={candidate}")[1],
-        changes=dict(setting(text) for text in settings or ()),
-        algorithms=own(algorithm),
-        allow_code=allow_code,
-        workers=workers,
-    )
+    try:
+        testing = Testing(
+            paths,
+            candidate=None if candidate is None else setting(f"candidate={candidate}")[1],
+            changes=dict(setting(text) for text in settings or ()),
+            algorithms=own(algorithm),
+            allow_code=allow_code,
+            workers=workers,
+            options=[word for each in algorithm or () for word in ("--algorithm", each)],
+        )
+    except NotApplicable as error:
+        raise BadInput(str(error)) from None
+    if show or write:
+        _write(testing.scenarios(), write, as_json)
+        return
     try:
         testing.go(progress=not as_json)
     except KeyboardInterrupt:
@@ -95,6 +110,28 @@ def test(
         raise typer.Exit(FAILED if tested.verdict == "failed" else UNDECIDED)
 
 
+def _write(scenarios: dict[str, Any], folder: Path | None, as_json: bool) -> None:
+    """Print the names of scenarios, and write them into a folder if there is one."""
+    from tailback import suites
+    from tailback.files import write_text
+
+    if folder is not None:
+        files = {folder / Path(name).name: scenario for name, scenario in scenarios.items()}
+        if len(files) < len(scenarios):
+            raise BadInput("--write: scenarios of different folders have one name. Write one suite after the other.")
+        if there := [path for path in files if path.exists()]:
+            raise BadInput(f"--write: {there[0]} is there already. Give a folder that has no such file.")
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, scenario in files.items():
+            write_text(path, scenario.to_toml())
+        scenarios = {str(path): scenario for path, scenario in files.items()}
+    if as_json:
+        emit([suites.shown(name) for name in scenarios])
+    else:
+        for name in scenarios:
+            print(suites.shown(name))
+
+
 def _tell(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> None:
     from tailback import suites
     from tailback.expect import output
@@ -105,12 +142,18 @@ def _tell(tested: Any, junit: Path | None, as_json: bool, as_declared: bool) -> 
         _print(output.rows(tested))
     for each in tested.surprising if as_declared else ():
         for text, declared, found in each.surprises:
-            told = f"{text}: {found}, and its suite declares {declared}"
-            say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(told)}")
+            shown = f"{text}: {found}, and its suite declares {declared}"
+            say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(shown)}")
+    for command, what in output.commands(tested) if not as_declared else ():
+        say(f"again, {escape(what)}: {escape(command)}")
     for each, why in output.broken(tested):
         say(f"[bold red]{escape(suites.shown(each.file))}:[/bold red] {escape(why)}")
-    for bad in tested.unreadable:
-        say(f"[bold red]unreadable:[/bold red] {escape(str(bad.error))}")
+    for why, count in output.inapplicable(tested).items():
+        say(f"[yellow]not applicable[/yellow] to {count} scenarios: {escape(why)}")
+    errors = [str(bad.error) for bad in tested.unreadable]
+    for error in dict.fromkeys(errors):
+        times = f" {errors.count(error)} times" if errors.count(error) > 1 else ""
+        say(f"[bold red]unreadable{times}:[/bold red] {escape(error)}")
     if not as_json:
         say(output.summary(tested))
     if junit is not None:
@@ -131,7 +174,7 @@ def _print(rows: list[Any]) -> None:
     table = Table(box=None, pad_edge=False)
     for head in ("scenario", "condition", "measured", "bound", "seeds", "verdict"):
         table.add_column(head, overflow="fold", justify="right" if head == "seeds" else "left")
-    for file, _, text, found, bound, seeds, verdict, why in rows:
-        told = f"[{colours.get(verdict, 'dim')}]{verdict}[/]" + (f": {escape(why)}" if why else "")
-        table.add_row(escape(suites.shown(file)), escape(text), found, bound, seeds, told)
+    for file, _, text, found, bound, seeds, verdict, why, _again in rows:
+        shown = f"[{colours.get(verdict, 'dim')}]{verdict}[/]" + (f": {escape(why)}" if why else "")
+        table.add_row(escape(suites.shown(file)), escape(text), found, bound, seeds, shown)
     console().print(table)

@@ -71,8 +71,8 @@ def data(name: str) -> dict[str, str]:
     >>> list(examples.data("gallery/cellular"))
     ['cellular.csv']
     """
-    told = tomllib.loads(read(name))
-    links = [told.get("dumbbell", {}), *told.get("link", ())]
+    fields = tomllib.loads(read(name))
+    links = [fields.get("dumbbell", {}), *fields.get("link", ())]
     named = {value for link in links for key in ("schedule", "trace") if isinstance(value := link.get(key), str)}
     return {
         file: _folder().joinpath(*dirname(name).split("/"), file).read_text(encoding="utf-8") for file in sorted(named)

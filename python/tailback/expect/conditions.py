@@ -77,7 +77,7 @@ class _Term:
     needs_baseline: bool = False
 
     def times(self, factor: float) -> _Term:
-        """So many of it."""
+        """The term, `factor` times."""
         if factor == 1.0:
             return self
         return _Term(self.at, self.unit, lambda a, b: factor * self.value(a, b), self.names, self.needs_baseline)

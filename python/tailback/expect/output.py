@@ -14,13 +14,24 @@ from tailback.experiment.statistics import Interval
 from tailback.files import write_text
 from tailback.numbers import written
 
-__all__ = ["Row", "broken", "github_annotations", "junit", "markdown", "rows", "summary", "write_junit"]
+__all__ = [
+    "Row",
+    "broken",
+    "commands",
+    "github_annotations",
+    "inapplicable",
+    "junit",
+    "markdown",
+    "rows",
+    "summary",
+    "write_junit",
+]
 
 #: What XML cannot hold.
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-#: File, line, condition, what was measured, the bound, seeds, verdict, and why.
-Row = tuple[str, int | None, str, str, str, str, str, str]
+#: File, line, condition, what was measured, the bound, seeds, verdict, why, and what runs the worst seed again.
+Row = tuple[str, int | None, str, str, str, str, str, str, str]
 
 
 def rows(tested: Tested) -> list[Row]:
@@ -29,11 +40,21 @@ def rows(tested: Tested) -> list[Row]:
     for each in tested.scenarios:
         seeds = str(each.seeds or "")
         out += [
-            (each.file, line, text, _interval(one.measured), _bounds(one), seeds, one.verdict, one.why)
-            for text, line, one in zip(each.conditions, each.lines, each.judged, strict=False)
+            (
+                each.file,
+                line,
+                text,
+                _interval(one.measured),
+                _bounds(one),
+                seeds,
+                one.verdict,
+                one.why,
+                "" if one.verdict == PASSED else each.again(number),
+            )
+            for number, (text, line, one) in enumerate(zip(each.conditions, each.lines, each.judged, strict=False))
         ]
         if each.error or not each.judged:
-            out.append((each.file, None, "its runs finish", "", "", seeds, each.verdict, each.error))
+            out.append((each.file, None, "its runs finish", "", "", seeds, each.verdict, each.error, each.again()))
     return out
 
 
@@ -55,14 +76,36 @@ def broken(tested: Tested) -> list[tuple[TestedScenario, str]]:
     ]
 
 
+def commands(tested: Tested) -> list[tuple[str, str]]:
+    """What runs the worst seed of each condition that did not pass again, and of which condition it is."""
+    out = []
+    for each in tested.scenarios:
+        if each.error and each.again():
+            out.append((each.again(), f"{each.name}, its runs finish"))
+        for number, (text, one) in enumerate(zip(each.conditions, each.judged, strict=False)):
+            if one.verdict in (FAILED, UNDECIDED) and each.again(number):
+                out.append((each.again(number), f"{each.name}, {text}"))
+    return out
+
+
+def inapplicable(tested: Tested) -> dict[str, int]:
+    """Why the candidate could not be put into scenarios, and into how many."""
+    whys = [each.why for each in tested.inapplicable]
+    return {why: whys.count(why) for why in dict.fromkeys(whys)}
+
+
 def summary(tested: Tested) -> str:
     """How many came to what, in a line."""
-    told = [f"{count} {verdict}" for verdict, count in tested.counted().items()]
-    told += [f"{len(tested.unreadable)} unreadable"] if tested.unreadable else []
+    parts = [f"{count} {verdict}" for verdict, count in tested.counted().items()]
+    parts += [f"{len(tested.inapplicable)} not applicable"] if tested.inapplicable else []
+    parts += [f"{len(tested.unreadable)} unreadable"] if tested.unreadable else []
+    if known := tested.known_answers():
+        of_them = ", ".join(f"{count} {verdict}" for verdict, count in known.items())
+        parts.append(f"without the candidate {of_them}")
     if tested.controls:
         failed = len(tested.controls) - len(tested.broken)
-        told.append(f"{failed} of {len(tested.controls)} controls failed as they must")
-    return f"scenarios: {', '.join(told)}, in {tested.wall_s:.1f} s"
+        parts.append(f"{failed} of {len(tested.controls)} controls failed as they must")
+    return f"scenarios: {', '.join(parts)}, in {tested.wall_s:.1f} s"
 
 
 def markdown(tested: Tested) -> str:
@@ -73,25 +116,27 @@ def markdown(tested: Tested) -> str:
 
     lines = [f"### tailback test: {summary(tested)}", ""]
     lines += ["| scenario | condition | measured | bound | seeds | verdict |", "|---|---|---|---|---|---|"]
-    for file, _, text, found, bound, seeds, verdict, why in rows(tested):
-        told = f"**{verdict}**" if verdict != PASSED else verdict
+    for file, _, text, found, bound, seeds, verdict, why, _again in rows(tested):
+        shown = f"**{verdict}**" if verdict != PASSED else verdict
         cells = [f"`{suites.shown(file)}`", f"`{text}`", found, bound, seeds]
-        lines.append(f"| {' | '.join(map(cell, cells))} | {told}{': ' if why else ''}{cell(why)} |")
-    lines += [
-        f"| `{cell(suites.shown(each.file))}` | {cell(told)} | | | | **broken** |" for each, told in broken(tested)
-    ]
+        lines.append(f"| {' | '.join(map(cell, cells))} | {shown}{': ' if why else ''}{cell(why)} |")
+    lines += [f"| `{cell(suites.shown(each.file))}` | {cell(why)} | | | | **broken** |" for each, why in broken(tested)]
     lines += [f"| `{cell(bad.file)}` | | | | | **unreadable**: {cell(str(bad.error))} |" for bad in tested.unreadable]
     return "\n".join(lines) + "\n"
 
 
 def github_annotations(tested: Tested) -> Iterator[str]:
     """Commands to GitHub's runner that show at the condition's line what became of it; none of what passed."""
-    for file, line, text, found, bound, seeds, verdict, why in rows(tested):
+    # A row of a file of cases is shown at that file.
+    source = {each.file: each.source or each.file for each in [*tested.scenarios, *tested.controls]}
+    for file, line, text, found, bound, seeds, verdict, why, again in rows(tested):
         if verdict != PASSED:
-            told = why or f"measured {found}, bound {bound}, {seeds} seeds"
-            yield _annotation("error" if verdict == FAILED else "warning", file, line, f"{verdict}: {text}", told)
+            title = f"{verdict}: {text}" if source[file] == file else f"{Path(file).stem} {verdict}: {text}"
+            details = why or f"measured {found}, bound {bound}, {seeds} seeds"
+            details += f"\nagain: {again}" if again else ""
+            yield _annotation("error" if verdict == FAILED else "warning", source[file], line, title, details)
     for each, why in broken(tested):
-        yield _annotation("error", each.file, None, "broken", why)
+        yield _annotation("error", source[each.file], None, "broken", why)
     for bad in tested.unreadable:
         problems = getattr(bad.error, "problems", ())
         line = problems[0].line if problems else None
@@ -135,26 +180,27 @@ def junit(tested: Tested) -> str:
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=False) + "\n"
 
 
-def _suite(root: ElementTree.Element, each: TestedScenario, told: list[Row]) -> None:
-    verdicts = [row[6] for row in told]
+def _suite(root: ElementTree.Element, each: TestedScenario, rows: list[Row]) -> None:
+    verdicts = [row[6] for row in rows]
     skipped = sum(verdict in (UNDECIDED, UNFINISHED) for verdict in verdicts)
     suite = ElementTree.SubElement(
         root,
         "testsuite",
         name=_text(each.file),
-        tests=str(len(told)),
+        tests=str(len(rows)),
         failures=str(verdicts.count(FAILED)),
         errors="0",
         skipped=str(skipped),
         time=f"{each.wall_s:.3f}",
     )
-    for file, _, text, found, bound, seeds, verdict, why in told:
+    for file, _, text, found, bound, seeds, verdict, why, again in rows:
         # A scenario's runs serve all its conditions.
-        time = f"{each.wall_s / len(told):.3f}"
+        time = f"{each.wall_s / len(rows):.3f}"
         case = ElementTree.SubElement(suite, "testcase", classname=_text(file), name=_text(text), time=time)
         message = _text(why or f"measured {found}, bound {bound}, {seeds} seeds")
         if verdict == FAILED:
-            ElementTree.SubElement(case, "failure", message=message, type=verdict)
+            failure = ElementTree.SubElement(case, "failure", message=message, type=verdict)
+            failure.text = _text(f"again: {again}") if again else None
         elif verdict in (UNDECIDED, UNFINISHED):
             ElementTree.SubElement(case, "skipped", message=f"{verdict}: {message}" if found or why else verdict)
 

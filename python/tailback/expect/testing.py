@@ -6,14 +6,15 @@ import contextlib
 import copy
 import json
 import os
+import shlex
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tailback import _core, suites
-from tailback.algorithms import factories
+from tailback.algorithms import factories, is_reference
 from tailback.candidate import candidate as examined
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
@@ -24,12 +25,20 @@ from tailback.experiment.sweeps import more_seeds
 from tailback.progress import Runs
 from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
-from tailback.scenario import Scenario
+from tailback.scenario import Scenario, bulk, dumbbell
 from tailback.scenario.whole import toml_read
 
-__all__ = ["Tested", "TestedScenario", "Testing", "Unreadable", "demand_sound", "test"]
+__all__ = ["Inapplicable", "NotApplicable", "Tested", "TestedScenario", "Testing", "Unreadable", "demand_sound", "test"]
 
 Window = tuple[float | None, float | None]
+
+
+class NotApplicable(TailbackError):
+    """No scenario can have the candidate in it, so that nothing would be said of it."""
+
+
+class _CannotTake(Exception):
+    """A scenario cannot have the candidate in it."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +49,17 @@ class Unreadable:
     error: TailbackError
 
 
+@dataclass(frozen=True)
+class Inapplicable:
+    """A scenario that cannot have the candidate in it though it can be read, and why."""
+
+    file: str
+    why: str
+
+
 @dataclass
 class TestedScenario:
-    """What became of a scenario: the verdict on each of its conditions."""
+    """The verdict on each condition of a scenario."""
 
     file: str
     name: str
@@ -55,12 +72,20 @@ class TestedScenario:
     seeds: int = 0
     #: What ended a run, which fails the scenario.
     error: str = ""
+    #: Whether the candidate is in it. A scenario without a subject runs as it is: its verdict is none on the candidate.
+    has_candidate: bool = True
+    #: Words of the command that runs it with one seed, without the seed.
+    run: tuple[str, ...] = ()
+    #: Of the first run that ended by an error.
+    error_seed: int | None = None
     #: Seconds from the first run's start to the verdict, beside the others.
     wall_s: float = 0.0
     #: Why it must fail, if it is the control of a suite.
     control: str = ""
     #: By place of the condition: the verdict that its suite declares, other than "passed".
     declared: Mapping[int, str] = field(default_factory=dict)
+    #: The file that says it: `file` itself, or a file of cases of which it is a row.
+    source: str = ""
 
     @property
     def verdict(self) -> str:
@@ -68,6 +93,13 @@ class TestedScenario:
         if self.error:
             return FAILED
         return together([each.verdict for each in self.judged]) if self.judged else UNFINISHED
+
+    def again(self, condition: int | None = None) -> str:
+        """The command that runs the worst seed of a condition again, or the seed whose run ended by an error."""
+        seed = (
+            self.error_seed if condition is None or condition >= len(self.judged) else self.judged[condition].worst_seed
+        )
+        return "" if seed is None or not self.run else shlex.join([*self.run, "--seed", str(seed)])
 
     @property
     def surprises(self) -> list[tuple[str, str, str]]:
@@ -93,12 +125,14 @@ class TestedScenario:
                 "measured": _interval(each.measured),
                 "bounds": [_interval(bound) for bound in each.bounds],
                 "why": each.why,
+                "again": None if each.verdict == PASSED else self.again(number),
             }
-            for text, line, each in zip(self.conditions, self.lines, self.judged, strict=False)
+            for number, (text, line, each) in enumerate(zip(self.conditions, self.lines, self.judged, strict=False))
         ]
         return {
             "file": self.file, "name": self.name, "verdict": self.verdict, "seeds": self.seeds,
-            "error": self.error or None, "wall_s": self.wall_s, "conditions": rows,
+            "error": self.error or None, "wall_s": self.wall_s, "has_candidate": self.has_candidate,
+            "again": self.again() or None if self.error else None, "conditions": rows,
         }  # fmt: skip
 
 
@@ -108,7 +142,7 @@ def _interval(found: Any) -> dict[str, float]:
 
 @dataclass
 class Tested:
-    """What became of all."""
+    """The verdicts of all scenarios."""
 
     scenarios: list[TestedScenario]
     #: Files that could not be read as tests; the others were run.
@@ -116,6 +150,8 @@ class Tested:
     wall_s: float = 0.0
     #: Of suites: scenarios with a candidate that must fail.
     controls: list[TestedScenario] = field(default_factory=list)
+    #: Scenarios of suites that cannot have the candidate in them: they say nothing of it.
+    inapplicable: list[Inapplicable] = field(default_factory=list)
 
     @property
     def verdict(self) -> str:
@@ -138,25 +174,36 @@ class Tested:
         return self.verdict == PASSED and not self.unreadable and not self.broken
 
     def counted(self) -> dict[str, int]:
-        """How many scenarios came to which verdict; none that no scenario came to."""
-        all_of = [each.verdict for each in self.scenarios]
-        return {word: all_of.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED) if word in all_of}
+        """How many of the scenarios with the candidate in them came to which verdict; none that no scenario came to."""
+        return _counted([each for each in self.scenarios if each.has_candidate])
+
+    def known_answers(self) -> dict[str, int]:
+        """The same of scenarios without a subject, which ran as they are beside a candidate."""
+        return _counted([each for each in self.scenarios if not each.has_candidate])
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `--json`."""
         bad = [{"file": each.file, "error": str(each.error)} for each in self.unreadable]
         return {
-            "verdict": self.verdict, "passed": self.passed, "counts": self.counted(), "wall_s": self.wall_s,
+            "verdict": self.verdict, "passed": self.passed, "counts": self.counted(),
+            "known_answers": self.known_answers(), "wall_s": self.wall_s,
             "scenarios": [each.to_json() for each in self.scenarios], "unreadable": bad,
             "controls": [each.to_json() | {"must_fail": each.control} for each in self.controls],
             "broken": [each.name for each in self.broken],
+            "not_applicable": [{"file": each.file, "why": each.why} for each in self.inapplicable],
         }  # fmt: skip
+
+
+def _counted(scenarios: Iterable[TestedScenario]) -> dict[str, int]:
+    all_of = [each.verdict for each in scenarios]
+    return {word: all_of.count(word) for word in (PASSED, FAILED, UNDECIDED, UNFINISHED) if word in all_of}
 
 
 @dataclass
 class _Case:
     """A scenario on its way to a verdict."""
 
+    scenario: Scenario
     resolved: dict[str, Any]
     baseline: dict[str, Any] | None
     conditions: list[tuple[Condition, Window]]
@@ -230,26 +277,36 @@ class Testing:
         algorithms: Algorithms | None = None,
         allow_code: bool = False,
         workers: int | None = None,
+        options: Sequence[str] = (),
     ) -> None:
+        """As `test`; `options` are words by which a command line says what `algorithms` are."""
         if workers is not None and workers < 1:
             raise TailbackError(f"workers is {workers}, but someone must work. Give 1 or more, or None for all cores.")
         self._algorithms, self._allow_code, self._workers = algorithms, allow_code, workers
+        self._options = tuple(options)
         self._cases: list[_Case] = []
         self._bad: list[Unreadable] = []
+        self._inapplicable: list[Inapplicable] = []
         self._wall_s = 0.0
         self._changes = dict(changes or {})
         places = [suites.located(path) for path in paths]
-        for file, is_named in _files(places):
-            self._add(file, is_named, candidate)
+        for case, is_named in self._found(places):
+            self._add(case, is_named, candidate)
+        if self._inapplicable and not any(case.out.has_candidate for case in self._cases):
+            whys = dict.fromkeys(each.why for each in self._inapplicable)
+            count, name = len(self._inapplicable), _named(candidate or "")
+            reason = "not applicable: of {} scenarios with a subject none can have {} in its place: {}"
+            raise NotApplicable(reason.format(count, name, " ".join(whys)))
         for folder in dict.fromkeys(path for path in places if path.is_dir()):
             for suite in self._suites(folder):
                 for control in suite.controls:
                     why = f"with {_named(control.candidate)} it must fail: {control.why}"
-                    self._add(suite.folder / f"{control.scenario}.toml", True, control.candidate, why)
+                    judging = suites.given(suite.folder / f"{control.scenario}.toml")
+                    self._add(judging, True, control.candidate, why)
         if not self._cases and not self._bad:
-            told = ", ".join(os.fspath(path) for path in places)
+            searched = ", ".join(os.fspath(path) for path in places)
             problem = Problem(
-                "expect", None, "no scenario there expects anything", "Add [expect]; see docs/ci.md", told
+                "expect", None, "no scenario there expects anything", "Add [expect]; see docs/ci.md", searched
             )
             raise ScenarioError([problem])
 
@@ -258,7 +315,28 @@ class Testing:
         """What there is so far."""
         scenarios = [case.out for case in self._cases if not case.out.control]
         controls = [case.out for case in self._cases if case.out.control]
-        return Tested(scenarios, list(self._bad), self._wall_s, controls)
+        return Tested(scenarios, list(self._bad), self._wall_s, controls, list(self._inapplicable))
+
+    def _found(self, places: Iterable[Path]) -> list[tuple[suites.Case, bool]]:
+        """Every scenario, and whether it was named itself; those of a folder in order."""
+        out: dict[Path, tuple[suites.Case, bool]] = {}
+        for path in places:
+            try:
+                if path.is_dir():
+                    found, bad = suites.in_folder(path)
+                    self._bad += [Unreadable(str(file), error) for file, error in sorted(bad.items())]
+                    for case in found:
+                        out.setdefault(case.path, (case, False))
+                else:
+                    named = suites.cases(path) if path.is_file() else [suites.given(path)]
+                    out |= {case.path: (case, True) for case in named}
+            except TailbackError as error:
+                self._bad.append(Unreadable(str(path), error))
+        return list(out.values())
+
+    def scenarios(self) -> dict[str, Scenario]:
+        """By file, the scenarios that `go` will run, the candidate in them; without the suites' controls."""
+        return {case.out.file: case.scenario for case in self._cases if not case.out.control}
 
     def _suites(self, folder: Path) -> list[suites.Suite]:
         """The suites in a folder, itself among them."""
@@ -272,13 +350,15 @@ class Testing:
                 out += [found] if found else []
         return out
 
-    def _add(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> None:
+    def _add(self, case: suites.Case, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> None:
         try:
-            case = self._case(file, is_named, candidate, control)
+            made = self._case(case, is_named, candidate, control)
+        except _CannotTake as error:
+            self._inapplicable.append(Inapplicable(str(case.path), str(error)))
         except TailbackError as error:
-            self._bad.append(Unreadable(str(file), error))
+            self._bad.append(Unreadable(str(case.path), error))
         else:
-            self._cases += [case] if case else []
+            self._cases += [made] if made else []
 
     def _cc(self, candidate: suites.Candidate) -> suites.Candidate:
         """What a scenario's `cc` takes: code is found from here, not from the scenario's folder."""
@@ -287,21 +367,47 @@ class Testing:
             return candidate
         return examined(candidate, allow_code=self._allow_code).cc
 
-    def _case(self, file: Path, is_named: bool, candidate: suites.Candidate | None, control: str = "") -> _Case | None:
-        if not is_named and not _expects(file):
+    def _queue(self, candidate: suites.Candidate) -> suites.Candidate:
+        """What a scenario's `queue` takes: "my.py:MyQueue" is a class of the user's own."""
+        table = {"discipline": candidate} if isinstance(candidate, str) else dict(candidate)
+        name = str(table.get("discipline", ""))
+        if name in (self._algorithms or {}) or ":" not in name or name.startswith("kernel:"):
+            return candidate
+        return table | {"discipline": name if is_reference(name) else f"python:{name}"}
+
+    def _case(
+        self, case: suites.Case, is_named: bool, candidate: suites.Candidate | None, control: str = ""
+    ) -> _Case | None:
+        file = case.path
+        if not is_named and not _expects(case):
             return None
-        if not file.exists() and len(file.parts) == 1 and not file.suffix:
+        if not file.exists() and case.base is None and len(file.parts) == 1 and not file.suffix:
             fix = f"Suites are {', '.join(suites.names())}"
             raise ScenarioError([Problem("", None, "is neither a suite nor a file or folder", fix, str(file))])
-        scenario = Scenario.from_toml(file)
+        scenario = case.scenario()
+        changes: dict[str, Any] = {}
+        has_candidate, replaces = True, "cc"
         if candidate is not None:
             suite = suites.opened(file.parent)
             replaces = suite.replaces if suite else "cc"
-            if suite is None or suites.has_subject(scenario, replaces):
-                taken = self._cc(candidate) if replaces == "cc" else candidate
-                scenario = suites.with_candidate(scenario, taken, replaces)
-        scenario = scenario.with_(self._changes) if self._changes and not control else scenario
-        resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
+            has_candidate = suite is None or suites.has_subject(scenario, replaces)
+            if has_candidate:
+                taken = (
+                    self._cc(candidate)
+                    if replaces == "cc"
+                    else self._queue(candidate)
+                    if replaces == "queue"
+                    else candidate
+                )
+                changes = suites.candidates_changes(scenario, taken, replaces)
+        changes |= self._changes if not control else {}
+        plain, scenario = scenario, scenario.with_(changes) if changes else scenario
+        try:
+            resolved = scenario.resolve(algorithms=factories(self._algorithms), allow_code=self._allow_code)
+        except ScenarioError as error:
+            if candidate is not None and has_candidate and replaces == "cc" and not control:
+                self._demand_applicable(plain, candidate, error)
+            raise
         demand_allowed(resolved, self._allow_code, scenario)
         expect = scenario.expect
         if expect is None:
@@ -312,6 +418,7 @@ class Testing:
         texts = tuple(condition.text for condition, _ in conditions)
         places = [scenario._places.get(f"expect.conditions[{number}]") for number in range(len(texts))]
         return _Case(
+            scenario,
             resolved,
             baseline if uses_baseline else None,
             conditions,
@@ -324,16 +431,45 @@ class Testing:
                 texts,
                 tuple(place[0] if place else None for place in places),
                 control=control,
+                has_candidate=has_candidate,
+                run=self._run(file, changes),
                 declared={} if control or candidate is not None or self._changes else _declared(file, texts),
+                source=str(case.file),
             ),
         )
+
+    def _demand_applicable(self, plain: Scenario, candidate: suites.Candidate, error: ScenarioError) -> None:
+        """Raise `_CannotTake` if scenario and candidate are sound by themselves, and only together are not."""
+        own = factories(self._algorithms)
+        plain.resolve(algorithms=own, allow_code=self._allow_code)
+        alone = dumbbell(rate="10mbit", rtt="40ms", flows=[bulk(self._cc(candidate))], duration="1s")
+        try:
+            alone.resolve(algorithms=own, allow_code=self._allow_code)
+        except ScenarioError:
+            return
+        reasons = dict.fromkeys(f"{problem.problem}. {problem.fix}".rstrip(". ") + "." for problem in error.problems)
+        raise _CannotTake(" ".join(reasons)) from None
+
+    def _run(self, file: Path, changes: Mapping[str, Any]) -> tuple[str, ...]:
+        """The command that runs the scenario as it is judged, without the seed.
+
+        Empty with algorithms that only the caller's program has.
+        """
+        if self._algorithms and not self._options:
+            return ()
+        here = Path.cwd()
+        shown = file.relative_to(here) if file.is_relative_to(here) else file
+        words = ["tailback", "run", str(shown)]
+        for path, value in changes.items():
+            words += ["--set", f"{path}={_as_toml(value)}"]
+        return (*words, *self._options, *(["--allow-code"] if self._allow_code else []))
 
     def go(self, *, progress: bool | Callable[[int, int], object] = False, cancel: Cancel | None = None) -> Tested:
         """Run what verdicts need. Ctrl-C raises `KeyboardInterrupt`; `tested` keeps the verdicts there are."""
         began = time.perf_counter()
         done = total = 0
         try:
-            with Runs("testing", shown=progress) as told:
+            with Runs("testing", shown=progress) as bar:
                 while work := [run for case in self._cases for run in case.runs()]:
                     total += len(work)
                     now = time.perf_counter()
@@ -352,9 +488,10 @@ class Testing:
                             if isinstance(outcome, Result):
                                 case.take(seed, way, outcome)
                             else:
+                                case.out.error_seed = case.out.error_seed if case.out.error else seed
                                 case.out.error = case.out.error or f"seed {seed}: {outcome}"
                             done += 1
-                            told.update(done, total, spent=done, cost=total)
+                            bar.update(done, total, spent=done, cost=total)
                             case.out.wall_s = time.perf_counter() - case.began if case.began is not None else 0.0
                     for case in self._cases:
                         case.judge()
@@ -381,7 +518,7 @@ def test(
     A path is a file, a folder, or the name of a suite (`tailback.suites`). `candidate` takes the place of the subject
     of each scenario. Each runs with as many seeds as a verdict needs: from `expect.least`, until every condition
     passed, one failed, or there are `expect.most`. `changes` are made to each, as by `Scenario.with_`; `algorithms`
-    and `allow_code` are as for `run`. A file that cannot be read, and a run that fails, are told in what is returned.
+    and `allow_code` are as for `run`. A file that cannot be read, and a run that fails, stand in what is returned.
     Ctrl-C raises `Interrupted`, whose `results` are the scenarios that were judged.
 
     >>> import tailback as tb, pathlib, tempfile
@@ -478,19 +615,28 @@ def _declared(file: Path, texts: tuple[str, ...]) -> dict[int, str]:
     try:
         suite = suites.opened(file.parent)
     except TailbackError:
-        return {}  # Whoever tests the folder is told; its scenarios run.
+        return {}  # The test of the folder reports it; its scenarios run.
     out = {}
     for row in suite.expected if suite else ():
         if suite is None or file.resolve() != (suite.folder / f"{row.scenario}.toml").resolve():
             continue
         meant = [place for place, text in enumerate(texts) if row.condition in ("", text, place + 1)]
         if len(meant) != 1:
-            told = "; ".join(f"{place} {text}" for place, text in enumerate(texts, 1))
+            conditions = "; ".join(f"{place} {text}" for place, text in enumerate(texts, 1))
             problem = f"{row.scenario} has {len(meant)} such conditions"
-            problems = [Problem("expected.condition", row.condition, problem, f"Give the number of one: {told}")]
+            problems = [Problem("expected.condition", row.condition, problem, f"Give the number of one: {conditions}")]
             raise ScenarioError(problems).located(str(suite.folder / suites.MANIFEST), {})
         out[meant[0]] = row.verdict
     return out
+
+
+def _as_toml(value: Any) -> str:
+    """A value as `--set` takes it."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_as_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_as_toml, value)) + "]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _named(candidate: suites.Candidate) -> str:
@@ -499,24 +645,13 @@ def _named(candidate: suites.Candidate) -> str:
     return ", ".join(f"{key} = {value}" for key, value in candidate.items())
 
 
-def _files(paths: Iterable[str | os.PathLike[str]]) -> list[tuple[Path, bool]]:
-    """Every file, and whether it was named itself; of folders what ends in .toml, in order."""
-    out: dict[Path, bool] = {}
-    for given in paths:
-        path = Path(given)
-        if path.is_dir():
-            for file in sorted(path.rglob("*.toml")):
-                out.setdefault(file, False)
-        else:
-            out[path] = True
-    return list(out.items())
-
-
-def _expects(file: Path) -> bool:
+def _expects(case: suites.Case) -> bool:
     """Has it a section [expect]? Raises `ScenarioError` for what is no TOML."""
+    if case.base is not None:
+        return case.base.expect is not None
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        text = case.file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         # Reading it as a scenario says what is wrong.
         return True
-    return "expect" in toml_read(text, str(file), "docs/scenario.md")[0]
+    return "expect" in toml_read(text, str(case.file), "docs/scenario.md")[0]

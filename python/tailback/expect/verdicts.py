@@ -1,8 +1,8 @@
 """From what a condition's two sides were, seed by seed, to a verdict.
 
-The difference of the sides has a mean over the seeds and an interval (Student's t). Sides of one run, and those of two
-runs with one seed, share their random draws: differences are taken seed by seed. The verdict is that of the interval:
-all of it where the condition holds, all of it where it does not, or undecided.
+Sides of one run, and those of two runs with one seed, share their random draws: differences are taken seed by seed.
+`tailback.experiment.statistics.side` says on which side of zero they lie, or that it is undecided. It gets no ratios: a
+condition is the same if something is added to both of its sides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tailback.experiment.statistics import Interval, interval
+from tailback.experiment.statistics import Interval, interval, side
 
 __all__ = ["FAILED", "PASSED", "UNDECIDED", "UNFINISHED", "Judged", "judge", "together"]
 
@@ -29,6 +29,8 @@ class Judged:
     bounds: tuple[Interval, ...]
     #: Why, where the intervals do not say it.
     why: str = ""
+    #: The seed whose run is furthest from where the condition holds.
+    worst_seed: int | None = None
 
 
 def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float = 0.95) -> Judged:
@@ -37,30 +39,27 @@ def judge(relation: str, sides: Mapping[int, Sequence[float]], confidence: float
     >>> judge("<", {1: (9.0, 50.0), 2: (11.0, 50.0)}).verdict, judge("<", {1: (9.0, 10.0), 2: (11.0, 10.0)}).verdict
     ('passed', 'undecided')
     """
-    told = [interval(column, "mean", confidence=confidence) for column in zip(*sides.values(), strict=True)]
-    measured, bounds = told[0], tuple(told[1:])
+    intervals = [interval(column, "mean", confidence=confidence) for column in zip(*sides.values(), strict=True)]
+    measured, bounds = intervals[0], tuple(intervals[1:])
     missing = [seed for seed, values in sides.items() if not all(math.isfinite(value) for value in values)]
     if missing:
         # Left out they would hide the worst: a flow that never sent has no delay.
         seeds = ", ".join(map(str, missing[:5])) + (" …" if len(missing) > 5 else "")
-        return Judged(FAILED, measured, bounds, f"there is no such number with seed {seeds}")
-    if relation == "in":
-        low = _verdict([values[0] - values[1] for values in sides.values()], confidence, strict=False)
-        high = _verdict([values[2] - values[0] for values in sides.values()], confidence, strict=False)
-        return Judged(together([low, high]), measured, bounds)
-    sign = 1.0 if relation in (">", ">=") else -1.0
-    margins = [sign * (left - bound) for left, bound in sides.values()]
-    return Judged(_verdict(margins, confidence, strict=relation in ("<", ">")), measured, bounds)
+        return Judged(FAILED, measured, bounds, f"there is no such number with seed {seeds}", missing[0])
+    # Smaller and greater of what must not be less, by seed.
+    lower = {seed: (values[1], values[0]) for seed, values in sides.items()}
+    upper = {seed: (values[0], values[-1]) for seed, values in sides.items()}
+    pairs = [lower, upper] if relation == "in" else [lower if relation in (">", ">=") else upper]
+    verdict = together([_verdict(list(each.values()), confidence, strict=relation in ("<", ">")) for each in pairs])
+    worst = min(sides, key=lambda seed: min(more - less for each in pairs for less, more in [each[seed]]))
+    return Judged(verdict, measured, bounds, worst_seed=worst)
 
 
-def _verdict(margins: Sequence[float], confidence: float, *, strict: bool) -> str:
-    """Is the mean above zero, or if not `strict` zero?"""
-    found = interval(margins, "mean", confidence=confidence)
-    if found.low > 0.0 or (found.low == 0.0 and not strict):
-        return PASSED
-    if found.high < 0.0 or (found.high == 0.0 and strict):
-        return FAILED
-    return UNDECIDED
+def _verdict(pairs: Sequence[tuple[float, float]], confidence: float, *, strict: bool) -> str:
+    """Is the second above the first, or if not `strict` equal?"""
+    margins = [more - less for less, more in pairs]
+    found = side(margins, confidence=confidence, at_zero=-1 if strict else 1)
+    return {1: PASSED, -1: FAILED, 0: UNDECIDED}[found]
 
 
 def together(verdicts: Sequence[str]) -> str:

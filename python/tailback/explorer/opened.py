@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tailback import registry
 from tailback.errors import TailbackError
 from tailback.result import schema
 
@@ -67,7 +68,7 @@ def opened(path: Path) -> Opened:
 
 
 def table_hash(result: Result) -> str:
-    """What tells two results apart: bytes of all columns and their CRC-32, as the page says of its own runs.
+    """What distinguishes two results: bytes of all columns and their CRC-32, as the page says of its own runs.
 
     >>> import tailback as tb
     >>> base = tb.dumbbell(rate="1mbit", rtt="16ms", flows=[tb.bulk()], duration="1s")
@@ -97,17 +98,17 @@ def _described(result: Result) -> dict[str, Any]:
 
 
 def _flows(result: Result) -> list[dict[str, Any]]:
-    totals = result.numpy("flows")
+    from tailback.metrics import completion_time, quantiles_of
+
     experienced = {row["flow"]: row for row in result.experience_summary()}
     out = []
     for index, row in enumerate(result.flow_summary()):
         felt = experienced.get(row["flow"], {})
         times, measure = _delays(result, index)
-        median, high = (1e3 * float(value) for value in _quantiles(times))
+        median, high = (1e3 * float(value) for value in quantiles_of(times, (0.5, 0.95)))
         waits = felt.get("median_ms") if felt.get("measure") == "response time" else None
         is_page = row["app"] in ("web", "web-probe")
-        finished = 1e3 * float(totals["finished_s"][index] - totals["started_s"][index])
-        dropped, received = int(totals["packets_dropped"][index]), int(totals["packets_received"][index])
+        finished = 1e3 * completion_time(result, index)
         out.append(
             {
                 "name": row["flow"],
@@ -117,7 +118,7 @@ def _flows(result: Result) -> list[dict[str, Any]]:
                 "delay_p50_ms": median,
                 "delay_p95_ms": high,
                 "delay_of": measure,
-                "loss": dropped / (dropped + received) if dropped + received else None,
+                "loss": row["loss"],
                 "mos": felt.get("mos"),
                 "page_load_ms": waits if is_page else None,
                 "completion_ms": finished if waits is None or is_page else waits,
@@ -129,9 +130,13 @@ def _flows(result: Result) -> list[dict[str, Any]]:
 
 
 def _delays(result: Result, flow: int) -> tuple[Any, str]:
-    """Delays in seconds, and which: of packets, of echoes, else the sender's samples at the polls."""
+    """Delays in seconds, and which: of packets, of echoes, else the sender's samples at the polls.
+
+    Of pings the echoes come first: they are asked for the way there and back.
+    """
+    is_echo = registry.application(result.flow_spec(flow)).datagrams == "echo"
     for table, measure in (("packets", "one-way"), ("echoes", "round-trip"), ("polls", "round-trip")):
-        if table not in result:
+        if table not in result or (table == "packets" and is_echo):
             continue
         rows = result.where_flow(table, flow)
         times = rows["received_s"] - rows["sent_s"] if table == "packets" else rows["rtt_s"]
@@ -141,26 +146,16 @@ def _delays(result: Result, flow: int) -> tuple[Any, str]:
     return np.zeros(0), "unknown"
 
 
-def _quantiles(values: Any) -> Any:
-    return np.quantile(values, (0.5, 0.95)) if len(values) else (math.nan, math.nan)
-
-
 def _links(result: Result) -> list[dict[str, Any]]:
-    from tailback.metrics import MissingRows, Rows, backlog_series, jain
+    from tailback.metrics import MissingRows, Rows, jain, queue_delay_quantiles
 
     rows, out = Rows.of(result), []
     goodput = {row["flow"]: row["goodput_mbps"] for row in result.flow_summary() if row["cc"] is not None}
     for row in result.link_summary():
         try:
-            times, backlog = backlog_series(rows, row["link"])
+            waits = 1e3 * queue_delay_quantiles(rows, row["link"], (0.5, 0.95))
         except MissingRows:
-            times, backlog = np.zeros(0), np.zeros(0)
-        waits = (math.nan, math.nan)
-        if len(times) > 1:
-            order = np.argsort(backlog[:-1], kind="stable")
-            spent = np.cumsum(np.diff(times)[order])
-            at = np.minimum(np.searchsorted(spent, np.array([0.5, 0.95]) * spent[-1]), len(order) - 1)
-            waits = 8e3 * backlog[:-1][order][at] / rows.carried_bps(row["link"])
+            waits = np.full(2, np.nan)
         number = result.link_index(row["link"])
         shares = [rate for flow, rate in goodput.items() if number in result.route(flow) and rate is not None]
         out.append(

@@ -7,6 +7,7 @@ What maps to what, target by target:
 | node | network namespace | `Node` |
 | link: rate and queue | `tbf` and the queue discipline in it, on a router | `DataRate` and a queue disc |
 | link: delay | `netem delay` on the next router | `PointToPointChannel`, one delay for both ways |
+| wire: netem_jitter | `netem delay … distribution` | left out |
 | wire: loss | `netem loss`, in bursts `loss gemodel` | `RateErrorModel` |
 | schedule | `tc qdisc change` at its instant | `Simulator::Schedule` |
 | bulk, ftp, hftp | `iperf3 --congestion` | a writer of its own, with the `TcpCongestionOps` of its name |
@@ -116,6 +117,9 @@ class Source:
                         f"{target} has no link that transmits like this",
                         "Give the link a rate and a schedule of rates in its place",
                     )
+            if link.get("policer"):
+                value = f"{link['policer']['rate_bps'] / 1e6:g} Mbit/s"
+                self.leave(self.place(index, "policer"), value, f"{target} gets no policer", "Nothing is policed")
             if link["tick_hz"]:
                 self.leave(self.place(index, "tick_hz"), link["tick_hz"], "departures have no timer", "They are exact")
 
@@ -197,6 +201,11 @@ class Flow:
             return 8 * self.packet_bytes / self.param("rate")
         # Parameters are in milliseconds.
         return self.param("interval") / 1e3
+
+
+def without_own_ways(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a queue but those that every target does anyway: headers not counted, averages that decay."""
+    return {key: value for key, value in params.items() if (key, value) not in (("header", 0), ("idle_decay", True))}
 
 
 def token_bucket(params: dict[str, Any], link_bps: int) -> tuple[int, int, int]:

@@ -26,6 +26,7 @@ from tailback.export.common import (
     pairs,
     plain,
     token_bucket,
+    without_own_ways,
 )
 from tailback.scenario import Scenario
 
@@ -53,6 +54,10 @@ WORDS: dict[str, dict[str, tuple[str, str]]] = {
         "alpha": ("alpha", _PLAIN), "beta": ("beta", _PLAIN), "coupling": ("coupling_factor", _PLAIN),
         "step_ms": ("step_thresh", _MS), "c_share": ("classic_protection", _PLAIN),
     },
+    "cake": {
+        "rate_bps": ("bandwidth", "{:.0f}bit"), "overhead": ("overhead", _PLAIN), "mpu": ("mpu", _PLAIN),
+        "rtt_ms": ("rtt", _MS), "memory_limit": ("memlimit", _BYTES),
+    },
     "sfq": {
         "limit_packets": ("limit", _PLAIN), "depth": ("depth", _PLAIN), "flows": ("divisor", _PLAIN),
         "quantum": ("quantum", _PLAIN),
@@ -66,6 +71,8 @@ SYSCTLS = {"ecn": "net.ipv4.tcp_ecn", "sack": "net.ipv4.tcp_sack", "timestamps":
 ENDLESS = 1_000_000_000
 #: Ethernet's header, which tc counts and a scenario does not.
 FRAME = 14
+#: IP bytes of a full packet.
+PACKET = 1500
 
 
 def export(scenario: Scenario) -> Export:
@@ -200,6 +207,17 @@ class _Writer:
             self.source.leave(
                 f"{place}.jitter", value, "netem lets packets overtake each other", "Some arrive reordered"
             )
+        if drawn := wire.get("netem_jitter"):
+            words += [] if delay else ["delay 0us"]
+            words.append(_us(drawn["jitter_ps"]))
+            if drawn["correlation"]:
+                words.append(f"{drawn['correlation']:.7%}")
+            if drawn["distribution"] != "uniform":
+                words.append(f"distribution {drawn['distribution']}")
+        for key in ("bleach", "ack_hold"):
+            if value := wire.get(key) or wire.get(f"{key}_ps"):
+                shown = value if key == "bleach" else f"{value / 1e9:g}ms"
+                self.source.leave(f"{place}.{key}", shown, "netem has no word for it", "Packets go on as they come")
         burst = [wire.get(key, 0.0) for key in ("burst_start", "burst_end", "burst_loss", "gap_loss")]
         if any(burst):
             start, end, in_burst, in_gap = burst
@@ -242,6 +260,7 @@ class _Writer:
             value = params.pop(key)
             self.source.leave(f"{place}.{key}", value, why, instead)
 
+        params = without_own_ways(params)
         variant = params.pop("variant", None)
         if variant == "ns-3.27":
             self.source.leave(f"{place}.variant", variant, "a kernel has its own", "It is Linux's")
@@ -262,12 +281,14 @@ class _Writer:
             rate, burst, limit = token_bucket(params, rate_bps)
             words = ["tbf", "rate", f"{rate}bit", "burst", str(burst), "limit", str(limit)]
         elif kind == "red":
-            mean = float(params.pop("mean_packet", 1500))
-            unit = mean if params.pop("unit", "packets") == "packets" else 1.0
-            low = float(params.pop("min", 5)) * unit
+            in_packets = params.pop("unit", "packets") == "packets" and variant != "linux"
+            # tc counts bytes. A packet is a full one; thresholds in bytes have the card's packet of 500.
+            mean = float(params.pop("mean_packet", PACKET if in_packets else 500))
+            unit = mean if in_packets else 1.0
+            low = float(params.pop("min", 5 * mean / unit)) * unit
             high = float(params.pop("max", 3 * low / unit)) * unit
             packets = params.pop("limit_packets", None)
-            limit = params.pop("limit_bytes", packets * mean if packets else 20 * high)
+            limit = params.pop("limit_bytes", packets * (mean if in_packets else PACKET) if packets else 20 * high)
             words += ["limit", f"{limit:.0f}", "min", f"{low:.0f}", "max", f"{max(high, low + 1):.0f}"]
             words += ["avpkt", f"{mean:.0f}", "burst", str(max(1, round((2 * low + high) / (3 * mean))))]
             words += ["probability", f"{params.pop('max_p', 0.1):g}", "bandwidth", f"{rate_bps}bit"]
@@ -283,6 +304,11 @@ class _Writer:
                     if key in params
                     for word in (key, str(max(1, round(16 * params.pop(key)))))
                 ]
+            if kind == "cake":
+                # Choices are words of their own there.
+                chosen = [params.pop(key, "none") for key in ("tins", "isolation", "framing")]
+                words += [word for word in chosen if word != "none"]
+                words += ["ingress"] if params.pop("ingress", False) else []
             for key, (word, form) in WORDS[kind].items():
                 if key in params:
                     words += [word, form.format(params.pop(key))]

@@ -19,6 +19,7 @@ from tailback.export.common import (
     pairs,
     plain,
     token_bucket,
+    without_own_ways,
 )
 from tailback.scenario import Scenario
 
@@ -52,6 +53,8 @@ DISCS: dict[str, tuple[str, tuple[tuple[str, str, str, Any], ...]]] = {
 
 #: Faster than any link: ns-3 has no link without a rate.
 ENDLESS_RATE, ENDLESS_QUEUE = "100Gbps", "1000000p"
+#: IP bytes of a full packet, where a limit is in the other unit.
+PACKET = 1500
 #: Longest queue of ours unless a limit is given.
 LIMITS = {"codel": "1000p", "fq_codel": "10240p", "pie": "1000p"}
 
@@ -133,7 +136,8 @@ class _Writer:
         wire, place = link["wire"], self.source.place(index, "wire")
         for key, value in wire.items():
             if value and key != "loss":
-                shown = f"{value / 1e9:g}ms" if key.endswith("_ps") else value
+                span = value["jitter_ps"] if key == "netem_jitter" else value
+                shown = f"{span / 1e9:g}ms" if key.endswith(("_ps", "_jitter")) else value
                 self.source.leave(
                     f"{place}.{key.removesuffix('_ps')}", shown, "ns-3's links have no such thing", "Nothing"
                 )
@@ -185,22 +189,22 @@ class _Writer:
         ]
 
     def disc(self, index: int, queue: Mapping[str, Any], link: Mapping[str, Any]) -> tuple[str, list[tuple[str, str]]]:
-        kind, params = queue["discipline"], dict(queue["params"])
+        kind, params = queue["discipline"], without_own_ways(queue["params"])
         place = self.source.place(index, "queue")
         size = _size(params, LIMITS.get(kind))
         if "limit_bytes" in params and "limit_packets" in params:
             value = params["limit_packets"]
             self.source.leave(f"{place}.limit_packets", value, "a queue of ns-3 has one limit", "That in bytes holds")
-        bucket = token_bucket(dict(params), link["rate_bps"]) if kind == "token_bucket" else None
+        bucket = token_bucket(params, link["rate_bps"]) if kind == "token_bucket" else None
         params = {key: value for key, value in params.items() if key not in ("limit_bytes", "limit_packets")}
         if kind == "fifo":
             name, attributes = "FifoQueueDisc", [("MaxSize", size)]
         elif bucket is not None:
-            name, params = "TbfQueueDisc", {}
+            name = "TbfQueueDisc"
             attributes = [("Rate", f"{bucket[0]}bps"), ("Burst", str(bucket[1])), ("MaxSize", ENDLESS_QUEUE)]
         elif kind in DISCS:
             name, table = DISCS[kind]
-            attributes = self.attributes(kind, params, table, size, link)
+            attributes = self.attributes(kind, params, table, size, link, place)
         else:
             known = ", ".join(["fifo", *DISCS, "token_bucket"])
             self.source.refuse(f"{place}.discipline", kind, "ns-3.44 has no such queue disc", f"Choose one of {known}")
@@ -209,17 +213,26 @@ class _Writer:
         return name, attributes
 
     def attributes(
-        self, kind: str, params: dict[str, Any], table: Any, size: str, link: Mapping[str, Any]
+        self, kind: str, params: dict[str, Any], table: Any, size: str, link: Mapping[str, Any], place: str
     ) -> list[tuple[str, str]]:
         variant = params.pop("variant", None)
         own = variant == "ns-3.27"
         out = []
         if kind == "red":
-            in_bytes = params.pop("unit", "packets") == "bytes"
+            in_bytes = params.pop("unit", "packets") == "bytes" or variant == "linux"
+            if in_bytes:
+                params.setdefault("min", 5 * params.get("mean_packet", 500))
             params.setdefault("max", 3 * params.get("min", 5))
-            # Its limit counts in the unit of its thresholds.
-            if size == ENDLESS_QUEUE and in_bytes:
-                size = "1000000000B"
+            if variant == "linux":
+                params.setdefault("gentle", False)
+            # Its thresholds count in the unit of its limit.
+            number, unit = int(size[:-1]), size[-1]
+            if unit != ("B" if in_bytes else "p"):
+                size = f"{PACKET * number}B" if in_bytes else f"{max(1, number // PACKET)}p"
+                if f"{number}{unit}" != ENDLESS_QUEUE:
+                    why = "RedQueueDisc counts its limit in the unit of its thresholds"
+                    key = "limit_packets" if in_bytes else "limit_bytes"
+                    self.source.leave(f"{place}.{key}", number, why, f"It is {size}, of full packets")
             out += [("LinkBandwidth", f"{link['rate_bps']}bps"), ("LinkDelay", f"{link['delay_ps']}ps")]
             out.append(("LInterm", f"{1 / params.pop('max_p', 0.1):g}"))
             if variant == "adaptive":

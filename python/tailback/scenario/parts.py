@@ -103,8 +103,10 @@ def _class(name: str) -> Any:
 
 
 Queue = _class("Queue")
+Policer = _class("Policer")
 Named = _class("Named")
 Wire = _class("Wire")
+NetemJitter = _class("NetemJitter")
 Medium = _class("Medium")
 Step = _class("Step")
 Preset = _class("Preset")

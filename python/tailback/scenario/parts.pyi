@@ -99,6 +99,7 @@ class Dumbbell(Part):
         back_rate: str | Rate | None = ...,
         back_queue: str | Size | Queue | Mapping[str, Any] | None = ...,
         tick_hz: int | None = ...,
+        policer: Policer | Mapping[str, Any] | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         back_wire: Wire | Mapping[str, Any] = ...,
         schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]] = ...,
@@ -137,6 +138,10 @@ class Dumbbell(Part):
         """Departures happen on a timer of this frequency (dummynet under `kern.hz`)."""
 
     @property
+    def policer(self) -> Policer | None:
+        """A policer in front of the queue left to right, see [Policers](#policers)."""
+
+    @property
     def wire(self) -> Wire:
         """Random impairments left to right, see [Wires](#wires),"""
 
@@ -157,6 +162,7 @@ class DumbbellFields(TypedDict, total=False):
     back_rate: str | Rate | None
     back_queue: str | Size | Queue | Mapping[str, Any] | None
     tick_hz: int | None
+    policer: Policer | Mapping[str, Any] | None
     wire: Wire | Mapping[str, Any]
     back_wire: Wire | Mapping[str, Any]
     schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]]
@@ -174,6 +180,7 @@ class Link(Part):
         delay: str | Duration = ...,
         queue: str | Size | Queue | Mapping[str, Any] | None = ...,
         tick_hz: int | None = ...,
+        policer: Policer | Mapping[str, Any] | None = ...,
         wire: Wire | Mapping[str, Any] = ...,
         medium: str | Medium | Mapping[str, Any] | None = ...,
         schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]] = ...,
@@ -210,6 +217,10 @@ class Link(Part):
         """As in the dumbbell."""
 
     @property
+    def policer(self) -> Policer | None:
+        """A policer in front of the queue, see [Policers](#policers); the link needs no rate for it."""
+
+    @property
     def wire(self) -> Wire:
         """Random impairments, see [Wires](#wires)."""
 
@@ -234,6 +245,7 @@ class LinkFields(TypedDict, total=False):
     delay: str | Duration
     queue: str | Size | Queue | Mapping[str, Any] | None
     tick_hz: int | None
+    policer: Policer | Mapping[str, Any] | None
     wire: Wire | Mapping[str, Any]
     medium: str | Medium | Mapping[str, Any] | None
     schedule: str | os.PathLike[str] | Iterable[Step | Mapping[str, Any]]
@@ -254,7 +266,7 @@ class Queue(Part):
 
     @property
     def discipline(self) -> str:
-        """Registry name (`tailback list queues`), or a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues))."""
+        """Registry name (`tailback list queues`), a kernel's own, such as `kernel:fq_codel` ([how](vm.md#the-kernels-own-queues)), or a class of your own, `python:my.py:MyQueue` ([how](tutorials/own-queue.md))."""
 
     @property
     def limit(self) -> Size | None:
@@ -267,6 +279,24 @@ class Queue(Part):
     @property
     def params(self) -> dict[str, _Param]:
         """Any other parameter of the discipline; in a file they stand beside `discipline`."""
+
+class Policer(Part):
+    """A [policer](links/policer.md): a token bucket in front of the queue that drops what exceeds it and holds nothing."""
+
+    def __init__(
+        self,
+        *,
+        rate: str | Rate,
+        burst: str | Bytes,
+    ) -> None: ...
+
+    @property
+    def rate(self) -> Rate:
+        """Rate at which the bucket fills, per second."""
+
+    @property
+    def burst(self) -> Bytes:
+        """Bytes it holds, at least the largest packet: what may pass at once after a pause."""
 
 class Wire(Part):
     """What a link does to packets beyond delaying them. Everything is off by default."""
@@ -286,6 +316,11 @@ class Wire(Part):
         burst_end: float = ...,
         burst_loss: float = ...,
         gap_loss: float = ...,
+        bleach: str | None = ...,
+        bleach_before_queue: bool = ...,
+        netem_jitter: str | NetemJitter | Mapping[str, Any] | None = ...,
+        ack_hold: str | Duration = ...,
+        ack_every: int | None = ...,
     ) -> None: ...
 
     @property
@@ -294,7 +329,7 @@ class Wire(Part):
 
     @property
     def loss_every(self) -> int:
-        """One packet in so many is lost, always as far apart; which is the first, the seed says."""
+        """One packet in N is lost, always as far apart; which is the first, the seed says."""
 
     @property
     def duplicate(self) -> float:
@@ -310,7 +345,7 @@ class Wire(Part):
 
     @property
     def reorder_packets(self) -> int:
-        """It goes on sooner, once so many have overtaken it; 0: it waits that long."""
+        """It goes on sooner, once this many have overtaken it; 0: it waits that long."""
 
     @property
     def jitter(self) -> Duration:
@@ -335,6 +370,49 @@ class Wire(Part):
     @property
     def gap_loss(self) -> float:
         """and that one outside is."""
+
+    @property
+    def bleach(self) -> str | None:
+        """[ECN codepoints](links/wires.md#ecn-bleaching) that become Not-ECT: `"ce"`, `"ect1"` or `"all"`,"""
+
+    @property
+    def bleach_before_queue(self) -> bool:
+        """before the queue, which then drops where it would mark; else behind it."""
+
+    @property
+    def netem_jitter(self) -> NetemJitter | None:
+        """In place of `jitter` and `reorder`: delays drawn packet by packet, as netem does, so that packets overtake."""
+
+    @property
+    def ack_hold(self) -> Duration:
+        """TCP acknowledgements are [held up to this](links/wires.md#acknowledgements) after the first and leave together."""
+
+    @property
+    def ack_every(self) -> int | None:
+        """Of this many acknowledgements of a connection only the last goes on, at once; fewer wait `ack_hold`."""
+
+class NetemJitter(Part):
+    """[Jitter as netem has it](links/wires.md#jitter-that-reorders): each packet's delay is drawn by itself, so packets overtake. A time alone is the jitter."""
+
+    def __init__(
+        self,
+        *,
+        jitter: str | Duration,
+        distribution: str = ...,
+        correlation: float = ...,
+    ) -> None: ...
+
+    @property
+    def jitter(self) -> Duration:
+        """How far delays deviate from the link's: at most this if uniform, this as standard deviation if normal."""
+
+    @property
+    def distribution(self) -> str:
+        """`"uniform"`, `"normal"` or `"pareto"`."""
+
+    @property
+    def correlation(self) -> float:
+        """netem's correlation, which reaches the delays only where the jitter is near 2 s."""
 
 class Medium(Part):
     """How a link transmits, by the name of a medium (`tailback list links`), with its parameters. A text is the name."""
@@ -446,7 +524,7 @@ class Flow(Part):
 
     @property
     def count(self) -> int | None:
-        """So many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here."""
+        """This many flows alike, `NAME-1`, `NAME-2` and so on, as if each were listed here."""
 
     @property
     def two_way(self) -> bool:
@@ -534,7 +612,7 @@ class Flow(Part):
 
     @property
     def client(self) -> str | None:
-        """Of `exec`, [live only](live.md#real-programs): the command line run at `from`,"""
+        """Of `exec`, [live and in guests](live.md#real-programs): the command line run at `from`,"""
 
     @property
     def server(self) -> str | None:
@@ -645,6 +723,7 @@ class Instruments(Part):
         requests: _Names = ...,
         echoes: _Names = ...,
         most_rows: int | None = ...,
+        most_memory: str | Bytes | None = ...,
         captures: _Names = ...,
         from_: str | Duration = ...,
         until: str | Duration | None = ...,
@@ -693,6 +772,10 @@ class Instruments(Part):
     @property
     def most_rows(self) -> int | None:
         """Rows the run may record at most, all tables together. Numbers of rows have 32 bits in the engine. A kernel's run is held to it by what is expected of it beforehand."""
+
+    @property
+    def most_memory(self) -> Bytes | None:
+        """Memory that packets in queues and on links, and connections, may take, about; beyond it the run is an error. Rows have `most_rows`."""
 
     @property
     def captures(self) -> tuple[str, ...] | Literal["all"]:

@@ -166,12 +166,13 @@ class Scenario(ScenarioFields):
             if below is None:
                 below = here[step] = {}
             elif isinstance(below, str):
-                # "1bdp" and "cubic" are short for tables.
-                below = here[step] = {"limit" if step.endswith("queue") else "name": below}
+                # "1bdp", "cubic" and "2ms" are short for tables.
+                key = "limit" if step.endswith("queue") else "jitter" if step == "netem_jitter" else "name"
+                below = here[step] = {key: below}
             elif isinstance(below, list):
                 at += 1
                 entries = _core.scenario_names(self)[2] if step == "flow" else []
-                names = entries or [row.get("name", "") for row in below]
+                names = entries or [row.get("name", "") for row in below if isinstance(row, Mapping)]
                 # A name may hold dots: take the longest that fits.
                 for end in range(len(steps), at, -1):
                     if ".".join(steps[at:end]) in names:
@@ -247,7 +248,7 @@ class Scenario(ScenarioFields):
     def to_json(self) -> str:
         """The resolved form as JSON text, the same for equal scenarios.
 
-        Algorithms of your own have no such text: nothing in a name tells when their code changes.
+        Algorithms of your own have no such text: nothing in a name shows when their code changes.
         """
         return as_text(self._resolved(_Outside(self, None), True, False))
 
@@ -267,8 +268,8 @@ class Scenario(ScenarioFields):
 
     def complaint(self, path: str, value: str, problem: str, fix: str) -> ScenarioError:
         """What an engine says of a place in its own form, said of the scenario's."""
-        told = _core.scenario_translate(self, path, value, problem, fix)
-        return ScenarioError([told]).located(self._file, self._places)
+        translated = _core.scenario_translate(self, path, value, problem, fix)
+        return ScenarioError([translated]).located(self._file, self._places)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self._full == other._full
@@ -326,7 +327,7 @@ class _Outside:
         if name not in registered and not is_reference(name):
             return False
         if self.registered is None:
-            problem = "this is an algorithm of your own, and no text of a scenario tells when its code changes"
+            problem = "this is an algorithm of your own, and no text of a scenario shows when its code changes"
             raise UnitError(problem, "Run it, or sweep it: what is kept then has the digest of its source")
         if name not in registered and not self.allow_code:
             # Described, not imported: the file may be a stranger's.
@@ -342,7 +343,9 @@ class _Outside:
         try:
             found = re.compile(pattern).groupindex
         except re.error as error:
-            raise UnitError(f"this is no regular expression: {error}", "Mend it") from None
+            raise UnitError(f"this is no regular expression: {error}", "Correct it") from None
+        except (RecursionError, OverflowError, MemoryError):
+            raise UnitError("its groups are nested too deeply, or it repeats too often", "Simplify it") from None
         if not found:
             fix = r"Name a group after each figure, as in (?P<rate_mbps>[\d.]+) Mbits"
             raise UnitError("it names no figure", fix)
@@ -365,9 +368,9 @@ def toml_read(text: str, file: str | None, page: str) -> tuple[dict[str, Any], P
     return data, places
 
 
-def _at(told: Mapping[str, Any], place: str) -> Any:
+def _at(fields: Mapping[str, Any], place: str) -> Any:
     """What a scenario, as TOML would hold it, says at `place`."""
-    here: Any = told
+    here: Any = fields
     for step in re.findall(r"[^.\[\]]+", place):
         if isinstance(here, Mapping):
             here = here.get(step)

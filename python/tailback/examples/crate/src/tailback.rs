@@ -75,7 +75,7 @@ pub struct Ack {
     pub delivered: u32,
     /// Of these, marked.
     pub marked: u32,
-    /// Segments newly taken for lost.
+    /// Segments newly declared lost.
     pub losses: u32,
     /// First byte that is not acknowledged; wraps.
     pub snd_una: u32,
@@ -87,7 +87,7 @@ pub struct Ack {
     pub prior_in_flight: u32,
     is_limited: u32,
     grows: u32,
-    /// Of the delivery rate: so many segments came
+    /// Of the delivery rate: this many segments came
     pub sampled: u32,
     /// in so long; 0 if there is no sample.
     pub interval_us: u32,
@@ -125,7 +125,7 @@ pub struct Congestion {
 pub enum Phase {
     /// Nothing unusual.
     Open,
-    /// Duplicate acknowledgements, not yet taken for loss.
+    /// Duplicate acknowledgements, not yet treated as loss.
     Disorder,
     /// Reducing after an ECN echo.
     Cwr,
