@@ -58,7 +58,7 @@ def test_a_control_is_the_claims_rule_on_another_sender() -> None:
 
 def test_the_closing_table_has_six_stacks_and_quiche_was_not_run() -> None:
     rows = stacks.by_stack(_data()).rows
-    assert [row[0].split()[0] for row in rows] == ["linux", "freebsd", "quinn", "noq", "s2n-quic", "quiche"]
+    assert [row[0].split()[0] for row in rows] == ["linux", "FreeBSD", "quinn", "noq", "s2n-quic", "quiche"]
     assert set(rows[-1][1:]) == {"–"}
     assert all("–" not in row[1:6] for row in rows[:-1])
 
@@ -83,6 +83,16 @@ def test_s2ns_bursts_need_a_queue_of_ten_packets(defects: dict[str, tb.Scenario]
     )
     used = [100 * float(metrics.utilisation(tb.run(each), "bottleneck")) for each in (short, longer)]
     assert used == pytest.approx([10, 80], abs=2)
+
+
+def test_quinns_bbr_loses_a_third_at_least_where_delay_varies(defects: dict[str, tb.Scenario]) -> None:
+    def loss(scenario: tb.Scenario) -> float:
+        return float(tb.run(scenario.with_(duration="8s")).flow_summary()[0]["loss"])
+
+    varying = defects["quinn-bbr-jitter"]
+    assert loss(varying) > 0.33
+    assert loss(varying.with_({"dumbbell.wire": None})) < 0.05
+    assert loss(varying.with_({"flow.theirs.transport": "noq", "flow.theirs.cc": "bbr3"})) < 0.05
 
 
 def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Scenario]) -> None:

@@ -79,7 +79,7 @@ RTTS = {
     "adsl-wifi": {"cubic": 72.0, "veno": 78.0, "westwood": 150.0, "hybla": 74.0},
     "3g": {"cubic": 500.0, "veno": 610.0, "westwood": 620.0, "hybla": 700.0},
 }
-DEVIATION = {"university": 1.0, "eduroam": 25.0, "adsl": 15.0, "adsl-wifi": 35.0, "3g": 120.0}
+DEVIATION = {"university": 1.0, "eduroam": 25.0, "adsl": 13.0, "adsl-wifi": 35.0, "3g": 120.0}
 IDLE = {"university": 54.0, "eduroam": 55.0, "adsl": 54.0, "adsl-wifi": 55.0, "3g": 130.0}
 
 
@@ -123,7 +123,7 @@ def verdicts(data: Data) -> dict[str, str]:
 def test_the_papers_own_numbers_pass_every_rule_but_the_one_they_contradict(tmp_path):
     found = verdicts(data_of(paper()))
     # Westwood lowest on the wired university, and Veno consistently the poorest: elsewhere, in seven cells of nine.
-    assert {name: verdict for name, verdict in found.items() if verdict != "reproduced"} == {}
+    assert {name: verdict for name, verdict in found.items() if verdict != "reproduced"} == {"003-L8b": "not measured"}
 
 
 def test_one_jitter_beside_all_four_is_no_evidence(tmp_path):

@@ -43,7 +43,7 @@ def summarise(cell: Cell, result: Result) -> Summary:
         "utilisation": 8.0 * wire_bytes / DURATION_S / rate,
         "queue_ms_mean": float(8e3 * np.mean(queue[late]) / rate),
         "queue_ms_p95": float(8e3 * np.quantile(queue[late], 0.95) / rate),
-        "loss": metrics.loss_rate(result, "bottleneck"),
+        "loss": metrics.drop_share_at_link(result, "bottleneck"),
         "timeouts": int(np.sum(table["timeouts"])),
         "recoveries": int(np.sum(table["recoveries"])),
         "share_mbps": [float(v) for v in np.mean(per_second[:, per_second.shape[1] // 4 :], axis=1)],

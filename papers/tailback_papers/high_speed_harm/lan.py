@@ -5,12 +5,13 @@ Compound “cannot see” congestion below 0.5 BDP there: at 0.1 and 0.2 BDP.
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from tailback.experiment import AtLeast, AtMost, Claim, Data, Measured, mean, median, most
+from tailback.experiment import ANY, SHARE, AtLeast, AtMost, Claim, Data, Measured, mean, median, most, restated
 
 from .grid import ALGORITHMS, FAST, LAN
 from .matrices import (
@@ -38,6 +39,8 @@ UNSEEN = (0.1, 0.2)
 LEASED_MS = 50.0
 """Propagation of the leased line, beside which the paper calls the campus's queueing very short. The campus's queues,
 full all the time, would add 1, 2, 5 and 10 ms: 20 % of it with 1 BDP, 9 % in the mean."""
+FULL_QUEUE, FULL_QUEUES = 20.0, 9.0
+"""Per cent of the leased line's propagation that a full queue of 1 BDP adds, and the four full queues in the mean."""
 SLIGHT_CALL, SLIGHT_PAGE = 2.0, 5.0
 """Per cent that are not obvious: of the leased line's propagation for a call's delay (1 ms), and of a response time."""
 CLOCKED, PACED = ("htcp", "cubic"), ("highspeed", "compound")
@@ -90,7 +93,7 @@ CLAIMS = (
     Claim("002-L14a", "On the campus TCP achieves quite high utilisation too", f"{RESULTS}, Fig. 8(a)", "quite high",
           " %", "SACK's utilisation, mean of the queues",
           _lan("utilisation", ("reno",), QUEUES, same, each=QUEUE, scale=100), AtLeast(85, 75), LINK,
-          why="A tenth of a BDP holds too little for four flows that are cut at once."),
+          why="A tenth of a BDP holds too little for four flows that are cut at once.", possible=SHARE),
     Claim("002-L14b", "Cause: its BDP is not very large and its RTT short", RESULTS, "higher than on the ocean link",
           " points", "SACK's utilisation less that on the ocean link, the same queues",
           measured(("lan", "wan"), "utilisation", ("reno",), QUEUES, lambda used: 100 * lead(used), each=QUEUE),
@@ -130,33 +133,37 @@ CLAIMS = (
     Claim("002-L16a", "Queueing on the campus is short beside the leased line's propagation", RESULTS, "very short",
           " %", "largest mean queueing delay over the leased line's 50 ms; a full queue of 1 BDP is 20 %",
           _lan("queue_ms", ALGORITHMS, QUEUES, lambda waited: waited / LEASED_MS, most, each=NAME, scale=100),
-          AtMost(10, 15), USERS, why="With 1 BDP CUBIC holds most of the queue's 10 ms.", redefined=_WORST),
+          AtMost(10, 15), USERS, why="With 1 BDP CUBIC holds most of the queue's 10 ms.", redefined=_WORST,
+          possible=(0.0, FULL_QUEUE)),
     Claim("002-L16b", "Response times are not obviously raised by high-speed algorithms", f"{RESULTS}, Fig. 9(a, b)",
           "not obviously", " %", "4 and 64 KB over SACK's, mean of the queues, the largest of the four",
           _lan("www/{size}/mean", ("reno", *FAST), QUEUES,
           lambda took: [max(100 * (mean(row) - 1) for row in times(one)) for one in took], most, each="{size} KB (%)",
           size=("4", "64")), AtMost(5, 10), USERS,
-          why="Single transactions that wait for a timer decide the mean of 4 KB."),
+          why="Single transactions that wait for a timer decide the mean of 4 KB.", possible=(-100.0, math.inf)),
     Claim("002-L16c", "Nor is the call's delay", f"{RESULTS}, Fig. 9(c)", "not obviously", " %",
           "less SACK's over the leased line's 50 ms, mean of the queues, the largest of the four; full queues give 9 %",
           _lan("voip_ms", ("reno", *FAST), QUEUES, lambda delay: 100 * above(delay) / LEASED_MS, _largest_mean,
-          each=NAME), AtMost(SLIGHT_CALL, 2 * SLIGHT_CALL), USERS, redefined=_WORST),
+          each=NAME), AtMost(SLIGHT_CALL, 2 * SLIGHT_CALL), USERS, redefined=_WORST,
+          possible=(-FULL_QUEUES, FULL_QUEUES)),
     Claim("002-L16d", "In some cases they are even better than TCP", RESULTS, "some", " cases",
           "of 48 (algorithm, queue, measure) those in which every seed is better than every seed of SACK, and the "
           "median by over 5 %; chance gives 7 in one study of twenty", _sometimes_better, AtLeast(7, 5), USERS,
-          redefined=_NOISE),
+          redefined=_NOISE, possible=(0.0, 48.0)),
     Claim("002-L17a", "Below 0.5 BDP Compound causes the largest jitter", f"{RESULTS}, Fig. 9(d)", "largest", " %",
           "share of 0.1 and 0.2 BDP at which no other is more than 5 % above it",
           _lan("jitter_ms", ("compound", *ALGORITHMS[:4]), UNSEEN, over_largest, LARGEST, each=QUEUE), AtLeast(100, 50),
           USERS,
-          why="Calls wait in the leased line's queue, which HFTP fills; without HFTP jitter is the same [no HFTP]."),
+          why="Calls wait in the leased line's queue, which HFTP fills; without HFTP jitter is the same [no HFTP].",
+          possible=SHARE),
     Claim("002-L17b", "And obviously reduces the throughput of FTP", f"{RESULTS}, Fig. 9(e, f)", "reduced", "×",
           "FTP and HFTP over those beside SACK, 0.1 and 0.2 BDP, mean of both",
           _lan("{user}_mbps", ("compound", "reno"), UNSEEN, lambda rate: [mean(ratio(one)) for one in rate],
           each="{user}", user=("ftp", "hftp")), AtMost(0.9, 1), USERS),
     Claim("002-L17c", "Cause: it cannot detect congestion through delay there", RESULTS, "cannot", " %",
           "share of its losses before which the backlog it saw was below γ, 0.1 and 0.2 BDP",
-          _lan("loss_unseen", ("compound",), UNSEEN, same, each=QUEUE, scale=100), AtLeast(75, 50), WHY),
+          _lan("loss_unseen", ("compound",), UNSEEN, same, each=QUEUE, scale=100), AtLeast(75, 50), WHY,
+          possible=SHARE),
     Claim("002-L17d", "Cause: in each congestion many segments are dropped", RESULTS, "many", "×",
           "packets lost in an event over the largest of the other three, 0.1 and 0.2 BDP",
           _lan("drops_per_event", ("compound", "highspeed", "htcp", "cubic"), UNSEEN, over_largest, beside=NAME),
@@ -164,15 +171,16 @@ CLAIMS = (
     Claim("002-L18a", "CUBIC effectively reduces the frequency of congestion", DISCUSSION, "reduced", "×",
           "reductions a second over the mean of HS-TCP, Compound and SACK, mean of the queues",
           _lan("reductions_per_s", ("cubic", "highspeed", "compound", "reno"), QUEUES, over_mean, beside=NAME),
-          AtMost(0.67, 1), WHY),
+          AtMost(0.67, 1), WHY, standing=restated("It is the reverse of 002-L15a.")),
     Claim("002-L18b", "Its concavity reduces the bursts of loss", DISCUSSION, "reduced", "×",
           "packets of the flows lost in an event over H-TCP's, mean of the queues",
           _lan("drops_per_event", ("cubic", "htcp"), QUEUES, ratio, beside=NAME), AtMost(0.8, 1), WHY),
     Claim("002-L18c", "It uses the campus network well", DISCUSSION, "well", " %", "utilisation, mean of the queues",
           _lan("utilisation", ("cubic",), QUEUES, same, each=QUEUE, scale=100), AtLeast(95, 90), LINK,
-          why="Except with 0.1 BDP, where nobody comes near."),
+          why="Except with 0.1 BDP, where nobody comes near.", possible=SHARE),
     Claim("002-L18d", "Its effects on interactive users can be imperceptible", DISCUSSION, "imperceptible", "",
           f"what it adds to SACK's delay of the call over {SLIGHT_CALL:g} % of 50 ms, and to its time of 64 KB over "
           f"{SLIGHT_PAGE:g} %, mean of the queues, the larger", _cubic_imperceptible, AtMost(1, 2), USERS,
-          redefined=_WORST),
+          possible=ANY, redefined=_WORST, standing=restated("It is the largest of 002-L16b and 002-L16c, of CUBIC "
+          "alone.")),
 )  # fmt: skip

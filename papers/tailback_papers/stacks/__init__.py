@@ -68,6 +68,13 @@ SENDERS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
     "s2n-quic bbr2": ("bbr", "s2n-quic", {"transport": "s2n-quic", "cc": "bbr2"}),
 }
 """Family, stack, and the fields of the flow."""
+
+
+def called(name: str) -> str:
+    """A sender's or a stack's name for people: the model is of FreeBSD's release 9, and later ones are other code."""
+    return name.replace("freebsd", "FreeBSD 9")
+
+
 QUICK_SENDERS = ("linux cubic", "freebsd cubic", "quinn cubic", "quinn new_reno", "noq cubic")
 QUICK_PATHS = ("shallow", "fq-codel")
 
@@ -339,7 +346,7 @@ def by_path(data: Data, name: str, title: str, mode: str, what: str, factor: flo
     def cell(path: str, sender: str) -> str:
         return _shown(_values(data.frame, what, path=path, sender=sender, mode=mode), factor, digits)
 
-    rows = [[sender, *(cell(path, sender) for path in PATHS)] for sender in SENDERS]
+    rows = [[called(sender), *(cell(path, sender) for path in PATHS)] for sender in SENDERS]
     heads = ["sender", *(title for title, _ in PATHS.values())]
     return TableOut(name, title, _RANGE, heads, [row for row in rows if set(row[1:]) != {"–"}])
 
@@ -355,7 +362,7 @@ def by_stack(data: Data) -> TableOut:
         mine = {family: sender for sender, (family, where, _) in SENDERS.items() if where == stack}
         cubic, bbr = mine.get("cubic"), mine.get("bbr")
         rows.append([
-            stack,
+            called(stack),
             *(of(cubic, "utilisation", path, ALONE, 100, 1) for path in ("shallow", "lossy")),
             *(of(cubic, "share", path, AGAINST, 100, 1) for path in ("shallow", "deep")),
             of(cubic, "short_s", "deep", SHORT, 1e3, 0),
@@ -383,7 +390,8 @@ def all_tables(data: Data) -> list[TableOut]:
 
     def rows(mode: str) -> Any:
         return (
-            ([PATHS[cell.factors["path"]][0], cell.factors["sender"]], found) for cell, found in data.each(mode=mode)
+            ([PATHS[cell.factors["path"]][0], called(cell.factors["sender"])], found)
+            for cell, found in data.each(mode=mode)
         )
 
     return [
@@ -417,7 +425,7 @@ def figure(data: Data) -> Figure:
             values = [float(np.median(found)) if found else np.nan for found in each]
             if not np.isnan(values).all():
                 at = np.arange(len(PATHS)) + (number - (len(SENDERS) - 1) / 2) * 0.06
-                ax.plot(at, values, MARKERS.get(stack, "P"), color=FAMILIES[family], label=sender, markersize=5,
+                ax.plot(at, values, MARKERS.get(stack, "P"), color=FAMILIES[family], label=called(sender), markersize=5,
                         fillstyle="full" if sender.endswith((" bbr", "reno", "cubic")) else "none")  # fmt: skip
         ax.set_xticks(range(len(PATHS)), list(PATHS) if place else [])
         for edge in range(1, len(PATHS)):
@@ -434,7 +442,7 @@ def notes(data: Data) -> list[str]:
         f"{RATE} and {RTT}; a call runs beside the bulk transfers. The first {WARM_UP_S:g} s do not count in rates and "
         "delays.",
         "QUIC stacks run as published, with their default settings and null cryptography; see docs/quic.md. Linux and "
-        "FreeBSD are tailback's models of their TCP.",
+        "FreeBSD 9 are tailback's models of their TCP.",
         "ECN: the QUIC stacks send ECT(0) by default and react to marks; the TCPs here do not ask for it.",
     ]
 

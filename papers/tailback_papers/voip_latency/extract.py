@@ -41,7 +41,7 @@ def summarise(cell: Cell, result: Any) -> Summary:
         "limit_bytes": limit,
         "goodput_bps": metrics.goodput(rows, tcp),
         "utilisation": metrics.utilisation(rows, link),
-        "loss_rate": metrics.loss_rate(rows, link),
+        "loss_rate": metrics.drop_share_at_link(rows, link),
         "call_loss": metrics.flow_loss_rate(rows, call),
         "recoveries": int(totals["recoveries"][0]),
         "timeouts": int(totals["timeouts"][0]),

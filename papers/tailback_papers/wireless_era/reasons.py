@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 TINY = (
-    "The model's uplink loses nothing here. The printed percentages lie below one packet of what such runs send (30 to "
-    "100 thousand packets: one of them is 0.001 to 0.003 %), so they are either fractions or averages over runs of "
+    "The model's uplink loses nothing here. The printed percentages lie below one packet of the {of} "
+    "that such runs send, so they are either fractions or averages over runs of "
     "another length; neither is said."
 )
 WIFI_LOSS = (
     "All packets that are lost here are lost in the first seconds of a server's first transfer: it overshoots, the "
     "access point takes the air, and ACKs fill the queue of the receiver's interface, 100 packets, that the calls "
     "share. Later transfers begin at the remembered ssthresh and harm no call. The paper's losses are alike for all "
-    "four. Stations that do not hear each other lose that much: where 28 % of tries fail (with collisions; Rodrig et "
-    "al., whom the paper cites), seven in a row do in 0.0135 % of cases, and ablation hidden loses 0.010 to 0.013 % "
-    "beside all four. But their retries bring the jitter to 6 to 7 ms, so the base leaves them out."
+    "four. Stations that do not hear each other lose about that much beside all four (ablation hidden), but their "
+    "retries raise the jitter far above the print, so the base leaves them out."
 )
 WIRED_JITTER = (
     "On the wire the calls' jitter is that of iperf's process, which is alike beside all four. The paper's four values "
@@ -21,13 +20,11 @@ WIRED_JITTER = (
 )
 WIFI_JITTER = (
     "Jitter follows from how long the air is taken by others, which hardly depends on the algorithm of one download at "
-    "one rate. The paper's four values were taken on different days; they differ by 1.8 times, the model's by a fifth."
+    "one rate. The paper's four values were taken on different days; they differ more than the model's do."
 )
 TIE = (
-    "Where one link is the limit and nobody else uses it, all four fill it, and throughput differs by 1 to 2 %, that "
-    "is by their starts. The paper's clear differences need something that keeps a sender from filling the line for "
-    "long. With 802.11n at 65 Mbit/s and eight busy stations Veno and Westwood were a fifth slower in 20 MB in a "
-    "trial, but equal in 1 MB, beside CUBIC as strong, and calls jittered too little."
+    "Where one link is the limit and nobody else uses it, all four fill it, and throughput differs by their starts "
+    "only. The paper's clear differences need something that keeps a sender from filling the line for long."
 )
 STANDING = (
     "Westwood+'s window after a loss is rate times smallest RTT: it empties the queue, whatever its depth. The noise "
@@ -37,25 +34,24 @@ STANDING = (
 )
 HYSTART = (
     "CUBIC's HyStart leaves slow start when ACKs have come for half an RTT in a row, near half the line's BDP; in 1 MB "
-    "Hybla, which overshoots, is 2 to 4 % ahead. In 20 MB CUBIC is second as printed. With a queue of 40 kB it is in "
-    "both, but Westwood then takes half of the line beside it (both seen before the queue was chosen)."
+    "Hybla, which overshoots, is ahead. In 20 MB CUBIC is second as printed."
 )
 ADSL_WIFI = (
-    "CUBIC leaves slow start before a queue forms and stays at 5 % deviation in 1 MB; the others deviate by 6 to 17 %. "
-    "The WiFi of the model, alone on its channel at 54 Mbit/s, adds a tenth of a millisecond to a line of 13 Mbit/s; "
-    "the paper's access point must have been slower, or its air less free than thought."
+    "CUBIC leaves slow start before a queue forms and hardly deviates in 1 MB. The WiFi of the model, alone on its "
+    "channel at 54 Mbit/s, adds a tenth of a millisecond to a line of 13 Mbit/s; the paper's access point must have "
+    "been slower, or its air less free than thought."
 )
 SPLIT = (
-    "Hybla's increase is (RTT/25 ms)², 5 to 16 segments a round trip here, several times CUBIC's over windows of 60 to "
-    "100 segments; with a queue of one BDP it refills the queue first. On the wired university, whose window is larger "
+    "Hybla's increase is (RTT/25 ms)² segments a round trip, several times CUBIC's over the windows of "
+    "this line; with a queue of one BDP it refills the queue first. On the wired university, whose window is larger "
     "and queue smaller, CUBIC wins as printed."
 )
 THREE_G = (
-    "At 130 ms Hybla multiplies its window by 36 an ACK in slow start and overruns a queue of 128 kB at once; "
+    "At 130 ms Hybla multiplies its window with each ACK of slow start and overruns the queue at once; "
     "recovering costs it more than the start gained. A receive buffer that grows as Linux 3.8's (ablation "
-    "growing-window) spares it that and brings it within 4 % of the first, with more delay than CUBIC, as printed; but "
+    "growing-window) spares it that and brings it near the first, with more delay than CUBIC, as printed; but "
     "with a link that is the limit 1 MB takes as long as it takes, for Veno and Westwood too. With a queue that never "
-    "drops and a buffer of 128 KiB (ablation window-3g) all four are within 1 %."
+    "drops and a smaller buffer (ablation window-3g) all four are alike."
 )
 KEPT = (
     "Where the line is noisy Westwood loses most, as printed. On the wired university it had little to lose: alone it "
