@@ -75,6 +75,6 @@ def test_runs_of_another_kernel_do_not_count(tmp_path: Path, monkeypatch: pytest
     )
     assert queues.compared(tmp_path, "k", [cell]) == []
     told: list[str] = []
-    queues.run_cells([cell], "k", tmp_path, told=told.append)
+    queues.run_cells([cell], "k", tmp_path, announce=told.append)
     assert asked == ["k", "k"]
     assert "tries again: the guest hangs" in told[0]

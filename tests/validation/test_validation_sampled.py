@@ -1,7 +1,5 @@
-"""The sampled comparison: its design, what counts as an error, and that it goes on where it ended."""
+"""The sampled comparison: its design, errors, the paired null, and rows that are kept one by one."""
 
-import dataclasses
-import json
 import os
 import subprocess
 import sys
@@ -13,9 +11,8 @@ import pytest
 
 import tailback as tb
 from tailback import vm
-from tailback.experiment.store import engine_fingerprint
 from tailback.vm import kernels
-from tailback_validation import sampled, sampled_page
+from tailback_validation import kernel_rows, null, sampled, sampled_page
 
 
 def test_the_design_is_the_same_everywhere_and_even() -> None:
@@ -36,69 +33,103 @@ def test_every_cell_is_a_scenario() -> None:
         cell.scenario().resolve(live=True)
 
 
-KERNEL = {"release": "9.9.9", "build": "#1"}
+KERNEL = {"release": "9.9.9", "build": "#1", "digest": "d"}
 
 
 @pytest.fixture(autouse=True)
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that is here."""
-    monkeypatch.setattr(
-        kernels, "find", lambda name: SimpleNamespace(name=name, about=KERNEL | {"digest": "d"}, is_that_of=_is_here)
-    )
+    here = SimpleNamespace(about=KERNEL, is_that_of=lambda kept: kept["build"] == KERNEL["build"])
+    monkeypatch.setattr(kernels, "find", lambda name: SimpleNamespace(name=name, **vars(here)))
+    monkeypatch.setattr(kernel_rows, "guest_digest", lambda: "g")
 
 
-def _is_here(kept: dict[str, str] | None) -> bool:
-    return kept is not None and kept["build"] == KERNEL["build"]
+def _keep(folder: Path, cell: sampled.Cell, draw: int = 0, refused: str = "", **measures: float) -> None:
+    found = {"kernel": KERNEL, "measures": measures} | ({"refused": refused} if refused else {})
+    sampled.rows_of(folder, "k").put(kernel_rows._row(cell.number, draw, sampled.drawn(cell, draw), found))
 
 
-def _kept(folder: Path, engine: str, cell: sampled.Cell, **measures: float) -> None:
-    file = folder / engine / f"{cell.number:04d}.json"
-    file.parent.mkdir(exist_ok=True)
-    told = {"cell": dataclasses.asdict(cell), "engine": engine, "measures": measures}
-    of = {"simulator": engine_fingerprint()} if engine == "sim" else {"kernel": dict(KERNEL)}
-    file.write_text(json.dumps(told | of))
-
-
-def test_errors_are_relative_and_a_queue_that_is_hardly_there_has_a_floor(tmp_path: Path) -> None:
+def test_errors_are_relative_and_a_small_delay_has_a_floor(tmp_path: Path) -> None:
     cells = sampled.design(3)
-    _kept(tmp_path, "k", cells[0], goodput=10.0, delay=0.010, retransmitted=1e9)
-    _kept(tmp_path, "sim", cells[0], goodput=10.4, delay=0.0105, retransmitted=0.0)
-    _kept(tmp_path, "k", cells[1], goodput=10.0, delay=0.0001, retransmitted=1e9)
-    _kept(tmp_path, "sim", cells[1], goodput=10.0, delay=0.0003, retransmitted=0.0)
-    found, refused = sampled.errors(tmp_path, "k", "sim", cells)
+    _keep(tmp_path, cells[0], goodput=10.0, delay=0.010, retransmitted=1e9)
+    _keep(tmp_path, cells[1], goodput=10.0, delay=0.0001, retransmitted=1e9)
+    ours = (
+        {"goodput": 10.4, "delay": 0.0105, "retransmitted": 0.0},
+        {"goodput": 10.0, "delay": 0.0003, "retransmitted": 0.0},
+    )
+    own = {number: [each, each] for number, each in enumerate(ours)}
+    found, refused = sampled.errors(tmp_path, "k", cells, own)
     assert refused == []
     assert [error.cell.number for error in found] == [0, 1]
     assert (found[0].goodput, found[0].delay) == pytest.approx((0.04, 0.05))
     assert found[1].delay == pytest.approx(0.2)
     assert [error.is_within for error in found] == [True, False]
-    told = sampled_page.compared(tmp_path, "k", "sim", cells)
-    assert told["within_both"] == 0.5
-    assert [row["cell"] for row in told["worst"]] == [1, 0]
-    assert told["draws"] == sampled.DRAWS
+    pair = sampled_page.compared(found)
+    assert (pair["within_both"], pair["by_chance"], pair["beyond_chance"], pair["beyond"]) == (0.5, 0.0, 0.5, [1])
+    assert [row["cell"] for row in pair["worst"]] == [1, 0]
     # The kernel has retransmitted more than any of the simulator's runs.
-    (both,) = [row for row in told["places"] if row["algorithm"] == "all"]
+    (both,) = [row for row in pair["places"] if row["algorithm"] == "all"]
     assert (both["cells"], both["retransmitted"]) == (2, 1.0)
-    assert 0.0 <= told["draws_by_chance"] <= 1.0 - told["draws_within_both"]
-    sampled_page.write([told], ["k"], tmp_path / "page.md")
-    assert "50.0 % within both bounds" in (tmp_path / "page.md").read_text()
 
 
-def test_an_error_within_the_simulators_own_spread_is_chance(tmp_path: Path) -> None:
+def test_what_a_guest_could_not_carry_is_named_and_not_counted(tmp_path: Path) -> None:
+    (cell,) = sampled.design(1)
+    _keep(tmp_path, cell, refused="overloaded")
+    assert sampled.errors(tmp_path, "k", [cell], {}) == ([], ["0: overloaded"])
+
+
+def test_an_error_within_the_simulators_own_spread_is_chance() -> None:
     # One random loss in a hundred: each run is another.
     cell = sampled.design()[37]
-    again = sampled.draws(cell, tmp_path)
-    assert len(again) == sampled.DRAWS
-    assert again == sampled.draws(cell, tmp_path)
-    goodputs = sorted(draw["goodput"] for draw in again)
+    plain, *others = sampled.simulated([cell])[37]
+    assert len(others) == sampled.DRAWS
+    goodputs = sorted(draw["goodput"] for draw in others)
     assert len(set(goodputs)) > 10
-    plain = sampled.measure(tb.run(cell.scenario()))
     for goodput, is_chance in ((goodputs[0], True), (0.5 * min(goodputs[0], plain["goodput"]), False)):
-        kernel = plain | {"goodput": goodput}
-        error = sampled.Error(
-            cell, **sampled.relative(kernel, plain), measures=(kernel, plain), draws=tuple(again), again=()
-        )
+        error = sampled.error_of(cell, plain | {"goodput": goodput}, [plain, *others])
         assert not error.is_within
         assert error.is_chance == is_chance
+
+
+def test_the_null_is_the_simulator_against_itself_and_grows_with_noise() -> None:
+    cells = [cell for cell in sampled.design() if cell.rate_mbps < 10 and cell.traffic == "one"][:24]
+    own = sampled.simulated(cells)
+    disturbed = null.nulls(cells, own)
+    assert list(disturbed) == [noise.name for noise in null.NOISES]
+    within = {noise.jitter_us: sum(error.is_within for error in disturbed[noise.name]) for noise in null.NOISES}
+    assert within[1] > within[2000]
+    pair = sampled_page.compared(disturbed[null.NOISES[0].name], disturbed=disturbed)
+    assert pair["within_both"] == pair["nulls"][null.NOISES[0].name]["within_both"]
+    assert "at most 1 µs" in "\n".join(sampled_page._headline(pair))
+
+
+@pytest.mark.parametrize(
+    ("within", "noise"),
+    [
+        (0.93, "at most 1 µs"),
+        (0.88, "between 20 and 100 µs"),
+        (0.8, "between 500 and 2000 µs"),
+        (0.5, "more than 2000 µs"),
+    ],
+)
+def test_a_distance_is_said_in_host_noise(within: float, noise: str) -> None:
+    steps = dict(zip((1, 20, 100, 500, 2000), (0.92, 0.9, 0.87, 0.81, 0.7), strict=True))
+    shares = {each.name: steps[each.jitter_us] for each in null.NOISES if each.jitter_us}
+    assert null.equivalent(within, shares) == noise
+
+
+def test_a_missed_rule_is_called_missed(tmp_path: Path) -> None:
+    cells = sampled.design(4)
+    own = sampled.simulated(cells)
+    for cell in cells:
+        plain = own[cell.number][0]
+        _keep(tmp_path, cell, **plain | {"goodput": plain["goodput"] * (1.0 if cell.number else 2.0)})
+    titles = sampled_page.study(["k"], 4, tmp_path, tmp_path / "page.md", seconds=-1)
+    assert [pair["within_both"] for pair in titles.values()] == [0.75]
+    page = (tmp_path / "page.md").read_text()
+    assert "The rule of 95 % is **missed**" in page
+    assert "9.9.9 #1 (d); guests g;" in page
+    assert "Beyond, and not explained yet: 0." in page
 
 
 def test_a_kernel_that_meets_the_simulator_in_another_run_was_another_draw() -> None:
@@ -114,114 +145,80 @@ def test_a_kernel_that_meets_the_simulator_in_another_run_was_another_draw() -> 
         assert error.is_chance_of_first == is_chance
 
 
-def test_two_cells_beyond_chance_are_phase() -> None:
-    # What the kernel measured, in Mbit/s and ms, and the hosts' jitter with which the simulator's runs hold it.
-    for number, goodput, delay, jitter in ((24, 1.0889, 18.82, "20us"), (61, 13.1177, 7.04, "100us")):
-        plain = sampled.design()[number].scenario()
-
-        def runs(scenario: tb.Scenario, jitter: str) -> list[dict[str, float]]:
-            randomness = {"start_spread": sampled.DRAW_SPREAD, "processing_jitter": jitter}
-            seeds = (scenario.seed + sampled.CELLS * draw for draw in range(1, sampled.DRAWS + 1))
-            return [sampled.measure(tb.run(scenario.with_(seed=seed, randomness=randomness))) for seed in seeds]
-
-        for given, holds in (("0s", False), (jitter, True)):
-            found = runs(plain, given)
-            delays, goodputs = ([run[name] for run in found] for name in ("delay", "goodput"))
-            assert any(abs(1e3 * value - delay) < 0.05 for value in delays) == holds, (number, given)
-            if holds:
-                assert min(goodputs) <= goodput <= max(goodputs)
-
-
-def test_a_run_of_another_simulator_is_run_again(tmp_path: Path) -> None:
-    (cell,) = sampled.design(1)
-    sampled.run_cells([cell], ["sim"], tmp_path)
-    file = tmp_path / "sim" / "0000.json"
-    ours = json.loads(file.read_text())
-    file.write_text(json.dumps(ours | {"simulator": "another", "measures": {}}))
-    _kept(tmp_path, "k", cell, goodput=1.0, delay=0.0)
-    assert sampled.errors(tmp_path, "k", "sim", [cell]) == ([], [])
-    sampled.run_cells([cell], ["sim"], tmp_path)
-    assert json.loads(file.read_text())["measures"] == ours["measures"]
-
-
-def test_cells_of_another_kernel_are_run_again_and_a_lost_machine_keeps_nothing(
+def test_rows_are_kept_one_by_one_and_a_lost_machine_keeps_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (cell,) = sampled.design(1)
-    path = "/boot/k"
+    cells = sampled.design(2)
     asked: list[str] = []
-    ends: list[Exception | tb.Result] = [vm.LostRun("the guest hangs"), tb.run(cell.scenario())]
+    ends: list[Exception | tb.Result] = [vm.LostRun("the guest hangs"), tb.run(cells[0].scenario())]
 
     def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
         asked.append(kernel)
         end = ends.pop(0)
         if isinstance(end, Exception):
             raise end
-        end.meta["kernel"] = KERNEL | {"digest": "d"}
+        end.meta["kernel"] = dict(KERNEL)
         return end
 
     monkeypatch.setattr(vm, "run", run)
-    told: list[str] = []
+    heard: list[str] = []
+    sampled.run_cells(cells, "/boot/k", tmp_path, seconds=-1)
     for _ in range(3):
-        sampled.run_cells([cell], [path], tmp_path, told=told.append)
-    assert asked == [path, path]
-    assert "tries again: the guest hangs" in told[0]
+        sampled.run_cells(cells[:1], "/boot/k", tmp_path, report=heard.append)
+    assert asked == ["/boot/k", "/boot/k"]
+    assert "tries again: the guest hangs" in heard[0]
     # A kernel by its path is kept in the folder too.
-    assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("*.json")] == ["_boot_k/0000.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["sampled-boot_k.csv"]
+    # Another build of the kernel has no row yet; a refusal is one.
     monkeypatch.setitem(KERNEL, "build", "#2")
-    assert sampled.errors(tmp_path, path, path, [cell]) == ([], [])
     ends.append(vm.GuestError("overloaded"))
-    sampled.run_cells([cell], [path], tmp_path)
-    sampled.run_cells([cell], [path], tmp_path)
+    for _ in range(2):
+        sampled.run_cells(cells[:1], "/boot/k", tmp_path)
     assert len(asked) == 3
-    assert sampled.errors(tmp_path, path, path, [cell]) == ([], ["0: overloaded"])
+    row = sampled.rows_of(tmp_path, "/boot/k").find(0, 0, cells[0].scenario())
+    assert row is not None
+    assert row.refused == "overloaded"
 
 
-def test_a_draw_of_before_is_of_the_kernel_of_its_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_run_again_says_whether_it_came_out_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = sampled.design(2)
+    results = {cell.scenario().name: tb.run(cell.scenario()) for cell in cells}
+
+    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+        result = results[scenario.name]
+        result.meta["kernel"] = dict(KERNEL)
+        return result
+
+    monkeypatch.setattr(vm, "run", run)
+    _keep(tmp_path, cells[0], **sampled.measure(results[cells[0].scenario().name]))
+    _keep(tmp_path, cells[1], goodput=1.0, delay=0.0)
+    assert sampled.run_cells(cells, "k", tmp_path, again=True) == ["1.0"]
+
+
+def test_a_row_of_another_scenario_is_none(tmp_path: Path) -> None:
+    first, second = sampled.design(2)
+    _keep(tmp_path, first, goodput=1.0, delay=0.0)
+    rows = sampled.rows_of(tmp_path, "k")
+    assert rows.find(0, 0, first.scenario()) is not None
+    assert rows.find(0, 0, second.scenario()) is None
+
+
+def test_cells_beyond_chance_run_again_with_the_simulators_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (cell,) = sampled.design(1)
-    file = sampled._again(tmp_path, "k", cell, 1)
-    file.parent.mkdir()
-    file.write_text(json.dumps({"cell": dataclasses.asdict(cell), "measures": {"goodput": 1.0, "delay": 0.0}}))
-    for engine, goodput in (("k", 1.0), ("sim", 2.0)):
-        _kept(tmp_path, engine, cell, goodput=goodput, delay=0.0)
+    asked: list[tb.Scenario] = []
 
-    def again() -> int:
-        return len(sampled.errors(tmp_path, "k", "sim", [cell])[0][0].again)
-
-    assert again() == 1
-    monkeypatch.setitem(KERNEL, "digest", "d")
-    _kept(tmp_path, "k", cell, goodput=1.0, delay=0.0)
-    assert again() == 0
-
-    def hang(scenario: tb.Scenario, *, kernel: str) -> None:
+    def hang(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+        asked.append(scenario)
         raise vm.LostRun("the guest hangs")
 
     monkeypatch.setattr(vm, "run", hang)
-    told: list[str] = []
-    sampled.run_again([cell], "k", tmp_path, told=told.append)
-    assert [line.split(":")[0] for line in told] == ["0 on k, draw 1", "0 on k, draw 2", "0 on k, draw 3"]
-
-
-def test_cells_of_another_design_are_not_mixed_in(tmp_path: Path) -> None:
-    cell = sampled.design(1)[0]
-    other = dataclasses.replace(cell, rtt_ms=1.0)
-    _kept(tmp_path, "k", other, goodput=1.0, delay=0.0)
-    _kept(tmp_path, "sim", other, goodput=1.0, delay=0.0)
-    with pytest.raises(tb.TailbackError, match="another design"):
-        sampled.errors(tmp_path, "k", "sim", [cell])
-
-
-def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
-    cells = sampled.design(2)
-    sampled.run_cells(cells, ["sim"], tmp_path, seconds=-1)
-    assert not list(tmp_path.rglob("*.json"))
-    sampled.run_cells(cells[:1], ["sim"], tmp_path)
-    (first,) = tmp_path.rglob("*.json")
-    before = first.stat().st_mtime_ns
-    told: list[str] = []
-    sampled.run_cells(cells, ["sim"], tmp_path, told=told.append)
-    assert len(told) == 1
-    assert first.stat().st_mtime_ns == before
+    plain = {"goodput": 2.0, "delay": 0.0}
+    for kernel, runs in ((plain, 0), ({"goodput": 1.0, "delay": 0.0}, 3)):
+        asked.clear()
+        sampled.run_again([sampled.error_of(cell, kernel, [plain, plain])], "k", tmp_path)
+        assert [scenario.seed for scenario in asked] == [sampled.drawn(cell, draw + 1).seed for draw in range(runs)]
 
 
 def test_the_command_finds_the_package_beside_it_from_anywhere(tmp_path: Path) -> None:

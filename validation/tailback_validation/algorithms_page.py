@@ -9,7 +9,7 @@ from tailback import registry
 from tailback.files import whole_file
 from tailback.registry import Card, Param
 from tailback_validation import truth
-from tailback_validation.fairness import FROM_S, LONG_MS, RATE, SHORT_MS, UNTIL_S, measure
+from tailback_validation.fairness import FROM_S, LONG_MS, RATE, SEEDS, SHORT_MS, UNTIL_S, measure
 
 __all__ = ["FOLDER", "cards_part", "costs", "write"]
 
@@ -28,9 +28,9 @@ _SHARING = f"""## Two of a kind
 Two flows of the same algorithm share {RATE[:-4]} Mbit/s and a drop-tail queue of 200 kB; the second starts some ten
 seconds after the first. *Equal* is the goodput of the smaller flow over that of the larger, both with a round trip of
 {SHORT_MS} ms: 1 is fair. *Unequal* is the goodput of the first flow, with {SHORT_MS} ms, over that of the second, with
-{LONG_MS} ms. *Used* is the share of the link's rate that arrives as payload. Medians of three seeds, from {FROM_S} s to
-{UNTIL_S} s, stack `linux`, default parameters. The last column is what an ACK costs, in instructions and over
-NewReno's.
+{LONG_MS} ms. *Used* is the share of the link's rate that arrives as payload. Medians of {len(SEEDS)} seeds, from
+{FROM_S} to {UNTIL_S} s, stack `linux`, default parameters. The last column is what an ACK costs, in instructions and
+over NewReno's.
 
 The late-comer never sees the path empty: its smallest RTT has the first flow's queue in it. LEDBAT and Vegas then
 take that queue for part of the path and stand in it, and Hybla and H-TCP grow as on a path that is longer than it is.
@@ -97,8 +97,8 @@ def write(path: Path, *, workers: int | None = None) -> None:
     rows = []
     for each in measure(registry.names("algorithms"), workers=workers):
         cost = known.get(each.name)
-        told = "not measured" if cost is None else f"{cost} ({cost / reno:.1f}×)"
-        rows.append(f"| `{each.name}` | {each.equal:.2f} | {each.unequal:.2f} | {each.used:.3f} | {told} |\n")
+        shown = "not measured" if cost is None else f"{cost} ({cost / reno:.1f}×)"
+        rows.append(f"| `{each.name}` | {each.equal:.2f} | {each.unequal:.2f} | {each.used:.3f} | {shown} |\n")
     text = _HEAD + cards_part() + "\n" + _SHARING + "".join(rows)
     with whole_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

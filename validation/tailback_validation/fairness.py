@@ -14,7 +14,7 @@ __all__ = ["Sharing", "measure"]
 #: The link, its queue, and the round trips: one BDP of the longer one, so that nobody starves for want of buffer.
 RATE = "10mbit"
 SHORT_MS, LONG_MS = 40, 160
-SEEDS = (1, 2, 3)
+SEEDS = (1, 2, 3, 4, 5, 6, 7)
 #: The second flow joins the first after so long, give or take a time drawn from the seed; shares are taken later on.
 LATER, APART = "10s", "5s"
 #: Hosts hold a packet for up to a serialisation time: two flows with one clock would lock into each other's phase.

@@ -177,7 +177,7 @@ def both(cell: Cell, extract: Any) -> tuple[Summary, Summary]:
     return extract(cell, result), extract(cell, seen)
 
 
-def compare(told: Any = print) -> tuple[list[Compared], dict[str, tuple[Summary, Summary]]]:
+def compare(announce: Any = print) -> tuple[list[Compared], dict[str, tuple[Summary, Summary]]]:
     """Every claim that the quick grid can measure, judged both ways; and the summaries."""
     from tailback_papers.voip_latency import STUDY
 
@@ -185,7 +185,7 @@ def compare(told: Any = print) -> tuple[list[Compared], dict[str, tuple[Summary,
     found: dict[str, tuple[Summary, Summary]] = {}
     for number, cell in enumerate(cells, start=1):
         found[cell.key] = both(cell, STUDY.extract)
-        told(f"{number} of {len(cells)}: {cell.key}")
+        announce(f"{number} of {len(cells)}: {cell.key}")
     by_key = {cell.key: cell for cell in cells}
     data = [Data(by_key, {(key, 1): pair[which] for key, pair in found.items()}, (1,)) for which in (0, 1)]
     out = []

@@ -193,8 +193,8 @@ def section(notes: dict[str, Any]) -> list[str]:
     lines += _table([row for row in rows if row.algorithm in ALGORITHMS])
     others = [row for row in rows if row.algorithm in OPTIONAL]
     if others:
-        told = "The other twins, and (`:twin`) those of what the kernel has: `tailback validate --live --algorithms …`."
-        lines += ["", told, "", *_table(others)]
+        note = "The other twins, and (`:twin`) those of what the kernel has: `tailback validate --live --algorithms …`."
+        lines += ["", note, "", *_table(others)]
     if any(row.runs < RUNS for row in rows):
         lines += ["", *_OF_ONE_RUN.splitlines()]
     lines += ["", "### Misses and their mechanisms", ""]

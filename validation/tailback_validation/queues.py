@@ -151,7 +151,7 @@ def run_cells(
     kernel: str,
     folder: Path,
     *,
-    told: Callable[[str], object] = lambda _: None,
+    announce: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
     """Run what is not in `folder` yet; it ends before a run that begins after `seconds`, and the next call goes on.
@@ -173,7 +173,7 @@ def run_cells(
             try:
                 result = tb.run(scenario) if run == "sim" else vm.run(scenario, kernel=kernel)
             except vm.LostRun as error:
-                told(f"{cell.name}, {run}: lost, the next call tries again: {error}")
+                announce(f"{cell.name}, {run}: lost, the next call tries again: {error}")
                 continue
             found = {
                 "cell": asdict(cell),
@@ -183,7 +183,7 @@ def run_cells(
             }
             with whole_file(file) as partial:
                 partial.write_text(json.dumps(found, indent=1) + "\n")
-            told(f"{number} of {len(chosen)}: {cell.name}, {run}")
+            announce(f"{number} of {len(chosen)}: {cell.name}, {run}")
 
 
 def _file(folder: Path, cell: QueueCell, run: str, kernel: str) -> Path:

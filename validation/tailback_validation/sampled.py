@@ -5,22 +5,18 @@ The design and the bounds are fixed: they were written down before the first cel
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tailback as tb
-from tailback.experiment.store import engine_fingerprint
-from tailback.files import whole_file
 from tailback.result import Result
-from tailback.vm import kept, kernels
-from tailback.vm.machine import LostRun
+from tailback_validation.kernel_rows import Rows, run
 
 __all__ = [
     "ALGORITHMS",
@@ -30,14 +26,21 @@ __all__ = [
     "KERNELS_DRAWS",
     "Cell",
     "Error",
+    "Measures",
     "design",
-    "draws",
+    "drawn",
+    "error_of",
     "errors",
+    "errors_between",
     "measure",
     "relative",
+    "rows_of",
     "run_again",
     "run_cells",
+    "simulated",
 ]
+
+Measures = dict[str, float]
 
 ALGORITHMS = (
     "reno",
@@ -179,133 +182,55 @@ def measure(result: Result) -> dict[str, float]:
     }
 
 
-def draws(cell: Cell, folder: Path) -> list[dict[str, float]]:
-    """What the simulator measures in a cell with `DRAWS` other seeds; run once, and kept beside the engines' runs."""
-    file = folder / "draws" / f"{cell.number:04d}.json"
-    told = {"cell": asdict(cell), "simulator": engine_fingerprint(), "draws": DRAWS, "spread": DRAW_SPREAD}
-    if file.is_file():
-        kept = json.loads(file.read_text())
-        if {key: kept.get(key) for key in told} == told:
-            return list(kept["measures"])
-    measures = [measure(result) for result in tb.run_many([_drawn(cell, draw) for draw in range(1, DRAWS + 1)])]
-    with whole_file(file) as partial:
-        partial.write_text(json.dumps(told | {"measures": measures}, indent=1) + "\n")
-    return measures
-
-
-def _drawn(cell: Cell, draw: int) -> tb.Scenario:
+def drawn(cell: Cell, draw: int) -> tb.Scenario:
+    """The scenario of a draw: 0 is the cell's own, later ones have other seeds and starts."""
     plain = cell.scenario()
+    if draw == 0:
+        return plain
     return plain.with_(seed=plain.seed + CELLS * draw, randomness={"start_spread": DRAW_SPREAD})
 
 
-def run_again(
-    cells: Sequence[Cell],
-    kernel: str,
-    folder: Path,
-    *,
-    told: Callable[[str], object] = lambda _: None,
-    seconds: float = math.inf,
-) -> None:
-    """Run what of `cells` is beyond the simulator's draws on `kernel` with other draws; kept as by `run_cells`."""
-    began = time.monotonic()
-    here = kernels.find(kernel)
-    for error in errors(folder, kernel, "sim", cells)[0]:
-        if error.is_within or error.is_chance:
-            continue
-        for draw in range(1, KERNELS_DRAWS + 1):
-            if _read_again(folder, kernel, here, error.cell, draw) is not None:
-                continue
-            if time.monotonic() - began > seconds:
-                return
-            title = f"{error.cell.number} on {kernel}, draw {draw}"
-            found = {"cell": asdict(error.cell), "engine": kernel, "draw": draw}
-            try:
-                found |= kept.attempt(_drawn(error.cell, draw), here, measure)
-            except LostRun as lost:
-                told(f"{title}: lost, the next call tries again: {lost}")
-                continue
-            with whole_file(_again(folder, kernel, error.cell, draw)) as partial:
-                partial.write_text(json.dumps(found, indent=1) + "\n")
-            told(title)
+def simulated(cells: Sequence[Cell]) -> dict[int, list[dict[str, float]]]:
+    """What the simulator measures in each cell: in its own run first, then in `DRAWS` others."""
+    draws = range(DRAWS + 1)
+    runs = tb.run_many([drawn(cell, draw) for cell in cells for draw in draws], then=measure)
+    measures = iter(runs)
+    return {cell.number: [next(measures) for _ in draws] for cell in cells}
 
 
-def _again(folder: Path, kernel: str, cell: Cell, draw: int) -> Path:
-    return kept.folder_of(folder, f"{kernel}-again") / f"{cell.number:04d}-{draw}.json"
-
-
-def _read_again(folder: Path, kernel: str, here: kernels.Kernel, cell: Cell, draw: int) -> dict[str, Any] | None:
-    """What is kept of a cell's run with other random numbers."""
-    file = _again(folder, kernel, cell, draw)
-    row: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
-    if row is None or row["cell"] != asdict(cell):
-        return None
-    if "kernel" in row:
-        return row if here.is_that_of(row["kernel"]) else None
-    # Earlier rows do not name their kernel: it is that of the cell's first run, if that is as early.
-    first = kept.read(_file(folder, kernel, cell), here)
-    return row if first is not None and "digest" not in first["kernel"] else None
-
-
-def _kept_again(folder: Path, kernel: str, here: kernels.Kernel, cell: Cell) -> tuple[dict[str, float], ...]:
-    rows = (_read_again(folder, kernel, here, cell, draw) for draw in range(1, KERNELS_DRAWS + 1))
-    return tuple(row["measures"] for row in rows if row is not None and "measures" in row)
+def rows_of(folder: Path, kernel: str) -> Rows:
+    """What `kernel`, a name or a path, has measured in the cells."""
+    return Rows(folder / f"sampled-{kernel.strip('/').replace('/', '_')}.csv")
 
 
 def run_cells(
     cells: Sequence[Cell],
-    engines: Sequence[str],
+    kernel: str,
     folder: Path,
     *,
-    told: Callable[[str], object] = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+    again: bool = False,
+) -> list[str]:
+    """Run the cells that `kernel` has no row of yet; see `kernel_rows.run`."""
+    wanted = ((cell.number, 0, cell.scenario()) for cell in cells)
+    until = time.monotonic() + seconds
+    return run(rows_of(folder, kernel), wanted, kernel, measure, report=report, until=until, again=again)
+
+
+def run_again(
+    found: Sequence[Error],
+    kernel: str,
+    folder: Path,
+    *,
+    report: Callable[[str], object] = lambda _: None,
     seconds: float = math.inf,
 ) -> None:
-    """Run what is not in `folder` yet, cell by cell, on "sim" and kernels by name; one file a run, whole or not at all.
-
-    A simulator's run is of the engine of the day, and a kernel's of the kernel that has the name today: that of another
-    is run again. A run whose machine was lost is told and not kept, so that the next call tries again.
-
-    It ends before a run that begins after `seconds`; what is there is kept, and the next call goes on.
-    """
-    began = time.monotonic()
-    here = _kernels(engines)
-    for cell in cells:
-        for engine in engines:
-            found: dict[str, Any] = {"cell": asdict(cell), "engine": engine}
-            if _read(folder, engine, here, cell) is not None:
-                continue
-            if time.monotonic() - began > seconds:
-                return
-            started = time.monotonic()
-            if engine == "sim":
-                found |= {"simulator": engine_fingerprint(), "measures": measure(tb.run(cell.scenario()))}
-            else:
-                try:
-                    # A cell no guest can carry is reported as one, not left out.
-                    found |= kept.attempt(cell.scenario(), here[engine], measure)
-                except LostRun as lost:
-                    told(f"{cell.number} of {len(cells)} on {engine}: lost, the next call tries again: {lost}")
-                    continue
-            found["wall_s"] = round(time.monotonic() - started, 2)
-            with whole_file(_file(folder, engine, cell)) as partial:
-                partial.write_text(json.dumps(found, indent=1) + "\n")
-            told(f"{cell.number} of {len(cells)} on {engine}: {found['wall_s']} s")
-
-
-def _kernels(engines: Sequence[str]) -> dict[str, kernels.Kernel]:
-    return {engine: kernels.find(engine) for engine in engines if engine != "sim"}
-
-
-def _file(folder: Path, engine: str, cell: Cell) -> Path:
-    return kept.folder_of(folder, engine) / f"{cell.number:04d}.json"
-
-
-def _read(folder: Path, engine: str, here: Mapping[str, kernels.Kernel], cell: Cell) -> dict[str, Any] | None:
-    """What is kept of a cell on the simulator, or the kernel, of the day."""
-    file = _file(folder, engine, cell)
-    if engine != "sim":
-        return kept.read(file, here[engine])
-    row: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
-    return row if row is not None and row.get("simulator") == engine_fingerprint() else None
+    """Run the cells that are beyond the simulator's draws on `kernel` with the first of those draws."""
+    beyond = [error.cell for error in found if not error.is_within and not error.is_chance]
+    wanted = ((cell.number, draw, drawn(cell, draw)) for cell in beyond for draw in range(1, KERNELS_DRAWS + 1))
+    until = time.monotonic() + seconds
+    run(rows_of(folder, kernel), wanted, kernel, measure, report=report, until=until)
 
 
 @dataclass(frozen=True)
@@ -360,27 +285,37 @@ def relative(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
     }
 
 
-def errors(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> tuple[list[Error], list[str]]:
-    """The errors of engine `of` against `against` where both have run, and why others were refused.
-
-    Runs of another build of the simulator, or of another kernel of the same name, do not count. The simulator's errors
-    come with `draws`: what it measures with other random numbers.
-    """
-    found, refused = [], []
-    here = _kernels((against, of))
+def errors(
+    folder: Path, kernel: str, cells: Sequence[Cell], own: Mapping[int, Sequence[Measures]]
+) -> tuple[list[Error], list[str]]:
+    """The simulator's errors (`own`: of `simulated`) against `kernel` where that has a row, and what guests refused."""
+    rows, found, refused = rows_of(folder, kernel), [], []
     for cell in cells:
-        read = [_read(folder, engine, here, cell) for engine in (against, of)]
-        rows = [row for row in read if row is not None]
-        if len(rows) < len(read):
+        row = rows.find(cell.number, 0, cell.scenario())
+        if row is None:
             continue
-        if any(row["cell"] != asdict(cell) for row in rows):
-            raise tb.TailbackError(f"{folder}: cell {cell.number} is of another design. Give another folder")
-        reasons = [row["refused"] for row in rows if "refused" in row]
-        if reasons:
-            refused.append(f"{cell.number}: {reasons[0]}")
+        if row.refused:
+            refused.append(f"{cell.number}: {row.refused}")
             continue
-        a, b = (row["measures"] for row in rows)
-        others = tuple(draws(cell, folder)) if of == "sim" else ()
-        again = _kept_again(folder, against, here[against], cell) if against in here else ()
-        found.append(Error(cell, **relative(a, b), measures=(a, b), draws=others, again=again))
+        others = (rows.find(cell.number, draw, drawn(cell, draw)) for draw in range(1, KERNELS_DRAWS + 1))
+        again = tuple(other.measures for other in others if other is not None and not other.refused)
+        found.append(error_of(cell, row.measures, own[cell.number], again))
     return found, refused
+
+
+def errors_between(folder: Path, first: str, second: str, cells: Sequence[Cell]) -> list[Error]:
+    """The errors of one kernel against another in the cells that both have carried."""
+    found = []
+    for cell in cells:
+        rows = [rows_of(folder, kernel).find(cell.number, 0, cell.scenario()) for kernel in (first, second)]
+        if all(row is not None and not row.refused for row in rows):
+            a, b = (row.measures for row in rows if row is not None)
+            found.append(error_of(cell, a, [b]))
+    return found
+
+
+def error_of(cell: Cell, truth: Measures, own: Sequence[Measures], again: tuple[Measures, ...] = ()) -> Error:
+    """The error of the simulator's own run, the first of `own`, against `truth`; the others are its draws."""
+    plain, *others = own
+    found = relative(truth, plain)
+    return Error(cell, found["goodput"], found["delay"], (truth, plain), tuple(others), again)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tailback.experiment.statistics import interval
+from tailback.experiment.store import engine_fingerprint
 from tailback.files import whole_file
+from tailback_validation import sampled
+from tailback_validation.null import equivalent, nulls
 from tailback_validation.sampled import (
     ALGORITHMS,
     BOUNDS,
@@ -22,11 +27,9 @@ from tailback_validation.sampled import (
     KERNELS_DRAWS,
     Cell,
     Error,
-    errors,
-    relative,
 )
 
-__all__ = ["compared", "write"]
+__all__ = ["compared", "study", "write"]
 
 _WORST = 20
 _PLACED = ("goodput", "retransmitted")
@@ -39,20 +42,13 @@ _PHASE = (
 
 #: What was found behind cells that no rule takes for chance.
 _MECHANISMS = {
-    24: (
-        "Phase: the kernel's segment 23 "
-        "arrives 20 µs before a place is free and is dropped; in the simulator the departure comes first, and it is "
-        "queued. With `processing_jitter` of 20 µs the simulator's twenty runs hold the kernel's figures: 1.081 to "
-        "1.138 Mbit/s, 18.8 or 28.2 ms."
+    40: (
+        "After a mark one ACK comes a packet earlier on the kernel (seen in both runs' packets). From then on the two "
+        "send in other pairs, and here the transfer's last segment, which asks no window, meets a full queue."
     ),
-    61: (
-        "One packet: the median is eight packets on the kernel and nine here. Phase: with "
-        "`processing_jitter` of 100 µs 18 of the simulator's twenty runs have the kernel's 7.04 ms."
-    ),
-    107: ("Phase: with `processing_jitter` of 100 µs the simulator's twenty runs hold the kernel's figures."),
-    164: (
-        "The last segment of a transfer, 176 bytes, comes to a full queue on the kernel and just after a place was "
-        "free here, in transfer after transfer, and a timeout of 236 ms repairs it (phase)."
+    131: (
+        "Seen with Reno on this path without reordering, not in this cell itself: a transfer's last segment leaves "
+        "with the pair before it in both. Here it is dropped at the full queue; on the kernel it is queued."
     ),
     169: (
         "In its first overshoot the kernel is held by its send buffer, with 2.79 MB in flight of a window of 3.14; "
@@ -64,10 +60,6 @@ _MECHANISMS = {
         "queue of four overflows: on the kernel it goes on."
     ),
     225: ("Phase: with `processing_jitter` of 20 µs the simulator's twenty runs hold the kernel's figures."),
-    232: (
-        "The kernel has six timeouts and the simulator none: a transfer's last segments, lost at a full queue, as "
-        "in cell 164 (judged by the counts, not packet by packet)."
-    ),
     270: (
         "At each overflow the kernel loses a segment and, half a round trip later, another, so that its recoveries "
         "last two round trips; the simulator loses one. Which of two segments finds a place free is phase, and what "
@@ -76,15 +68,70 @@ _MECHANISMS = {
 }
 
 
-def compared(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    """What the cells that both engines have run say of `of` against `against`, fit for JSON."""
-    found, refused = errors(folder, against, of, cells)
-    out: dict[str, Any] = {"against": against, "of": of, "cells": len(found), "refused": refused, "metrics": {}}
+def study(
+    kernels: Sequence[str],
+    cells: int,
+    folder: Path,
+    out: Path,
+    *,
+    report: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+    again: int = 0,
+) -> dict[str, dict[str, Any]]:
+    """Run the first `cells` cells that kernels have no rows of in `folder`, and write the page of all rows to `out`.
+
+    No run begins after `seconds`; rows are kept one by one, so the next call goes on. The first `again` cells are run
+    once more, and those that come out otherwise are reported. Returns the comparisons by title; the page is written
+    if none of them is empty.
+    """
+    design = sampled.design(cells)
+    until = time.monotonic() + seconds
+    for kernel in kernels:
+        if again:
+            changed = sampled.run_cells(design[:again], kernel, folder, report=report, again=True)
+            report(f"{again} cells of {kernel} run again: {', '.join(changed) or 'none'} came out otherwise")
+        sampled.run_cells(design, kernel, folder, report=report, seconds=until - time.monotonic())
+    there = [cell for cell in design if any(_has_row(cell, kernel, folder) for kernel in kernels)]
+    own = sampled.simulated(there)
+    for kernel in kernels:
+        found, _ = sampled.errors(folder, kernel, there, own)
+        sampled.run_again(found, kernel, folder, report=report, seconds=until - time.monotonic())
+    disturbed = nulls(there, own)
+    against = []
+    for kernel in kernels:
+        found, refused = sampled.errors(folder, kernel, there, own)
+        numbers = {error.cell.number for error in found}
+        here = {name: [error for error in errors if error.cell.number in numbers] for name, errors in disturbed.items()}
+        against.append((f"The simulator against {kernel}", compared(found, refused, here)))
+    between = [
+        (f"{other} against {kernels[0]}", compared(sampled.errors_between(folder, kernels[0], other, there)))
+        for other in kernels[1:]
+    ]
+    if all(pair["cells"] for _, pair in (*against, *between)):
+        kinds = Counter(cell.queue.partition("+")[0] for cell in there)
+        run_so_far = ", ".join(f"{count} of {queue}" for queue, count in sorted(kinds.items()))
+        rows = [sampled.rows_of(folder, kernel) for kernel in kernels]
+        guests = sorted({guest for each in rows for guest in each.guests()})
+        about = [name for each in rows for name in each.about()]
+        about += [f"guests {', '.join(guests)}", f"simulator {engine_fingerprint()}", f"cells so far: {run_so_far}"]
+        write(against, between, about, out)
+    return dict((*against, *between))
+
+
+def _has_row(cell: Cell, kernel: str, folder: Path) -> bool:
+    return sampled.rows_of(folder, kernel).find(cell.number, 0, cell.scenario()) is not None
+
+
+def compared(
+    found: Sequence[Error], refused: Sequence[str] = (), disturbed: Mapping[str, Sequence[Error]] | None = None
+) -> dict[str, Any]:
+    """What cells' errors say, fit for JSON; `disturbed` are the errors of the paired nulls, by noise (`null.nulls`)."""
+    out: dict[str, Any] = {"cells": len(found), "refused": list(refused), "metrics": {}}
+    if not found:
+        return out
     for metric, bound in BOUNDS.items():
         values = np.array([getattr(error, metric) for error in found])
         values = values[np.isfinite(values)]
-        if not len(values):
-            continue
         mean = interval(values, "mean")
         out["metrics"][metric] = {
             "within": float(np.mean(np.abs(values) <= bound)),
@@ -94,38 +141,22 @@ def compared(folder: Path, against: str, of: str, cells: Sequence[Cell]) -> dict
             "mean": mean.estimate,
             "mean_low": mean.low,
             "mean_high": mean.high,
-            "same": float(np.mean(values == 0.0)),
         }
-    out["within_both"] = float(np.mean([error.is_within for error in found])) if found else math.nan
-    if found and all(error.draws for error in found):
-        out |= _chance(found)
+    out |= _verdicts(found)
+    out["nulls"] = {name: _verdicts(errors) | {"places": _places(errors)} for name, errors in (disturbed or {}).items()}
+    if all(error.draws for error in found):
+        out["by_chance_of_first"] = float(np.mean([error.is_chance_of_first for error in found]))
+        out["beyond"] = [error.cell.number for error in found if _verdict(error) == "beyond"]
+        out["places"] = _places(found)
     out["worst"] = [_row(error) for error in sorted(found, key=lambda error: -error.worst)[:_WORST]]
     return out
 
 
-def _chance(found: Sequence[Error]) -> dict[str, Any]:
-    """How often the same model with other random numbers is within the bounds, and how often that explains an error."""
-    # Each draw in the kernel's place, judged by the others.
-    again = [
-        Error(
-            error.cell,
-            **relative(draw, error.measures[1]),
-            measures=(draw, error.measures[1]),
-            draws=(*error.draws[:number], *error.draws[number + 1 :]),
-            again=(),
-        )
-        for error in found
-        for number, draw in enumerate(error.draws)
-    ]
-    return {
-        "draws": len(found[0].draws),
-        "draws_within_both": float(np.mean([error.is_within for error in again])),
-        "draws_by_chance": float(np.mean([error.is_chance for error in again])),
-        "by_chance": float(np.mean([error.is_chance for error in found])),
-        "by_chance_of_first": float(np.mean([error.is_chance_of_first for error in found])),
-        "beyond": [error.cell.number for error in found if _verdict(error) == "beyond"],
-        "places": _places(found),
-    }
+def _verdicts(found: Sequence[Error]) -> dict[str, float]:
+    """Shares of cells: within both bounds, beyond one by chance, beyond; and how many part (differ at all)."""
+    within = float(np.mean([error.is_within for error in found]))
+    chance = float(np.mean([error.is_chance for error in found]))
+    return {"within_both": within, "by_chance": chance, "beyond_chance": 1.0 - within - chance}
 
 
 def _places(found: Sequence[Error]) -> list[dict[str, Any]]:
@@ -176,8 +207,13 @@ def _row(error: Error) -> dict[str, Any]:
     }
 
 
-def write(pairs: Sequence[dict[str, Any]], kernels: Sequence[str], out: Path) -> None:
-    """Write the page of these comparisons."""
+def write(
+    against: Sequence[tuple[str, dict[str, Any]]],
+    between: Sequence[tuple[str, dict[str, Any]]],
+    about: Sequence[str],
+    out: Path,
+) -> None:
+    """Write the page: simulator against kernels, kernels against each other; `about` says whose runs they are."""
     parts = [
         _HEAD.format(
             cells=CELLS,
@@ -188,42 +224,45 @@ def write(pairs: Sequence[dict[str, Any]], kernels: Sequence[str], out: Path) ->
             kernels=KERNELS_DRAWS,
         )
     ]
-    parts += ["Kernels: " + ", ".join(f"`{kernel}`" for kernel in kernels) + "."]
-    parts += [_section(pair) for pair in pairs if pair["cells"]]
+    parts += ["Whose runs these are: " + "; ".join(about) + "."]
+    parts += [_section(title, pair) for title, pair in (*against, *between) if pair["cells"]]
     with whole_file(out) as partial:
         partial.write_text("\n\n".join(parts) + "\n")
 
 
-_HEAD = """# The simulator against a real kernel, on paths nobody chose
+_HEAD = """# The simulator against a real kernel, on sampled paths
 
-`tailback validate --engine vm` writes this page. Cells are the points of a Sobol sequence, {cells} of them: fourteen
-algorithms, 1 to 100 Mbit/s, 10 to 200 ms, queues of 0.1 to 4 BDP (FIFO, CoDel, FQ-CoDel, PIE, with and without ECN),
-loss of 0, 0.1 and 1 %, reordering, one transfer, two, or short ones. Each lasts {duration} s in the simulator and on
-the kernel ([vm](vm.md)). Whatever number of cells was run, they are the first of the sequence.
+`tailback validate --engine vm` writes this page. Read it to see how far the simulator's results can stand in for a
+kernel's on a path that was not chosen for it.
 
-The rule, written before the first cell was run: in 95 % of the cells goodput differs by 5 % at most, and the median
-delay in the bottleneck's queue by 10 % at most, or by 10 % of {floor} ms where the kernel's is smaller than that.
+Cells are points of a Sobol sequence of {cells}: fourteen algorithms, 1 to 100 Mbit/s, 10 to 200 ms, queues
+of 0.1 to 4 BDP (FIFO, CoDel, FQ-CoDel, PIE, with and without ECN), loss of 0, 0.1 and 1 %, reordering; one transfer,
+two, or short ones. Each lasts {duration} s in the simulator and on the kernel ([vm](vm.md)).
 
-Where loss, an AQM or a start is drawn at random, a cell is one draw, and the kernel's and the simulator's draws part
-after the first packet that differs. So the simulator runs each cell {draws} times more, other seeds and starts up to
-{spread} later. A cell beyond a bound counts as *chance* if the kernel's value lies between the smallest and the largest
-of the simulator's own, and as *beyond* if not; an exact model would be beyond in about one metric of eleven all the
-same. This second rule was written down before those runs, but after 77 cells had been judged by the first.
+The rule was written before the first cell was run: in 95 % of the cells goodput differs by at most 5 %, and the
+median delay of the bottleneck's queue by at most 10 %, or by 10 % of {floor} ms where the kernel's is smaller than
+that.
 
-The kernel has its own spread: a few microseconds more in its processor can make another run of the same path. So it
-runs each cell beyond both {kernels} times again, with the first of the simulator's seeds and starts. If in each metric
-one of those lies in the simulator's spread, the cell counts as *the kernel's chance*. This third rule was written down
-before those runs, but after 308 cells had been judged by the other two and two of them been run again by hand."""
+Losses, AQMs and starts are drawn at random. Kernel and simulator share these draws until the first packet that
+differs, and then part. Three things help to judge what parted:
+
+- *The paired null.* The simulator against itself, with the same draws, while hosts delay each packet by up to N µs.
+  An exact model of a kernel with that much noise would be no closer. It was added after the kernel's cells had been
+  seen.
+- *Chance.* The simulator runs each cell {draws} times more, with other seeds and starts up to {spread} later. A cell
+  outside a bound is *chance* if the kernel's value lies within the range of these runs, and *beyond* if not. This was
+  written down after 77 cells had been judged.
+- *The kernel's chance.* The kernel runs each cell that is beyond {kernels} times more, with the first of those seeds
+  and starts. If one of these lies in the simulator's range, metric by metric, the cell says little. This was written
+  down after 308 cells had been judged, and it gives the kernel more tries than the null has: it says where to look."""
 
 
-def _section(pair: dict[str, Any]) -> str:
+def _section(title: str, pair: dict[str, Any]) -> str:
     shares = " | ".join(f"{100 * share:g} %" for share in _QUANTILES)
     lines = [
-        f"## {pair['of']} against {pair['against']}",
+        f"## {title}",
         "",
-        f"{pair['cells']} cells; {100 * pair['within_both']:.1f} % within both bounds.",
-        "",
-        *_told_chance(pair),
+        *_headline(pair),
         f"| | within its bound | {shares} | 95 % of sizes below | mean (95 % interval) |",
         "| --- | ---: |" + " ---: |" * (len(_QUANTILES) + 2),
     ]
@@ -235,7 +274,7 @@ def _section(pair: dict[str, Any]) -> str:
             f"| {100 * row['absolute_p95']:.1f} % | {mean} |"
         )
     lines += ["", f"The worst {len(pair['worst'])}:", ""]
-    extra = ("simulator's own: goodput", "delay", "") if "draws" in pair else ()
+    extra = ("simulator's own: goodput", "delay", "") if "places" in pair else ()
     lines += [
         "| " + " | ".join(["cell", "algorithm", "path", "traffic", "goodput (Mbit/s)", "delay (ms)", *extra]) + " |",
         "| ---: |" + " --- |" * (5 + len(extra)),
@@ -252,71 +291,105 @@ def _section(pair: dict[str, Any]) -> str:
             lines[-1] += f" {spread} | {row['explained']} |"
     left = [number for number in pair.get("beyond", ()) if number in _MECHANISMS]
     others = [row["cell"] for row in pair["worst"] if row["cell"] in _MECHANISMS and row["cell"] not in left]
-    for numbers, told in ((left, "Behind those that the third rule leaves"), (others, "Behind others of the worst")):
+    for numbers, title in (
+        (left, "Mechanisms of cells that are beyond"),
+        (others, "Mechanisms of others of the worst"),
+    ):
         if numbers:
-            lines += ["", f"{told}:", "", *(f"- **{number}**: {_MECHANISMS[number]}" for number in numbers)]
+            lines += ["", f"{title}:", "", *(f"- **{number}**: {_MECHANISMS[number]}" for number in numbers)]
+    unexplained = [number for number in pair.get("beyond", ()) if number not in _MECHANISMS]
+    if unexplained:
+        lines += ["", f"Beyond, and not explained yet: {', '.join(map(str, unexplained))}."]
     if left or others:
         lines += ["", _PHASE]
     if "places" in pair:
-        lines += ["", *_told_places(pair["places"])]
+        lines += ["", *_places_table(pair)]
     if pair["refused"]:
         lines += ["", "Not carried by a guest:", "", *(f"- {reason}" for reason in pair["refused"])]
     return "\n".join(lines)
 
 
-def _told_chance(pair: dict[str, Any]) -> list[str]:
-    if "draws" not in pair:
-        return []
-    within, chance, left = 100 * pair["within_both"], 100 * pair["by_chance"], pair["beyond"]
-    first = 100 * pair["by_chance_of_first"]
-    beyond = 100 - within - chance
-    own, own_chance = 100 * pair["draws_within_both"], 100 * pair["draws_by_chance"]
-    told = f"cells {', '.join(map(str, left))}" if left else "no cell"
+def _headline(pair: dict[str, Any]) -> list[str]:
+    within = pair["within_both"]
+    if not pair["nulls"]:
+        return [f"{pair['cells']} cells; {_share(within)} within both bounds.", ""]
+    as_far = equivalent(within, {name: null["within_both"] for name, null in pair["nulls"].items()})
+    rule = "The rule of 95 % is met." if within >= 0.95 else "The rule of 95 % is **missed**."
     return [
-        f"By the first two rules {within:.1f} % of the kernel's cells are within, {chance:.1f} % more are chance, "
-        f"{beyond:.1f} % are beyond. By the same two an exact model with random numbers of its own would reach "
-        f"{own:.1f}, {own_chance:.1f} and {100 - own - own_chance:.1f} %: that is what the simulator's own runs do, "
-        "each judged by the others as if it were the kernel. (Simulator and kernel lose the same packets until they "
-        "part, so more of the kernel's cells are within.)",
+        "**Kernel and simulator are as far apart as the simulator is from itself "
+        f"with {as_far} of noise on every packet.** "
+        f"{pair['cells']} cells; {_share(within)} are within both bounds. {rule}",
         "",
-        f"The third rule takes {first:.1f} of those {beyond:.1f} % for the kernel's chance and leaves "
-        f"{beyond - first:.1f} %: {told}. It gives the kernel more tries than the exact model has, so it says where to "
-        "look, not how close the model is.",
+        "| in the kernel's place | within both | chance | beyond | beyond, of those that part |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        *(_verdict_row(f"the simulator; {name}", null) for name, null in pair["nulls"].items()),
+        _verdict_row("**the kernel**", pair),
+        "",
+        f"The kernel's chance takes {_share(pair['by_chance_of_first'])} of the cells that are beyond; left are "
+        + (", ".join(map(str, pair["beyond"])) or "none")
+        + ".",
         "",
     ]
 
 
-def _told_places(rows: Sequence[dict[str, Any]]) -> list[str]:
-    def deviations(row: dict[str, Any], metric: str) -> float:
-        return float((row[metric] - 0.5) / math.sqrt(1 / 12 / row["cells"]))
+def _verdict_row(name: str, row: Mapping[str, Any]) -> str:
+    apart = 1.0 - row["within_both"]
+    of_those = _share(row["beyond_chance"] / apart) if apart else "-"
+    values = (*(_share(row[key]) for key in ("within_both", "by_chance", "beyond_chance")), of_those)
+    return f"| {name} | " + " | ".join(values) + " |"
 
-    single = [(row, metric) for row in rows if row["algorithm"] != "all" for metric in _PLACED]
-    far = [(row, metric) for row, metric in single if abs(deviations(row, metric)) > 2]
-    words = {"goodput": "goodput", "retransmitted": "retransmissions"}
-    named = ", ".join(f"{row['algorithm']}'s {words[metric]} ({deviations(row, metric):+.1f})" for row, metric in far)
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _deviations(row: Mapping[str, Any], metric: str) -> float:
+    """How far a mean place is from the middle, in standard deviations of as many uniform places."""
+    return float((row[metric] - 0.5) / math.sqrt(1 / 12 / row["cells"]))
+
+
+def _places_table(pair: dict[str, Any]) -> list[str]:
+    """The kernel's place among the simulator's runs by algorithm, beside what the paired nulls have."""
+    nulls = [null["places"] for null in pair["nulls"].values()]
+
+    def of_nulls(algorithm: str, metric: str) -> list[float]:
+        return [row[metric] for places in nulls for row in places if row["algorithm"] == algorithm]
+
+    def field(row: Mapping[str, Any], metric: str) -> str:
+        values = of_nulls(row["algorithm"], metric)
+        among = f" ({min(values):.2f} to {max(values):.2f})" if values else ""
+        return f"{row[metric]:.2f}{among}"
+
+    outside = [
+        f"{row['algorithm']}'s {_WORDS[metric]}"
+        for row in pair["places"]
+        for metric in _PLACED
+        if row["algorithm"] != "all"
+        and not min(of_nulls(row["algorithm"], metric)) <= row[metric] <= max(of_nulls(row["algorithm"], metric))
+        and abs(_deviations(row, metric)) > _FAR
+    ]
     return [
-        "Where the kernel's value lies among the simulator's own, on average: 0 is below all of them, 1 above all. An "
-        "exact model has 0.5 with a deviation of 0.29/√cells. (This table was added after 191 cells had been seen.)",
+        "Where the kernel's value lies among the simulator's own, on average: 0 is below all of them, 1 above all. In "
+        "brackets the range over the paired nulls: an exact model would lie in it. The base run of a cell has no start "
+        "spread and its draws have, so the middle is not 0.5.",
         "",
-        f"Of the {len(single)} numbers of single algorithms {len(far)} are farther from 0.5 than two deviations, where "
-        f"chance alone would put {0.0455 * len(single):.0f}: {named or 'none'}. So most of these are biases, if small "
-        "ones: the mean errors are in the table above.",
-        "",
-        *(
-            f"Of all cells together the kernel's goodput is {deviations(row, 'goodput'):+.1f} deviations from the "
-            f"middle and its retransmissions {deviations(row, 'retransmitted'):+.1f}."
-            for row in rows
-            if row["algorithm"] == "all"
-        ),
+        "Outside that range, and more than two deviations from 0.5: "
+        + (", ".join(outside) or "none")
+        + ". These are candidates for a bias of the model.",
         "",
         "| algorithm | cells | goodput | retransmissions | one deviation |",
         "| --- | ---: | ---: | ---: | ---: |",
         *(
-            f"| {row['algorithm']} | {row['cells']} | {row['goodput']:.2f} | {row['retransmitted']:.2f} "
+            f"| {row['algorithm']} | {row['cells']} | {field(row, 'goodput')} | {field(row, 'retransmitted')} "
             f"| {math.sqrt(1 / 12 / row['cells']):.2f} |"
-            for row in rows
+            for row in pair["places"]
         ),
     ]
+
+
+_WORDS = {"goodput": "goodput", "retransmitted": "retransmissions"}
+_FAR = 2.0
+"""Standard deviations from the middle from which a mean place is named."""
 
 
 def _percent(value: float) -> str:

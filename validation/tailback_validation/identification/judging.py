@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tailback.capture.identify import Forest
-from tailback_validation.identification.runs import PLAN, Row
+from tailback_validation.identification.runs import LATE, PLAN, POINTS, Row, path
 from tailback_validation.identification.training import TREES, table, train
+
+#: What most servers run.
+_COMMON = ("reno", "cubic", "bbr")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,11 @@ def figures(judged: Sequence[Judged]) -> dict[str, float]:
     def recall(label: str) -> float:
         return share([it for it in judged if it.row.label == label], "named", "family")
 
-    left, right = ([it for it in judged if it.row.point == point] for point in ("left", "right"))
+    left, right, late = ([it for it in judged if it.row.point == point] for point in (*POINTS, LATE))
+    common = [it for it in judged if it.row.label in _COMMON]
+    drawn = {number: path(number) for number in {it.row.path for it in common}}
+    lossy = [it for it in common if drawn[it.row.path]["loss"] >= PLAN["path"]["heavy_loss"][0]]
+    contested = [it for it in common if drawn[it.row.path]["others"]]
     return {
         "named_right": share(judged, "named"),
         "named_precision": share(named, "named"),
@@ -56,6 +63,8 @@ def figures(judged: Sequence[Judged]) -> dict[str, float]:
         "wrong": share(judged, "misnamed", "misplaced"),
         "recall_reno": recall("reno"), "recall_cubic": recall("cubic"), "recall_bbr": recall("bbr"),
         "receiver_loses": share(left, "named") - share(right, "named"),
+        "late_loses": share([*left, *right], "named") - share(late, "named"),
+        "common_lossy": share(lossy, "named", "family"), "common_contested": share(contested, "named", "family"),
     }  # fmt: skip
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tailback as tb
 from tailback import capture, live
@@ -17,8 +17,26 @@ from tailback_validation.identification.runs import ALGORITHMS, PLAN
 
 FILE = truth.FOLDER / "truth" / "identify-kernel.csv"
 DUMP = "tcpdump -i any -s 128 --time-stamp-precision=nano -Z root -U -w -"
-#: Rate in Mbit/s, base RTT in milliseconds, queue in BDP.
-PATHS = ((8, 40, 1.0), (12, 80, 0.7), (5, 25, 2.0))
+
+
+class Over(NamedTuple):
+    """A path, and what else is on it."""
+
+    rate_mbit: float
+    rtt_ms: float
+    queue_bdp: float
+    #: Share of the packets that are lost at random.
+    loss: float = 0.0
+    #: Another bulk flow's algorithm; empty: there is none.
+    other: str = ""
+
+
+#: Alone; under random loss; beside another bulk flow.
+PATHS = (
+    Over(8, 40, 1.0), Over(12, 80, 0.7), Over(5, 25, 2.0),
+    Over(8, 40, 1.0, loss=0.002), Over(12, 80, 0.7, loss=0.003), Over(5, 25, 2.0, loss=0.005),
+    Over(16, 40, 1.0, other="cubic"), Over(24, 80, 0.7, other="reno"), Over(10, 25, 2.0, other="bbr"),
+)  # fmt: skip
 SECONDS = 30
 #: The kernel's own; the others are BPF twins of the models.
 KERNELS_OWN = ("reno", "cubic", "bbr")
@@ -35,6 +53,8 @@ class Asked:
     rate_mbit: float
     rtt_ms: float
     queue_bdp: float
+    loss: float
+    other: str
     end: str
     answer: str
     confidence: float
@@ -45,40 +65,54 @@ class Asked:
         return self.algorithm == self.answer or self.algorithm in PLAN["families"].get(self.answer, ())
 
 
-def _scenario(algorithms: Sequence[str], path: tuple[float, float, float]) -> tb.Scenario:
+def _scenario(algorithms: Sequence[str], path: Over) -> tb.Scenario:
     """Each algorithm on a link and between hosts of its own, with tcpdump at both."""
-    rate, rtt, queue = path
     links: list[dict[str, Any]] = []
     flows: list[Any] = []
     for number, algorithm in enumerate(algorithms):
         near, far = f"near{number}", f"far{number}"
         links.append({
-            "name": f"link{number}", "from": near, "to": far, "rate": f"{rate}mbit", "delay": f"{rtt / 2}ms",
-            "queue": f"{queue}bdp", "duplex": True,
+            "name": f"link{number}", "from": near, "to": far, "rate": f"{path.rate_mbit}mbit",
+            "delay": f"{path.rtt_ms / 2}ms", "queue": f"{path.queue_bdp}bdp", "duplex": True,
+            "wire": {"loss": path.loss} if path.loss else {},
         })  # fmt: skip
         ends: dict[str, Any] = {"from_": near, "to": far}
         flows.append(tb.bulk(cc=algorithm, name=f"own{number}", start="1s", stop=f"{SECONDS}s", **ends))
+        if path.other:
+            flows.append(tb.bulk(cc=path.other, name=f"other{number}", start="1s", stop=f"{SECONDS}s", **ends))
         flows.append(tb.flow("exec", name=f"dump{number}", client=DUMP, server=DUMP, params={"ready": 0}, **ends))
     return tb.Scenario(links=[tb.Link(**link) for link in links], flows=flows, duration=f"{SECONDS + 2}s")
 
 
-def ask(algorithms: Sequence[str], path: tuple[float, float, float], *, twins: bool) -> list[Asked]:
-    """One run, and what is said of each of its captures."""
+def dumps(algorithms: Sequence[str], path: Over, *, twins: bool) -> Iterator[tuple[str, str, str, bytes]]:
+    """One run's captures: algorithm, end, the address that its flow's client has, and the file."""
     result = live.run(_scenario(algorithms, path), twins=twins, allow_code=True)
-    out = []
     for number, algorithm in enumerate(algorithms):
+        own = result.flow_names.index(f"own{number}")
         for side, end in (("client", "sender"), ("server", "receiver")):
-            with tempfile.TemporaryDirectory() as folder:
-                file = Path(folder) / "dump.pcap"
-                file.write_bytes(result.files[f"dump{number}/{side}.out"])
-                found: Answer = capture.identify(file)[0]
-            own = "kernel" if algorithm in KERNELS_OWN and not twins else "twin"
-            out.append(Asked(algorithm, own, *path, end, found.looks_like, round(found.confidence, 3)))
+            yield algorithm, end, f"10.{own // 256}.{own % 256}.1", result.files[f"dump{number}/{side}.out"]
+
+
+def answer(dump: bytes, client: str) -> Answer:
+    """What is said of the flow of this client."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "dump.pcap"
+        file.write_bytes(dump)
+        return next(it for it in capture.identify(file) if it.name.startswith(f"{client}:"))
+
+
+def ask(algorithms: Sequence[str], path: Over, *, twins: bool) -> list[Asked]:
+    """One run, and what is said of each of its captures."""
+    out = []
+    for algorithm, end, client, dump in dumps(algorithms, path, twins=twins):
+        found = answer(dump, client)
+        own = "kernel" if algorithm in KERNELS_OWN and not twins else "twin"
+        out.append(Asked(algorithm, own, *path, end, found.looks_like, round(found.confidence, 3)))
     return out
 
 
 def measure() -> list[Asked]:
-    """The kernel's own over every path, all twins over the first; five minutes. Needs root, tcpdump, and BPF."""
+    """The kernel's own over every path, all twins over the first; eight minutes. Needs root, tcpdump, and BPF."""
     rows = [row for path in PATHS for row in ask(KERNELS_OWN, path, twins=False)]
     others = [name for name in ALGORITHMS if name not in (*KERNELS_OWN, "dctcp", "bbr3")]
     for start in range(0, len(others), _AT_ONCE):
@@ -97,6 +131,7 @@ def known() -> list[Asked]:
     with FILE.open(encoding="utf-8", newline="") as lines:
         return [
             Asked(row["algorithm"], row["source"], float(row["rate_mbit"]), float(row["rtt_ms"]),
-                  float(row["queue_bdp"]), row["end"], row["answer"], float(row["confidence"]))
+                  float(row["queue_bdp"]), float(row["loss"]), row["other"], row["end"], row["answer"],
+                  float(row["confidence"]))
             for row in csv.DictReader(lines)
         ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 import tempfile
 import tomllib
 from concurrent.futures import ProcessPoolExecutor
@@ -16,17 +17,21 @@ import tailback as tb
 from tailback import capture
 from tailback.capture.features import features
 from tailback.capture.reading import CaptureError
-from tailback.capture.rounds import rounds
+from tailback.capture.rounds import Rounds, rounds
 from tailback_validation import truth
 
 PLAN = tomllib.loads((truth.FOLDER / "identify.toml").read_text(encoding="utf-8"))
 POINTS = ("left", "right")
+#: A capture at one of them that begins in the middle of the connection.
+LATE = "late"
 ALGORITHMS = (
     "reno", "veno", "westwood", "hybla", "dctcp", "htcp", "highspeed", "scalable", "illinois", "compound", "yeah",
     "cubic", "bic", "vegas", "ledbat", "cdg", "bbr", "bbr3",
 )  # fmt: skip
 _OTHERS = ("cubic", "reno", "bbr")
 _PACKET_BITS = 1500 * 8
+#: pcapng's enhanced packet block.
+_PACKET_BLOCK = 6
 
 
 @dataclass(frozen=True)
@@ -58,13 +63,16 @@ def path(number: int) -> dict[str, Any]:
     out["queue_packets"] = max(8, round(segments * log_uniform(*plan["queue_bdp"])))
     out["duration_ms"] = round(1e3 * log_uniform(*plan["duration_s"]))
     chances = stream.uniform(size=7)
-    out["loss"] = round(log_uniform(*plan["loss"]), 6) if chances[0] < plan["with_loss"] else 0.0
+    range_ = plan["heavy_loss"] if chances[0] < plan["with_heavy_loss"] else plan["loss"]
+    out["loss"] = round(log_uniform(*range_), 6) if chances[0] < plan["with_heavy_loss"] + plan["with_loss"] else 0.0
     out["jitter_us"] = round(rtt * 1e3 * plan["jitter_of_rtt"]) if chances[1] < plan["with_jitter"] else 0
     out["codel"] = bool(chances[2] < plan["with_codel"])
     out["ecn"] = bool(out["codel"] and chances[3] < plan["with_ecn"])
-    out["other"] = _OTHERS[int(stream.integers(3))] if chances[4] < plan["with_other_bulk"] else ""
+    count = int(stream.integers(1, plan["most_others"] + 1)) if chances[4] < plan["with_other_bulk"] else 0
+    out["others"] = [_OTHERS[int(stream.integers(3))] for _ in range(count)]
     out["call"] = bool(chances[5] < plan["with_call"])
     out["stack"] = "linux-3.2" if chances[6] < plan["with_old_stack"] else "linux"
+    out["late_s"] = round(stream.uniform(*plan["late_share"]) * out["duration_ms"] * 1e-3, 3)
     return out
 
 
@@ -76,9 +84,8 @@ def scenario(drawn: dict[str, Any], algorithm: str) -> tb.Scenario:
         if algorithm == "dctcp":
             stack["accurate_echo"] = True
     flows = [tb.bulk(cc=algorithm, stack=stack, name="own")]
-    if drawn["other"]:
-        flows.append(tb.bulk(cc=drawn["other"], stack=stack | {"accurate_echo": False} if drawn["ecn"] else stack,
-                             name="other"))  # fmt: skip
+    plain = stack | {"accurate_echo": False} if drawn["ecn"] else stack
+    flows += [tb.bulk(cc=other, stack=plain, name=f"other{place}") for place, other in enumerate(drawn["others"])]
     if drawn["call"]:
         flows.append(tb.voip())
     queue: Any = f"{drawn['queue_packets']}packets"
@@ -103,6 +110,19 @@ def label(algorithm: str, drawn: dict[str, Any], values: dict[str, float]) -> st
     return "reno" if is_reno else algorithm
 
 
+def begun_late(capture_: bytes, late_s: float) -> bytes:
+    """A capture that tailback wrote, as if it had begun `late_s` seconds after the run."""
+    kept, place = [], 0
+    while place < len(capture_):
+        kind, length = struct.unpack_from("<II", capture_, place)
+        if kind == _PACKET_BLOCK:
+            high, low = struct.unpack_from("<II", capture_, place + 12)
+        if kind != _PACKET_BLOCK or (high << 32 | low) >= late_s * 1e9:
+            kept.append(capture_[place : place + length])
+        place += length
+    return b"".join(kept)
+
+
 def rows_of(number: int) -> list[Row]:
     """Every algorithm over one path."""
     drawn = path(number)
@@ -114,8 +134,11 @@ def rows_of(number: int) -> list[Row]:
             for point in POINTS:
                 file = Path(folder) / f"{point}.pcapng"
                 capture.export(result, point, file, snap=96)
+            late = Path(folder) / f"{LATE}.pcapng"
+            late.write_bytes(begun_late((Path(folder) / f"{POINTS[number % 2]}.pcapng").read_bytes(), drawn["late_s"]))
+            for point in (*POINTS, LATE):
                 try:
-                    seen[point] = features(rounds(file, 0))
+                    seen[point] = features(_own_rounds(Path(folder) / f"{point}.pcapng"))
                 except CaptureError:
                     # Too little to say anything: `identify` answers "unknown" before it asks the trees.
                     continue
@@ -123,6 +146,15 @@ def rows_of(number: int) -> list[Row]:
             right = label(algorithm, drawn, seen["left"])
             out += [Row(number, algorithm, right, point, values) for point, values in seen.items()]
     return out
+
+
+def _own_rounds(file: Path) -> Rounds:
+    """Those of the first flow, whichever was seen first."""
+    frame = capture.flows(file)
+    names = [name for name in frame["name"] if "10.0.0.1:" in name]
+    if not names:
+        raise CaptureError(f"{file}: the flow is not in it")
+    return rounds(file, names[0])
 
 
 def all_rows(processes: int) -> list[Row]:

@@ -102,7 +102,8 @@ def _calibrated(votes: Array, right: npt.NDArray[np.bool_]) -> tuple[Array, Arra
 
 def table(rows: Sequence[Row], names: Sequence[str]) -> Array:
     """Features as numbers, as a forest is asked: in single precision."""
-    return np.array([[row.values[name] for name in names] for row in rows], dtype=np.float32).astype(np.float64)
+    values = np.array([[row.values[name] for name in names] for row in rows], dtype=np.float32)
+    return values.reshape(len(rows), len(names)).astype(np.float64)
 
 
 def train(rows: Sequence[Row], trees: int = TREES) -> Forest:

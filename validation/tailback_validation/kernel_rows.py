@@ -1,0 +1,166 @@
+"""What kernels measured in virtual machines: rows in a CSV file, which is committed, so that no run is lost.
+
+A row holds as long as its scenario does. It names the kernel by release, build and digest, and the guest program that
+ran it by digest: the emulated path is tailback's, so a guest of another engine may give another row. `run` with `again`
+finds out.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import tailback as tb
+from tailback.files import whole_file
+from tailback.result import Result
+from tailback.vm import kept, kernels
+from tailback.vm.machine import LostRun
+
+__all__ = ["Row", "Rows", "guest_digest", "run"]
+
+Measure = Callable[[Result], dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run: which (`cell`, `draw`), of what scenario, kernel and guest (digests), and what it measured.
+
+    `refused` says why the guest could not carry it; then nothing is measured.
+    """
+
+    cell: str
+    draw: int
+    scenario: str
+    release: str
+    build: str
+    digest: str
+    guest: str
+    refused: str
+    measures: dict[str, float]
+
+
+_FACTS = ("cell", "draw", "scenario", "release", "build", "digest", "guest", "refused")
+
+
+class Rows:
+    """The rows of one study on one kernel, in a CSV file; a file that is not there has none."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._rows: dict[tuple[str, int], Row] = {}
+        if file.is_file():
+            with file.open(newline="") as text:
+                for line in csv.DictReader(text):
+                    draw = int(line.pop("draw"))
+                    facts = {name: line.pop(name) for name in _FACTS if name != "draw"}
+                    measures = {name: float(value) for name, value in line.items() if value}
+                    row = Row(draw=draw, measures=measures, **facts)
+                    self._rows[row.cell, row.draw] = row
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def find(self, cell: object, draw: int, scenario: tb.Scenario, kernel: kernels.Kernel | None = None) -> Row | None:
+        """The row of a cell, if it is of this scenario and, where one is given, of this kernel."""
+        row = self._rows.get((str(cell), draw))
+        if row is None or row.scenario != _digest(scenario):
+            return None
+        if kernel is not None and not kernel.is_that_of(
+            {"release": row.release, "build": row.build, "digest": row.digest}
+        ):
+            return None
+        return row
+
+    def put(self, row: Row) -> None:
+        """Keep a row, in place of an earlier one of its cell and draw; the file is whole at any moment."""
+        self._rows[row.cell, row.draw] = row
+        names = list(dict.fromkeys(name for each in self._rows.values() for name in each.measures))
+        with whole_file(self.file) as partial, partial.open("w", newline="") as text:
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow([*_FACTS, *names])
+            for _, each in sorted(self._rows.items(), key=lambda item: _order(*item[0])):
+                facts = [getattr(each, name) for name in _FACTS]
+                writer.writerow(
+                    [*facts, *(repr(each.measures[name]) if name in each.measures else "" for name in names)]
+                )
+
+    def guests(self) -> list[str]:
+        """The guests' digests that rows are of."""
+        return sorted({row.guest for row in self._rows.values()})
+
+    def about(self) -> list[str]:
+        """The kernels that rows are of, in words."""
+        return sorted({f"{row.release} {row.build} ({row.digest})" for row in self._rows.values()})
+
+
+def _order(cell: str, draw: int) -> tuple[int, str, int]:
+    return (int(cell) if cell.isdigit() else -1, cell, draw)
+
+
+def _digest(scenario: tb.Scenario) -> str:
+    return hashlib.sha256(scenario.to_toml().encode()).hexdigest()[:12]
+
+
+def guest_digest() -> str:
+    """The digest of the program that runs in guests."""
+    return hashlib.sha256(resources.files("tailback.vm").joinpath("tailback-guest").read_bytes()).hexdigest()[:12]
+
+
+def run(
+    rows: Rows,
+    wanted: Iterable[tuple[object, int, tb.Scenario]],
+    kernel: str,
+    measure: Measure,
+    *,
+    report: Callable[[str], object] = lambda _: None,
+    until: float = float("inf"),
+    again: bool = False,
+) -> list[str]:
+    """Run what `wanted` (cell, draw, scenario) has and `rows` have not; none begins after `until` (monotonic seconds).
+
+    A guest that refuses a scenario is a row; a machine that was lost is reported and tried again by the next call. With
+    `again` rows that are there are run once more and replaced; returns the cells whose measures came out otherwise.
+    """
+    here = kernels.find(kernel)
+    changed = []
+    for cell, draw, scenario in wanted:
+        before = rows.find(cell, draw, scenario, here)
+        if before is not None and not again:
+            continue
+        if time.monotonic() >= until:
+            break
+        began = time.monotonic()
+        try:
+            found = kept.attempt(scenario, here, measure)
+        except LostRun as lost:
+            report(f"{cell}.{draw} on {kernel}: lost, the next call tries again: {lost}")
+            continue
+        row = _row(cell, draw, scenario, found)
+        if before is not None and (before.measures, before.refused) != (row.measures, row.refused):
+            changed.append(f"{cell}.{draw}")
+        rows.put(row)
+        report(f"{cell}.{draw} on {kernel}: {time.monotonic() - began:.1f} s")
+    return changed
+
+
+def _row(cell: object, draw: int, scenario: tb.Scenario, found: Mapping[str, object]) -> Row:
+    about = found["kernel"]
+    assert isinstance(about, Mapping)
+    measures = found.get("measures", {})
+    assert isinstance(measures, dict)
+    return Row(
+        str(cell),
+        draw,
+        _digest(scenario),
+        release=str(about["release"]),
+        build=str(about["build"]),
+        digest=str(about["digest"]),
+        guest=guest_digest(),
+        refused=str(found.get("refused", "")),
+        measures={name: float(value) for name, value in measures.items()},
+    )

@@ -1,0 +1,242 @@
+"""A standing comparison: every algorithm on few paths, and the cells in which kernel and simulator part.
+
+The grid and the rule were written before the first cell was run. A cell *parts* if in some measure all of the kernel's
+starts lie above, or all below, every start of the simulator, by more than `FLOORS`. An exact model would part in one
+measure of some 900: all three of one set above or below the twenty of another, 2 / C(23, 3).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tailback as tb
+from tailback.experiment.store import engine_fingerprint
+from tailback.files import whole_file
+from tailback.result import Result
+from tailback_validation.kernel_rows import Rows, run
+
+__all__ = ["ALGORITHMS", "FLOORS", "Cell", "Parted", "cells", "measure", "parted", "study"]
+
+ALGORITHMS = (
+    "reno",
+    "cubic",
+    "bbr",
+    "bic",
+    "htcp",
+    "highspeed",
+    "hybla",
+    "vegas",
+    "veno",
+    "westwood",
+    "illinois",
+    "yeah",
+    "scalable",
+    "cdg",
+    "dctcp",
+)
+TRANSPORTS = ("quinn", "noq", "s2n-quic")
+DEPTHS_BDP = (0.1, 0.3, 1.0)
+RATES_MBPS = (3, 25, 200)
+SETTINGS = ("alone", "unequal", "cubic")
+RTT_MS = 40
+DURATION_S = 45
+STARTS, KERNELS_STARTS = 20, 3
+"""Starts of the simulator and of the kernel: seeds, and flows that begin up to `SPREAD` later."""
+SPREAD = "20ms"
+
+FLOORS = {"goodput": 0.01, "share": 0.01, "delay": 0.0005, "dropped": 10.0}
+"""Smaller differences part no cell: goodput relative, the first flow's share, delay in s, dropped packets."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A sender (algorithm or QUIC stack) on a path: alone, with a second of twice the round trip, or beside CUBIC."""
+
+    sender: str
+    depth_bdp: float
+    rate_mbps: int
+    setting: str
+
+    @property
+    def name(self) -> str:
+        """Its key in the rows."""
+        return f"{self.sender} {self.depth_bdp:g} BDP {self.rate_mbps} Mbit/s {self.setting}"
+
+    def scenario(self, start: int) -> tb.Scenario:
+        """What both engines run; each start has its own seed and delays."""
+        flows = [self._flow("first")]
+        if self.setting == "unequal":
+            flows.append(self._flow("second", f"{RTT_MS // 2}ms"))
+        elif self.setting == "cubic":
+            flows.append(tb.bulk("cubic", name="second", stack="linux"))
+        bdp_packets = self.rate_mbps * 1e6 * RTT_MS * 1e-3 / 12_000
+        return tb.dumbbell(
+            name="standing",
+            rate=f"{self.rate_mbps}mbit",
+            rtt=f"{RTT_MS}ms",
+            # A queue of less than four packets is no queue.
+            queue=f"{1500 * max(4, round(self.depth_bdp * bdp_packets))}B",
+            flows=flows,
+            duration=f"{DURATION_S}s",
+            seed=1 + start,
+            randomness={"start_spread": SPREAD},
+            instruments=tb.Instruments(queue_polls=["bottleneck"], poll_interval="10ms"),
+        )
+
+    def _flow(self, name: str, access_delay: str = "0s") -> tb.Flow:
+        if self.sender in TRANSPORTS:
+            return tb.flow("bulk", name=name, transport=self.sender, access_delay=access_delay)
+        return tb.bulk(self.sender, name=name, stack="linux", access_delay=access_delay)
+
+
+def cells() -> list[Cell]:
+    """The grid, cheap cells first, and each sender in turn, so that a part of it is a fair one."""
+    grid = itertools.product(RATES_MBPS, SETTINGS, DEPTHS_BDP, (*ALGORITHMS, *TRANSPORTS))
+    # A kernel has nothing to do with a QUIC stack that is alone: its path is tailback's, and so is its model.
+    return [
+        Cell(sender, depth, rate, setting)
+        for rate, setting, depth, sender in grid
+        if sender in ALGORITHMS or setting == "cubic"
+    ]
+
+
+def measure(result: Result) -> dict[str, float]:
+    """Goodput of all flows in Mbit/s, the first one's share, median queueing delay in s, and dropped packets."""
+    received = result.numpy("flows")["bytes_received"].astype(float)
+    backlog = result.numpy("queue_polls")["backlog_bytes"]
+    rate = float(result.resolved["links"][0]["rate_bps"])
+    return {
+        "goodput": float(received.sum()) * 8e-6 / result.duration_s,
+        "share": float(received[0] / received.sum()) if received.sum() else math.nan,
+        "delay": float(np.median(backlog)) * 8 / rate,
+        "dropped": float(result.numpy("links")["dropped"][0]),
+    }
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A cell in which the kernel lies on one side of the simulator: the measure, and both sides' values."""
+
+    cell: Cell
+    measure: str
+    kernel: tuple[float, ...]
+    simulator: tuple[float, ...]
+
+    @property
+    def gap(self) -> float:
+        """From the nearest of the one to the nearest of the other, in floors: at least 1."""
+        return _gap(self.measure, self.kernel, self.simulator)
+
+
+def _gap(name: str, kernel: Sequence[float], simulator: Sequence[float]) -> float:
+    gap = max(min(kernel) - max(simulator), min(simulator) - max(kernel))
+    floor = FLOORS[name] * (float(np.mean(simulator)) if name == "goodput" else 1.0)
+    return gap / floor if floor else 0.0
+
+
+def parted(cell: Cell, kernel: Sequence[dict[str, float]], simulator: Sequence[dict[str, float]]) -> list[Parted]:
+    """The measures in which a cell parts."""
+    out = []
+    for name in FLOORS:
+        sides = tuple(tuple(run[name] for run in runs) for runs in (kernel, simulator))
+        if _gap(name, *sides) > 1:
+            out.append(Parted(cell, name, *sides))
+    return out
+
+
+def study(
+    kernel: str,
+    folder: Path,
+    out: Path,
+    *,
+    report: Callable[[str], object] = lambda _: None,
+    seconds: float = math.inf,
+) -> dict[str, Any]:
+    """Run what `kernel` has no rows of in `folder`, and write the page of the cells that it has run to the end.
+
+    No run begins after `seconds`. Returns how many cells there are and those that part, fit for JSON.
+    """
+    rows = Rows(folder / f"standing-{kernel.strip('/').replace('/', '_')}.csv")
+    wanted = ((cell.name, start, cell.scenario(start)) for cell in cells() for start in range(KERNELS_STARTS))
+    run(rows, wanted, kernel, measure, report=report, until=time.monotonic() + seconds)
+    there = {cell: found for cell in cells() if (found := _kernels(rows, cell)) is not None}
+    refused = [cell for cell, found in there.items() if not found]
+    carried = [cell for cell, found in there.items() if found]
+    scenarios = [cell.scenario(start) for cell in carried for start in range(STARTS)]
+    measured = iter(tb.run_many(scenarios, then=measure))
+    own = {cell: [next(measured) for _ in range(STARTS)] for cell in carried}
+    apart = [each for cell in carried for each in parted(cell, there[cell], own[cell])]
+    if carried:
+        about = [*rows.about(), f"guests {', '.join(rows.guests())}", f"simulator {engine_fingerprint()}"]
+        with whole_file(out) as partial:
+            partial.write_text("\n".join(_page(kernel, carried, refused, apart, about)) + "\n")
+    return {
+        "cells": len(carried),
+        "of": len(cells()),
+        "parted": [{"cell": each.cell.name, "measure": each.measure, "gap": each.gap} for each in apart],
+        "refused": [cell.name for cell in refused],
+    }
+
+
+def _kernels(rows: Rows, cell: Cell) -> list[dict[str, float]] | None:
+    """What all starts of a cell measured; empty if a guest refused one, `None` if one was not run."""
+    found = [rows.find(cell.name, start, cell.scenario(start)) for start in range(KERNELS_STARTS)]
+    if any(row is None for row in found):
+        return None
+    there = [row for row in found if row is not None]
+    return [] if any(row.refused for row in there) else [row.measures for row in there]
+
+
+def _page(
+    kernel: str, carried: Sequence[Cell], refused: Sequence[Cell], apart: Sequence[Parted], about: Sequence[str]
+) -> Iterator[str]:
+    where = {each.cell for each in apart}
+    yield from (
+        "# Where the kernel and the simulator part",
+        "",
+        "`tailback validate --engine vm --standing` writes this page. Read it to see which algorithm's results to",
+        "distrust, and where. Every algorithm runs alone, with a second flow of twice the round trip, and beside",
+        f"CUBIC; at 3, 25 and 200 Mbit/s; with queues of 0.1, 0.3 and 1 BDP of {RTT_MS} ms; for {DURATION_S} s. QUIC",
+        "stacks run beside Linux CUBIC.",
+        "",
+        f"A cell parts if all {KERNELS_STARTS} starts of the kernel lie on one side of all {STARTS} starts of the",
+        "simulator, by more than 1 % of goodput, a point of share, half a millisecond of median queueing delay or ten",
+        "dropped packets. An exact model would part in one measure of some 900. The rule was written before the first",
+        "run.",
+        "",
+        f"Whose runs these are: {'; '.join(about)}.",
+        "",
+        f"## The simulator against {kernel}",
+        "",
+        f"{len(carried)} of {len(cells())} cells have been run; {len(where)} of them part.",
+        "",
+        "| sender | cells | part |",
+        "| --- | ---: | ---: |",
+    )
+    for sender in (*ALGORITHMS, *TRANSPORTS):
+        own = [cell for cell in carried if cell.sender == sender]
+        if own:
+            yield f"| {sender} | {len(own)} | {sum(cell in where for cell in own)} |"
+    if apart:
+        yield from ("", "| cell | measure | kernel | simulator |", "| --- | --- | --- | --- |")
+    for each in sorted(apart, key=lambda each: -each.gap):
+        sides = (f"{min(values):.4g} to {max(values):.4g}" for values in (each.kernel, each.simulator))
+        yield f"| {each.cell.name} | {_UNITS[each.measure]} | " + " | ".join(sides) + " |"
+    if refused:
+        yield from ("", "No guest carried: " + ", ".join(cell.name for cell in refused) + ".")
+
+
+_UNITS = {
+    "goodput": "goodput, Mbit/s",
+    "share": "share of the first flow",
+    "delay": "median queueing delay, s",
+    "dropped": "dropped packets",
+}
