@@ -23,9 +23,9 @@ ROOT = Path(__file__).parents[1]
 def test_a_measurement_counts_what_the_run_did(name: str) -> None:
     found = bench.measure(name, 2, rounds=1)
     assert found is not None
-    told = found.to_json()
-    assert told["packets_per_core_s"] == pytest.approx(found.packets / found.cpu_s)
-    assert told["events_per_core_s"] > told["packets_per_core_s"] > 10_000
+    printed = found.to_json()
+    assert printed["packets_per_core_s"] == pytest.approx(found.packets / found.cpu_s)
+    assert printed["events_per_core_s"] > printed["packets_per_core_s"] > 10_000
     # Two seconds of a link that is never more than full.
     rate = 1e9 if name.startswith("a") else 20e6
     assert 100 < found.packets <= 2 * rate / 8 / 1500 + 1
@@ -48,11 +48,11 @@ def test_the_command_prints_what_its_users_were_promised(
     monkeypatch.setattr(sys, "argv", ["tailback", "bench", "--quick", "--json"])
     with pytest.raises(SystemExit) as caught:
         cli.main()
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     assert caught.value.code == 0
-    assert told["a"]["packets_per_core_s"] > 0
-    assert told["e"]["packets_per_core_s"] > 0
-    assert told["machine"]["cores"] >= 1
+    assert printed["a"]["packets_per_core_s"] > 0
+    assert printed["e"]["packets_per_core_s"] > 0
+    assert printed["machine"]["cores"] >= 1
 
 
 def calls_of_a_sweep(runs: int, store: Path) -> int:

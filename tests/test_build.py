@@ -35,7 +35,7 @@ def declared_rust() -> set[str]:
         for group in (tables, *tables.get("target", {}).values()):
             for kind in ("dependencies", "dev-dependencies", "build-dependencies"):
                 # What has a path is our own.
-                names |= {name for name, told in group.get(kind, {}).items() if "path" not in told}
+                names |= {name for name, given in group.get(kind, {}).items() if "path" not in given}
     return names
 
 
@@ -52,7 +52,7 @@ def test_the_papers_have_the_version_of_the_crates() -> None:
     crates = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     papers = tomllib.loads((ROOT / "papers/pyproject.toml").read_text())["project"]
     assert papers["version"] == crates, "make version V=… sets both"
-    assert papers["dependencies"] == [f"tailback-lab>={crates.rpartition('.')[0]}"]
+    assert papers["dependencies"] == [f"tailback-lab[analysis]>={crates.rpartition('.')[0]}"]
 
 
 def test_every_declared_dependency_is_locked() -> None:
@@ -71,9 +71,9 @@ def test_every_locked_file_has_a_hash_and_no_address() -> None:
 def test_every_dependency_says_what_it_replaces() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text().split("## Dependencies")[1].split("\n## ")[0]
     rows = re.findall(r"^\| ([^|]+?) \| [^|]+ \|$", text, re.MULTILINE)
-    told = {re.sub(r" \(.*\)", "", name) for row in rows for name in row.split(", ")}
+    given = {re.sub(r" \(.*\)", "", name) for row in rows for name in row.split(", ")}
     headings = {"Rust", "Python", "To develop", "---"}
-    assert told - headings == declared_python() | declared_rust() | declared_npm()
+    assert given - headings == declared_python() | declared_rust() | declared_npm()
 
 
 def test_make_knows_every_target_the_documents_name() -> None:
@@ -120,6 +120,67 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_complete_machine_is_left_in_peace(machine: Machine) -> None:
     done = machine.check()
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "says"),
+    [("cargo", "Rust 1.95 or newer"), ("rustc", "Rust 1.95 or newer"), ("cc", "a C compiler (cc)"), (None, None)],
+)
+def test_a_source_distribution_says_what_it_lacks_before_it_compiles(
+    machine: Machine, lacks: str | None, says: str | None
+) -> None:
+    if lacks is not None:
+        machine.lacks(lacks)
+    # maturin's own hooks would compile: what they are called with is printed.
+    code = (
+        "import sys, maturin; maturin.build_wheel = lambda *words: print('compiles', *words); "
+        f"sys.path.insert(0, {str(ROOT / 'scripts')!r}); import build_backend; build_backend.build_wheel('out')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={"PATH": str(machine.folder)}, capture_output=True, text=True, check=False
+    )
+    if says is None:
+        assert (done.returncode, done.stdout, done.stderr) == (0, "compiles out\n", "")
+    else:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"this machine lacks:\n{says}" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+#: Runs a command line as if a package were not installed.
+WITHOUT = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "scipy":
+            raise ModuleNotFoundError(name, name=name)
+
+sys.meta_path.insert(0, Missing())
+from tailback.cli import main
+main()
+"""
+
+
+def test_a_first_run_does_without_the_extras_and_what_needs_one_names_it(tmp_path: Path) -> None:
+    def tailback(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", WITHOUT, *words]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    scenario = str(ROOT / "scenarios/voip-and-bulk.toml")
+    for words in (
+        ("run", scenario, "--set", "duration=3s", "--out", "r"),
+        ("plot", "r", "--out", "r.png"),
+        ("report", "r"),
+    ):
+        done = tailback(*words)
+        assert done.returncode == 0, (words, done.stderr)
+    done = tailback("hunt", "reno", "--runs", "40")
+    assert done.returncode != 0
+    assert "scipy is not installed" in done.stderr
+    assert "pip install 'tailback-lab[analysis]'" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

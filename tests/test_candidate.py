@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import tailback as tb
+from tailback.candidate import flow_fields
 from tailback.examples import newreno
+from tailback.hunting import Case
 
 FILE = f"{newreno.__file__}:NewReno"
 
@@ -20,9 +22,39 @@ def test_a_name_with_parameters_is_what_a_scenario_takes() -> None:
     assert len({plain.digest, changed.digest, tb.candidate("cubic,beta=0.6").digest}) == 3
 
 
+def test_a_transport_comes_with_a_congestion_control_of_its_own() -> None:
+    plain, chosen = tb.candidate("quinn"), tb.candidate("quinn,cc=bbr")
+    assert (plain.cc, plain.kind, plain.allow_code) == ({"transport": "quinn", "cc": "cubic"}, "transport", False)
+    assert (chosen.cc, chosen.label, chosen.name) == ({"transport": "quinn", "cc": "bbr"}, "quinn bbr", "quinn")
+    assert tb.candidate(chosen.written) == chosen
+    assert flow_fields(chosen.cc) == {"transport": "quinn", "cc": "bbr", "stack": None}
+    assert flow_fields("reno") == {"cc": "reno"}
+    assert plain.digest != chosen.digest
+
+
+def test_a_transport_takes_the_place_of_the_subject() -> None:
+    done = tb.test("cubic/friendly-10mbit-40ms", candidate="quinn", workers=1)
+    (scenario,) = done.scenarios
+    assert scenario.has_candidate
+    assert all(flag in scenario.run for flag in ('flow[0].transport="quinn"', 'flow[0].cc="cubic"'))
+
+
+def test_hunting_finds_that_quinns_bbr_starves_reno_over_a_path_that_jitters(tmp_path: Path) -> None:
+    case = Case(rate_mbps=8.55, rtt_ms=47, queue_bdp=0.322, has_rival=True, counts_packets=True, jitter_ms=9.9)
+    shares = []
+    for cc in (tb.candidate("quinn,cc=bbr").cc, "reno"):
+        rows = {row["flow"]: row for row in tb.run(case.scenario(cc, seed=3)).flow_summary()}
+        shares.append(rows["rival"]["goodput_mbps"] / (rows["rival"]["goodput_mbps"] + rows["victim"]["goodput_mbps"]))
+    assert shares[0] < 0.1
+    assert shares[1] > 0.3
+
+
 @pytest.mark.parametrize(
     ("what", "says"),
     [
+        ("quin", 'Did you mean "quinn"?'),
+        ("quinn,cc=bbr9", 'quinn has no congestion control "bbr9". Did you mean "bbr"?'),
+        ("quinn,beta=1", 'quinn has no parameter "beta"'),
         ("qubic", 'no congestion control "qubic". Did you mean "cubic"?'),
         ("cubic,betta=1", 'betta: cubic has no parameter betta. Did you mean "beta"?'),
         ("cubic,beta=7", "must be 0.1 to 0.95"),

@@ -77,10 +77,10 @@ def noticed_or_harmless(read: Callable[[], Any], expected: Any) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", tb.KeptWarning)
-            told = read()
+            found = read()
     except (tb.TailbackError, tb.KeptWarning):
         return True
-    assert repr(told) == repr(expected)
+    assert repr(found) == repr(expected)
     return False
 
 

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tailback as tb
+from fuzz import damage, web
 from fuzz import main as fuzzing
 from fuzz.cases import Case, case
 from fuzz.shrink import kind, shrink
-from tailback import registry
+from tailback import _core, registry
 from tailback.scenario.parts import schema
 
 BATCH = 30
 
 
-@pytest.mark.parametrize("first", range(0, 8 * BATCH, BATCH))
+@pytest.mark.parametrize("first", range(0, 14 * BATCH, BATCH))
 def test_random_scenarios_are_refused_with_a_place_or_run_soundly(first: int) -> None:
     for seed in range(first, first + BATCH):
         fault = fuzzing.fault_of(case(seed), twice=seed % fuzzing.TWICE == 0)
         assert fault is None, f"seed {seed}: {fault}. Shrink it with: scripts/fuzz --first {seed} --cases 1"
+
+
+def test_what_is_kept_and_damaged_is_refused_or_read_as_it_was(tmp_path: Path) -> None:
+    for seed in range(80):
+        fault = damage.problem(seed, tmp_path)
+        assert fault is None, f"damage {seed}: {fault}"
+
+
+def test_a_third_of_the_connections_are_of_other_stacks() -> None:
+    flows = [flow for seed in range(300) for flow in Case(seed).scenario()["flow"]]
+    connected = [flow for flow in flows if "transport" in flow or "cc" in flow or "stack" in flow]
+    assert 0.25 < sum("transport" in flow for flow in connected) / len(connected) < 0.45
 
 
 def test_half_of_the_scenarios_run() -> None:
@@ -77,4 +92,41 @@ def test_what_fails_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert fuzzing.main(["--cases", "3", "--first", "1", "--out", str(tmp_path)]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["seed-1.toml"]
     assert "boom" in (tmp_path / "seed-1.toml").read_text()
-    assert "3 scenarios" in capsys.readouterr().out
+    assert "3 cases" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("answer", "fault"),
+    [
+        (lambda native: {"hash": native}, None),
+        (lambda native: {"hash": f"{native}0"}, "the web build gives"),
+        (lambda _: {"refused": ["duration: too long"]}, "the web build alone refuses"),
+        (lambda _: {"fault": "unreachable"}, "the web build stopped: unreachable"),
+    ],
+)
+def test_a_web_build_that_differs_is_a_fault(answer: Any, fault: str | None) -> None:
+    tables = tb.dumbbell(rate="1mbit", rtt="20ms", flows=[tb.bulk()], duration="1s").to_dict()
+    resolved = tb.Scenario.from_dict(tables).resolve()
+    native = web.digest(_core.run(json.dumps(resolved), most=web.MOST))
+
+    class Answers(web.Web):
+        def __init__(self) -> None: ...
+
+        def run(self, toml: str, most: int = web.MOST) -> dict[str, Any]:
+            assert tb.Scenario.parse_toml(toml).resolve() == resolved
+            out: dict[str, Any] = answer(native)
+            return out
+
+    found = Answers().problem(tables)
+    assert found is None if fault is None else found is not None and found.startswith(fault)
+
+
+def test_a_web_build_that_is_not_there_or_older_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web.shutil, "which", lambda _: "/usr/bin/node")
+    assert web.missing(tmp_path) == "it is not there. Build it: make explorer"
+    (tmp_path / web.MODULE).touch()
+    assert web.missing(tmp_path) is None
+    os.utime(tmp_path / web.MODULE, (0, 0))
+    assert "older than the engine's sources" in str(web.missing(tmp_path))
+    monkeypatch.setattr(web.shutil, "which", lambda _: None)
+    assert web.missing(tmp_path) == "node is not installed"

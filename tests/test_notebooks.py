@@ -39,11 +39,11 @@ def test_the_first_hour_runs_and_shows_what_it_promises(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     values = run(FOLDER / "first-hour.ipynb")
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert of_kind(values, Figure) == 2
-    assert 'dumbbell.queue = "1bpd"' in told
-    assert re.search(r"^- .*queue", told, re.MULTILINE)
-    assert re.search(r"^delay, 95 % call ms", told, re.MULTILINE)
+    assert 'dumbbell.queue = "1bpd"' in printed
+    assert re.search(r"^- .*queue", printed, re.MULTILINE)
+    assert re.search(r"^delay, 95 % call ms", printed, re.MULTILINE)
     assert {"scenario.toml", "resolved.json"} <= set(next(value for value in values if isinstance(value, list)))
     assert "<table>" in values[3]._repr_html_()
     delays = {row["during"]: row["median"] for row in values[4].iter_rows(named=True)}

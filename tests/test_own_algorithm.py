@@ -311,7 +311,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is_simulated(algorithms,
 
 
 def test_a_scenarios_text_is_no_key_for_code_that_may_change():
-    with pytest.raises(tb.ScenarioError, match="no text of a scenario tells when its code changes"):
+    with pytest.raises(tb.ScenarioError, match="no text of a scenario shows when its code changes"):
         dumbbell("python:tailback.examples.newreno:NewReno").to_json()
 
 
@@ -365,11 +365,11 @@ def test_the_command_line_runs_a_file_and_shows_where_it_failed(tmp_path):
     )
     good = tailback("run", "seven.toml", "--algorithm", "mine=mine.py:Mine", "--json", cwd=tmp_path)
     assert good.returncode == 0, good.stderr
-    told = json.loads(good.stdout)
+    printed = json.loads(good.stdout)
     builtin = tb.run(dumbbell("reno", tables=False, name="seven"))
-    shown = [row | {"cc": None} for row in told["flows"]]
+    shown = [row | {"cc": None} for row in printed["flows"]]
     assert shown == [row | {"cc": None} for row in json.loads(json.dumps(builtin.flow_summary()))]
-    assert "--algorithm mine=mine.py:Mine" in told["meta"]["command"]
+    assert "--algorithm mine=mine.py:Mine" in printed["meta"]["command"]
     bad = tailback("run", "seven.toml", "--algorithm", "mine=mine.py:Bad", cwd=tmp_path)
     assert bad.returncode == 1
     assert "seven: mine failed in on_ack at 0.0" in bad.stderr

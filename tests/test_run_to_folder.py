@@ -12,6 +12,7 @@ import pytest
 
 import tailback as tb
 from tailback import _core
+from tailback import files as files_
 from tailback.files import whole_folder
 
 
@@ -68,19 +69,20 @@ def test_a_run_that_is_stopped_leaves_no_file(
     assert kept.rows("flows") == 3
 
 
-def test_what_a_killed_run_has_left_goes_with_the_next_but_not_what_somebody_writes(tmp_path: Path) -> None:
-    (dead := tmp_path / ".kept.0123abcd.partial").mkdir()
+def test_what_a_killed_run_has_left_goes_with_the_next_but_not_what_another_process_writes(tmp_path: Path) -> None:
+    (dead := tmp_path / ".another.0123abcd.partial").mkdir()
     (dead / "flows.parquet").write_text("half")
-    (other := tmp_path / ".kept too.0123abcd.partial").mkdir()
-    for folder in (dead, other):
-        os.utime(folder, (0, 0))
+    (dead / files_._MARK).write_bytes(files_._MARKED)
+    (unmarked := tmp_path / ".kept.0123abcd.partial").mkdir()
+    (unmarked / "mine").touch()
+    (empty := tmp_path / ".kept.4567abcd.partial").mkdir()
+    os.utime(empty, (0, 0))
     with whole_folder(tmp_path / "kept") as held:
-        os.utime(held, (0, 0))
         (held / "mine").touch()
-        os.utime(held, (0, 0))
-        with whole_folder(tmp_path / "kept") as young:
-            assert sorted(tmp_path.iterdir()) == sorted([other, held, young])
-    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "kept"]
+        assert sorted(tmp_path.iterdir()) == sorted([unmarked, held.parent])
+        with whole_folder(tmp_path / "other") as second:
+            assert sorted(tmp_path.iterdir()) == sorted([unmarked, held.parent, second.parent])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [unmarked.name, "kept", "other"]
     assert (tmp_path / "kept" / "mine").exists()
 
 

@@ -16,7 +16,8 @@ from tailback.experiment import read_sweep
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
-SWEEPS, NO_SCENARIOS = ROOT / "docs/sweeps.md", {ROOT / "docs/papers.md", ROOT / "docs/suites.md"}
+SWEEPS = ROOT / "docs/sweeps.md"
+NO_SCENARIOS = {ROOT / "docs" / name for name in ("papers.md", "rust.md", "suites.md")}
 
 
 def blocks(language: str, page: Path) -> list[str]:

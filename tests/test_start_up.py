@@ -32,8 +32,8 @@ def test_the_version_needs_nothing() -> None:
 
 
 def test_a_run_needs_no_frames_no_figures_and_no_statistics() -> None:
-    told = imported_by(command("run", "scenarios/voip-and-bulk.toml", "--set", "duration=2s", "--json"))
-    assert told == {"numpy", "typer", "rich"}
+    imported = imported_by(command("run", "scenarios/voip-and-bulk.toml", "--set", "duration=2s", "--json"))
+    assert imported == {"numpy", "typer", "rich"}
     flows = "flows=[tb.bulk()], duration='1s'"
     assert imported_by(f"import tailback as tb; tb.dumbbell(rate='1mbit', rtt='80ms', {flows}).resolve()") == set()
 

@@ -329,14 +329,17 @@ def test_each_comparison_has_a_page_of_its_own(monkeypatch: pytest.MonkeyPatch) 
     def noted(*given: object) -> None:
         pages.append([str(it) for it in given if isinstance(it, Path)])
 
-    for name in ("_validate_sampled", "_validate_queues"):
+    for name in ("_validate_sampled", "_validate_queues", "_validate_standing"):
         monkeypatch.setattr(studies, name, noted)
     run = CliRunner().invoke
     assert run(cli.app, ["validate", "--engine", "vm"]).exit_code == 0
     assert run(cli.app, ["validate", "--engine", "vm", "--queues"]).exit_code == 0
+    assert run(cli.app, ["validate", "--engine", "vm", "--standing"]).exit_code == 0
+    truth = str(Path(__file__).parents[2] / "validation/truth")
     assert pages == [
-        ["results/sampled", "docs/validation-sampled.md"],
+        [truth, "docs/validation-sampled.md"],
         ["results/queues", "docs/validation-queues.md"],
+        [truth, "docs/validation-standing.md"],
     ]
     for words in (["--engine", "vm", "--ns2"], ["--work", "elsewhere"]):
         refused = run(cli.app, ["validate", *words])

@@ -1,4 +1,4 @@
-"""[expect] and `tailback test`: the language of conditions, verdicts over seeds, and what is told of them."""
+"""[expect] and `tailback test`: the language of conditions, verdicts over seeds, and what is printed of them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_baseline_alone_is_the_left_side_of_the_other_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "at", "told"),
+    ("text", "at", "printed"),
     [
         ("call.delay_p59_ms < 50", 1, 'Did you mean "call.delay_p95_ms"?'),
         ("jain > 0.5 * cal.delay_p95_ms", 14, 'Did you mean "call.delay_p95_ms"?'),
@@ -121,11 +121,11 @@ def test_baseline_alone_is_the_left_side_of_the_other_run() -> None:
         ("", 1, "a metric or a number is missing"),
     ],
 )
-def test_what_cannot_be_read_says_where_and_what_would_be_right(text: str, at: int, told: str) -> None:
+def test_what_cannot_be_read_says_where_and_what_would_be_right(text: str, at: int, printed: str) -> None:
     with pytest.raises(ConditionError) as caught:
         parse(text, KNOWN)
     assert f"at character {at}:" in str(caught.value), caught.value
-    assert told in str(caught.value)
+    assert printed in str(caught.value)
 
 
 def test_baseline_as_the_left_side_itself_is_refused() -> None:
@@ -240,7 +240,7 @@ def test_a_bound_at_the_true_mean_is_rarely_decided(seed: int) -> None:
 
 
 def outcomes(distance: float, samples: int = 300) -> dict[str, float]:
-    """Shares of the verdicts on "> 0" by the stopping rule, of means so many standard deviations above zero."""
+    """Shares of the verdicts on "> 0" by the stopping rule, of means this many standard deviations above zero."""
     found = {"passed": 0.0, "failed": 0.0, "undecided": 0.0}
     for sample in np.random.default_rng(1).normal(distance, 1.0, (samples, 50)):
         have = 5
@@ -349,19 +349,19 @@ def test_the_exit_code_tells_the_worst(tailback: Any, tmp_path: Path, files: str
         (tmp_path / f"{file}.toml").write_text(texts[file])
     ran = tailback("test", tmp_path, "--json")
     assert ran.code == code, ran.err
-    told = json.loads(ran.out)
+    printed = json.loads(ran.out)
     words = {"p": "passed", "f": "failed", "u": "undecided"}
-    found = {Path(each["file"]).stem: each["verdict"] for each in told["scenarios"]}
+    found = {Path(each["file"]).stem: each["verdict"] for each in printed["scenarios"]}
     assert found == {file: words[file] for file in sorted(files) if file != "b"}
-    assert [Path(each["file"]).stem for each in told["unreadable"]] == (["b"] if "b" in files else [])
-    assert told["passed"] is (code == 0)
+    assert [Path(each["file"]).stem for each in printed["unreadable"]] == (["b"] if "b" in files else [])
+    assert printed["passed"] is (code == 0)
 
 
 def test_more_seeds_are_run_while_undecided_and_no_more_than_allowed(tailback: Any, tmp_path: Path) -> None:
     (tmp_path / "u.toml").write_text(undecided())
     (tmp_path / "p.toml").write_text(PASSES)
-    told = json.loads(tailback("test", tmp_path, "--json").out)
-    assert [each["seeds"] for each in told["scenarios"]] == [5, 3]
+    printed = json.loads(tailback("test", tmp_path, "--json").out)
+    assert [each["seeds"] for each in printed["scenarios"]] == [5, 3]
 
 
 def test_junit_xml_says_what_the_command_says(tailback: Any, tmp_path: Path) -> None:
@@ -408,7 +408,7 @@ def test_a_folder_without_expectations_is_told(tailback: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("conditions", "more", "told"),
+    ("conditions", "more", "printed"),
     [
         (["call.delay_p59_ms < 50"], "", 'at character 1: there is no metric "call.delay_p59_ms". Did you mean'),
         (["cal.loss < 1%"], "", 'Did you mean "call.loss"?'),
@@ -423,14 +423,14 @@ def test_a_folder_without_expectations_is_told(tailback: Any, tmp_path: Path) ->
     ],
 )
 def test_check_finds_what_is_wrong_before_any_run(
-    tailback: Any, tmp_path: Path, conditions: list[str], more: str, told: str
+    tailback: Any, tmp_path: Path, conditions: list[str], more: str, printed: str
 ) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(scenario(*conditions, more=more))
     for command in ("check", "test"):
         ran = tailback(command, file)
         assert ran.code == 2
-        assert told in ran.err.replace("\n", " "), ran.err
+        assert printed in ran.err.replace("\n", " "), ran.err
         assert "?." not in ran.err
         assert f"{file}:" in ran.err.replace("\n", "")
 

@@ -150,35 +150,35 @@ def test_it_listens_on_the_loopback_address_only(server: Server) -> None:
 
 def test_an_opened_result_says_what_the_package_says(server: Server, result: Path) -> None:
     stored = tb.open_result(result)
-    told = json.loads(ask(server, "/opened.json")[2])
-    assert (told["kind"], told["name"], told["hash"]) == ("result", "call", table_hash(stored))
-    bulk, call = told["flows"]
+    sent = json.loads(ask(server, "/opened.json")[2])
+    assert (sent["kind"], sent["name"], sent["hash"]) == ("result", "call", table_hash(stored))
+    bulk, call = sent["flows"]
     assert bulk["goodput_mbps"] == pytest.approx(stored.flow_summary()[0]["goodput_mbps"])
     assert call["mos"] == pytest.approx(voice_quality(stored, "voip").mos)
     assert call["delay_of"] == "one-way"
-    assert told["links"][0]["drops"] == stored.link_summary()[0]["dropped"]
-    assert told["tables"] == {name: stored.rows(name) for name in stored.tables}
+    assert sent["links"][0]["drops"] == stored.link_summary()[0]["dropped"]
+    assert sent["tables"] == {name: stored.rows(name) for name in stored.tables}
 
 
 def test_a_table_comes_in_columns_with_units_and_words(server: Server, result: Path) -> None:
     stored = tb.open_result(result).numpy("polls")
-    told = json.loads(ask(server, "/opened/polls.json")[2])
-    assert told["units"]["cwnd"] == "B"
-    assert told["labels"]["flow"] == ["bulk", "voip"]
-    assert told["labels"]["phase"][0] == "open"
-    assert list(told["columns"]) == list(stored)
-    np.testing.assert_array_equal(told["columns"]["cwnd"], stored["cwnd"])
+    sent = json.loads(ask(server, "/opened/polls.json")[2])
+    assert sent["units"]["cwnd"] == "B"
+    assert sent["labels"]["flow"] == ["bulk", "voip"]
+    assert sent["labels"]["phase"][0] == "open"
+    assert list(sent["columns"]) == list(stored)
+    np.testing.assert_array_equal(sent["columns"]["cwnd"], stored["cwnd"])
     missing = np.isnan(stored["ssthresh"])
     assert missing.any()
-    assert [value is None for value in told["columns"]["ssthresh"]] == missing.tolist()
+    assert [value is None for value in sent["columns"]["ssthresh"]] == missing.tolist()
 
 
 def test_a_scenario_is_opened_as_it_stands_even_a_wrong_one(site: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text("duration = 3 # oh\n")
     with Server(opened(file), site=site) as server:
-        told = json.loads(ask(server, "/opened.json")[2])
-        assert told == {"kind": "scenario", "name": "wrong", "toml": "duration = 3 # oh\n"}
+        sent = json.loads(ask(server, "/opened.json")[2])
+        assert sent == {"kind": "scenario", "name": "wrong", "toml": "duration = 3 # oh\n"}
         assert ask(server, "/opened/flows.json")[0] == 404
 
 
@@ -255,3 +255,20 @@ def test_the_command_says_its_address_and_ends_with_ctrl_c(site: Path, tmp_path:
         finally:
             process.send_signal(signal.SIGINT)
         assert process.wait(20) == 0
+
+
+def test_a_ping_goes_there_and_back_and_a_stopped_transfer_is_not_complete() -> None:
+    flows = [
+        tb.flow("ping", name="ping"),
+        tb.bulk("reno", name="stopped", stop="1s"),
+        tb.bulk("reno", name="too-large", bytes="100MB", stop="1s"),
+        tb.bulk("reno", name="whole", bytes="100kB"),
+    ]
+    recorded = {"packets": ["ping"], "echoes": ["ping"]}
+    run = tb.run(tb.dumbbell(rate="10mbit", rtt="40ms", flows=flows, duration="3s", instruments=recorded))
+    sent = {flow["name"]: flow for flow in Opened("result", "r", "", run).described()["flows"]}
+    assert sent["ping"]["delay_of"] == "round-trip"
+    assert sent["ping"]["delay_p50_ms"] > 40
+    assert math.isnan(sent["stopped"]["completion_ms"])
+    assert math.isnan(sent["too-large"]["completion_ms"])
+    assert 50 < sent["whole"]["completion_ms"] < 3000

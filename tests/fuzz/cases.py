@@ -54,6 +54,9 @@ class Case:
         self.maybe(out, 0.4, "randomness", self.randomness)
         self.maybe(out, 0.8, "instruments", self.instruments)
         self.maybe(out, 0.2, "expect", self.expect)
+        # Drawn last, so that the rest of every case stays what it was.
+        if self.random.random() < 0.3:
+            self.signals(out)
         return out
 
     # -- small things
@@ -124,6 +127,30 @@ class Case:
         for key in ("reorder_delay", "jitter"):
             self.maybe(out, 0.3, key, self.span)
         return out
+
+    def signals(self, tables: Table) -> None:
+        """Policers, and what wires do to ECN, delays and acknowledgements, on the links there are."""
+        places = [(row, "wire") for row in tables.get("link", ())]
+        if "dumbbell" in tables:
+            places += [(tables["dumbbell"], "wire"), (tables["dumbbell"], "back_wire")]
+        for row, key in places:
+            burst = self.random.choice(("1kB", "3kB", "100kB"))
+            if key == "wire":
+                self.maybe(
+                    row, 0.3, "policer", lambda burst=burst: {"rate": self.random.choice(_RATES), "burst": burst}
+                )
+            out: Table = {}
+            self.maybe(out, 0.3, "bleach", lambda: self.random.choice(("ce", "ect1", "all", "ect0")))
+            self.maybe(out, 0.2, "bleach_before_queue", lambda: True)
+            self.maybe(out, 0.3, "ack_hold", self.span)
+            self.maybe(out, 0.2, "ack_every", lambda: self.random.choice((2, 4, 100)))
+            if self.random.random() < 0.3:
+                jitter: Table = {"jitter": self.span()}
+                self.maybe(jitter, 0.6, "distribution", lambda: self.random.choice(("uniform", "normal", "pareto")))
+                self.maybe(jitter, 0.3, "correlation", self.share)
+                out["netem_jitter"] = jitter
+            if out:
+                row[key] = row.get(key, {}) | out
 
     def schedule(self) -> list[Table]:
         times = sorted({self.random.randrange(self.duration_ms + 1) for _ in range(self.random.randrange(1, 4))})
@@ -238,7 +265,7 @@ class Case:
         self.maybe(out, 0.3, "mtu", lambda: self.random.choice(("100B", "576B", "1500B", "9000B", "65535B", "99B")))
         for key in ("send_buffer", "receive_buffer"):
             self.maybe(out, 0.3, key, lambda: self.random.choice(_SIZES))
-        if self.random.random() < 0.05:
+        if self.random.random() < 1 / 3:
             # Another stack's connection has none of TCP's.
             out = {key: value for key, value in out.items() if key in ("mtu", "send_buffer", "receive_buffer")}
             transport, ccs = self.random.choice(_TRANSPORTS)
@@ -278,6 +305,7 @@ class Case:
         self.maybe(out, 0.3, "internals", lambda: True)
         self.maybe(out, 0.8, "poll_interval", lambda: self.random.choice(("1ns", "1ms", "20ms", "100ms", "1h")))
         self.maybe(out, 0.2, "most_rows", lambda: self.random.choice((1, 1000, 10**6, 2**32 - 2)))
+        self.maybe(out, 0.1, "most_memory", lambda: self.random.choice(("1B", "100kB", "1GB")))
         self.maybe(out, 0.2, "from", self.instant)
         self.maybe(out, 0.2, "until", self.instant)
         return out
@@ -326,6 +354,10 @@ def _leave_out(tables: Table, field: str) -> None:
         for key in ("queue", "schedule", "tick_hz"):
             tables["link"][steps[1]].pop(key, None)
         return
+    if steps in (["dumbbell", "queue"], ["dumbbell", "back_queue"]) and steps[1] not in tables["dumbbell"]:
+        # The default, 1 BDP, holds no packet here.
+        tables["dumbbell"][steps[1]] = "10packets"
+        return
     if len(steps) == 3 and steps[0] == "link" and steps[2] == "rate":
         tables["link"][steps[1]] |= {"rate": "1mbit"}
         return
@@ -335,7 +367,11 @@ def _leave_out(tables: Table, field: str) -> None:
         if isinstance(here, dict) and step not in here and step in here.get("params", ()):
             above, key, here = here, "params", here["params"]
         is_there = step in here if isinstance(here, dict) else isinstance(here, list) and step < len(here)
-        if not is_there:
+        has_params = isinstance(here, dict) and bool(here.get("params"))
+        if not is_there or (step == "app" and has_params):
+            # A parameter clashes with another's default, or the connection cannot do what the application asks for.
+            if has_params:
+                above, key = here, "params"
             break
         above, key, here = here, step, here[step]
     # Of a list the rest may be about another place: the whole list goes.

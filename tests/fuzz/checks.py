@@ -31,9 +31,13 @@ def problem(tables: dict[str, Any], *, most: int, twice: bool) -> str | None:
     try:
         first = _core.run(json.dumps(resolved), most=most)
     except _core.ScenarioError as error:
-        return None if error.args[0] == "instruments.most_rows" else f"refused only when run: {error.args[0]}"
+        is_limit = error.args[0] in ("instruments.most_rows", "instruments.most_memory")
+        is_limit = is_limit or any(words in error.args[2] for words in ("would never end", "a run has at most"))
+        return None if is_limit else f"refused only when run: {error.args[0]}"
     except Exception as error:
         return f"the run raised {type(error).__name__}: {error}"
+    if "stack_faults" in first:
+        return f"a stack's fault: {first['_names']['warnings'][-1]}"
     wrong = _not_conserved(first, resolved)
     if wrong is None and twice and _bytes(first) != _bytes(_core.run(json.dumps(resolved), most=most)):
         return "two runs differ"

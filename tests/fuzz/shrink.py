@@ -18,7 +18,7 @@ def kind(fault: str) -> str:
 def shrink(
     tables: dict[str, Any], fault_of: Callable[[dict[str, Any]], str | None], tries: int = 2000
 ) -> dict[str, Any]:
-    """The smallest scenario found that shows the same kind of fault; tries at most so many."""
+    """The smallest scenario found that shows the same kind of fault; tries at most this many."""
     fault = fault_of(tables)
     assert fault is not None, "only what fails can be shrunk"
     best, wanted = tables, kind(fault)

@@ -514,9 +514,9 @@ def test_a_queue_that_is_neither_size_nor_name_is_told_the_nearest():
 def test_a_value_set_over_a_file_is_not_told_with_the_files_line(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text('duration = "1s"\n[dumbbell]\nrate = "9mbit"\nrtt = "9ms"\n[[flow]]\napp = "bulk"\ncc = "cubic"\n')
-    with pytest.raises(tb.ScenarioError) as told:
+    with pytest.raises(tb.ScenarioError) as refused:
         tb.Scenario.from_toml(file).with_({"flow[0].cc": "qubic"}).resolve()
-    (problem,) = told.value.problems
+    (problem,) = refused.value.problems
     assert (problem.value, problem.line) == ("qubic", None)
 
 

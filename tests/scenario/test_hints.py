@@ -1,0 +1,90 @@
+"""Mistakes that a newcomer makes are answered with what to write instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tailback as tb
+from tailback import cli
+from tailback.errors import TailbackError
+
+SCENARIO = """\
+name = "mine"
+seed = 3
+duration = "1s"
+[dumbbell]
+rate = "10mbit"
+rtt = "40ms"
+queue = "1bdp"
+[[flow]]
+name = "bulk"
+cc = "reno"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(SCENARIO, encoding="utf-8")
+    return path
+
+
+def complaint(*words: object) -> str:
+    done = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert isinstance(done.exception, TailbackError), done.output
+    return str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "hints"),
+    [
+        ("dumbbell.queue=bfifo", ['"kernel:bfifo"', "fifo", "--engine live or vm"]),
+        ("dumbbell.queue=fq_codle", ['"fq_codel"']),
+        ("dumbbell.queue=pfifo_fast", ["Use fifo"]),
+        ("flow.bulk.app=zoom", ['app = "media"', "two_way = true"]),
+        ("flow.bulk.app=youtube", ['app = "transfers"']),
+        ("flow.bulk.app=bluk", ['"bulk"']),
+    ],
+)
+def test_a_well_known_name_without_a_model_is_answered_with_what_to_use(
+    file: Path, change: str, hints: list[str]
+) -> None:
+    found = complaint("check", file, "--set", change)
+    assert all(hint in found for hint in hints), found
+
+
+def test_a_discipline_in_a_table_has_the_same_hint() -> None:
+    base = tb.dumbbell(rate="10mbit", rtt="40ms", flows=[tb.bulk()], queue={"discipline": "bfifo"}, duration="1s")
+    with pytest.raises(tb.ScenarioError, match="kernel:bfifo"):
+        base.resolve()
+
+
+@pytest.mark.parametrize("command", ["plot", "report", "explain", "show"])
+def test_a_scenario_where_a_result_belongs_is_not_to_be_written_over(file: Path, command: str) -> None:
+    found = complaint(command, file)
+    assert f"tailback run {file} --out results/mine" in found
+    assert f"--out {file}" not in found
+    assert file.read_text(encoding="utf-8") == SCENARIO
+
+
+def test_a_scenario_where_a_sweep_belongs_is_recognised(file: Path) -> None:
+    found = complaint("sweep", file, "--store", file.parent / "store")
+    assert "this is a scenario, not a sweep" in found
+    assert 'base = "mine.toml"' in found
+    assert "[grid]" in found
+
+
+def test_a_run_takes_the_place_of_its_own_scenarios_result_and_of_no_other(file: Path) -> None:
+    out = file.parent / "kept"
+    run = CliRunner().invoke
+    assert run(cli.app, ["run", str(file), "--out", str(out)]).exit_code == 0
+    assert run(cli.app, ["run", str(file), "--seed", "4", "--out", str(out)]).exit_code == 0
+    before = (out / "resolved.json").read_bytes()
+    found = complaint("run", file, "--set", "name=yours", "--out", out)
+    assert f"--out {out}" in found
+    assert "of the scenario mine" in found
+    assert "yours" in found
+    assert (out / "resolved.json").read_bytes() == before

@@ -1,0 +1,336 @@
+"""Queue disciplines written in Python: what they can do, and each way of breaking a rule."""
+
+import random
+import time
+from collections import deque
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from pairs import assert_same_rows
+from tailback import suites
+from tailback.algorithms import load
+from tailback.errors import TailbackError
+
+PATH = {"rate": "10mbit", "rtt": "40ms", "duration": "4s"}
+
+
+class Short(tb.OwnQueue):
+    """Drop-tail by packets."""
+
+    def __init__(self, limit_packets=20):
+        super().__init__()
+        self.limit = limit_packets
+
+    def enqueue(self, packet, now):
+        if len(self.packets) >= self.limit:
+            return "drop"
+        self.packets.append(packet)
+        return None
+
+
+def dumbbell(queue="mine", ecn=False, cc="reno", **params):
+    flows = [tb.bulk(cc, name="bulk", stack={"name": "linux", "ecn": ecn}), tb.voip(start="1s")]
+    queue = {"discipline": queue} | params if isinstance(queue, str) else queue
+    return tb.dumbbell(**PATH, queue=queue, flows=flows, instruments={"queues": ["bottleneck"]}, seed=3)
+
+
+def run(made_by, **more):
+    return tb.run(dumbbell(**more), algorithms={"mine": made_by})
+
+
+def broken(made_by, **more):
+    with pytest.raises(tb.AlgorithmError) as raised:
+        run(made_by, **more)
+    return str(raised.value)
+
+
+def test_a_drop_tail_queue_in_python_is_the_fifo_bit_for_bit():
+    mine = run(Short, limit="20packets")
+    builtin = tb.run(dumbbell("fifo", limit="20packets"))
+    assert builtin.column("links", "dropped").sum() > 0
+    for table in ("queue", "flows", "links"):
+        assert_same_rows(mine, builtin, [table])
+
+
+def test_a_limit_in_bytes_is_the_fifos_bit_for_bit_at_either_end():
+    class Tail(tb.OwnQueue):
+        pass
+
+    class Head(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            while not self.has_room(packet):
+                self.packets.popleft().drop()
+            self.packets.append(packet)
+
+    for made_by, drop in ((Tail, "tail"), (Head, "head")):
+        mine = run(made_by, limit="25kB")
+        builtin = tb.run(dumbbell("fifo", limit="25kB", drop=drop))
+        assert builtin.column("links", "dropped").sum() > 0
+        assert_same_rows(mine, builtin, ["flows", "links"])
+
+
+def test_codel_like_drops_and_marks_at_the_head_are_recorded_as_such():
+    class AtHead(tb.OwnQueue):
+        def __init__(self, every=50):
+            super().__init__()
+            self.every, self.count = every, 0
+
+        def dequeue(self, now):
+            packet = super().dequeue(now)
+            self.count += 1
+            if packet is not None and self.count % self.every == 0:
+                if packet.is_ecn_capable:
+                    packet.mark()
+                elif self.packets:
+                    packet.drop()
+                    return super().dequeue(now)
+            return packet
+
+    marked = run(AtHead, ecn=True)
+    assert marked.column("links", "marked")[0] > 10
+    dropped = run(AtHead)
+    assert (dropped.column("links", "marked")[0], dropped.column("links", "dropped")[0] > 0) == (0, True)
+
+
+def test_a_queue_that_holds_back_shapes_and_says_so():
+    class Half(tb.OwnQueue):
+        holds_back = True
+
+        def __init__(self, rate_bps):
+            super().__init__()
+            self.rate, self.free = rate_bps / 2, 0.0
+
+        def dequeue(self, now):
+            if not self.packets:
+                return None
+            if now < self.free:
+                return self.free
+            self.free = now + 8 * self.packets[0].bytes / self.rate
+            return self.packets.popleft()
+
+    bytes_acked = run(Half).column("flows", "bytes_acked")[0]
+    assert 8 * bytes_acked / 4 == pytest.approx(5e6, rel=0.12)
+    Half.holds_back = False
+    assert "holds_back = True" in broken(Half)
+
+
+class _Faulty(tb.OwnQueue):
+    def __init__(self):
+        super().__init__()
+        self.last, self.count = None, 0
+
+    def dequeue(self, now):
+        self.count += 1
+        packet = super().dequeue(now)
+        if self.count < 50 or packet is None:
+            self.last = packet or self.last
+            return packet
+        return self.fault(packet)
+
+
+class Loses(_Faulty):
+    def fault(self, packet):
+        return super().dequeue(1.0)
+
+
+class Twice(_Faulty):
+    def fault(self, packet):
+        return self.last
+
+
+class Invents(_Faulty):
+    def fault(self, packet):
+        return "a packet"
+
+
+class Never(_Faulty):
+    def fault(self, packet):
+        return None
+
+
+class Throws(_Faulty):
+    def fault(self, packet):
+        raise ZeroDivisionError("by zero")
+
+
+class Reorders(tb.OwnQueue):
+    def dequeue(self, now):
+        return self.packets.pop() if self.packets else None
+
+
+class Foreign(_Faulty):
+    def fault(self, packet):
+        packet.drop()
+        return packet
+
+
+@pytest.mark.parametrize(
+    ("made_by", "rule"),
+    [
+        (Loses, "it was kept, and dequeue returns None although"),
+        (Twice, "it is returned although it left or was dropped before"),
+        (Invents, "dequeue returned 'a packet'"),
+        (Never, "dequeue returns None although"),
+        (Throws, "by zero"),
+        (Reorders, "reorders = True"),
+        (Foreign, "it is returned although it left or was dropped before"),
+    ],
+)
+def test_a_broken_rule_ends_the_run_with_queue_time_and_rule(made_by, rule):
+    text = broken(made_by)
+    assert rule in text
+    assert "mine at link bottleneck failed in dequeue at " in text
+    assert "s of simulated time" in text
+    if made_by not in (Invents, Throws):
+        assert "packet " in text
+
+
+def test_reordering_is_allowed_to_a_class_that_says_so():
+    class Last(Reorders):
+        reorders = True
+
+    assert run(Last).column("flows", "bytes_acked")[0] > 0
+
+
+def test_what_enqueue_returns_and_raises_is_reported_with_the_packet():
+    class Odd(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            return "maybe"
+
+    assert "failed in enqueue" in broken(Odd)
+    assert "packet 0 (flow 0, " in broken(Odd)
+    assert "'maybe'" in broken(Odd)
+
+    class Marks(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            super().enqueue(packet, now)
+            return "mark"
+
+    assert "does not speak ECN" in broken(Marks)
+
+
+def test_a_packet_is_dropped_only_by_the_queue_that_holds_it():
+    kept = []
+
+    class Keeps(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            kept.append(packet)
+            super().enqueue(packet, now)
+
+    run(Keeps)
+    with pytest.raises(RuntimeError, match="only within enqueue or dequeue"):
+        kept[0].drop()
+
+
+def test_a_class_that_reads_the_clock_or_draws_unseeded_chance_is_refused():
+    class Clock(tb.OwnQueue):
+        def dequeue(self, now):
+            self.at = time.monotonic()
+            return super().dequeue(now)
+
+    class Chance(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            if random.random() < 0.1:
+                return "drop"
+            return super().enqueue(packet, now)
+
+    class Local(tb.OwnQueue):
+        def enqueue(self, packet, now):
+            from time import perf_counter
+
+            self.at = perf_counter()
+
+    class Seeded(tb.OwnQueue):
+        def __init__(self, seed):
+            super().__init__()
+            self.random = random.Random(seed)
+
+        def enqueue(self, packet, now):
+            return "drop" if self.random.random() < 0.05 else super().enqueue(packet, now)
+
+    for made_by, where in [
+        (Clock, "time.monotonic in Clock.dequeue"),
+        (Chance, "random.random in Chance.enqueue"),
+        (Local, "time.perf_counter in Local.enqueue"),
+    ]:
+        with pytest.raises(TailbackError, match=where):
+            run(made_by)
+    assert_same_rows(run(Seeded), run(Seeded), ["queue"])
+
+
+SOURCE = """
+import tailback as tb
+
+class Mine(tb.OwnQueue):
+    def enqueue(self, packet, now):
+        if len(self.packets) >= 20:
+            return "drop"
+        self.packets.append(packet)
+
+class Half:
+    def enqueue(self, packet, now): ...
+"""
+
+
+def test_a_reference_is_followed_only_where_code_is_allowed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(SOURCE)
+    scenario = dumbbell("python:my.py:Mine")
+    assert tb.Scenario.parse_toml(scenario.to_toml()) == scenario
+    with pytest.raises(tb.ScenarioError, match=r"asks to import and run my\.py:Mine"):
+        tb.run(scenario)
+    result = tb.run(scenario, allow_code=True)
+    assert result.column("links", "dropped")[0] > 0
+    result.save(tmp_path / "kept")
+    (tmp_path / "my.py").unlink()
+    assert "class Mine" in next((tmp_path / "kept" / "algorithms").iterdir()).read_text()
+    bare = tb.dumbbell(**PATH, queue="python:my.py:Mine", flows=[tb.bulk("reno")])
+    assert bare.dumbbell.queue.discipline == "python:my.py:Mine"
+    (tmp_path / "my.py").write_text(SOURCE)
+    with pytest.raises(tb.ScenarioError, match="no dequeue"):
+        tb.run(dumbbell("python:my.py:Half"), allow_code=True)
+    with pytest.raises(tb.ScenarioError, match="and no queue"):
+        dumbbell("rust:mine").resolve()
+
+
+def test_a_queue_is_no_congestion_control_nor_the_other_way_round():
+    with pytest.raises(tb.ScenarioError):
+        tb.run(tb.dumbbell(**PATH, flows=[tb.bulk("mine")]), algorithms={"mine": Short})
+
+    class Control:
+        def on_ack(self, ack, control): ...
+        def on_congestion(self, congestion, control): ...
+
+    with pytest.raises(tb.ScenarioError):
+        run(Control)
+
+
+def test_the_kernel_runs_none(tmp_path):
+    from tailback.algorithms import demand_of_kernel
+
+    scenario = dumbbell("python:my.py:Mine")
+    with pytest.raises(tb.ScenarioError, match="the kernel runs no Python class"):
+        demand_of_kernel(scenario, scenario.resolve(check=False))
+
+
+def test_a_suite_of_queues_takes_a_class_as_its_candidate(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.py").write_text(SOURCE)
+    burst = Path(suites.__file__).parent / "aqm" / "burst.toml"
+    tested = tb.test(burst, candidate="my.py:Mine", allow_code=True)
+    assert [scenario.has_candidate for scenario in tested.scenarios] == [True]
+    assert tested.scenarios[0].seeds > 0
+    assert "allow" in str(tb.test(burst, candidate="my.py:Mine").unreadable[0].error)
+
+
+def test_the_tutorials_class_is_the_file_beside_it():
+    folder = Path(__file__).parents[1] / "docs" / "tutorials"
+    assert f"```python\n{(folder / 'my.py').read_text()}```" in (folder / "own-queue.md").read_text()
+
+
+def test_the_class_of_a_file_is_loaded_as_a_queue(tmp_path):
+    (tmp_path / "my.py").write_text(SOURCE)
+    made_by = load(f"{tmp_path}/my.py:Mine")
+    assert isinstance(made_by().packets, deque)

@@ -1,0 +1,218 @@
+"""Paths that do things to signals: what they do, and what is refused, from the scenario to the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import tailback as tb
+
+# A full packet of 1500 bytes carries 1448 of a TCP with timestamps.
+PAYLOAD = 1448 / 1500
+
+
+def _dumbbell(*flows: tb.Flow, duration: str = "20s", **shape: Any) -> tb.Scenario:
+    path = {"rate": "100mbit", "rtt": "40ms", "queue": "1bdp"} | shape
+    return tb.dumbbell(flows=flows, duration=duration, instruments={"drops": "all"}, **path)
+
+
+def _goodput_mbps(result: tb.Result, flow: int = 0) -> float:
+    row = result.numpy("flows")
+    return float(row["bytes_received"][flow]) * 8e-6 / result.duration_s
+
+
+def _reasons(result: tb.Result) -> set[str]:
+    return set(result.polars("queue", labels=True)["reason"].cast(pl.String).to_list())
+
+
+# -- policers
+
+
+@pytest.mark.parametrize("cc", ["cubic", "reno", "bbr"])
+def test_no_transfer_gets_more_through_a_policer_than_its_rate(cc: str) -> None:
+    policer = {"rate": "10mbit", "burst": "30kB"}
+    result = tb.run(_dumbbell(tb.bulk(cc), policer=policer))
+    most = 10 * PAYLOAD + 30e3 * 8e-6 / result.duration_s
+    assert 0.5 * most < _goodput_mbps(result) < most
+    assert _reasons(result) == {"policer"}
+    # Nothing queues: the round trip stays that of the path and a few packets.
+    assert result.numpy("links")["backlog_bytes_mean"][0] < 1500
+
+
+def test_a_small_bucket_costs_a_sender_that_backs_off_more_than_one_that_does_not() -> None:
+    policer = {"rate": "10mbit", "burst": "15kB"}
+    cubic, bbr = (tb.run(_dumbbell(tb.bulk(cc), policer=policer)) for cc in ("cubic", "bbr"))
+    assert _goodput_mbps(cubic) < 0.6 * _goodput_mbps(bbr)
+
+
+def test_a_datagram_sender_above_the_rate_gets_exactly_the_rate() -> None:
+    flow = tb.flow("udp-cbr", name="cbr", params={"rate": "30mbit", "packet_bytes": 1500})
+    result = tb.run(_dumbbell(flow, policer={"rate": "10mbit", "burst": "30kB"}))
+    received = result.column("links", "delivered_bytes")[0]
+    # What passed the policer in the last 20 ms is still under way.
+    assert received == pytest.approx(10e6 / 8 * (20 - 0.02) + 30e3, abs=1500)
+
+
+@pytest.mark.parametrize(
+    ("policer", "more", "place", "words"),
+    [
+        ({"rate": "8mbit", "burst": "1kB"}, {}, "dumbbell.policer.burst", "less than one packet of 1500 bytes"),
+        ({"rate": "8mbit"}, {}, "dumbbell.policer.burst", "is missing"),
+        ("8mbit", {}, "dumbbell.policer", "a rate and a burst"),
+        ({"rate": "8mbit", "burst": "9kB"}, {"queue": "kernel:codel"}, "dumbbell.policer", "in front of kernel:codel"),
+    ],
+)
+def test_a_policer_that_cannot_be_is_refused_with_its_place(
+    policer: Any, more: dict[str, Any], place: str, words: str
+) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.run(_dumbbell(tb.bulk("cubic"), policer=policer, **more))
+    assert place in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_a_policer_survives_the_way_to_the_engine_and_back() -> None:
+    scenario = _dumbbell(tb.bulk("cubic"), policer={"rate": "8mbit", "burst": "64kB"})
+    assert scenario.dumbbell is not None
+    assert scenario.dumbbell.policer == tb.Policer(rate="8mbit", burst="64kB")
+    again = tb.Scenario.from_resolved(scenario.resolve())
+    assert again.links[0].policer == scenario.dumbbell.policer
+    assert again.to_json() == scenario.to_json()
+
+
+def test_an_export_reports_the_policer_that_it_leaves_out() -> None:
+    scenario = _dumbbell(tb.bulk("cubic"), policer={"rate": "8mbit", "burst": "64kB"})
+    for target in ("netem", "ns3"):
+        assert "dumbbell.policer" in [row.field for row in tb.export(scenario, target).left_out]
+
+
+# -- bleaching
+
+
+def _ecn(bleach: dict[str, Any]) -> tb.Result:
+    codel = {"discipline": "codel", "variant": "linux", "ecn": True}
+    flow = tb.bulk("cubic", stack={"name": "linux", "ecn": True})
+    return tb.run(_dumbbell(flow, rate="20mbit", queue=codel, wire=bleach))
+
+
+def test_marks_that_vanish_leave_a_standing_queue_and_those_that_become_drops_do_not() -> None:
+    kept, vanished = _ecn({}), _ecn({"bleach": "ce"})
+    dropped = _ecn({"bleach": "all", "bleach_before_queue": True})
+    backlog = [result.numpy("links")["backlog_bytes_mean"][0] for result in (kept, vanished, dropped)]
+    assert backlog[1] > 50 * backlog[0]
+    assert backlog[2] < 2 * backlog[0]
+    marked = [int(result.column("links", "marked")[0]) for result in (kept, vanished, dropped)]
+    assert marked[0] > 0
+    assert marked[1] > 100 * marked[0]
+    assert marked[2] == 0
+    assert _reasons(dropped) == {"aqm"}
+
+
+# -- jitter
+
+
+def _jittered(transport: str | None, wire: dict[str, Any]) -> float:
+    flow = tb.bulk("cubic", transport=transport) if transport else tb.bulk("cubic")
+    return _goodput_mbps(tb.run(_dumbbell(flow, duration="5s", wire=wire)))
+
+
+def test_a_stack_with_a_fixed_reordering_threshold_pays_for_netems_jitter_and_not_for_the_ordered_one() -> None:
+    ordered, drawn = {"jitter": "10ms"}, {"netem_jitter": "5ms"}
+    assert _jittered("noq", ordered) > 10 * _jittered("noq", drawn)
+    assert _jittered(None, drawn) > 0.9 * _jittered(None, ordered)
+
+
+def test_netems_delays_are_seen_by_packets_and_have_their_distribution() -> None:
+    flow = tb.flow("udp-cbr", name="cbr", params={"rate": "12mbit", "packet_bytes": 1500})
+    for distribution, deviation_ms in (("uniform", 5 / 3**0.5), ("normal", 5.0)):
+        wire = {"netem_jitter": {"jitter": "5ms", "distribution": distribution}}
+        path = {"rate": "100mbit", "rtt": "80ms", "queue": "1bdp", "wire": wire}
+        result = tb.run(tb.dumbbell(flows=[flow], duration="10s", instruments={"packets": "all"}, **path))
+        delays = (result.column("packets", "received_s") - result.column("packets", "sent_s")) * 1e3
+        delays = delays[np.isfinite(delays)]
+        # 40 ms and 0.12 ms of serialising; 10,000 draws know the mean to 0.05 ms and the deviation to 1 %.
+        assert delays.mean() == pytest.approx(40.12, abs=0.25)
+        assert delays.std() == pytest.approx(deviation_ms, rel=0.03)
+
+
+# -- acknowledgements
+
+
+def test_one_acknowledgement_in_four_goes_back_and_the_transfer_still_ends() -> None:
+    def back(wire: dict[str, Any]) -> tuple[float, tb.Result]:
+        flow = tb.bulk("cubic", bytes="20MB")
+        result = tb.run(_dumbbell(flow, duration="30s", rate="50mbit", back_wire=wire))
+        return float(result.column("flows", "finished_s")[0]), result
+
+    plain_s, plain = back({})
+    thinned_s, thinned = back({"ack_hold": "10ms", "ack_every": 4})
+    assert thinned_s < 1.1 * plain_s
+    share = thinned.column("links", "delivered")[1] / plain.column("links", "delivered")[1]
+    assert 0.2 < share < 0.4
+    assert "thinned" in _reasons(thinned)
+    held_s, held = back({"ack_hold": "10ms"})
+    assert held_s < 2 * plain_s
+    assert "thinned" not in _reasons(held)
+
+
+def test_quics_acknowledgements_are_not_thinned() -> None:
+    flow = tb.bulk("cubic", transport="noq")
+    wire = {"ack_hold": "10ms", "ack_every": 4}
+    result = tb.run(_dumbbell(flow, duration="2s", back_wire=wire))
+    assert result.column("links", "dropped")[1] == 0
+
+
+# -- what is wrong
+
+
+@pytest.mark.parametrize(
+    ("wire", "place", "words"),
+    [
+        ({"bleach": "cee"}, "dumbbell.wire.bleach", 'Did you mean "ce"'),
+        ({"bleach_before_queue": True}, "dumbbell.wire.bleach_before_queue", "nothing is bleached"),
+        ({"netem_jitter": {"jitter": "5ms", "distribution": "nomal"}}, "netem_jitter.distribution", '"normal"'),
+        ({"netem_jitter": "5s"}, "dumbbell.wire.netem_jitter", "2.147 s"),
+        ({"netem_jitter": "5ms", "jitter": "5ms"}, "dumbbell.wire.netem_jitter", "one of jitter, reorder"),
+        ({"netem_jitter": 5}, "dumbbell.wire.netem_jitter", 'Write "10ms"'),
+        ({"ack_every": 4}, "dumbbell.wire.ack_every", "Give ack_hold"),
+        ({"ack_every": 1, "ack_hold": "1ms"}, "dumbbell.wire.ack_every", "from 2"),
+    ],
+)
+def test_a_wire_that_cannot_be_is_refused_with_its_place(wire: dict[str, Any], place: str, words: str) -> None:
+    with pytest.raises(tb.ScenarioError) as caught:
+        tb.run(_dumbbell(tb.bulk("cubic"), wire=wire))
+    assert place in str(caught.value)
+    assert words in str(caught.value)
+
+
+def test_bleaching_in_front_of_a_kernels_queue_is_refused() -> None:
+    wire = {"bleach": "all", "bleach_before_queue": True}
+    with pytest.raises(tb.ScenarioError, match="cannot stand in front of kernel:codel"):
+        tb.run(_dumbbell(tb.bulk("cubic"), queue="kernel:codel", wire=wire))
+
+
+def test_signals_survive_the_way_to_the_engine_and_back() -> None:
+    jitter = {"jitter": "5ms", "distribution": "pareto", "correlation": 0.25}
+    wire = {"bleach": "ect1", "bleach_before_queue": True, "ack_hold": "3ms", "ack_every": 4, "netem_jitter": jitter}
+    scenario = _dumbbell(tb.bulk("cubic"), wire=wire)
+    again = tb.Scenario.from_resolved(scenario.resolve())
+    assert scenario.dumbbell is not None
+    assert again.links[0].wire == scenario.dumbbell.wire
+    assert again.to_json() == scenario.to_json()
+
+
+def test_a_setting_goes_below_a_jitter_written_short() -> None:
+    scenario = _dumbbell(tb.bulk("cubic"), wire={"netem_jitter": "5ms"})
+    longer = scenario.with_({"dumbbell.wire.netem_jitter.distribution": "normal"})
+    assert longer.dumbbell is not None
+    assert longer.dumbbell.wire.netem_jitter == tb.NetemJitter(jitter="5ms", distribution="normal")
+
+
+def test_netem_gets_its_own_jitter_word_by_word() -> None:
+    jitter = {"jitter": "5ms", "distribution": "normal", "correlation": 0.25}
+    made = tb.export(_dumbbell(tb.bulk("cubic"), wire={"netem_jitter": jitter}), "netem")
+    assert "delay 20000us 5000us 25.0000000% distribution normal" in made.text
+    assert not [row for row in made.left_out if "wire" in row.field]
