@@ -37,7 +37,7 @@ def base(simulated_s: int) -> tb.Scenario:
 
 
 def design(points: int) -> tb.experiment.Design:
-    """So many queue lengths."""
+    """`points` queue lengths."""
     return grid({"dumbbell.queue": [f"{10 + number}packets" for number in range(points)]})
 
 
@@ -70,22 +70,22 @@ class Trouble:
 
     def __init__(self, processes: list[int]) -> None:
         self._killed, self._slowed = processes[:2]
-        self.told: list[str] = []
+        self.done_so_far: list[str] = []
 
     def __call__(self, done: int, total: int) -> None:
         """At each look of the sweep."""
-        if done >= total // 3 and not self.told:
+        if done >= total // 3 and not self.done_so_far:
             os.kill(self._killed, signal.SIGKILL)
-            self.told.append(f"killed a worker after {done} runs")
-        if done >= total // 2 and len(self.told) == 1:
+            self.done_so_far.append(f"killed a worker after {done} runs")
+        if done >= total // 2 and len(self.done_so_far) == 1:
             os.kill(self._slowed, signal.SIGSTOP)
             os.setpriority(os.PRIO_PROCESS, self._slowed, 19)
             threading.Timer(10.0, os.kill, (self._slowed, signal.SIGCONT)).start()
-            self.told.append(f"stopped another for 10 s after {done} runs, and gave it nice 19")
+            self.done_so_far.append(f"stopped another for 10 s after {done} runs, and gave it nice 19")
 
 
 def main() -> None:
-    """Measure and tell."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--points", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=200)
@@ -115,7 +115,7 @@ def main() -> None:
         engine = statistics.fmean(each)
         print(f"load {load:.0f} to {os.getloadavg()[0]:.0f}")
         print(f"{runs} runs on {arguments.workers} workers in {done.wall_s:.0f} s")
-        print(*trouble.told, sep="\n")
+        print(*trouble.done_so_far, sep="\n")
         print(f"done {done.run}, failed {done.failed}")
         print(f"ms of processor a run: engine {1e3 * each[0]:.2f} before and {1e3 * each[1]:.2f} after,")
         print(f"  workers {1e3 * spread / runs:.2f}, this process with the scheduler {1e3 * own / runs:.2f}")
@@ -166,7 +166,7 @@ class Both:
         self._looked = 0.0
 
     def __call__(self, done: int, total: int) -> None:
-        """Done so far, of so many."""
+        """Done so far, of this many."""
         if time.monotonic() - self._looked > 1.0:
             self._seen.look(())
             self._looked = time.monotonic()

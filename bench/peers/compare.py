@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 NS3_VERSION = "3.44.post0"
 #: Longer than this and a peer is given up.
 PATIENCE_S = 1200
-#: Each program's time is the best of so many; a peer's that takes longer than `BRIEF_S` is the only one.
+#: Each program's time is the best of this many; a peer's that takes longer than `BRIEF_S` is the only one.
 ROUNDS, BRIEF_S = 5, 20.0
 
 
@@ -350,7 +350,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.work or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        measured = bench.run(grid=True, told=lambda text: print(text, file=sys.stderr, flush=True))
+        measured = bench.run(grid=True, announce=lambda text: print(text, file=sys.stderr, flush=True))
         peers = compare(folder.absolute())
         reading = captures.section(*captures.measure())
     if given.json:

@@ -4,6 +4,7 @@
 use std::io::Cursor;
 
 use libfuzzer_sys::fuzz_target;
+use tailback_capture::decode::Naming;
 use tailback_capture::pairing::{HORIZON_NS, pair, pair_within};
 use tailback_capture::source::Source;
 
@@ -12,7 +13,7 @@ fuzz_target!(|data: &[u8]| {
     let place = rest.len() * usize::from(*cut) / 255;
     let parts = [rest[..place].to_vec(), rest[place..].to_vec()];
     if let Ok(mut source) = Source::of(Cursor::new(rest.to_vec())) {
-        let found = pair_within(&mut source, HORIZON_NS, || true);
+        let found = pair_within(&mut source, Naming::Whole, HORIZON_NS, || true);
         assert!(2 * found.pairs.flow.len() as u64 <= found.flows.packets);
     }
     if let Ok(found) = pair(|which| Source::of(Cursor::new(parts[which].clone())), HORIZON_NS, || true) {

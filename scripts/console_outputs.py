@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Run the commands of pages' `console` blocks and write what they print below them.
+
+python scripts/console_outputs.py [--check] [PAGE ...]
+
+A block's lines that begin with `$ ` are commands; the lines behind them are what they print. A page's blocks run in
+order, in a folder of their own with `scenarios` and `docs` in it. With `--check` nothing is written, and a page whose
+outputs have changed is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def pages() -> list[Path]:
+    """The pages that have such blocks."""
+    return [
+        page for page in (ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))) if _BLOCK.search(page.read_text())
+    ]
+
+
+def rewritten(page: Path) -> str:
+    """The page's text with today's outputs. `RuntimeError` if a command fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("scenarios", "docs"):
+            Path(folder, name).symlink_to(ROOT / name)
+        return _BLOCK.sub(lambda block: f"```console\n{_run(block[1], Path(folder))}```", page.read_text())
+
+
+def _run(block: str, folder: Path) -> str:
+    out = []
+    for command in _commands(block):
+        out += [*command, *_output("\n".join(command)[2:], folder)]
+    return "".join(line + "\n" for line in out)
+
+
+def _commands(block: str) -> list[list[str]]:
+    """Each command's lines, with those that it continues on."""
+    found: list[list[str]] = []
+    goes_on = False
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append([line])
+        elif goes_on:
+            found[-1].append(line)
+        goes_on = (line.startswith("$ ") or goes_on) and line.endswith("\\")
+    return found
+
+
+def _output(command: str, folder: Path) -> list[str]:
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder,
+        env=environment,
+        # Standard error has progress and times, which change.
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{command}\nended with {done.returncode}: {done.stderr.strip()}")
+    return [line.rstrip() for line in done.stdout.rstrip("\n").splitlines()]
+
+
+def main(words: list[str]) -> int:
+    """Write the outputs, or compare them."""
+    check = "--check" in words
+    named = [Path(word) for word in words if word != "--check"]
+    changed = []
+    for page in named or pages():
+        text = rewritten(page)
+        if text != page.read_text():
+            changed.append(str(page))
+            if not check:
+                page.write_text(text)
+    if changed:
+        print(("outputs have changed in " if check else "written: ") + ", ".join(changed))
+    return 1 if check and changed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
