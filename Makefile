@@ -22,7 +22,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey lock version clean check-rust check-python demo-takes test-takes
+.PHONY: help demo test outputs fuzz hunt suites audit coverage instructions bench bench-peers figures validate identify pages docs explorer explorer-test lint fmt env fast wheel journey release-check lock version clean check-rust check-python demo-takes test-takes
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -39,7 +39,7 @@ demo-takes:
 test-takes:
 	@echo 'make test: about 10 minutes on two cores, the first time some more to compile'
 
-fuzz: $(VENV)/.built ## Try three thousand random scenarios; the smallest of each fault is left in fuzz/
+fuzz: $(VENV)/.built ## Try ten thousand random scenarios and damaged files, for a night; the smallest of each fault is left in fuzz/
 	$(BIN)/python scripts/fuzz
 
 bench: $(VENV)/.built ## Measure the engine
@@ -79,14 +79,20 @@ figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md
 	$(BIN)/python scripts/link_figures
 	$(BIN)/python scripts/gallery
 
+outputs: $(VENV)/.built ## Run the commands that pages show and write what they print; draw the front picture
+	$(BIN)/python scripts/front_picture.py
+	$(BIN)/python scripts/console_outputs.py
+
 bench-peers: $(VENV)/.built ## Measure the engine beside ns-2, ns-3, tshark and tcptrace, in ten minutes; writes docs/performance.md
 	$(BIN)/python bench/peers/compare.py --work $(VENV)/peers
 
-pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, cards, algorithms
+pages: $(VENV)/.built ## Write the pages made from the sources: columns, the scenario's fields, cards, algorithms, the trust boundary
 	$(BIN)/python scripts/columns_page
+	$(BIN)/python scripts/metrics_page
 	$(BIN)/python scripts/scenario_page
 	$(BIN)/python scripts/cards_in_pages
 	$(BIN)/python scripts/algorithms_page
+	$(BIN)/python scripts/security_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error
 	@scripts/explorer || echo 'the documentation is built without the explorer in it'
@@ -124,14 +130,17 @@ fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
 
 env: $(VENV)/.built ## Only make the environment .venv, with tailback in it
 
-wheel: $(VENV)/.built ## A wheel for this kind of machine in dist/, compiled by its own profile as `make fast` does
+wheel: explorer $(VENV)/.built ## A wheel for this kind of machine in dist/, with the explorer, compiled by its own profile as `make fast` does
 	@scripts/optimise --wheel dist
 
-hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, and the same found again
+hunt: $(VENV)/.built ## The searches that take longer: the low-rate attack on Reno, a window that overflows, and the same found again
 	$(BIN)/pytest -m slow tests/test_hunt.py
 
 suites: $(VENV)/.built ## The suites that take up to a minute, two minutes in all: red if anything comes out other than declared
 	@names=$$($(BIN)/python scripts/quick_suites) && $(BIN)/tailback test --as-declared $$names
+
+release-check: $(VENV)/.installed ## Package the crates to be published and compile each from its package; publishes nothing
+	@$(BIN)/python scripts/release_check
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
 	$(BIN)/python tests/journey/journey.py
@@ -149,7 +158,8 @@ lock: $(VENV)/.installed ## Resolve requirements.lock and Cargo.lock again
 
 version: ## Set the version everywhere: make version V=0.2.0
 	@test '$(V)' || { echo 'Say which: make version V=0.2.0'; exit 2; }
-	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab>=.*"\]/"tailback-lab>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
+	sed -i -e 's/^version = ".*"/version = "$(V)"/' -e 's/"tailback-lab\[analysis\]>=.*"\]/"tailback-lab[analysis]>=$(basename $(V))"]/' Cargo.toml papers/pyproject.toml
+	sed -i -E 's|(path = "\.\./tailback[a-z-]*", version = )"[^"]*"|\1"$(V)"|' crates/*/Cargo.toml
 	cargo update --workspace --offline --quiet
 	cargo update --manifest-path fuzz/Cargo.toml --workspace --offline --quiet
 
@@ -163,7 +173,7 @@ $(VENV)/.installed: requirements.lock
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { echo 'making $(VENV)'; \
 	    $$(scripts/check_prerequisites --python) -m venv --clear $(VENV); }
 	@echo 'installing the locked dependencies'
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	@touch $@
 
 $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
@@ -172,7 +182,7 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
-	    cargo build --release --locked --quiet --package tailback-live --features quic --bin tailback-guest && \
+	    cargo rustc --release --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
 	    install -m 755 target/release/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
 	@touch $@
