@@ -9,7 +9,6 @@ import pytest
 
 import tailback as tb
 from tailback import live
-from undisturbed import one_of
 
 FOUND = live.doctor(0.0)
 WHY = "; ".join(row["found"] for row in FOUND["checks"] if not row["ok"] and row["needed_for"] != "punctual runs")
@@ -140,12 +139,9 @@ def test_a_flow_that_is_on_again_opens_another_connection(both: tuple[tb.Result,
 def test_ftp_sends_a_window_a_round_trip() -> None:
     wide = scenario(tb.flow("ftp", name="ftp"), duration="2s").with_({"dumbbell.rate": "100mbit"})
     round_trips = 2.0 / 0.020
-
-    def a_window_each(result: tb.Result) -> None:
-        # A machine that keeps time loses little but the slow start.
-        assert total(result, "ftp", "bytes_received") >= 0.7 * 64_000 * round_trips
-
-    result = one_of(3, lambda _: live.run(wide), a_window_each)
+    result = live.run(wide)
+    # A machine that keeps time loses little but the slow start.
+    assert total(result, "ftp", "bytes_received") >= 0.7 * 64_000 * round_trips
     assert total(result, "ftp", "bytes_received") <= 64_000 * round_trips
 
 

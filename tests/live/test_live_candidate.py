@@ -9,7 +9,6 @@ import pytest
 
 import tailback as tb
 from tailback import live
-from undisturbed import one_of
 
 EXAMPLES = Path(__file__).parents[2] / "bpf" / "examples"
 FOUND = live.doctor(0.0)
@@ -34,17 +33,14 @@ def test_the_same_file_does_the_same_in_the_simulator_and_on_the_kernel(name: st
         rate="8mbit", rtt="50ms", queue="1bdp", flows=[tb.bulk(candidate.cc, name="bulk")], duration="4s"
     )
     one = summary(tb.run(scenario, allow_code=True))
-
-    def the_same(real: tb.Result) -> None:
-        other = summary(real)
-        assert other["goodput_mbps"] == pytest.approx(one["goodput_mbps"], rel=0.08)
-        if name == "gentle":
-            # Steady takes the highest of its rate samples, and a busy machine's samples are scattered: its queue is
-            # not the simulator's.
-            assert other["srtt_ms"] == pytest.approx(one["srtt_ms"], rel=0.15)
-            assert other["loss"] == pytest.approx(one["loss"], rel=0.25)
-
-    real = one_of(3, lambda _: live.run(scenario, allow_code=True), the_same)
+    real = live.run(scenario, allow_code=True)
+    other = summary(real)
+    assert other["goodput_mbps"] == pytest.approx(one["goodput_mbps"], rel=0.08)
+    if name == "gentle":
+        # Steady takes the highest of its rate samples, and a busy machine's samples are scattered: its queue is not the
+        # simulator's.
+        assert other["srtt_ms"] == pytest.approx(one["srtt_ms"], rel=0.15)
+        assert other["loss"] == pytest.approx(one["loss"], rel=0.25)
     assert [row["by"] for row in real.meta["controls"]["bulk"]] == ["own"]
     assert live.doctor(0.0)["congestion_controls"] == before
 

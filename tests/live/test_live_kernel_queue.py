@@ -19,7 +19,8 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
         rate="4mbit",
         rtt="20ms",
         queue={"discipline": f"kernel:{queue}", **limit},
-        flows=[tb.bulk("reno")],
+        # Packets that follow no clock of the link's, so that drops come at every phase of a packet's time on the wire.
+        flows=[tb.bulk("reno"), tb.voip(packet_size=1500, interval="2.9ms")],
         duration="1s",
         instruments={"drops": ["bottleneck"]},
     )
@@ -34,8 +35,8 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
         assert "this kernel has no" in told
         assert "modprobe sch_" in told
         return
-    assert result.numpy("flows")["bytes_received"][0] > 300_000
+    assert result.numpy("flows")["bytes_received"].sum() > 300_000
     if limit:
-        # At each drop the queue was full. As timers are late, what it has let out and the emulator has not seen yet
-        # counts as waiting: that makes some of these counts larger, and none smaller.
+        # At each drop the queue was full. A packet let out up to 50 µs before the wire is free counts as waiting: that
+        # makes some of these counts larger, and none smaller.
         assert min(result.numpy("queue")["backlog_packets"]) == 20
