@@ -20,7 +20,7 @@ def test_the_kernels_queue_carries_a_transfer_or_the_kernel_has_none(queue: str)
         rtt="20ms",
         queue={"discipline": f"kernel:{queue}", **limit},
         # Packets that follow no clock of the link's, so that drops come at every phase of a packet's time on the wire.
-        flows=[tb.bulk("reno"), tb.voip(packet_size=1500, interval="2.9ms")],
+        flows=[tb.bulk("reno"), tb.voip(packet_size="1500B", interval="2.9ms")],
         duration="1s",
         instruments={"drops": ["bottleneck"]},
     )
