@@ -214,9 +214,6 @@ impl Receiver {
         self.delay.duplicates_sent = 0;
         let prior_next = self.next;
         self.advance_to(range.end);
-        if self.offer.tuning.is_some() {
-            self.tune(segment, now, rtt.srtt(), stack);
-        }
         if self.offer.reader.is_some() {
             self.on_unread(prior_next, now);
         }
@@ -224,6 +221,24 @@ impl Receiver {
             // tcp_fin resets SACK: a duplicate that came with the FIN is forgotten.
             self.reassembly.duplicate = None;
         }
+        let when = self.decide_in_order(had_gap, segment, length, now, rtt, stack);
+        if self.offer.tuning.is_some() {
+            // tcp_rcv_space_adjust: the application reads after TCP has decided on the ACK.
+            self.tune(segment, now, rtt.srtt(), stack);
+        }
+        when
+    }
+
+    #[inline(always)]
+    fn decide_in_order(
+        &mut self,
+        had_gap: bool,
+        segment: &Segment,
+        length: u64,
+        now: Time,
+        rtt: &RttEstimator,
+        stack: &Stack,
+    ) -> AckWhen {
         if had_gap {
             if stack.adapts_acks() {
                 self.adapt(length, now, rtt, stack);

@@ -163,6 +163,7 @@ impl Receiver {
         }
         self.delay.last_received = now;
         self.delay.is_scheduled = true;
+        self.answer_mark(stack);
         if length >= LEAST_FOR_GROWTH && self.grow_window() {
             // tcp_grow_window makes the count odd.
             self.delay.quick_acks |= 1;
@@ -248,9 +249,22 @@ impl Receiver {
         }
         let length = u64::from(segment.len);
         self.next += length;
+        let when = self.decide_steadily(length, segment.flags, now, rtt, stack);
         if self.offer.tuning.is_some() {
             self.tune(segment, now, rtt.srtt(), stack);
         }
+        when
+    }
+
+    #[inline(always)]
+    fn decide_steadily(
+        &mut self,
+        length: u64,
+        flags: Flags,
+        now: Time,
+        rtt: &RttEstimator,
+        stack: &Stack,
+    ) -> AckWhen {
         self.delay.unacknowledged += length;
         if stack.adapts_acks() {
             self.adapt(length, now, rtt, stack);
@@ -263,10 +277,8 @@ impl Receiver {
                 return AckWhen::Now;
             }
         }
-        let is_pushed = segment.flags != Flags::ACK;
-        if self.owes_more_than_one(stack)
-            || is_pushed && self.is_asked_by_reader(length, segment.flags, stack)
-        {
+        let is_pushed = flags != Flags::ACK;
+        if self.owes_more_than_one(stack) || is_pushed && self.is_asked_by_reader(length, flags, stack) {
             return AckWhen::Now;
         }
         self.delay_ack(stack.delayed_ack.unwrap_or(Duration::ZERO), now, rtt, stack)

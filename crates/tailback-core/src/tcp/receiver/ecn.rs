@@ -20,6 +20,8 @@ pub struct EarlyAck {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Echo {
     pub is_echoed: bool,
+    /// The latest segment asks for quick ACKs, once its place in the stream is known.
+    asks_quick: bool,
     /// Accurate echo: the ACK still owed for segments before the mark changed.
     pub early: Option<EarlyAck>,
     /// AccECN: packets that arrived marked,
@@ -65,9 +67,7 @@ impl Receiver {
             }
             // __tcp_ecn_check_ce: the sender's window may be small after a mark, and a segment that is not capable is a
             // repetition. tcp_ecn_accept_cwr: the segment with CWR is acknowledged at once.
-            if is_first || segment.is_repeated {
-                self.enter_quick_mode(AFTER_A_MARK, stack);
-            }
+            self.ecn.asks_quick = is_first || segment.is_repeated;
             return brings_cwr && segment.len > 0;
         }
         if segment.ce == self.ecn.is_echoed {
@@ -78,6 +78,15 @@ impl Receiver {
         }
         self.ecn.is_echoed = segment.ce;
         true
+    }
+
+    /// Linux looks at the mark after it has counted the quick ACKs of the first data (`tcp_event_data_recv`), and of what
+    /// lies outside the window not at all.
+    #[inline]
+    pub(super) fn answer_mark(&mut self, stack: &Stack) {
+        if std::mem::take(&mut self.ecn.asks_quick) {
+            self.enter_quick_mode(AFTER_A_MARK, stack);
+        }
     }
 
     /// RFC 9768 section 3.2.2.5.1: a mark after a packet without is reported at once, and so is the second of a run.

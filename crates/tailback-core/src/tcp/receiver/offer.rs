@@ -1,6 +1,6 @@
 //! The window this end offers: how it opens, grows and follows a slow reader.
 //!
-//! Sources: RFC 9293 section 3.8.6.2.2; Linux `tcp_select_initial_window`, `tcp_grow_window`.
+//! Sources: RFC 9293 section 3.8.6.2.2; Linux `tcp_select_initial_window`, `tcp_init_buffer_space`, `tcp_grow_window`.
 
 use super::Receiver;
 use super::reader::{Buffer, Reader};
@@ -29,8 +29,20 @@ pub(super) struct Offer {
 impl Offer {
     /// The largest window, and the shift that tells it.
     pub fn new(stack: &Stack, most: Bytes, scale: u8, mss: u32) -> Self {
-        let capacity = stack.initial_window_capacity().map_or(most, |first| first.min(most));
-        let offered = stack.initial_receive_window.map_or(capacity, |bytes| bytes.min(capacity));
+        let first = stack.initial_window_capacity().filter(|first| *first < most);
+        let with_options = stack.with_options(mss);
+        // tcp_init_buffer_space: a segment of a buffer that is to grow stays in reserve until it has grown.
+        let capacity = first.map_or(most, |space| match space > 2 * with_options {
+            true => (space - with_options).max(2 * with_options),
+            false => space,
+        });
+        let bounded = |space: Bytes| stack.initial_receive_window.map_or(space, |most| most.min(space));
+        let offered = bounded(capacity);
+        // tcp_select_initial_window: the handshake offers the whole segments of all of it.
+        let right_edge = first.map_or(offered, |space| {
+            let whole = if space > with_options { space / with_options * with_options } else { space };
+            bounded(whole).max(offered)
+        });
         let tuning = (capacity < most).then(|| {
             let tuning = Tuning::new(offered, most);
             let tuning =
@@ -38,7 +50,7 @@ impl Offer {
             Box::new(tuning.slower_below(stack.buffer_low_rtt))
         });
         let parts = stack.window_parts;
-        Offer { right_edge: offered, capacity, offered, scale, parts, tuning, reader: None }
+        Offer { right_edge, capacity, offered, scale, parts, tuning, reader: None }
     }
 }
 

@@ -157,6 +157,7 @@ impl Receiver {
         srtt: Duration,
         stack: &Stack,
     ) -> AckWhen {
+        self.answer_mark(stack);
         if stack.quick_acks_after_gap {
             self.delay.quick_acks = self.delay.quick_acks.max(stack.quick_acks);
         }
