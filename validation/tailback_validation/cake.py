@@ -1,29 +1,34 @@
 """CAKE's model against the kernel's `sch_cake`: the same path, and only the queue another.
 
 Cells and bounds were written down before the first run. A cell is run in the simulator with the model and in a guest
-with `kernel:cake`; `python -m tailback_validation.cake KERNEL FOLDER SECONDS` runs what is not in the folder yet, and
-prints each cell with its errors.
+with `kernel:cake`. `python -m tailback_validation.cake debian-6.1` runs in guests what `truth/cake-debian-6.1.json`
+does not have yet, and writes the page; a third word is for how many seconds guests may begin.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import tailback as tb
 from tailback.files import write_text
 from tailback_validation.queues import measure
+from tailback_validation.truth import FOLDER
 
-__all__ = ["BOUNDS", "CakeCell", "cells"]
+__all__ = ["BOUNDS", "CakeCell", "Judged", "cells", "judged", "kept", "page", "run_cells", "simulated"]
 
 BOUNDS = {"goodput": 0.02, "delay": 0.10}
 """Largest relative error of all transfers' goodput and of the first transfer's median queueing delay."""
 FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller."""
 DURATION_S = 10.0
+PAGE = FOLDER.parent / "docs" / "validation-cake.md"
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class CakeCell:
 
     @property
     def name(self) -> str:
-        """For files."""
+        """Its key in the rows."""
         words = [f"{self.rate_mbps}mbit", f"{self.rtt_ms}ms", f"{self.transfers}x", "ecn" if self.ecn else "drop"]
         return "-".join([*words, self.tins, *(["shaped"] if self.is_shaped else [])])
 
@@ -80,36 +85,179 @@ def cells() -> list[CakeCell]:
     return [cell for at in range(8) for cell in (*plain[at::8], shaped[at])]
 
 
-def _errors(sim: dict[str, float], kernel: dict[str, float]) -> dict[str, float]:
-    delay = (sim["transfer_p50"] - kernel["transfer_p50"]) / max(kernel["transfer_p50"], FLOOR_S)
-    return {"goodput": sim["goodput"] / kernel["goodput"] - 1.0, "delay": delay}
-
-
 def _measured(result: tb.Result, cell: CakeCell) -> dict[str, float]:
     received = result.column("flows", "bytes_received")
     transfers = float(received.sum() - received[1])
     return measure(result, cell.rtt_ms) | {"goodput": transfers * 8e-6 / result.duration_s}
 
 
-def main(kernel: str, folder: Path, seconds: float) -> None:
-    """Run what is missing until `seconds` have passed, and print every cell that is there."""
+def kept(kernel: str) -> dict[str, dict[str, Any]]:
+    """What is kept of `kernel`, a name: by cell, its measures, the notes of its run and the kernel's build."""
+    file = _file(kernel)
+    found: dict[str, dict[str, Any]] = json.loads(file.read_text()) if file.is_file() else {}
+    return found
+
+
+def _file(kernel: str) -> Path:
+    return FOLDER / "truth" / f"cake-{kernel}.json"
+
+
+def run_cells(
+    kernel: str, *, seconds: float = math.inf, report: Callable[[str], object] = lambda _: None
+) -> dict[str, dict[str, Any]]:
+    """Run in guests what is not kept yet; none begins after `seconds`. Returns all that is kept.
+
+    A run whose machine was lost is tried again next time.
+    """
     from tailback import vm
 
-    began = time.monotonic()
-    folder.mkdir(parents=True, exist_ok=True)
+    rows, until = kept(kernel), time.monotonic() + seconds
     for cell in cells():
-        file = folder / f"{cell.name}.json"
-        if not file.is_file():
-            if time.monotonic() - began > seconds:
-                return
-            sim = _measured(tb.run(cell.scenario(False)), cell)
-            real = _measured(vm.run(cell.scenario(True), kernel=kernel), cell)
-            write_text(file, json.dumps({"sim": sim, "kernel": real}, indent=1) + "\n")
-        found = json.loads(file.read_text())
-        errors = _errors(found["sim"], found["kernel"])
-        inside = all(abs(errors[name]) <= bound for name, bound in BOUNDS.items())
-        print(cell.name, {name: f"{100 * error:+.1f} %" for name, error in errors.items()}, "ok" if inside else "out")
+        if cell.name in rows:
+            continue
+        if time.monotonic() > until:
+            break
+        try:
+            result = vm.run(cell.scenario(True), kernel=kernel)
+        except vm.LostRun as error:
+            report(f"{cell.name}: lost, the next call tries again: {error}")
+            continue
+        about = {"notes": result.meta.get("notes", []), "kernel": result.meta.get("kernel")}
+        rows[cell.name] = {"measures": _measured(result, cell), **about}
+        write_text(_file(kernel), json.dumps(rows, indent=1) + "\n")
+        report(f"{len(rows)} of {len(cells())}: {cell.name}")
+    return rows
+
+
+def simulated(cell: CakeCell) -> dict[str, float]:
+    """What the simulator measures with the model."""
+    return _measured(tb.run(cell.scenario(False)), cell)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A cell with what both measured."""
+
+    cell: CakeCell
+    sim: dict[str, float]
+    kernel: dict[str, float]
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """The model's against the kernel's, relative, by the names of `BOUNDS`."""
+        delay = self.sim["transfer_p50"] - self.kernel["transfer_p50"]
+        return {
+            "goodput": self.sim["goodput"] / self.kernel["goodput"] - 1.0,
+            "delay": delay / max(self.kernel["transfer_p50"], FLOOR_S),
+        }
+
+    def is_within(self, *names: str) -> bool:
+        """Is it within these bounds, or all without names?"""
+        return all(abs(self.errors[name]) <= BOUNDS[name] for name in names or BOUNDS)
+
+
+def judged(kernel: str) -> list[Judged]:
+    """Every cell that `kernel` has run, with today's simulator beside it."""
+    rows = kept(kernel)
+    there = [cell for cell in cells() if cell.name in rows]
+    return [Judged(cell, simulated(cell), rows[cell.name]["measures"]) for cell in there]
+
+
+def page(kernel: str, found: Sequence[Judged]) -> str:
+    """The page of these cells."""
+    builds = {json.dumps(row["kernel"]): row["kernel"] for row in kept(kernel).values()}
+    whose = "; ".join(f"{build['release']} {build['build']} ({build['digest']})" for build in builds.values())
+    counts = {name: sum(each.is_within(name) for each in found) for name in BOUNDS}
+    both = sum(each.is_within() for each in found)
+    verdict = "met" if both == len(found) else "**missed**"
+    head = _HEAD.format(
+        kernel=kernel,
+        duration=f"{DURATION_S:g}",
+        cells=len(found),
+        goodput=f"{100 * BOUNDS['goodput']:g}",
+        delay=f"{100 * BOUNDS['delay']:g}",
+        floor=f"{1e3 * FLOOR_S:g}",
+        whose=whose,
+    )
+    result = (
+        f"The rule is {verdict}: {both} of {len(found)} cells are within both bounds, {counts['goodput']} in goodput "
+        f"and {counts['delay']} in delay."
+    )
+    kinds: dict[str, Callable[[CakeCell], bool]] = {
+        "one transfer, 20 ms": lambda cell: cell.transfers == 1 and cell.rtt_ms == 20,
+        "one transfer, 80 ms": lambda cell: cell.transfers == 1 and cell.rtt_ms == 80,
+        "four transfers, 20 ms": lambda cell: cell.transfers == 4 and cell.rtt_ms == 20,
+        "four transfers, 80 ms": lambda cell: cell.transfers == 4 and cell.rtt_ms == 80,
+        "with the shaper": lambda cell: cell.is_shaped,
+        "with ECN": lambda cell: cell.ecn,
+        "without ECN": lambda cell: not cell.ecn,
+    }
+    by_kind = ["| cells | of | within both | in goodput | in delay |", "| --- | ---: | ---: | ---: | ---: |"]
+    for kind, is_of in kinds.items():
+        mine = [each for each in found if is_of(each.cell)]
+        within = (sum(each.is_within(*names) for each in mine) for names in ((), ("goodput",), ("delay",)))
+        by_kind.append(f"| {kind} | {len(mine)} | " + " | ".join(str(count) for count in within) + " |")
+    table = [
+        "| path | run | goodput (Mbit/s) | transfer's delay, median and 95 % (ms) | call's (ms) | drops | marks |  |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |",
+    ]
+    for each in found:
+        table += _lines(each)
+    return "\n\n".join([head, result, "\n".join(by_kind), _MECHANISMS, "\n".join(table)]) + "\n"
+
+
+def _lines(each: Judged) -> list[str]:
+    cell = each.cell
+    extras = [*(["ECN"] if cell.ecn else []), cell.tins, *(["shaper"] if cell.is_shaped else [])]
+    path = f"{cell.rate_mbps} Mbit/s, {cell.rtt_ms} ms, {cell.transfers} of CUBIC, {', '.join(extras)}"
+    missed = [name for name in BOUNDS if not each.is_within(name)]
+    out = []
+    for run, found in (("model", each.sim), ("kernel", each.kernel)):
+        is_sim = run == "model"
+        goodput = f"{found['goodput']:.3f}" + (f" ({100 * each.errors['goodput']:+.1f} %)" if is_sim else "")
+        median = f"{1e3 * found['transfer_p50']:.2f}" + (f" ({100 * each.errors['delay']:+.0f} %)" if is_sim else "")
+        verdict = ("within both" if not missed else f"misses {' and '.join(missed)}") if is_sim else ""
+        out.append(
+            f"| {path if is_sim else ''} | {run} | {goodput} | {median}, {1e3 * found['transfer_p95']:.2f} "
+            f"| {1e3 * found['call_p50']:.2f}, {1e3 * found['call_p95']:.2f} "
+            f"| {found['dropped']:.0f} | {found['marked']:.0f} | {verdict} |"
+        )
+    return out
+
+
+_HEAD = """# CAKE's model against the kernel's
+
+`python -m tailback_validation.cake {kernel}` writes this page. CUBIC transfers and a call cross one CAKE for
+{duration} s: in the simulator with the model, and on `{kernel}` with the kernel's `sch_cake`. {cells} cells: 4 and 12
+Mbit/s, round trips of 20 and 80 ms, one transfer or four, ECN or not, one tin or three, and eight with CAKE's own
+shaper at nine tenths of the link.
+
+The rule, written before the first run: in each cell the transfers' goodput differs from the kernel's by {goodput} % at
+most, and the first transfer's median queueing delay by {delay} % at most, or by {delay} % of {floor} ms where the
+kernel's is smaller than that. Delays are those of packets, without propagation and without their own time on the wire.
+
+Whose runs these are: {whose}."""
+
+_MECHANISMS = """What was looked into, apart from this page:
+
+- *One transfer, 12 Mbit/s, 20 ms.* The same edge as [CoDel's](validation-queues.md#codel): a packet lasts 1 ms, the
+  target is five packets, and the kernel's packets wait some microseconds less. With a target of 5.1 ms (`rtt_ms = 102`;
+  101 is not enough) the simulator has 4.10 ms, 11.26 Mbit/s and 20 drops or marks, as the kernel has with 5 ms.
+- *Four transfers.* Which of them meets a full queue is phase. With twenty other starts within 20 ms the simulator's
+  median spans the kernel's in five of the cells that miss it: three at 12 Mbit/s and 20 ms, and two at 80 ms. No packet
+  here has a class, so `besteffort` and `diffserv3` without a shaper are one queue, and the kernel's two runs of it show
+  how far its own median moves: 7.66 and 10.26 ms at 4 Mbit/s and 20 ms with ECN.
+- *Not explained:* the other nine cells of four transfers. Their medians are one to three packets from the kernel's,
+  without ECN mostly above it, and the kernel drops more there. Starts do not span them."""
+
+
+def main(kernel: str, seconds: float = math.inf) -> None:
+    """Run in guests what is missing until `seconds` have passed, and write the page."""
+    run_cells(kernel, seconds=seconds, report=print)
+    found = judged(kernel)
+    write_text(PAGE, page(kernel, found))
+    print(f"{sum(each.is_within() for each in found)} of {len(found)} within both bounds: {PAGE.name}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), float(sys.argv[3]))
+    main(sys.argv[1], *(float(word) for word in sys.argv[2:3]))

@@ -18,7 +18,8 @@ const CARD: Card = Card {
           schedule is due the one of highest priority sends; in a tin each flow gets quantum/h bytes a round, where h is \
           the number of backlogged flows of its busiest host; COBALT drops (or marks) the n-th packet interval/√n \
           after the one before while the sojourn time is above `target`, counts down as slowly below it, and drops with \
-          BLUE's probability, which grows by 1/256 at overflow and shrinks by 1/4096 when the queue is empty",
+          BLUE's probability, which grows by 1/256 at overflow and shrinks by 1/4096 when the queue is empty; a queue \
+          that has never signalled does so with the second late packet, and its last packet is not dropped",
     source: "T. Høiland-Jørgensen, D. Täht, J. Morton, \"Piece of CAKE: A Comprehensive Queue Management Solution for Home \
           Gateways\", LANMAN 2018, sections III and IV; tc-cake(8); constants of Linux sch_cake.c",
     differs: &[
@@ -30,7 +31,6 @@ const CARD: Card = Card {
         "`memory_limit` counts IP bytes, not socket-buffer memory",
         "No segmentation offload: `split-gso` has nothing to split",
         "1/√n is a real square root; Linux takes a Newton step a drop, from a table below 16",
-        "Not yet compared with the kernel's in guests",
     ],
     live_twin: Some("linux:cake"),
     params: &[
@@ -136,6 +136,8 @@ struct Law {
 #[derive(Clone, Debug, Default)]
 struct Cobalt {
     count: u32,
+    /// 1/√count as it was when `count` last moved by one; 0 in a queue that has never signalled.
+    spacing: f64,
     is_dropping: bool,
     drop_next: Time,
     blue: u32,
@@ -144,7 +146,14 @@ struct Cobalt {
 
 impl Cobalt {
     fn step(&self, from: Time, law: &Law) -> Time {
-        from + Duration::from_ps((law.interval.as_ps() as f64 / f64::from(self.count.max(1)).sqrt()) as u64)
+        from + Duration::from_ps((law.interval.as_ps() as f64 * self.spacing) as u64)
+    }
+
+    /// A signal more or less, and the time of the next one.
+    fn count_to(&mut self, count: u32, law: &Law) {
+        self.count = count;
+        self.spacing = 1.0 / f64::from(count.max(1)).sqrt();
+        self.drop_next = self.step(self.drop_next, law);
     }
 
     /// The queue overflowed: BLUE, and CoDel from now on.
@@ -168,14 +177,14 @@ impl Cobalt {
         }
         self.is_dropping = false;
         if self.count > 0 && now >= self.drop_next {
-            self.count -= 1;
-            self.drop_next = self.step(self.drop_next, law);
+            self.count_to(self.count - 1, law);
             decays = true;
         }
         decays
     }
 
-    /// Whether `packet`, at the head, is to be dropped; it may be marked instead.
+    /// Whether `packet`, at the head, is to be dropped; it may be marked instead. `bulk_flows`: those whose two packets
+    /// each are no delay.
     fn decides(
         &mut self,
         packet: &mut Packet,
@@ -189,6 +198,8 @@ impl Cobalt {
         let floor = Duration::from_ps(law.mtu_time.as_ps() * u64::from((2 * bulk_flows).max(4)));
         let is_high = sojourn > law.target && sojourn > floor;
         let is_due = self.count > 0 && now >= self.drop_next;
+        // By the time that held before this packet, unless a signal moves it.
+        let mut is_late = now > self.drop_next;
         let mut is_dropped = false;
         if is_high && !self.is_dropping {
             self.is_dropping = true;
@@ -204,13 +215,13 @@ impl Cobalt {
                 packet.ecn = Ecn::Ce;
                 fate.mark(*packet);
             }
-            self.count = self.count.saturating_add(1);
-            self.drop_next = self.step(self.drop_next, law);
+            self.count_to(self.count.saturating_add(1), law);
+            is_late = now > self.drop_next;
         } else if is_due {
             while self.count > 0 && now >= self.drop_next {
-                self.count -= 1;
-                self.drop_next = self.step(self.drop_next, law);
+                self.count_to(self.count - 1, law);
             }
+            is_late = now > self.drop_next;
         }
         // BLUE does not mark: it is there for flows that do not answer.
         if self.blue > 0 && (random.bits() >> 32) < u64::from(self.blue) {
@@ -218,7 +229,7 @@ impl Cobalt {
         }
         if self.count == 0 {
             self.drop_next = now + law.interval;
-        } else if now > self.drop_next && !is_dropped {
+        } else if is_late && !is_dropped {
             self.drop_next = now;
         }
         is_dropped
@@ -747,7 +758,8 @@ impl Cake {
             tin.flows[place as usize].deficit += quantum;
             return None;
         }
-        let (law, bulk_flows) = (tin.law, tin.bulk_flows);
+        let law = tin.law;
+        let bulk_flows = if self.is_ingress { tin.bulk_flows } else { 0 };
         loop {
             let tin = &mut self.tins[self.current];
             let flow = &mut tin.flows[place as usize];
@@ -760,7 +772,9 @@ impl Cake {
             tin.held.bytes -= bytes;
             self.held.packets -= 1;
             self.held.bytes -= bytes;
-            let is_dropped = flow.cobalt.decides(&mut packet, bulk_flows, &law, now, &mut self.random, fate);
+            let decides = flow.cobalt.decides(&mut packet, bulk_flows, &law, now, &mut self.random, fate);
+            // The last packet of a queue may be marked and is not dropped.
+            let is_dropped = decides && !flow.line.is_empty();
             if is_dropped {
                 fate.drop(packet, DropReason::Aqm);
                 if !self.is_ingress {
@@ -1006,8 +1020,8 @@ mod tests {
                 times.push(ms);
             }
         }
-        // The first an interval after the delay rose; then 100/√2, 100/√3 … ms, looked at every millisecond.
-        assert_eq!(times[..5], [100, 171, 229, 279, 324]);
+        // The first with the second late packet; then 100/√2, 100/√3 … ms, looked at every millisecond.
+        assert_eq!(times[..5], [1, 71, 129, 179, 224]);
         let count = cobalt.count;
         assert!(count > 8, "{count}");
         let now = Time::from_ms(1650);
@@ -1015,6 +1029,59 @@ mod tests {
         assert!(!cobalt.decides(&mut early, 0, &law(), now, &mut random, &mut fate));
         assert!((1..count).contains(&cobalt.count), "{} of {count}", cobalt.count);
         assert!(!cobalt.is_dropping);
+    }
+
+    #[test]
+    fn a_queue_at_rest_waits_an_interval_and_one_that_never_signalled_does_not() {
+        let (mut cobalt, mut random) = (Cobalt::default(), Stream::named(1, "test"));
+        let mut fate = Fate::default();
+        let mut drops = |cobalt: &mut Cobalt, sojourn: u64, times: std::ops::Range<u64>| {
+            let is_dropped = |ms: &u64| {
+                let mut packet = packet(0, 1500, Time::from_ms(ms - sojourn), Ecn::NotEct);
+                cobalt.decides(&mut packet, 0, &law(), Time::from_ms(*ms), &mut random, &mut fate)
+            };
+            times.filter(is_dropped).collect::<Vec<_>>()
+        };
+        assert_eq!(drops(&mut cobalt, 10, 1000..1060), [1001]);
+        assert_eq!(drops(&mut cobalt, 1, 1060..1500), []);
+        assert_eq!(cobalt.count, 0, "at rest");
+        assert_eq!(drops(&mut cobalt, 10, 1500..1660), [1600]);
+    }
+
+    #[test]
+    fn bulk_flows_raise_the_floor_at_an_ingress_only() {
+        // Eight flows of full packets at 12 Mbit/s: two packets each are 16 ms.
+        let dropped = |is_ingress: bool| {
+            let params = [rate(12.0), ("ingress", Value::Flag(is_ingress)), ("tins", named("besteffort"))];
+            let mut cake = cake(&params);
+            cake.tins[0].bulk_flows = 8;
+            cake.tins[0].flows[0].line.push(packet(0, 1500, Time::ZERO, Ecn::NotEct));
+            cake.tins[0].flows[0].line.push(packet(0, 1500, Time::ZERO, Ecn::NotEct));
+            cake.tins[0].flows[0].cobalt = Cobalt { count: 1, is_dropping: true, ..Cobalt::default() };
+            cake.tins[0].flows[0].set = Set::Sparse;
+            cake.tins[0].flows[0].deficit = 1;
+            cake.tins[0].new.push_back(0);
+            cake.tins[0].held = Backlog { packets: 2, bytes: 3000 };
+            cake.held = cake.tins[0].held;
+            let mut fate = Fate::default();
+            cake.dequeue(Time::from_ms(12), &mut fate);
+            fate.drops.len()
+        };
+        assert_eq!((dropped(false), dropped(true)), (1, 0));
+    }
+
+    #[test]
+    fn the_last_packet_of_a_queue_is_not_dropped() {
+        let mut cake = cake(&[("tins", named("besteffort"))]);
+        // BLUE drops all that it may.
+        cake.tins[0].flows.iter_mut().for_each(|flow| flow.cobalt.blue = u32::MAX);
+        let mut fate = Fate::default();
+        for slot in 0..3 {
+            let one = Packet { slot, ..packet(0, 1500, Time::ZERO, Ecn::NotEct) };
+            cake.enqueue(one, Time::ZERO, &mut fate);
+        }
+        assert_eq!(cake.dequeue(Time::from_ms(1), &mut fate).map(|packet| packet.slot), Some(2));
+        assert_eq!(fate.drops.len(), 2);
     }
 
     #[test]

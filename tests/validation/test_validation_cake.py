@@ -1,0 +1,83 @@
+"""CAKE's model against the kernel's: the cells, that the page is today's, and that kept rows are not run again."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import tailback as tb
+from tailback import vm
+from tailback_validation import cake
+
+KERNEL = "debian-6.1"
+
+
+def test_every_cell_is_a_scenario_and_its_runs_differ_by_the_queue_alone() -> None:
+    cells = cake.cells()
+    assert len({cell.name for cell in cells}) == len(cells) == 40
+    assert sum(cell.is_shaped for cell in cells) == 8
+    for cell in cells:
+        model, kernel = (cell.scenario(is_kernels).resolve(live=is_kernels) for is_kernels in (False, True))
+        assert kernel["links"][0]["queue"]["discipline"] == "kernel:cake"
+        assert kernel["links"][0]["queue"]["params"] == model["links"][0]["queue"]["params"]
+        assert kernel["flows"] == model["flows"]
+
+
+@pytest.fixture(scope="module")
+def found() -> list[cake.Judged]:
+    """The kernel's rows beside what the simulator measures today."""
+    return cake.judged(KERNEL)
+
+
+def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[cake.Judged]) -> None:
+    assert len(found) == len(cake.cells())
+    assert cake.page(KERNEL, found) == cake.PAGE.read_text(), "python -m tailback_validation.cake debian-6.1 writes it"
+
+
+def test_goodput_is_within_two_per_cent_and_drops_or_marks_are_as_many(found: list[cake.Judged]) -> None:
+    assert sum(each.is_within("goodput") for each in found) >= 39
+    for each in found:
+        ours, theirs = (side["dropped"] + side["marked"] for side in (each.sim, each.kernel))
+        assert ours == pytest.approx(theirs, rel=0.2, abs=2), each.cell.name
+
+
+def test_errors_are_the_models_and_a_small_delay_has_a_floor() -> None:
+    cell = cake.cells()[0]
+    kernel = {"goodput": 10.0, "transfer_p50": 0.0001}
+    each = cake.Judged(cell, {"goodput": 10.1, "transfer_p50": 0.0003}, kernel)
+    assert each.errors == pytest.approx({"goodput": 0.01, "delay": 0.2})
+    assert (each.is_within("goodput"), each.is_within("delay"), each.is_within()) == (True, False, False)
+
+
+def test_a_missed_rule_is_called_missed(found: list[cake.Judged]) -> None:
+    exact = [cake.Judged(each.cell, each.kernel, each.kernel) for each in found]
+    assert "The rule is met: 40 of 40" in cake.page(KERNEL, exact)
+    assert "The rule is **missed**: 39 of 40" in cake.page(KERNEL, [found[5], *exact[1:]])
+
+
+def test_guests_run_what_is_not_kept_and_a_lost_one_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = cake.cells()[:2]
+    monkeypatch.setattr(cake, "FOLDER", tmp_path)
+    monkeypatch.setattr(cake, "cells", lambda: [first, second])
+    (tmp_path / "truth").mkdir()
+    (tmp_path / "truth" / "cake-k.json").write_text(json.dumps({first.name: {"measures": {}}}))
+    ends: list[Callable[[], tb.Result]] = [_hang, lambda: tb.run(second.scenario(False))]
+    asked: list[str] = []
+
+    def run(scenario: tb.Scenario, *, kernel: str) -> tb.Result:
+        asked.append(str(scenario.name))
+        return ends.pop(0)()
+
+    monkeypatch.setattr(vm, "run", run)
+    heard: list[str] = []
+    assert list(cake.run_cells("k", seconds=-1)) == [first.name]
+    assert list(cake.run_cells("k", report=heard.append)) == [first.name]
+    assert list(cake.run_cells("k", report=heard.append)) == [first.name, second.name]
+    assert asked == [second.name, second.name]
+    assert "tries again: the guest hangs" in heard[0]
+    assert cake.kept("k")[second.name]["measures"] == cake.simulated(second)
+
+
+def _hang() -> tb.Result:
+    raise vm.LostRun("the guest hangs")
