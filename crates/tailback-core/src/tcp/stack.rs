@@ -41,9 +41,9 @@ impl Stack {
         self.initial_receive_buffer.map(|buffer| (buffer * u64::from(self.window_share) / 100).max(1))
     }
 
-    /// Payload of a full segment together with its timestamp option, which Linux counts to it (`advmss`).
-    pub fn with_options(&self, mss: u32) -> Bytes {
-        u64::from(mss) + if self.timestamps { 12 } else { 0 }
+    /// Bytes of the timestamp option, which Linux counts to a full segment's payload (`advmss`).
+    pub fn counted_options(&self) -> u8 {
+        if self.timestamps { 12 } else { 0 }
     }
 
     /// When a timer set at `now` for `wait` expires: on the tick after the one it falls on, or later where the wait is

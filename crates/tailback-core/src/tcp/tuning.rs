@@ -81,9 +81,8 @@ impl Tuning {
         }
     }
 
-    /// It grows ahead; `share`: per cent of the buffer that are window.
-    pub fn ahead(self, mss: u32, share: u32) -> Self {
-        let mss = u64::from(mss);
+    /// It grows ahead; `mss`: of a full segment with its options (`advmss`); `share`: per cent of the buffer that are window.
+    pub fn ahead(self, mss: Bytes, share: u32) -> Self {
         Tuning { space: self.space.min(INITIAL_WINDOW * mss), ahead: Some(Segments::new(mss, share)), ..self }
     }
 
@@ -180,7 +179,7 @@ mod tests {
     #[test]
     fn a_window_that_grows_ahead_is_six_times_what_a_doubling_round_trip_brought() {
         let mss = 1_448;
-        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss as u32, 50);
+        let mut tuning = Tuning::new(65_535, 3_000_000).ahead(mss, 50);
         let ms = |at: u64| Time::ZERO + Duration::from_ms(at);
         tuning.sample(ms(0), ms(100), Duration::ZERO);
         assert_eq!(tuning.read(0, ms(0), Duration::ZERO), None, "measuring begins");

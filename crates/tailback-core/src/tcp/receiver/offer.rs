@@ -18,6 +18,8 @@ pub(super) struct Offer {
     /// Linux `rcv_ssthresh`: the window offered so far, growing towards `capacity`.
     pub offered: Bytes,
     pub scale: u8,
+    /// Bytes of options that Linux counts to a segment's payload.
+    options: u8,
     /// The window is closed with less than one part in N of the buffer free; 0: it moves by a segment.
     pub parts: u32,
     /// `capacity` follows it, if the buffer begins small.
@@ -30,7 +32,7 @@ impl Offer {
     /// The largest window, and the shift that tells it.
     pub fn new(stack: &Stack, most: Bytes, scale: u8, mss: u32) -> Self {
         let first = stack.initial_window_capacity().filter(|first| *first < most);
-        let with_options = stack.with_options(mss);
+        let with_options = u64::from(mss) + u64::from(stack.counted_options());
         // tcp_init_buffer_space: a segment of a buffer that is to grow stays in reserve until it has grown.
         let capacity = first.map_or(most, |space| match space > 2 * with_options {
             true => (space - with_options).max(2 * with_options),
@@ -45,12 +47,15 @@ impl Offer {
         });
         let tuning = (capacity < most).then(|| {
             let tuning = Tuning::new(offered, most);
-            let tuning =
-                if stack.buffer_grows_ahead { tuning.ahead(mss, stack.window_share) } else { tuning };
+            let tuning = if stack.buffer_grows_ahead {
+                tuning.ahead(with_options, stack.window_share)
+            } else {
+                tuning
+            };
             Box::new(tuning.slower_below(stack.buffer_low_rtt))
         });
-        let parts = stack.window_parts;
-        Offer { right_edge, capacity, offered, scale, parts, tuning, reader: None }
+        let (options, parts) = (stack.counted_options(), stack.window_parts);
+        Offer { right_edge, capacity, offered, scale, options, parts, tuning, reader: None }
     }
 }
 
@@ -87,13 +92,14 @@ impl Receiver {
         self.offer.capacity
     }
 
-    /// Linux `tcp_grow_window`: while the offered window still grows, two segments for each one that comes, the
+    /// Linux `tcp_grow_window`: while the offered window still grows, two segments of `advmss` for each that comes, the
     /// sender learns of it at once. This is what keeps slow start fed with an ACK a segment.
     #[inline]
     pub(super) fn grow_window(&mut self) -> bool {
         let grows = self.offer.offered < self.offer.capacity;
         if grows {
-            self.offer.offered = (self.offer.offered + 2 * u64::from(self.mss)).min(self.offer.capacity);
+            let segment = u64::from(self.mss) + u64::from(self.offer.options);
+            self.offer.offered = (self.offer.offered + 2 * segment).min(self.offer.capacity);
         }
         grows
     }
