@@ -242,13 +242,13 @@ _MECHANISMS = """What was looked into, apart from this page:
 
 - *One transfer, 12 Mbit/s, 20 ms.* The same edge as [CoDel's](validation-queues.md#codel): a packet lasts 1 ms, the
   target is five packets, and the kernel's packets wait some microseconds less. With a target of 5.1 ms (`rtt_ms = 102`;
-  101 is not enough) the simulator has 4.10 ms, 11.26 Mbit/s and 20 drops or marks, as the kernel has with 5 ms.
+  101 is not enough) the simulator has 4.10 ms, 11.25 Mbit/s and 20 drops or marks, as the kernel has with 5 ms.
 - *Four transfers.* Which of them meets a full queue is phase. With twenty other starts within 20 ms the simulator's
-  median spans the kernel's in five of the cells that miss it: three at 12 Mbit/s and 20 ms, and two at 80 ms. No packet
+  median spans the kernel's in four of the cells that miss it: three at 12 Mbit/s and 20 ms, and one at 80 ms. No packet
   here has a class, so `besteffort` and `diffserv3` without a shaper are one queue, and the kernel's two runs of it show
   how far its own median moves: 7.66 and 10.26 ms at 4 Mbit/s and 20 ms with ECN.
-- *Not explained:* the other nine cells of four transfers. Their medians are one to three packets from the kernel's,
-  without ECN mostly above it, and the kernel drops more there. Starts do not span them."""
+- *Not explained:* the other nine cells of four transfers, which twenty starts do not span. Their medians are one to
+  three packets from the kernel's; without ECN they lie above it, and the kernel drops more."""
 
 
 def main(kernel: str, seconds: float = math.inf) -> None:
