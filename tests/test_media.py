@@ -197,11 +197,12 @@ def test_a_tunnel_is_reachable_from_toml() -> None:
     assert [flow["route"] for flow in resolved["flows"]] == [["line"], ["tunnel"]]
     assert tb.Scenario.parse_toml(scenario.to_toml()) == scenario
     assert tb.Scenario.from_resolved(resolved).resolve() == resolved | {"name": ""}
-    result = tb.run(scenario)
-    rates = result.column("flows", "bytes_received") * 8 / 19e6
+    # At 20 s the inner transfer waits for a repair, and what has arrived behind the gap counts for nothing yet.
+    result = tb.run(scenario.with_(duration="22s"))
+    rates = result.column("flows", "bytes_received") * 8 / 21e6
     # The stream carries the inner packets, their headers and two bytes each, and nothing else.
     assert 1.7 < rates[1] < 1.9
-    assert rates[0] == pytest.approx(rates[1] * 1502 / 1448, rel=0.02)
+    assert rates[0] == pytest.approx(rates[1] * 1502 / 1448, rel=0.001)
     events = result.numpy("queue")
     drops = events["event"] == 2
     assert drops.sum() == result.column("links", "dropped")[0] > 0

@@ -35,11 +35,21 @@ def test_the_page_is_what_the_kept_rows_and_todays_simulator_give(found: list[ca
     assert cake.page(KERNEL, found) == cake.PAGE.read_text(), "python -m tailback_validation.cake debian-6.1 writes it"
 
 
-def test_goodput_is_within_two_per_cent_and_drops_or_marks_are_as_many(found: list[cake.Judged]) -> None:
+def test_goodput_is_within_two_per_cent_and_signals_are_as_many(found: list[cake.Judged]) -> None:
     assert sum(each.is_within("goodput") for each in found) >= 39
+    signals = [
+        sum(side["dropped"] + side["marked"] for side in sides) for sides in zip(*map(_sides, found), strict=True)
+    ]
+    assert signals[0] == pytest.approx(signals[1], rel=0.02)
     for each in found:
-        ours, theirs = (side["dropped"] + side["marked"] for side in (each.sim, each.kernel))
-        assert ours == pytest.approx(theirs, rel=0.2, abs=2), each.cell.name
+        # One flow alone is no matter of phase: drop for drop, mark for mark.
+        if each.cell.transfers == 1:
+            for signal in ("dropped", "marked"):
+                assert each.sim[signal] == pytest.approx(each.kernel[signal], abs=1), each.cell.name
+
+
+def _sides(each: cake.Judged) -> tuple[dict[str, float], dict[str, float]]:
+    return each.sim, each.kernel
 
 
 def test_errors_are_the_models_and_a_small_delay_has_a_floor() -> None:
