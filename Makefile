@@ -123,7 +123,7 @@ check-rust: $(VENV)/.installed
 check-python: $(VENV)/.built
 	$(BIN)/pytest -n auto
 
-fmt: $(VENV)/.installed ## Format all sources and mend what the linters can
+fmt: $(VENV)/.installed ## Format all sources and fix what the linters can
 	cargo fmt --all
 	$(BIN)/ruff check --fix --quiet
 	$(BIN)/ruff format --quiet

@@ -46,7 +46,7 @@ struct Job {
 /// What programs find in a guest beside their files, which lie where they look for them.
 #[derive(Deserialize)]
 struct Surroundings {
-    /// Their variables.
+    /// Environment variables of the programs.
     environment: BTreeMap<String, String>,
     /// What `{here}` stands for.
     here: PathBuf,
@@ -118,7 +118,7 @@ pub fn main() {
 }
 
 fn work(letter: &mut Letter) -> Result<(), LiveError> {
-    letter.tell(State::Started, 0);
+    letter.report(State::Started, 0);
     let folder = PathBuf::from(FOLDER);
     let text = fs::read(folder.join("job.json")).doing("reading the job")?;
     let job: Job = serde_json::from_slice(&text)
@@ -145,7 +145,7 @@ fn work(letter: &mut Letter) -> Result<(), LiveError> {
     let manner = Manner { here, twins, place, candidates, modules, stacks, in_front: None };
     let before = Busy::now();
     let outcome = run::run_as::<LiveError>(&job.scenario, &manner, |fraction| {
-        letter.tell(State::Running, (fraction * 1e6) as u64);
+        letter.report(State::Running, (fraction * 1e6) as u64);
         Ok(())
     })?;
     let about = json!({
@@ -223,7 +223,7 @@ fn stacks() -> Stacks {
 
 /// Set up a machine that has a single run on it.
 fn settle() -> Result<(), LiveError> {
-    // Nobody else is here whom a real-time thread could starve.
+    // There is no other process here that a real-time thread could starve.
     fs::write("/proc/sys/kernel/sched_rt_runtime_us", "-1")
         .doing("allowing real-time threads all the time")?;
     Ok(())

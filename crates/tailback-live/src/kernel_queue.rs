@@ -35,9 +35,9 @@ const NUMBERS: usize = 1 << 16;
 pub struct Wanted {
     /// The link's number and name.
     pub link: u32,
-    /// Its name.
+    /// The link's name.
     pub name: String,
-    /// Its rate.
+    /// The link's rate.
     pub rate_bps: u64,
     /// The discipline.
     pub discipline: Discipline,
@@ -113,7 +113,7 @@ impl KernelQueue {
     /// been there for long.
     pub fn make(wanted: &Wanted, mark: &str, mtu: u32) -> Result<Self, LiveError> {
         let device = format!("{mark}-queue");
-        // A thread of its own: whoever enters a namespace stays there.
+        // A thread of its own: a thread that enters a namespace stays there.
         let made = std::thread::scope(|scope| {
             scope.spawn(|| make(&device, wanted, mtu)).join().expect("making a queue does not panic")
         });
@@ -148,7 +148,7 @@ impl KernelQueue {
         let number = self.next;
         self.packet.clear();
         self.packet.extend_from_slice(frame);
-        // Known by its identification when it comes out. Nobody on its way looks at the header's sum.
+        // The identification names the packet when it comes out. Nothing on its way checks the header's sum.
         self.packet[4..6].copy_from_slice(&number.to_be_bytes());
         set_codepoint(&mut self.packet, packet.ecn);
         if self.waiting.len() + 1 >= NUMBERS || !sys::enqueue(self.socket.as_fd(), self.index, &self.packet)?

@@ -1,6 +1,6 @@
 //! A queue that is decided outside: packets wait here while a kernel's own discipline decides about them.
 //!
-//! A live run carries them there and back, and says what became of each. The simulator has no such queue: it has models
+//! A live run carries them there and back, and reports the fate of each. The simulator has no such queue: it has models
 //! of most, and a scenario that asks for the kernel's is refused with their names.
 
 use std::collections::VecDeque;
@@ -141,7 +141,7 @@ impl QueueDiscipline for Outside {
         Backlog { packets: packets as u32, bytes: self.bytes }
     }
 
-    // Whoever decides says so.
+    // The deciding side reports when a packet is ready.
     fn ready_at(&self, _now: Time) -> Option<Time> {
         Some(Time::NEVER)
     }

@@ -17,7 +17,7 @@ pub struct Discipline {
     pub name: String,
     /// Its attributes, inside TCA_OPTIONS.
     pub options: Vec<u8>,
-    /// Packets leave in the order they came, whoever sent them; else only those of one connection do.
+    /// All packets leave in the order they came; else only those of one connection do.
     pub is_one_line: bool,
     /// Why it drops.
     pub reason: DropReason,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_be_told_is_refused_by_name() {
+    fn what_the_kernel_cannot_take_is_refused_by_name() {
         for (name, params, part) in [
             ("codel", ("mtu", Value::Number(1000.0)), "q.params.mtu"),
             ("pie", ("max_burst_ms", Value::Number(10.0)), "q.params.max_burst_ms"),
