@@ -29,6 +29,6 @@ export function stroke(index: number): Stroke {
   return { colour: cycle[index % cycle.length]!, dash: DASHES[Math.floor(index / cycle.length) % DASHES.length] };
 }
 
-/** The first link is drawn in the colour of text: it is nobody's. The others differ from it in colour and dashes. */
+/** The first link is drawn in the colour of text, which no flow has. The others differ from it in colour and dashes. */
 export const linkStroke = (rank: number, ink: string): Stroke =>
   rank === 0 ? { colour: ink } : { colour: [GREEN, PURPLE, VERMILLION][(rank - 1) % 3]!, dash: [9, 4] };

@@ -103,7 +103,7 @@ def test_s2ns_cubic_keeps_its_window_through_every_loss(defects: dict[str, tb.Sc
 
 
 @pytest.mark.parametrize(("stack", "untold"), [("quinn", 20), ("noq", 0), ("s2n-quic", 0)])
-def test_of_twenty_stops_with_a_full_window_quinn_tells_none(
+def test_of_twenty_stops_with_a_full_window_quinn_announces_none(
     defects: dict[str, tb.Scenario], stack: str, untold: int
 ) -> None:
     found = []

@@ -293,7 +293,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "tailback": _core.version(),
-        "build": "by its own profile (`make fast`)" if is_fast else "plainly (`make env`)",
+        "build": "by its own profile (`make fast`)" if is_fast else "without a profile (`make env`)",
         "load": round(os.getloadavg()[0], 2),
     }
 

@@ -44,7 +44,7 @@ class Candidate:
     cc: str | dict[str, Any]
     #: "built-in", "python", "bpf", "rust" or "transport".
     kind: str
-    #: Must whoever runs it allow code? Then the caller of `candidate` has.
+    #: Whether a run needs permission to run code. The caller of `candidate` has then given it.
     allow_code: bool
     #: Of its name, its parameters and its source: equal for what behaves alike under one engine.
     digest: str

@@ -1,7 +1,7 @@
 """Checksums of what is kept: a digest a file, so that a flipped bit is noticed before its number is believed.
 
 A result's `meta.json` holds the digests of its files and one of itself; a part of a store's index has its digest in its
-name, a line of a journal ends with its own. Whoever wants to change a result can change its digests too: they are
+name, a line of a journal ends with its own. A person who changes a result can change its digests too: they guard
 against accidents, not against forgery.
 """
 

@@ -54,7 +54,7 @@ _FIX = "Read that code first; then allow it with --allow-code, or allow_code=Tru
 
 
 def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
-    """The code that a resolved description names, as what would be said of it without permission; often nothing."""
+    """The code that a resolved description names, as the problems reported without permission; often none."""
     out = []
     disciplines = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
     for name in sorted(filter(is_reference, disciplines)):

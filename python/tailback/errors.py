@@ -1,4 +1,4 @@
-"""What can go wrong, said so that it can be mended: where, what was found, what is wrong, what would be right."""
+"""Errors that show how to fix them: the place, the value found, the problem, the right value."""
 
 from __future__ import annotations
 

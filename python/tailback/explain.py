@@ -40,7 +40,7 @@ Period = tuple[float, float]
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence."""
+    """One sentence of an explanation, with its evidence."""
 
     about: str
     """`delay`, `queue`, `loss`, `growth` or `share`."""
@@ -49,7 +49,7 @@ class Finding:
     """The table, how many of its rows, and of which flow."""
 
     def as_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """The finding as plain values, for JSON."""
         return asdict(self)
 
 

@@ -106,7 +106,7 @@ def whole_folder(path: Path, objection: Callable[[Path], str | None] = _holds_so
         partial.mkdir()
         with contextlib.suppress(ModuleNotFoundError, PermissionError):
             try_lock(held.enter_context(_open_folder(partial)))
-        # After the lock: whoever sees the mark and a free lock knows that its process has ended.
+        # After the lock: a process that sees the mark and a free lock knows that the owner has ended.
         (partial / _MARK).write_bytes(_MARKED)
         whole.mkdir()
         yield whole

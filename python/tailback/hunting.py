@@ -544,7 +544,7 @@ class Hunt:
         return case
 
     def _scored(self, cases: Sequence[Case], weakness: Weakness | None) -> list[_Scored]:
-        """Each case run and judged; whoever shows the weakness, beside its twin."""
+        """Each case run and judged; those that show the weakness, beside their twins."""
         if weakness is None:
             return self._expected(cases)
         out = []
@@ -728,7 +728,7 @@ class Hunt:
             assert scored.seen is not None
             shown, seeds = scored.shown
             name = weakness.name
-            said = f"{weakness.doc}: {_told(case, scored.seen)}; shows with {shown} of {seeds} fresh seeds"
+            said = f"{weakness.doc}: {_in_words(case, scored.seen)}; shows with {shown} of {seeds} fresh seeds"
             conditions = weakness.expected(case, scored.seen)
         if conditions:
             if not any(isinstance(each, dict) for each in conditions):
@@ -833,7 +833,7 @@ def _flows(case: Case) -> str:
     return "one flow" if case.flows == 1 else f"{case.flows} flows"
 
 
-def _told(case: Case, seen: Seen) -> str:
+def _in_words(case: Case, seen: Seen) -> str:
     counted = "packets" if case.counts_packets else "bytes"
     queue = f"queue {case.queue_bdp:g} BDP counted in {counted}"
     words = [f"{case.rate_mbps:g} Mbit/s, {case.rtt_ms:g} ms, {queue}, {_flows(case)}"]

@@ -38,7 +38,7 @@ class Param:
     max: float | None
     #: Names allowed; empty unless it is a choice.
     choices: tuple[str, ...]
-    #: One sentence.
+    #: Meaning, in one sentence.
     doc: str
     #: How another parameter decides the default, if one does.
     depends: str | None = None

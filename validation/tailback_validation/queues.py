@@ -54,7 +54,7 @@ _MECHANISMS = {
     ),
     "fq_codel": (
         "The same edge at 12 Mbit/s, as its CoDel has the same target: with 5.1 ms the simulator has 11.432 Mbit/s, "
-        "4.10 and 8.10 ms, 41 drops. Before this page was written anew the model's quantum was 1514 bytes, one full "
+        "4.10 and 8.10 ms, 41 drops. Before this page was rewritten the model's quantum was 1514 bytes, one full "
         "packet with a header that packets here do not have, so a new flow sent two packets ahead of the others: "
         "the call's 95 % at 80 ms was 5.1 ms at 4 Mbit/s and 1.8 at 12, where the kernel has 2.9 and 1.0."
     ),
@@ -74,7 +74,7 @@ _MECHANISMS = {
         "average decay over idle time only if it is asked for a packet when it has none, and HTB does not ask an "
         "empty class. With the lines of `queue/red.rs` that begin the idle time taken out, the simulator has 2.27, "
         "7.22, 1.67 and 3.57 Mbit/s on the four paths of 80 ms, in their order below, where the kernel has 2.21, "
-        "9.27, 1.73 and 4.41. So whoever puts RED into a class of HTB, as is often done, has another RED than its "
+        "9.27, 1.73 and 4.41. So RED in a class of HTB, which is common, is another RED than its "
         "paper's. The one-packet steps at 20 ms were not looked into."
     ),
 }
@@ -91,7 +91,7 @@ class QueueCell:
 
     @property
     def name(self) -> str:
-        """For files."""
+        """Name for files."""
         return f"{self.discipline}-{self.rate_mbps}mbit-{self.rtt_ms}ms-{'ecn' if self.ecn else 'drop'}"
 
     def scenario(self, run: str) -> tb.Scenario:

@@ -72,7 +72,7 @@ FLOOR_S = 0.001
 """A delay's error is relative to the kernel's, or to this if that is smaller: a queue that is hardly there."""
 
 DRAWS = 20
-"""Times the simulator runs a cell again with other random numbers, to tell a wrong model from another draw."""
+"""Times the simulator runs a cell again with other random numbers, to distinguish a wrong model from another draw."""
 DRAW_SPREAD = "20ms"
 """In those runs each flow starts up to this much later, because a path without loss draws nothing else."""
 

@@ -113,7 +113,7 @@ def all_tables(data: Data) -> list[TableOut]:
         ),
         TableOut(
             "alone",
-            "Nobody else on the path",
+            "No other flow on the path",
             "What call and reader have without the transfers: harm is measured against this.",
             ["path", "R", "call's delay (ms)", "page (s)"],
             alone,
@@ -264,8 +264,8 @@ def pareto_interactive(data: Data) -> dict[str, Any] | None:
 
 FIGURES = (
     Plot(
-        "pareto", "Throughput against harm", "Every algorithm with every queue, on each path: everybody's goodput "
-        "against harm to whoever suffers more, the caller (E-model R) or the reader (page time). Line: pairs no other "
+        "pareto", "Throughput against harm", "Every algorithm with every queue, on each path: total goodput "
+        "against harm to the one that suffers more, caller (E-model R) or reader (page time). Line: pairs no other "
         "beats in both. Dotted: nine tenths of the best. Whiskers: 95 % interval over seeds. Ringed in black, and "
         "named: the pair that harms least above the dotted line; in grey: CUBIC × FIFO.", pareto, pareto_interactive,
     ),

@@ -188,7 +188,7 @@ def cdf(data: Data, figure: Figure, panels: list[list[Any]]) -> None:
         if found := [one["www"]["64"]["quantiles"] for one in runs if "64" in one["www"]]:
             values = np.median(np.array(found), axis=0)
             drawn.append(values)
-            # Nobody takes longer than the slowest.
+            # No user takes longer than the slowest.
             slower = 100 * (1 - QUANTILES[:-1])
             axes.plot(values[:-1], slower, color=COLOURS[algorithm], label=TITLES[algorithm])
     if drawn:

@@ -48,7 +48,7 @@ def harm(kind: str, alone: Mapping[str, Any], beside: Mapping[str, Any]) -> floa
     name, more = HARMS[kind]
     x, y = _number(alone.get(name)), _number(beside.get(name))
     if not (math.isfinite(x) and math.isfinite(y)):
-        # With nobody else it worked: that nothing is left of it is all the harm there can be.
+        # It worked alone: that nothing is left of it is all the harm there can be.
         return 1.0 if math.isfinite(x) else math.nan
     whole = x if more else y
     return ((x - y) if more else (y - x)) / whole if whole else math.nan

@@ -95,10 +95,10 @@ def by_ware(criterion: Criterion, cells: dict[str, Cell]) -> str:
     if not criterion.ware:
         return ""
     beyond = Criterion(criterion.experiment, together([each.verdict for each in criterion.ware]), criterion.ware)
-    told = worst(beyond.worst, cells)
+    cell = worst(beyond.worst, cells)
     return (
         f"{criterion.experiment.title}, by Ware et al.'s rule of no more harm to an algorithm than it does to itself: "
-        f"{beyond.verdict}{f' ({told})' if told else ''}."
+        f"{beyond.verdict}{f' ({cell})' if cell else ''}."
     )
 
 
@@ -191,14 +191,14 @@ def markdown(done: Assessment) -> str:
         # Markdown has no colours of its own.
         verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         verdict += f" ({each.raw} one by one)" if each.raw != each.verdict and each.found else ""
-        told = worst(each.worst, cells) or each.why
+        reason = worst(each.worst, cells) or each.why
         is_paths = each.experiment is population.EXPERIMENT
         apart = "".join(
             f" {sections.beside(done, label) if is_paths else effect(each, label)} |" for label in done.against
         )
         head = f"{each.experiment.section} | {each.experiment.title} | {each.experiment.word}"
-        lines.append(f"| {head} | {verdict} | {told} |{apart}")
-    lines += ["", *(told for each in done.criteria if (told := by_ware(each, cells)))]
+        lines.append(f"| {head} | {verdict} | {reason} |{apart}")
+    lines += ["", *(line for each in done.criteria if (line := by_ware(each, cells)))]
     for section in sections.sections(done):
         lines += sections.as_markdown(section)
     lines += ["", "## Is the suite itself sound?"]
@@ -210,10 +210,10 @@ def markdown(done: Assessment) -> str:
 def _tally(done: Assessment) -> str:
     counts = done.counted()
     missing = sum(each.is_missing_must for each in done.criteria)
-    told = f"{counts[PASSED]} criteria passed, {counts[FAILED]} failed, {counts[UNDECIDED]} undecided, "
-    told += f"{counts['not run']} not run ({missing} of them a MUST)"
-    told += f", {counts[NOT_APPLICABLE]} not applicable." if counts[NOT_APPLICABLE] else "."
-    return told if not counts[UNFINISHED] else f"{counts[UNFINISHED]} not finished, {told}"
+    text = f"{counts[PASSED]} criteria passed, {counts[FAILED]} failed, {counts[UNDECIDED]} undecided, "
+    text += f"{counts['not run']} not run ({missing} of them a MUST)"
+    text += f", {counts[NOT_APPLICABLE]} not applicable." if counts[NOT_APPLICABLE] else "."
+    return text if not counts[UNFINISHED] else f"{counts[UNFINISHED]} not finished, {text}"
 
 
 def _how(done: Assessment) -> str:
@@ -228,14 +228,14 @@ def _must(each: Checked) -> str:
 
 def save(done: Assessment, folder: Path) -> Path:
     """Write the dossier; report.html's path."""
-    # Where a folder lies on this machine is nobody's business.
+    # A dossier must not show absolute paths of this machine.
     done.folder = "" if folder.is_absolute() else f"{folder.as_posix()}/"
     for cell in done.cells():
         write_text(folder / "cells" / f"{cell.name}.toml", done.scenario(cell).to_toml())
     for path, _, _ in done.population.worst() if done.population else ():
         write_text(folder / "population" / f"{path.name}.toml", path.scenario(done.candidate.cc).to_toml())
-    told = json.dumps(_plain(as_json(done)), indent=1, ensure_ascii=False, allow_nan=False)
-    write_text(folder / "dossier.json", told + "\n")
+    text = json.dumps(_plain(as_json(done)), indent=1, ensure_ascii=False, allow_nan=False)
+    write_text(folder / "dossier.json", text + "\n")
     write_text(folder / "dossier.md", markdown(done))
     page = folder / "report.html"
     write_text(page, html(done))
@@ -360,8 +360,8 @@ def _controls(done: Assessment) -> Markup:
 def _criterion(done: Assessment, criterion: Criterion, cells: dict[str, Cell]) -> Markup:
     word = f" RFC 9743: {criterion.experiment.word}." if criterion.experiment.word else ""
     out = Markup("<p>{} {}{}</p>").format(_badge(criterion.verdict), criterion.experiment.about, word)
-    if told := by_ware(criterion, cells):
-        out += Markup('<p class="soft small">{}</p>').format(told)
+    if line := by_ware(criterion, cells):
+        out += Markup('<p class="soft small">{}</p>').format(line)
     for name in dict.fromkeys(one.cell for one in criterion.found):
         out += _cell(done, criterion.experiment, cells[name], [one for one in criterion.found if one.cell == name])
     return out
@@ -380,9 +380,9 @@ def _cell(done: Assessment, criterion: Experiment, cell: Cell, found: Sequence[F
         values += [
             _range(one.statistic, one.baselines[label]) if label in one.baselines else "–" for label in done.against
         ]
-        told = f"{_range(one.statistic, difference)} to {one.against}" if difference is not None else "–"
+        versus = f"{_range(one.statistic, difference)} to {one.against}" if difference is not None else "–"
         rows += Markup("<tr><td class=name>{}</td><td>{}</td>").format(title, _badge(one.verdict))
-        rows += Markup("").join(Markup("<td>{}</td>").format(value) for value in (*values, told, bound))
+        rows += Markup("").join(Markup("<td>{}</td>").format(value) for value in (*values, versus, bound))
         rows += Markup("<td>{}</td></tr>").format(gauge(one))
     head = Markup("").join(Markup("<th>{}</th>").format(each) for each in heads)
     return Markup(

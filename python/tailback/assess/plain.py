@@ -22,7 +22,7 @@ def plain_of(given: Mapping[str, Any]) -> dict[str, Any] | None:
     """A scenario's fields without what is special; `None` of one without a dumbbell, or that is plain already.
 
     Left out are random impairments, schedules, disciplines other than drop-tail (the queue is then one BDP), a round
-    trip of 600 ms (40 ms instead), receivers that acknowledge otherwise, ECN, and a burst of somebody else's.
+    trip of 600 ms (40 ms instead), receivers that acknowledge otherwise, ECN, and a burst of another flow.
     """
     if "dumbbell" not in given:
         return None

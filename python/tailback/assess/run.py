@@ -154,8 +154,8 @@ class Assessment:
         return save(self, Path(folder))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{count} {word}" for word, count in self.counted().items() if count)
-        return f"<tailback.Assessment {self.candidate.label}: {told}>"
+        counts = ", ".join(f"{count} {word}" for word, count in self.counted().items() if count)
+        return f"<tailback.Assessment {self.candidate.label}: {counts}>"
 
 
 def assess(
@@ -300,14 +300,16 @@ def _try(mine: Candidate) -> None:
         try:
             done = [run(scenario, allow_code=mine.allow_code) for _ in range(2 if mine.allow_code else 1)]
             if done[0].differing(done[-1]):
-                told = f"{mine.label} gave two results with one seed in a trial of 8 s over 10 Mbit/s: it draws from "
-                told += "something else than its seed, such as a clock or the order of a hash map. It was not assessed."
-                outcome.append(UnfitCandidate(told))
+                fault = f"{mine.label} gave two results with one seed in a trial of 8 s over 10 Mbit/s: it draws from "
+                fault += (
+                    "something else than its seed, such as a clock or the order of a hash map. It was not assessed."
+                )
+                outcome.append(UnfitCandidate(fault))
             outcome.append(done[0])
         except BaseException as error:  # the thread that waits must see it
             outcome.append(error)
 
-    # Code that loops cannot be stopped; a thread that nobody waits for at least lets the program end.
+    # Code that loops cannot be stopped; a daemon thread at least lets the program end.
     thread = threading.Thread(target=work, daemon=True, name="trial")
     thread.start()
     thread.join(PATIENCE_S)
@@ -324,7 +326,7 @@ def _try(mine: Candidate) -> None:
     # One segment an RTT would be three times as much.
     if not (row["goodput_mbps"] or 0.0) > 0.1:
         raise UnfitCandidate(
-            f"{mine.label} delivered as good as nothing in a trial of 8 s over 10 Mbit/s, and sent "
+            f"{mine.label} delivered nearly nothing in a trial of 8 s over 10 Mbit/s, and sent "
             f"{row['packets_sent']} packets: there is nothing to assess."
         )
 

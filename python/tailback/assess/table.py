@@ -92,7 +92,7 @@ class Statistic:
 
     @property
     def rule(self) -> str:
-        """In words."""
+        """The rule in words."""
         if self.is_absolute:
             return f"at most {self.allowance:g}{' ' + self.unit if self.unit else ''}"
         times = f"{self.factor:g} × " if self.factor != 1.0 else ""
@@ -103,8 +103,8 @@ class Statistic:
 
 _SHARE = "a tenth is what repeated measurements of one algorithm on one path commonly differ by"
 _HARM = "Ware et al., HotNets 2019: no more harm than the baseline does in the same place; a tenth for the spread"
-_WAIT = "a quarter more, and 5 ms, CoDel's target (RFC 8289), which nobody notices"
-_FETCH = "a quarter more, and 10 ms, a third of what anybody notices"
+_WAIT = "a quarter more, and 5 ms, CoDel's target (RFC 8289), which no user notices"
+_FETCH = "a quarter more, and 10 ms, a third of what a user notices"
 
 #: By name; `measure.py` says how each is measured.
 STATISTICS: Mapping[str, Statistic] = {
@@ -218,7 +218,7 @@ class Cell:
 
     #: Unique; the scenario's name too.
     name: str
-    #: What tells it from its neighbours, for people.
+    #: Its name for people, which distinguishes it from its neighbours.
     label: str
     #: As a scenario's file has it; of the flows under test `cc` is left open.
     given: Mapping[str, Any]
@@ -308,7 +308,7 @@ def under_test(count: int = 1, **more: Any) -> Flow:
 
 
 def other(cc: str, **more: Any) -> Flow:
-    """A long flow of somebody else."""
+    """A long flow of another sender."""
     return {"name": "other", "cc": cc, **more}
 
 
@@ -332,7 +332,7 @@ def dumbbell(
     spread: str = "500ms",
     **more: Any,
 ) -> dict[str, Any]:
-    """One bottleneck."""
+    """A scenario with one bottleneck."""
     # Who gives the ways' delays apart needs no RTT.
     delays = {} if "delay" in more else {"rtt": rtt}
     neck = {"rate": rate, **delays, "queue": queue, "back_queue": "1000packets", **more}
@@ -1017,7 +1017,7 @@ CONTROLS: tuple[Control, ...] = (
         False,
         "draft-ietf-ccwg-bbr: reacts to 2 % of loss",
         "fitted: at first also with 16 flows, where it fails. A flow then has 13 packets a round trip, of which one "
-        "lost is 8 %: 2 % cannot be told there. Its loss goes with the packets a flow has (13: 7 to 8 %, 52: 1.5 to "
+        "lost is 8 %: 2 % cannot be seen there. Its loss goes with the packets a flow has (13: 7 to 8 %, 52: 1.5 to "
         "2.7 %, 208: 0.9 %), whatever the number of flows",
     ),
     Control("cubic", "high-loss", _SHALLOW, "loss", False, "RFC 9438"),

@@ -94,15 +94,15 @@ class Found:
         return {
             "cell": self.cell, "statistic": self.statistic, "unit": STATISTICS[self.statistic].unit,
             "rule": STATISTICS[self.statistic].rule, "verdict": self.verdict, "seeds": self.candidate.n,
-            "candidate": _told(self.candidate), "against": self.against, "bound": self.bound, "why": self.why,
-            "baselines": {label: _told(found) for label, found in self.baselines.items()},
-            "differences": {label: _told(found) for label, found in self.differences.items()},
+            "candidate": _as_json(self.candidate), "against": self.against, "bound": self.bound, "why": self.why,
+            "baselines": {label: _as_json(found) for label, found in self.baselines.items()},
+            "differences": {label: _as_json(found) for label, found in self.differences.items()},
             "verdicts": dict(self.verdicts), "raw": self.raw, "direct": self.direct, "p": self.p,
-            "beyond_plain": {label: _told(found) for label, found in self.beyond_plain.items()},
+            "beyond_plain": {label: _as_json(found) for label, found in self.beyond_plain.items()},
         }  # fmt: skip
 
 
-def _told(found: Interval) -> dict[str, float]:
+def _as_json(found: Interval) -> dict[str, float]:
     return {"mean": found.estimate, "low": found.low, "high": found.high}
 
 

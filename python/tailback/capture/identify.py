@@ -206,7 +206,7 @@ def _of_rounds(it: Rounds, trees: Forest) -> Answer:
 
 
 def _encrypted(row: Mapping[str, Any]) -> Answer | None:
-    """What can be said of a QUIC flow; `None` for others."""
+    """The answer for a QUIC flow; `None` for others."""
     if row["protocol"] != 17:
         return None
     if row["quic"]:

@@ -86,7 +86,7 @@ def assess(
             allow_code=allow_code,
         )
     except InterruptedAssessment as interrupted:
-        _tell(interrupted.partial, folder, as_json)
+        _print_outcome(interrupted.partial, folder, as_json)
         say("interrupted: what was finished is kept, and the same command goes on from there")
         raise typer.Exit(INTERRUPTED) from None
     except StuckCandidate as error:
@@ -98,14 +98,14 @@ def assess(
         os._exit(code)
     except UnknownWord as error:
         raise BadInput(str(error)) from None
-    _tell(done, folder, as_json)
+    _print_outcome(done, folder, as_json)
     if done.is_broken:
         raise typer.Exit(BROKEN)
     if done.verdict != "passed":
         raise typer.Exit(FAILED if done.verdict == "failed" else UNDECIDED)
 
 
-def _tell(done: Any, folder: Path, as_json: bool) -> None:
+def _print_outcome(done: Any, folder: Path, as_json: bool) -> None:
     from tailback.assess import output
 
     if as_json:

@@ -110,7 +110,7 @@ def compare(
     out: Annotated[Path | None, typer.Option(help="Also write a page (.md) here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one grid on two kernels at the lowest priority, and tell what changed, with 95 % intervals over the seeds.
+    """Run one grid on two kernels at the lowest priority, and print what changed, with 95 % intervals over the seeds.
 
     For example `tailback vm compare debian-6.1 debian-6.12 validation/kernels.toml --minutes 60 --out docs/kernels.md`
     """

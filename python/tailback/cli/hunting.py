@@ -60,15 +60,15 @@ def hunt(
     try:
         search.go(progress=not as_json)
     except KeyboardInterrupt:
-        _tell(search, as_json)
+        _print_outcome(search, as_json)
         say("interrupted: what was found is kept")
         raise typer.Exit(INTERRUPTED) from None
-    _tell(search, as_json)
+    _print_outcome(search, as_json)
     if search.found:
         raise typer.Exit(FAILED)
 
 
-def _tell(search: Any, as_json: bool) -> None:
+def _print_outcome(search: Any, as_json: bool) -> None:
     if as_json:
         found = [each.to_json() for each in search.found]
         emit({"candidate": search.candidate.label, "seed": search.seed, "runs": search.done, "found": found})

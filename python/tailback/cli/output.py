@@ -174,7 +174,7 @@ def plot(
         raise BadInput(f"--from, --until: the figure {name} is of the whole run. These take a window: {fits}")
     _demand_window(start, end, max(rows.duration_s for rows in opened.values()))
     drawn = plots.get(name)(opened, **window)
-    _tell_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
+    _print_figure(name, plots.save(plots.titled(drawn, title) if title else drawn, out or Path(name)), as_json)
 
 
 def _labels(results: Sequence[Path], given: Sequence[str] | None) -> list[str]:
@@ -226,14 +226,14 @@ def _plot_store(
         raise BadInput(f"--label {', --label '.join(labels)}: of a store write LEVEL=NAME, as in --label reno=NewReno")
     chosen = {"metric": metric, "axis": axis, "by": by, "flow": flows[0] if flows else None}
     drawn = sweeps.draw(name, open_store(folder).frame(), **chosen, labels=names, title=title)
-    _tell_figure(name, save(drawn, out or Path(name)), as_json)
+    _print_figure(name, save(drawn, out or Path(name)), as_json)
 
 
 def _list_figures(rows: list[dict[str, str]], as_json: bool) -> None:
     emit({"figures": rows}) if as_json else print_rows(rows)
 
 
-def _tell_figure(name: str, paths: list[Path], as_json: bool) -> None:
+def _print_figure(name: str, paths: list[Path], as_json: bool) -> None:
     if as_json:
         emit({"figure": name, "files": paths})
     else:

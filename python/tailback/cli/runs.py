@@ -494,15 +494,15 @@ def _compare_scenarios(
             allow_code=allow_code,
         )
     except InterruptedPairs as interrupted:
-        _tell_pairs(interrupted.partial, as_json)
+        _print_pairs(interrupted.partial, as_json)
         say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished, and are compared")
         raise typer.Exit(INTERRUPTED) from None
-    _tell_pairs(found, as_json)
+    _print_pairs(found, as_json)
     if found.errors:
         raise typer.Exit(FAILED)
 
 
-def _tell_pairs(found: Any, as_json: bool) -> None:
+def _print_pairs(found: Any, as_json: bool) -> None:
     for text in found.errors[:5]:
         say(f"[bold red]failed:[/bold red] {escape(text)}")
     if len(found.errors) > 5:
@@ -510,7 +510,7 @@ def _tell_pairs(found: Any, as_json: bool) -> None:
     if as_json:
         emit(found.to_json())
         return
-    _print_pairs(found)
+    _print_pair_rows(found)
     share, chance = f"{100 * found.confidence:g} %", f"one in {1 / (1 - found.confidence):.0f}"
     say(
         f"{found.pairs} pairs in {found.wall_s:.1f} s. b - a is taken seed by seed, with its {share} interval; where "
@@ -523,7 +523,7 @@ def _tell_pairs(found: Any, as_json: bool) -> None:
         )
 
 
-def _print_pairs(found: Any) -> None:
+def _print_pair_rows(found: Any) -> None:
     from tailback.numbers import written
 
     colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
@@ -532,7 +532,7 @@ def _print_pairs(found: Any) -> None:
     for head in (f"a: {found.labels[0]}", f"b: {found.labels[1]}", "b - a", "95 % interval", "change"):
         table.add_column(escape(head.replace("95 %", f"{100 * found.confidence:g} %")), justify="right")
     table.add_column("b is")
-    # What is zero throughout, such as the drops of a link that nobody fills, would bury the rest.
+    # What is zero throughout, such as the drops of a link that no flow fills, would bury the rest.
     nothing = [row for row in found.metrics if row.verdict == "same" and not row.a.estimate]
     for row in (row for row in found.metrics if row not in nothing):
         low, high = written(row.difference.low, 3), written(row.difference.high, 3)

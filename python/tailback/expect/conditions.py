@@ -49,7 +49,7 @@ class Unit(NamedTuple):
 
     @property
     def text(self) -> str:
-        """In words."""
+        """The condition in words."""
         kind = (self.bits, self.seconds)
         words = {(0, 0): "a pure number", (0, 1): "a time", (1, -1): "a rate", (1, 0): "a number of bytes"}
         return words.get(kind, f"in bit^{kind[0]} s^{kind[1]}")

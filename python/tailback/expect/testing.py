@@ -34,7 +34,7 @@ Window = tuple[float | None, float | None]
 
 
 class NotApplicable(TailbackError):
-    """No scenario can have the candidate in it, so that nothing would be said of it."""
+    """No scenario can contain the candidate, so there would be no verdict on it."""
 
 
 class _CannotTake(Exception):

@@ -67,7 +67,7 @@ class PairedMetric:
 
 @dataclass
 class PairedRuns:
-    """What became of the pairs: `metrics` compares those of which both runs were finished."""
+    """The results of the pairs: `metrics` compares those of which both runs were finished."""
 
     labels: tuple[str, str]
     seeds: tuple[int, ...]

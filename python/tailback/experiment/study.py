@@ -268,7 +268,7 @@ class Study:
         engine
             "sim", or "live": on this machine's kernel, one cell after the other and in real time, the cells that can.
         progress
-            Tell on standard error how far it is: a bar on a terminal, a line a minute elsewhere; or a function of
+            Report progress on standard error: a bar on a terminal, a line a minute elsewhere; or a function of
             (finished, total).
         cancel
             A `tailback.Cancel` to stop the runs from another thread.
@@ -326,7 +326,7 @@ class Study:
         return self._finish(runs.data(done), out, lambda: old.wall_s, done, old.meta)
 
     def _live_cells(self, quick: bool, full: bool) -> list[Cell]:
-        """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if nobody could."""
+        """The cells to run live; raises `ScenarioError` if this machine cannot, `ValueError` if no machine could."""
         from tailback import live
 
         if self.live_grid is None:

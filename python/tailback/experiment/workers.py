@@ -129,7 +129,7 @@ def _tables_kept(place: str, run: str, result: Result) -> str:
 
 
 class Crew(Protocol):
-    """Whoever does the runs."""
+    """The workers that do the runs."""
 
     @property
     def capacity(self) -> int:

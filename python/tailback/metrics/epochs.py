@@ -5,7 +5,7 @@ is the entry into recovery or CWR, or a timeout. Three rules make this robust:
 
 1. Merging. An entry belongs to the event before if that one's recovery has not been left yet, or if it comes
    within `merge_rtts` loaded round trips of that event's first entry (a loaded round trip is the propagation
-   delay plus a full queue at the bottleneck). A burst of losses which takes a timeout to mend is one event.
+   delay plus a full queue at the bottleneck). A burst of losses which takes a timeout to repair is one event.
 2. Steady state begins at the second event: the first ends slow start, and the epoch after it starts from
    whatever slow start left behind.
 3. Typical epochs: the `count` consecutive steady epochs nearest to the middle of the run, each between half

@@ -433,7 +433,7 @@ def _study_tiles(result: StudyResult) -> list[dict[str, str]]:
     tiles = [{"value": str(n), "name": word, "kind": kinds.get(word, "")} for word, n in result.verdicts().items()]
     tiles.append({"value": f"{result.cells_run + result.cells_reused}", "name": "runs", "kind": ""})
     tiles.append({"value": f"{result.simulated_s / 3600:.1f} h", "name": "simulated", "kind": ""})
-    # Of runs that were found nobody knows how long they took.
+    # The duration of a reused run is not known.
     if result.cells_run and not result.cells_reused:
         tiles.append({"value": result.took(), "name": f"on {result.meta['cores']} cores", "kind": ""})
     return tiles

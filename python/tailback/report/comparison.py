@@ -115,7 +115,7 @@ def _punctuality_table(punctual: Mapping[str, Result]) -> dict[str, Any]:
     for label, result in punctual.items():
         row = {name: column[0] for name, column in result.numpy("emulator").items()}
         late = [f"{1e6 * float(row[f'late_{name}_s']):,.0f}" for name in ("median", "p99", "max", "limit")]
-        # Results of before say nothing of their applications.
+        # Older results have no rows about their applications.
         apps = [float(row.get(f"app_{name}_s", math.nan)) * 1e3 for name in ("late_p99", "waited_p99", "limit")]
         verdict = "fit" if row["fit"] else "unfit"
         values = [*late, *(written(value) for value in apps), f"{int(row['device_drops'])}"]

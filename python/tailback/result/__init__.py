@@ -113,7 +113,7 @@ class Result(Described):
         self.meta["warnings"] = [str(warning) for warning in names.get("warnings", self.meta.get("warnings", []))]
         self.meta["internals_names"] = [str(name) for name in names.get("internals_names", [])]
         if self._algorithms:
-            self.meta["algorithms"] = [layout.told(name, source) for name, source in self._algorithms.items()]
+            self.meta["algorithms"] = [layout.described(name, source) for name, source in self._algorithms.items()]
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Result:
@@ -460,7 +460,7 @@ def _read_only(column: Array) -> Array:
 
 
 def frozen(tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The engine's tables, of whose columns nobody else holds any: made read-only themselves, not by a view of each."""
+    """The engine's tables made read-only in place, without views: no other code holds their columns."""
     return {name: columns if name == "_names" else _Columns.frozen(name, columns) for name, columns in tables.items()}
 
 

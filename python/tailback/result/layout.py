@@ -346,7 +346,7 @@ def programs(folder: Path, files: Mapping[str, str] | None) -> dict[str, bytes]:
     return out
 
 
-def told(name: str, source: Source) -> dict[str, Any]:
+def described(name: str, source: Source) -> dict[str, Any]:
     """What `meta.json` says of an algorithm of the user's own."""
     # A name may be that of a file in another folder.
     stem = re.sub(r"[^\w.+-]+", ".", re.sub("^(python|bpf|rust):", "", name)).strip(".")

@@ -267,7 +267,7 @@ class Scenario(ScenarioFields):
         return out
 
     def complaint(self, path: str, value: str, problem: str, fix: str) -> ScenarioError:
-        """What an engine says of a place in its own form, said of the scenario's."""
+        """Maps an engine error back to the user's field."""
         translated = _core.scenario_translate(self, path, value, problem, fix)
         return ScenarioError([translated]).located(self._file, self._places)
 
@@ -335,7 +335,7 @@ class _Outside:
         try:
             self.factories[name] = registered[name] if name in registered else referenced(name, self.scenario.folder)
         except TailbackError as error:
-            raise UnitError(str(error).rstrip("."), "Mend it, or name another") from None
+            raise UnitError(str(error).rstrip("."), "Fix it, or name another") from None
         return True
 
     def pattern(self, pattern: str) -> bool:

@@ -299,7 +299,7 @@ def _read(folder: Path) -> Suite:
             fix = "Give the name of a scenario beside this file, without .toml"
             problems.append(Problem(f"{place}scenario", name, "there is none", fix, str(file)))
         if name in judging:
-            # It would fail whoever the candidate is.
+            # It would fail with any candidate.
             fix = "Give the control a scenario that passes"
             problem = "a control's scenario cannot be known not to pass: then the control proves nothing"
             problems.append(Problem(f"{place}scenario", name, problem, fix, str(file)))

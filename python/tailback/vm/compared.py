@@ -37,14 +37,14 @@ class Run:
     kept: RunMetrics
 
     @property
-    def told(self) -> str:
+    def words(self) -> str:
         """The point in words."""
         return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in self.values.items()) or "as it is"
 
     def file(self, folder: Path, kernel: str) -> Path:
         """Where this run on `kernel` is kept: by all that decides what comes out, but what the kernel is."""
-        told = json.dumps([self.resolved, self.kept.digest, _core.version()], sort_keys=True)
-        digest = hashlib.sha256(told.encode()).hexdigest()[:16]
+        text = json.dumps([self.resolved, self.kept.digest, _core.version()], sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         return kept.folder_of(folder, kernel) / f"{digest}.json"
 
 
@@ -79,7 +79,7 @@ def run_grid(
                 continue
             if time.monotonic() - began > seconds:
                 return
-            title = f"run {number} of {len(runs)} on {kernel.name}: {run.told}, seed {run.seed}"
+            title = f"run {number} of {len(runs)} on {kernel.name}: {run.words}, seed {run.seed}"
             try:
                 found = kept.attempt(run.resolved, kernel, run.kept)
             except LostRun as error:
@@ -117,7 +117,7 @@ def changes(
             continue
         reasons = [row["refused"] for row in both if "refused" in row]
         if reasons:
-            refused.append(f"{run.told}, seed {run.seed}: {reasons[0]}")
+            refused.append(f"{run.words}, seed {run.seed}: {reasons[0]}")
             continue
         about |= {kernel: row["kernel"] for kernel, row in zip(kernels, both, strict=True)}
         measured.setdefault(run.point, []).append((run, [row["measures"] for row in both]))
@@ -136,7 +136,7 @@ def changes(
                 continue
             a, b = (interval(list(side.values()), "mean", confidence=confidence) for side in sides)
             difference = paired(sides[0], sides[1], confidence=confidence).difference
-            out.append(Change(metric, a, b, difference, point=pairs[0][0].told))
+            out.append(Change(metric, a, b, difference, point=pairs[0][0].words))
     return _once_each(out), refused, about
 
 
@@ -148,12 +148,12 @@ _SMALL = 0.01
 
 def _once_each(found: Sequence[Change]) -> list[Change]:
     """Without what says the same of the same path under another name: of one flow, and of all."""
-    told: dict[tuple[Any, ...], Change] = {}
+    distinct: dict[tuple[Any, ...], Change] = {}
     for row in found:
         values = (row.a.estimate, row.b.estimate, row.difference.low, row.difference.high)
         # What is zero on both says nothing of being the same quantity.
-        told.setdefault((row.point, *values) if row.a.estimate else (row.point, row.metric), row)
-    return list(told.values())
+        distinct.setdefault((row.point, *values) if row.a.estimate else (row.point, row.metric), row)
+    return list(distinct.values())
 
 
 def page(
@@ -175,11 +175,11 @@ def page(
         f"# {kernels[0]} and {kernels[1]}",
         "",
         f"`{command}` writes this page: one grid of {points} paths on two kernels in virtual machines ([vm](vm.md)), "
-        f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is reported when the 95 % interval of "
-        "the difference does not contain zero. Of twenty comparisons in which nothing changed one is reported all the same. "
-        "Seeds change what a scenario draws at random, and nothing else: where it draws nothing, all seeds have the "
-        "same difference, and an interval without width speaks of that path alone. Losses, retransmissions and what "
-        "returns are often one event, seen several times.",
+        f"up to {seeds} seeds each. Each metric is compared seed by seed; a change is reported when the 95 % interval "
+        "of the difference does not contain zero. Of twenty comparisons in which nothing changed one is still "
+        "reported. Seeds change what a scenario draws at random, and nothing else: where it draws nothing, all "
+        "seeds have the same difference, and an interval without width speaks of that path alone. Losses, "
+        "retransmissions and what returns are often one event, seen several times.",
         "",
         "| kernel | release | build | ticks a second |",
         "| --- | --- | --- | ---: |",

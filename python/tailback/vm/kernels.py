@@ -79,7 +79,7 @@ class Kernel:
 
     @cached_property
     def build(self) -> str:
-        """Release, builder and date, as the image tells them (Linux/x86 boot protocol, `kernel_version`)."""
+        """Release, builder and date, as the image states them (Linux/x86 boot protocol, `kernel_version`)."""
         image = _read(self.image)
         if image[0x202:0x206] != b"HdrS":
             raise KernelError(
@@ -111,7 +111,7 @@ class Kernel:
         }
 
     def is_that_of(self, kept: Mapping[str, Any] | None) -> bool:
-        """Is what a result says of its kernel said of this one? Of earlier results, without a digest, by the build."""
+        """Whether a result ran on this kernel. Earlier results have no digest and are compared by the build."""
         if not kept or (kept.get("release"), kept.get("build")) != (self.about["release"], self.about["build"]):
             return False
         return bool(kept.get("digest", self.digest) == self.digest)
@@ -167,7 +167,7 @@ class Kernel:
         return {file.name.split(".", 1)[0].replace("-", "_"): file for file in files}
 
     def demand_able(self) -> None:
-        """Raise `KernelError` unless a guest can run it, and everything here can be said of it."""
+        """Raise `KernelError` unless a guest can run it, and it has every property that is read here."""
         if not self.modules.is_dir():
             raise KernelError(f"{self.modules}: the modules of {self.name} are not there. Put its release's there")
         _ = (self.build, self.hz)

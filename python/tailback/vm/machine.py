@@ -20,8 +20,8 @@ from tailback.vm import kernel_log, letter, starter
 __all__ = ["QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
 QEMU = "qemu-system-x86_64"
-#: A guest hangs that is no further after its machine has worked, or slept, for so long: time in which a busy or stopped
-#: host let the machine wait does not count. One that runs tells ten times a guest second.
+#: A guest hangs if it reports nothing new while its machine works, or sleeps, for this long. Time in which a busy or
+#: stopped host lets the machine wait does not count. A guest that runs reports ten times a guest second.
 PATIENCE_S = 180.0
 #: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
 SILENCE_S = 1800.0
@@ -78,8 +78,8 @@ def command(
     return [
         *(QEMU, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
         *("-machine", "pc", "-cpu", "qemu64" + _FOR_PROGRAMS * for_programs, "-smp", "1", "-m", str(_MEMORY_MB)),
-        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording, though nobody
-        # wants the record, makes QEMU's two threads take turns: else the jump may be reckoned while the instructions
+        # One instruction is one nanosecond; an idle guest's clock jumps to its next timer. Recording makes QEMU's two
+        # threads take turns, which is its purpose here: else the jump may be reckoned while the instructions
         # just done are not yet counted, and the guest wakes some microseconds late, by how busy the host is.
         *("-accel", "tcg,thread=single", "-icount", f"shift=0,sleep=off,align=off,rr=record,rrfile={os.devnull}"),
         # Nothing of the host's time or chance comes in.
@@ -132,7 +132,7 @@ def _processor() -> Iterator[int | None]:
 
 
 def _is_ours(processor: int, held: ExitStack) -> bool:
-    """Take the processor until `held` ends, if nobody has it. The lock ends with its holder, however that ends."""
+    """Take the processor until `held` ends, if it is free. The lock ends with its holder, however that ends."""
     import fcntl
 
     place = Path(tempfile.gettempdir()) / f"tailback-machine-{os.getuid()}-{processor}"
@@ -164,9 +164,9 @@ def _watch(
             if progress is not None and now.state == letter.RUNNING:
                 progress(now.fraction)
         elif patience.spent_s() > PATIENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_told(console)}")
+            raise LostRun(f"the guest hangs: nothing new for {PATIENCE_S:.0f} s of its machine's work{_tail(console)}")
         elif patience.waited_s > SILENCE_S:
-            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_told(console)}")
+            raise LostRun(f"the guest hangs: nothing new for {SILENCE_S:.0f} s{_tail(console)}")
     if letter.progress(memory).state == letter.DONE:
         return
     said = machine.stderr.read().decode(errors="replace").strip() if machine.stderr else ""
@@ -174,7 +174,7 @@ def _watch(
         raise LostRun(f"{QEMU} found no room for what the guest hands over. {no_room(memory.parent.parent)}")
     if machine.returncode:
         raise LostRun(f"{QEMU} ended with {machine.returncode}: {said or 'it said nothing'}")
-    raise LostRun(f"the guest ended without a result{_told(console)}")
+    raise LostRun(f"the guest ended without a result{_tail(console)}")
 
 
 def no_room(folder: Path | None) -> str:
@@ -218,7 +218,7 @@ class _Patience:
         return self._spent_s
 
 
-def _told(console: Path) -> str:
+def _tail(console: Path) -> str:
     """What the guest's console says of its end."""
     lines = console.read_text(errors="replace").splitlines() if console.is_file() else []
     lines = [line.rstrip() for line in lines if line.strip()]

@@ -270,7 +270,7 @@ class Store:
         return shard / run
 
     def place_of_tables(self, run: str) -> str:
-        """Where whoever does a run puts its tables: a folder, or the address of the bucket."""
+        """Where a worker puts the tables of a run: a folder, or the address of the bucket."""
         return self.bucket.url if self.bucket is not None else str(self.tables_folder(run).absolute())
 
     def result(self, start: str) -> Result:

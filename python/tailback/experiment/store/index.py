@@ -118,7 +118,7 @@ class Journal(NamedTuple):
 
 
 def read_journal(path: Path, offset: int = 0) -> Journal:
-    """The whole rows from `offset` on. A torn last line is left for later: it was reported to nobody."""
+    """The whole rows from `offset` on. A torn last line is left for later: its run was never reported."""
     with open_plain(path) as file:
         file.seek(offset)
         data = file.read()
