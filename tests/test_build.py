@@ -210,7 +210,7 @@ def test_what_is_missing_is_named_with_its_cure(
     assert command in cure
 
 
-def test_debian_without_venv_is_told_its_package(machine: Machine) -> None:
+def test_debian_without_venv_gets_the_name_of_its_package(machine: Machine) -> None:
     script = 'case "$2" in *ensurepip*) exit 1;; *print*) echo 3.12;; esac'
     machine.has("python3", script)
     done = machine.check()
@@ -218,7 +218,7 @@ def test_debian_without_venv_is_told_its_package(machine: Machine) -> None:
     assert "sudo apt-get install python3.12-venv" in done.stderr
 
 
-def test_everything_missing_is_told_at_once(machine: Machine) -> None:
+def test_everything_missing_is_reported_at_once(machine: Machine) -> None:
     for tool in ("python3", "cargo", "cc"):
         machine.lacks(tool)
     assert machine.check().stderr.count("missing: ") == 3

@@ -86,7 +86,7 @@ def test_the_page_has_both_scenarios_if_they_differ(pair: tuple[tb.Result, tb.Re
     assert "Scenario of long (TOML)" in page
     assert "Scenario of short (TOML)" in page
     assert "Over one another" in page
-    # A simulated run has no lateness to tell of.
+    # A simulated run has no lateness to report.
     assert "How punctual" not in page
     assert "Scenario of" not in comparison({"one": pair[0], "two": pair[0]})
 

@@ -99,7 +99,7 @@ def wrong_in(call: str, command: Any) -> str | None:
     return next((name for name in given if name not in options), None)
 
 
-def test_every_command_that_may_run_code_is_told() -> None:
+def test_every_command_that_may_run_code_is_listed() -> None:
     text = " ".join((ROOT / "docs/security.md").read_text().split())
     asks = re.search(
         r"`--allow-code` of `tailback (.*?)\. In Python it is `allow_code=True` of `tb\.(.*?)\. Without", text

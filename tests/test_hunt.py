@@ -234,7 +234,7 @@ def command(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_the_command_tells_and_ends_with_one_if_it_found_something(
+def test_the_command_prints_it_and_ends_with_one_if_it_found_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command(tmp_path, monkeypatch, "hunt", "bbr", "--weakness", "loss", "--runs", "40", "--json") == 1

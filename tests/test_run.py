@@ -88,7 +88,7 @@ def test_run_each_yields_what_is_finished_and_can_be_left() -> None:
     assert threading.active_count() < before
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     fractions: list[float] = []
     tb.run(short(), progress=fractions.append)
     assert fractions == sorted(fractions)

@@ -27,9 +27,9 @@ def holds(cell: str, line: str) -> bool:
     """Does a line of a command's table have this cell of the page's, which may be rounded?"""
     if re.fullmatch(r"\d+\.\d+", cell) is None:
         return cell in line
-    told = [float(word) for word in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", line)]
+    reported = [float(word) for word in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", line)]
     near = 0.6 * 10.0 ** -len(cell.partition(".")[2])
-    return any(abs(float(cell) - value) <= near for value in told)
+    return any(abs(float(cell) - value) <= near for value in reported)
 
 
 def test_every_command_of_the_page_runs_and_says_what_the_page_says(place: Path) -> None:

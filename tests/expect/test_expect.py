@@ -297,7 +297,7 @@ def test_a_window_counts_what_happens_in_it(result: tb.Result) -> None:
     assert measured(result, start_s=0.0)("bottleneck.loss") == pytest.approx(whole("bottleneck.loss"), rel=0.05)
 
 
-def test_what_is_not_recorded_is_told_by_its_instrument() -> None:
+def test_what_is_not_recorded_is_reported_with_its_instrument() -> None:
     plain = tb.dumbbell(rate="5mbit", rtt="40ms", flows=[tb.bulk("reno", name="a"), tb.voip()], duration="2s")
     names = measurable(plain.resolve())
     assert names["voip.delay_p95_ms"] == 'packets = ["voip"]'
@@ -343,7 +343,7 @@ def undecided() -> str:
 
 
 @pytest.mark.parametrize(("files", "code"), [("p", 0), ("pf", 1), ("pu", 3), ("pfu", 1), ("pb", 2), ("pfub", 2)])
-def test_the_exit_code_tells_the_worst(tailback: Any, tmp_path: Path, files: str, code: int) -> None:
+def test_the_exit_code_is_the_worst(tailback: Any, tmp_path: Path, files: str, code: int) -> None:
     texts = {"p": PASSES, "f": FAILS, "u": undecided() if "u" in files else "", "b": "duration = \n[expect]"}
     for file in files:
         (tmp_path / f"{file}.toml").write_text(texts[file])
@@ -397,7 +397,7 @@ def test_on_github_lines_are_annotated_and_the_summary_is_added_to(
     assert "| `call.delay_p95_ms < 1ms` |" in summary.read_text()
 
 
-def test_a_folder_without_expectations_is_told(tailback: Any, tmp_path: Path) -> None:
+def test_a_folder_without_expectations_is_reported(tailback: Any, tmp_path: Path) -> None:
     (tmp_path / "plain.toml").write_text(SCENARIO.split("[expect]")[0])
     ran = tailback("test", tmp_path)
     assert ran.code == 2

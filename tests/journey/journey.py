@@ -111,8 +111,8 @@ def journey(tailback: Path, work: Path) -> None:
     for cc in ("reno", "cubic", "htcp", "bbr"):
         tb("run", "home.toml", "--set", f"flow.bulk.cc={cc}", "--set", "duration=20s", "--out", f"results/{cc}")
     four = [f"results/{cc}" for cc in ("reno", "cubic", "htcp", "bbr")]
-    told = json.loads(tb("compare", *four, "--baseline", "results/cubic", "--out", "four.html", "--json").stdout)
-    demand(all(len(row["values"]) == 4 for row in told["metrics"]), "compare has not all four")
+    reported = json.loads(tb("compare", *four, "--baseline", "results/cubic", "--out", "four.html", "--json").stdout)
+    demand(all(len(row["values"]) == 4 for row in reported["metrics"]), "compare has not all four")
     tb("plot", *four, "--figure", "all", "--out", "four.png")
     tb("report", "results/cubic", "--out", "cubic.html")
 
