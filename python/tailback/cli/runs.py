@@ -132,6 +132,10 @@ def run(
         str | None,
         typer.Option(help="The kernel of `--engine vm`: a name of `tailback vm kernels`, or an image's path."),
     ] = None,
+    dilation: Annotated[
+        int,
+        typer.Option(help="How many times faster the processor of `--engine vm` is: its clock runs as much slower."),
+    ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and show what happened.
@@ -157,6 +161,8 @@ def run(
         scenario = scenario.with_({"instruments.most_rows": most_rows})
     if kernel is not None and "vm" not in engine.split(","):
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
+    if dilation != 1 and "vm" not in engine.split(","):
+        raise BadInput("--dilation: only a virtual machine's clock can be slowed. Add --engine vm.")
     if out is not None:
         chosen = _engines(engine) if engine != "sim" else [engine]
         for place in [out] if len(chosen) == 1 else [out / each for each in chosen]:
@@ -169,7 +175,7 @@ def run(
     if engine != "sim":
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel)
+        _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel, dilation)
         return
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
@@ -267,6 +273,7 @@ def _run_engines(
     as_json: bool,
     allow_code: bool,
     kernel: str | None,
+    dilation: int,
 ) -> None:
     """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
     from tailback import compare, live, vm
@@ -278,15 +285,16 @@ def _run_engines(
         demand_allowed(scenario.resolve(live=True), allow_code, scenario)
         live.check(scenario)
     if "vm" in chosen:
-        vm.check(scenario, kernel=kernel, allow_code=allow_code)
+        vm.check(scenario, kernel=kernel, allow_code=allow_code, dilation=dilation)
     folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
     results = {}
     for name in chosen:
-        result = _run_on(name, scenario, not as_json, allow_code, kernel)
+        result = _run_on(name, scenario, not as_json, allow_code, kernel, dilation)
         of_kernel = [f"--kernel {Path(kernel).name}"] if name == "vm" and kernel else []
+        of_kernel += [f"--dilation {dilation}"] if name == "vm" and dilation > 1 else []
         result.meta["command"] = " ".join([*words, f"--engine {name}", *of_kernel])
         results[name] = result
         folder = folders[name]
@@ -321,12 +329,12 @@ def _run_engines(
         say(f"report of both: {escape(str(page))}")
 
 
-def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: str | None) -> Any:
+def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: str | None, dilation: int) -> Any:
     import tailback
     from tailback import live, vm
 
     if engine == "vm":
-        return vm.run(scenario, kernel=kernel, progress=shown, allow_code=allow_code)
+        return vm.run(scenario, kernel=kernel, progress=shown, allow_code=allow_code, dilation=dilation)
     made_by = live.run if engine == "live" else tailback.run
     return made_by(scenario, progress=shown, allow_code=allow_code)
 
