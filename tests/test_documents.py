@@ -43,20 +43,10 @@ def test_every_link_leads_somewhere(document: Path) -> None:
     assert dead == []
 
 
-def test_every_page_of_the_guide_is_once_in_its_menu() -> None:
+def test_a_page_leads_to_every_notebook() -> None:
     guide = ROOT / "docs"
-    menu = runpy.run_path(str(ROOT / "scripts/menu_in_docs.py"))["menu"](guide)
-
-    def pages(entries: list[Any]) -> list[str]:
-        return [
-            page
-            for entry in entries
-            for page in ([entry] if isinstance(entry, str) else pages(next(iter(entry.values()))))
-        ]
-
-    assert sorted(pages(menu)) == sorted(path.relative_to(guide).as_posix() for path in guide.glob("**/*.md"))
-    first = (guide / "index.md").read_text()
-    assert all(f"]({path.relative_to(guide)})" in first for path in guide.glob("**/*.ipynb"))
+    pages = "".join(path.read_text() for path in guide.glob("**/*.md"))
+    assert all(f"notebooks/{path.name})" in pages for path in guide.glob("**/*.ipynb"))
 
 
 def test_the_map_names_what_exists() -> None:
