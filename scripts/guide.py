@@ -36,6 +36,11 @@ class Page:
         return (DOCS / self.name).read_text(encoding="utf-8")
 
     @property
+    def title(self) -> str:
+        """The page's first heading."""
+        return self.text.partition("\n")[0].removeprefix("# ")
+
+    @property
     def words_by_hand(self) -> int:
         """Words that no program writes; 0 of a page that a program writes whole."""
         return 0 if self.is_generated else len(by_hand(self.text).split())

@@ -35,9 +35,10 @@ def on_config(config: Any, **_: Any) -> None:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Called by mkdocs for each page: the next step of one that a program wrote."""
-    about = next((each for each in guide.pages() if each.name == page.file.src_uri), None)
+    pages = {each.name: each for each in guide.pages()}
+    about = pages.get(page.file.src_uri)
     if about is None or not about.is_generated or about.next is None:
         return markdown
-    title = (guide.DOCS / about.next).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+    title = pages[about.next].title
     place = posixpath.relpath(about.next, posixpath.dirname(about.name) or ".")
     return f"{markdown}\n\nNext: [{title}]({place}).\n"
