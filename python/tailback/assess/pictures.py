@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from tailback.assess.table import STATISTICS, Cell
+from tailback.assess.book import Cell
 from tailback.assess.verdicts import Found
 from tailback.numbers import written
 
@@ -82,7 +82,7 @@ def gauge(found: Found) -> Markup:
     def x(value: float) -> float:
         return 70.0 + value * 22.0
 
-    label = f"{STATISTICS[found.statistic].title}: {middle:.2g} of the way from {found.against} to the bound"
+    label = f"{found.rule.title}: {middle:.2g} of the way from {found.against} to the bound"
     return Markup(
         f'<svg width="140" height="18" viewBox="0 0 140 18" role="img" aria-label="{escape(label)}">'
         f'<rect class="zone" x="{x(1):.1f}" y="1" width="{140 - x(1):.1f}" height="16"/>'
