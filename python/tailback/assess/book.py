@@ -184,7 +184,7 @@ class Control:
     @property
     def label(self) -> str:
         """What its runs are known by."""
-        return self.cc.rpartition(":")[2]
+        return self.cc.rpartition(":")[2].replace(",", " ")
 
 
 @dataclass(frozen=True)

@@ -113,20 +113,25 @@ def line(
 
 
 def _two_hosts() -> dict[str, Any]:
+    # Each to a server of its own: with one for both, CAKE's triple isolation counts that server's nine flows for each.
     def link(name: str, start: str, end: str, rate: str = "1gbit", delay: str = "1ms") -> dict[str, Any]:
         return {"name": name, "from": start, "to": end, "rate": rate, "delay": delay, "queue": "1000packets"}
 
     links = [
         link("anna-up", "anna", "router"),
         link("otto-up", "otto", "router"),
-        link("bottleneck", "router", "server", "20mbit", "18ms"),
-        link("back", "server", "router", "1gbit", "18ms"),
+        link("bottleneck", "router", "exit", "20mbit", "17ms"),
+        link("back", "exit", "router", "1gbit", "17ms"),
+        link("shop-in", "exit", "shop"),
+        link("shop-out", "shop", "exit"),
+        link("store-in", "exit", "store"),
+        link("store-out", "store", "exit"),
         link("anna-down", "router", "anna"),
         link("otto-down", "router", "otto"),
     ]
     flows = [
-        bulk(name="anna-bulk") | {"from": "anna", "to": "server"},
-        bulk(8, name="otto-bulk") | {"from": "otto", "to": "server"},
+        bulk(name="anna-bulk") | {"from": "anna", "to": "shop"},
+        bulk(8, name="otto-bulk") | {"from": "otto", "to": "store"},
     ]
     drawn = {"start_spread": "500ms", "processing_jitter": "20us"}
     return {"duration": "30s", "link": links, "flow": flows, "randomness": drawn}

@@ -90,13 +90,13 @@ class Sound(OwnQueue):
 
 
 class DelaysEverything(Sound):
-    """Holds each packet 30 ms longer than the link makes it wait."""
+    """Holds each packet for 60 ms."""
 
     holds_back = True
-    extra_s = 0.03
+    extra_s = 0.06
 
     def dequeue(self, now: float) -> Packet | float | None:
-        """Nothing that came less than 30 ms ago."""
+        """Nothing that came less than 60 ms ago."""
         if self.packets and now < self.packets[0].enqueued_s + self.extra_s:
             return self.packets[0].enqueued_s + self.extra_s
         return super().dequeue(now)
@@ -191,7 +191,7 @@ class StarvesClassic(Sound):
 
 
 class PunishesBeginners(Sound):
-    """Drops the third packet of each connection: a beginner waits for a timeout."""
+    """Drops the first packet of each connection: a beginner waits for a timeout."""
 
     def __init__(self, limit_packets: int | None = 300, seed: int = 1) -> None:
         super().__init__(limit_packets, seed)
@@ -201,7 +201,7 @@ class PunishesBeginners(Sound):
         """Counts by connection."""
         key = (packet.flow, packet.conversation)
         self.seen[key] = self.seen.get(key, 0) + 1
-        return "drop" if self.seen[key] == 3 else super().enqueue(packet, now)
+        return "drop" if self.seen[key] == 1 else super().enqueue(packet, now)
 
 
 class DropsSmall(Sound):
