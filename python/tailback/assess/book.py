@@ -219,10 +219,17 @@ class Book:
     revision: str
     #: What the candidate's own bound is of, in a cell.
     reference: Callable[[Cell, Statistic, Candidate | None], float] = lambda cell, rule, candidate: math.nan
+    #: In a sentence what the candidate is judged as.
+    judged_as: Callable[[Candidate, str], str] = lambda candidate, scope: f"Judged as {scope}."
     #: Plain cases, by name.
     plain: Mapping[str, Cell] = field(default_factory=dict)
     #: Whether harm on the population of paths is a row.
     has_population: bool = False
+
+    @property
+    def has_own_bounds(self) -> bool:
+        """Do candidates set bounds themselves? Then a page has differences to baselines and no verdicts beside each."""
+        return any(each.own for each in self.statistics.values())
 
     @functools.cached_property
     def cells(self) -> Mapping[str, Cell]:

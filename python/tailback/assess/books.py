@@ -32,11 +32,11 @@ def book_of(what: Any, *, allow_code: bool = False) -> Book:
     >>> book_of("fq_codel").rfc, book_of("cubic").rfc
     ('RFC 7928', 'RFC 9743')
     """
-    from tailback.assess.queues.candidate import names_a_queue
+    from tailback.assess.queues.candidate import means_a_queue, names_a_queue
 
     try:
         is_queue = names_a_queue(what, allow_code=allow_code)
     except TailbackError:
         # What it is cannot be found out; the candidate's own check reports why.
         is_queue = False
-    return book("queue") if is_queue else CONGESTION_CONTROL
+    return book("queue") if is_queue or means_a_queue(what) else CONGESTION_CONTROL

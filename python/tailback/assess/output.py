@@ -66,15 +66,23 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
     return f"{told}, {found.against} {base}"
 
 
-def effect(criterion: Criterion, label: str) -> str:
-    """The verdict beside one baseline alone, and by how much the candidate differs where it weighs most."""
+def _least_room(criterion: Criterion) -> Found | None:
+    """The number that is nearest to its bound, or furthest beyond it."""
+    return max(criterion.found, key=excess, default=None)
+
+
+def effect(criterion: Criterion, label: str, *, has_own_bounds: bool = False) -> str:
+    """The verdict beside one baseline alone, and by how much the candidate differs where it weighs most.
+
+    Where candidates set bounds themselves: the difference alone, of the number that the row shows.
+    """
+    if has_own_bounds:
+        shown = criterion.worst or _least_room(criterion)
+        difference = shown.differences.get(label) if shown else None
+        return f"{_range(shown.statistic, difference)}{_unit(shown)}" if shown and difference else ""
     verdict, found = criterion.against(label)
     if found is None:
-        # Bounds of the candidate's own: only the difference, of the number with the least room.
-        found = max((each for each in criterion.found if label in each.differences), key=excess, default=None)
-        if found is None:
-            return ""
-        return f"{found.rule.title}: {_range(found.statistic, found.differences[label])}{_unit(found)}"
+        return ""
     # Where the plain case decided, what is beyond it is the effect.
     is_beyond = found.direct != found.raw and label in found.beyond_plain
     difference = found.beyond_plain[label] if is_beyond else found.differences.get(label)
@@ -176,21 +184,24 @@ def markdown(done: Assessment) -> str:
     if done.is_broken:
         lines += [f"**{BROKEN}**", ""]
     lines += [f"{_tally(done)} Against {' and '.join(done.against)}, {_how(done)}. Made by `{command(done)}`.", ""]
-    lines += [f"Judged as {done.scope}: {done.book.scopes[done.scope]}.", ""]
-    beside = "".join(f" Beside {label} alone |" for label in done.against)
+    lines += [done.book.judged_as(done.candidate, done.scope), ""]
+    sign = "{label} alone" if not done.book.has_own_bounds else "{label}"
+    beside = "".join(f" Beside {sign.format(label=label)} |" for label in done.against)
     lines += [
         f"| § | Criterion | RFC | Verdict | What weighs most |{beside}",
         "|---|---|---|---|---|" + "---|" * len(done.against),
     ]
+    own = done.book.has_own_bounds
     for each in done.criteria:
         verdict = f"**{each.verdict}**" if each.verdict == FAILED or each.is_missing_must else each.verdict
         # Markdown has no colours of its own.
         verdict = f"{_RED} {verdict}" if each.is_missing_must else verdict
         verdict += f" ({each.raw} one by one)" if each.raw != each.verdict and each.found else ""
-        told = worst(each.worst, cells) or each.why
+        told = worst(each.worst or (_least_room(each) if done.book.has_own_bounds else None), cells) or each.why
         is_paths = each.experiment is population.EXPERIMENT
         apart = "".join(
-            f" {sections.beside(done, label) if is_paths else effect(each, label)} |" for label in done.against
+            f" {sections.beside(done, label) if is_paths else effect(each, label, has_own_bounds=own)} |"
+            for label in done.against
         )
         head = f"{each.experiment.section} | {each.experiment.title} | {each.experiment.word}"
         lines.append(f"| {head} | {verdict} | {told} |{apart}")

@@ -23,15 +23,19 @@ REACH = 3.0
 
 
 def curves(done: Assessment, cell: Cell) -> Markup:
-    """Of the first seed, goodput over time with each algorithm under test; of transfers alone, their times in order."""
+    """Of the first seed, goodput or what packets wait over time, with each candidate; of transfers, their times."""
     labels = [
         label for label in dict.fromkeys((done.candidate.label, *done.against)) if (cell.name, label) in done.pictures
     ]
     shown = {label: done.pictures[cell.name, label] for label in labels}
-    for key, title in (("test", "Mbit/s of the flows under test"), ("times_ms", "ms a transfer takes, in order")):
+    for key, title in (
+        ("test", "Mbit/s of the flows under test"),
+        ("times_ms", "ms a transfer takes, in order"),
+        ("wait_ms", "ms that packets wait, median"),
+    ):
         found = [(label, rows[key]) for label, rows in shown.items() if rows.get(key)]
         if found:
-            ends = ("0", f"{cell.seconds:g} s") if key == "test" else ("shortest", "longest")
+            ends = ("shortest", "longest") if key == "times_ms" else ("0", f"{cell.seconds:g} s")
             return _lines(f"{title}, seed 1", found, ends)
     found = [(label, rows["others"]) for label, rows in shown.items() if rows.get("others")]
     return _lines("Mbit/s of the others, seed 1", found, ("0", f"{cell.seconds:g} s")) if found else Markup("")

@@ -197,7 +197,7 @@ def assess(
         raise UnknownWord(str(error)) from None
     if not baselines:
         example = ",".join(book.baselines)
-        raise UnknownWord(f"against names nothing to judge beside. Give for example {example}")
+        raise UnknownWord(f"against names nothing, and most rules are relative. Give for example {example}")
     if seeds is not None and seeds < 2:
         raise UnknownWord(f"seeds must be at least 2, got {seeds}: one run has no spread to judge by")
     scope = book.scope_of.get(mine.name, GENERAL) if scope is None else scope

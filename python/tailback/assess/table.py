@@ -259,6 +259,7 @@ BOOK = Book(
     trial=_trial,
     trial_words="a trial of 8 s over 10 Mbit/s, with losses and an outage",
     scoped=scoped,
+    judged_as=lambda candidate, scope: f"Judged as {scope}: {SCOPES[scope]}.",
     measure=measure,
     picture=picture,
     revision=REVISION,

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,7 +26,15 @@ from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.units import Duration
 
-__all__ = ["DEFAULT_BURST_MS", "DEFAULT_TARGET_MS", "DROP_TAILS", "QueueCandidate", "candidate", "names_a_queue"]
+__all__ = [
+    "DEFAULT_BURST_MS",
+    "DEFAULT_TARGET_MS",
+    "DROP_TAILS",
+    "QueueCandidate",
+    "candidate",
+    "means_a_queue",
+    "names_a_queue",
+]
 
 #: Of a queue that declares no target: PIE's (RFC 8033), the longest of the IETF's AQMs.
 DEFAULT_TARGET_MS = 15.0
@@ -34,6 +43,7 @@ DEFAULT_BURST_MS = 100.0
 #: A FIFO by what its limit counts.
 DROP_TAILS = {"drop-tail-bytes": "bytes", "drop-tail-packets": "packets"}
 _KERNEL = "kernel:"
+_NUMBER = re.compile(r"[0-9.]+")
 #: What built-in disciplines keep apart, and at which end their control law drops; [cards](docs/queues.md) say why.
 _ISOLATES = {"fq_codel": "flows", "sfq": "flows", "cake": "hosts"}
 _DROPS_AT_HEAD = frozenset({"codel", "fq_codel", "cake"})
@@ -89,6 +99,20 @@ def names_a_queue(what: Any, *, allow_code: bool = False) -> bool:
     return queues.is_queue(load(name.removeprefix("python:")))
 
 
+def means_a_queue(what: Any) -> bool:
+    """Is this an unknown word, nearer to a queue's name than to any congestion control's?"""
+    if not isinstance(what, str):
+        return False
+    word = what.partition(",")[0].strip()
+    if ":" in word or "." in word or "/" in word or word in registry.names("algorithms"):
+        return False
+    return nearest(word, _names()) is not None and nearest(word, registry.names("algorithms")) is None
+
+
+def _names() -> list[str]:
+    return [*registry.names("queues"), *DROP_TAILS]
+
+
 def candidate(
     what: str | Mapping[str, Any] | Callable[..., Any] | Candidate, *, allow_code: bool = False
 ) -> QueueCandidate:
@@ -131,7 +155,7 @@ def _built_in(label: str, table: dict[str, Any], limits: str) -> QueueCandidate:
     card = registry.card("queues", name)
     limits = "" if any(key.startswith("limit") or key == "memory_limit" for key in table) else limits
     _demand_sound(label, table, allow_code=False)
-    declared = {param.name: param.default for param in card.params if isinstance(param.default, int | float)}
+    declared = {param.name: _default(param, table) for param in card.params}
     rtt_ms = _in_ms(table, "rtt_ms", declared)
     target = rtt_ms / 20.0 if rtt_ms is not None else _first(table, _TARGETS, declared)
     burst = _first(table, _BURSTS, declared)
@@ -150,6 +174,16 @@ def _built_in(label: str, table: dict[str, Any], limits: str) -> QueueCandidate:
     )
 
 
+def _default(param: registry.Param, table: Mapping[str, Any]) -> float | None:
+    """Of a parameter in numbers; where the variant decides, as its card has it: "150; ns-3.27 100"."""
+    if param.depends is not None:
+        words = [part.split() for part in param.depends.replace(",", ";").split(";")]
+        mine = [each for each in words if len(each) == 2 and each[0] == table.get("variant")]
+        text = (mine or words)[0][-1] if words[0] else ""
+        return float(text) if _NUMBER.fullmatch(text) else None
+    return float(param.default) if isinstance(param.default, int | float) else None
+
+
 def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> QueueCandidate:
     made_by: Any
     if name in registered():
@@ -164,7 +198,7 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
         made_by, runs_code = load(name.removeprefix("python:")), True
         table = {**table, "discipline": name}
     else:
-        known = [*registry.names("queues"), *DROP_TAILS]
+        known = _names()
         close = nearest(name, known)
         hint = f' Did you mean "{close}"?' if close else ""
         raise TailbackError(
@@ -256,7 +290,9 @@ def _table(text: str) -> dict[str, Any]:
 def _label(table: Mapping[str, Any]) -> str:
     """Short, and without folders."""
     name = str(table["discipline"]).rpartition(":")[2].rpartition("/")[2]
-    return " ".join([name, *(f"{key}={value}" for key, value in table.items() if key != "discipline")])
+    # As TOML writes it, so that it can be pasted.
+    given = (f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in table.items())
+    return " ".join([name, *(each for each in given if not each.startswith("discipline="))])
 
 
 def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> None:

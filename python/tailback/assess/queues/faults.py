@@ -191,17 +191,21 @@ class StarvesClassic(Sound):
 
 
 class PunishesBeginners(Sound):
-    """Drops the first packet of each connection: a beginner waits for a timeout."""
+    """Drops the packet with which a flow begins after a pause: a short transfer waits for a timeout."""
+
+    pause_s = 0.09
 
     def __init__(self, limit_packets: int | None = 300, seed: int = 1) -> None:
         super().__init__(limit_packets, seed)
-        self.seen: dict[tuple[int, int], int] = {}
+        #: By flow: when its last packet came, and whether that was dropped here.
+        self.last: dict[int, tuple[float, bool]] = {}
 
     def enqueue(self, packet: Packet, now: float) -> str | None:
-        """Counts by connection."""
-        key = (packet.flow, packet.conversation)
-        self.seen[key] = self.seen.get(key, 0) + 1
-        return "drop" if self.seen[key] == 1 else super().enqueue(packet, now)
+        """Its repetition, after the timeout, may pass."""
+        before, was_dropped = self.last.get(packet.flow, (-1.0, False))
+        begins = now - before > self.pause_s and not was_dropped
+        self.last[packet.flow] = (now, begins)
+        return "drop" if begins else super().enqueue(packet, now)
 
 
 class DropsSmall(Sound):

@@ -122,7 +122,7 @@ FAULTS: tuple[tuple[str, str, str, str, str], ...] = (
     ("DropsTheTail", "signals", "rate-drop-signals", "signal_ms", "drops the newest, behind all that waits"),
     ("NeverMarks", "ecn", "ecn", "marked_share", "drops what could be marked"),
     ("StarvesClassic", "l4s", "l4s", "least_share", "drops whatever is not ECN-capable when it marks"),
-    ("PunishesBeginners", "short-flows", "short-15kB", "fct_p50", "drops a connection's first packet"),
+    ("PunishesBeginners", "short-flows", "short-15kB", "fct_p50", "drops what begins after a pause"),
     ("DropsSmall", "calls", "call-4", "call_loss", "drops one small packet in twenty"),
     ("ForgetsItsLimit", "memory", "memory", "held", "takes whatever comes"),
     ("LooksAtAll", "cost", "cost", "cost_growth", "adds up all that waits at each arrival"),
@@ -176,6 +176,17 @@ _NOTE = (
     "in each cell twice, its limit counted in bytes and in packets."
 )
 
+
+def _judged_as(mine: Candidate, scope: str) -> str:
+    """By what it declares."""
+    assert isinstance(mine, QueueCandidate)
+    apart = f", and to keep {mine.isolates} apart" if mine.isolates else ""
+    return (
+        f"Judged by a target of {mine.target_ms:g} ms and a burst allowance of {mine.burst_ms:g} ms. It "
+        f"declares to drop at the {'head' if mine.drops_at_head else 'tail'}{apart}."
+    )
+
+
 BOOK = Book(
     name="queue",
     rfc="RFC 7928",
@@ -190,6 +201,7 @@ BOOK = Book(
     trial=_trial,
     trial_words="a trial of 8 s over 10 Mbit/s, with two floods",
     scoped=applies,
+    judged_as=_judged_as,
     measure=measure,
     picture=picture,
     revision=REVISION,
