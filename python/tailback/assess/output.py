@@ -59,11 +59,11 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
     if found.why and not math.isfinite(found.candidate.estimate):
         return f"{cells[found.cell].label}: {found.why}"
     value = _amount(found, found.candidate.estimate)
-    told = f"{cells[found.cell].label}: {found.rule.title} {value}"
+    shown = f"{cells[found.cell].label}: {found.rule.title} {value}"
     if found.against == OWN:
-        return f"{told}, {'at least' if found.rule.more else 'at most'} {_amount(found, found.bound)}"
+        return f"{shown}, {'at least' if found.rule.more else 'at most'} {_amount(found, found.bound)}"
     base = _amount(found, found.baselines[found.against].estimate) if found.against else "–"
-    return f"{told}, {found.against} {base}"
+    return f"{shown}, {found.against} {base}"
 
 
 def _least_room(criterion: Criterion) -> Found | None:

@@ -1,7 +1,6 @@
 """What a packet costs a queue written in Python: instructions of the interpreter, counted and never timed.
 
-The class stands alone, with packets that only it sees, so many waiting that it is seen whether its cost grows with
-them. What a function written in C does within one instruction (`sorted`, `deque.remove`) is not seen.
+The class stands alone, with packets that only it sees: few wait, then many, which shows whether its cost grows. What a function written in C does within one instruction (`sorted`, `deque.remove`) is not seen.
 """
 
 from __future__ import annotations
