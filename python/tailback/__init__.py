@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tailback import capture, presets, registry, traces
+    from tailback.against import Against, against_base
     from tailback.algorithms import Ack, Algorithm, Congestion, Control, algorithm
     from tailback.assess import Assessment, UnfitCandidate, assess
     from tailback.candidate import Candidate, candidate
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ack",
+    "Against",
     "Algorithm",
     "AlgorithmError",
     "Assessment",
@@ -135,6 +137,7 @@ __all__ = [
     "Verified",
     "Wire",
     "__version__",
+    "against_base",
     "algorithm",
     "assess",
     "bulk",
@@ -182,6 +185,7 @@ _MODULES = (
     "expect",
     "assess",
     "hunting",
+    "against",
 )
 
 
