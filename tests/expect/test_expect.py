@@ -545,8 +545,13 @@ def test_the_action_runs_what_its_inputs_say(tmp_path: Path, text: str, code: in
         "paths": f"{folder}\n", "algorithm": "mine=mine.py:Mine", "set": 'flow.a.cc=mine\nname="$(touch hacked)"',
         "candidate": "", "allow-code": "false", "as-declared": "false", "junit": "report.xml",
     }  # fmt: skip
-    assert set(given) | {"package"} == set(action["inputs"])
-    env = {name: given[value.split("inputs.")[1].split(" ")[0]] for name, value in step["env"].items()}
+    named = {
+        each.get("name"): {name: value.split("inputs.")[1].split(" ")[0] for name, value in each["env"].items()}
+        for each in action["runs"]["steps"]
+        if "env" in each
+    }
+    assert {value for env in named.values() for value in env.values()} == set(action["inputs"])
+    env = {name: given[value] for name, value in named["Test"].items()}
     env |= {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": "summary.md", "PYTHONPATH": os.pathsep.join(sys.path)}
     env["PATH"] = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     script = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
