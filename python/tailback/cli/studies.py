@@ -159,7 +159,10 @@ def validate(
         str | None, typer.Option(help="`vm`: on sampled paths instead, against kernels in virtual machines.")
     ] = None,
     kernels: Annotated[
-        str, typer.Option("--kernel", help="With --engine vm: kernels by name, such as `debian-6.1,debian-6.12`.")
+        str,
+        typer.Option(
+            "--kernel", help="With --engine vm: kernels by name; `debian-6.1,debian-6.1*4`: also at a dilation of 4."
+        ),
     ] = "debian-6.1",
     cells: Annotated[int, typer.Option(min=1, max=512, help="With --engine vm: how many sampled paths.")] = 512,
     minutes: Annotated[
