@@ -15,6 +15,10 @@ unexport CONDA_PREFIX
 unexport PYTHONHOME
 unexport PYTHONPATH
 
+# Cargo's profile of what goes into .venv: release, or local, which compiles in a fraction of the time.
+PROFILE ?= release
+export MATURIN_PEP517_ARGS = --profile $(PROFILE)
+
 # Folders too, so that a deleted file is noticed.
 RUST := $(shell find crates/*/src crates/*/Cargo.toml) Cargo.toml Cargo.lock .cargo/config.toml
 CARGO_FLAGS := --locked --workspace
@@ -27,6 +31,7 @@ SCRIPTS = $(shell grep -lE "^\#!.*python" scripts/*)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
+demo: PROFILE := local
 demo: demo-takes $(VENV)/.built ## Run the voip-latency study in full; prints the claims table and the report's path
 	$(BIN)/tailback study voip-latency
 
@@ -110,7 +115,7 @@ explorer-test: explorer $(VENV)/.built ## Its tests, in Chromium too: the same b
 lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	cargo fmt --all --check
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
-	cargo clippy $(CARGO_FLAGS) --quiet --lib -- -D warnings
+	cargo clippy --locked --package tailback-core --quiet --lib -- -D warnings
 	cargo clippy $(CARGO_FLAGS) --quiet --all-targets -- -D warnings -A clippy::disallowed_methods -A clippy::disallowed_types
 	@# Scripts have no ending by which ruff would find them.
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
@@ -144,7 +149,7 @@ release-check: $(VENV)/.installed ## Package the crates to be published and comp
 	@$(BIN)/python scripts/release_check
 
 journey: $(VENV)/.built ## A stranger's first hour from an installed wheel: build, install, run, sweep, look
-	$(BIN)/python tests/journey/journey.py
+	$(BIN)/python tests/journey/journey.py --profile $(PROFILE)
 
 fast: $(VENV)/.built ## The environment with an engine compiled by its own profile: a quarter faster, same results
 	@scripts/optimise
@@ -183,7 +188,8 @@ $(VENV)/.built: $(VENV)/.installed pyproject.toml papers/pyproject.toml $(RUST)
 	@$(BIN)/python -m pip install --no-deps --no-build-isolation --no-index --quiet --editable papers
 	@# What runs in the guests of `--engine vm`, where there are any.
 	@if [ "$$(uname -sm)" = 'Linux x86_64' ]; then \
-	    cargo rustc --release --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
-	    install -m 755 target/release/tailback-guest python/tailback/vm/; fi
+	    cargo rustc --profile $(PROFILE) --locked --quiet --package tailback-live --features quic --bin tailback-guest -- -Cstrip=symbols && \
+	    install -m 755 target/$(PROFILE)/tailback-guest python/tailback/vm/; fi
 	@rm -f $(VENV)/.fast
+	@echo $(PROFILE) >$(VENV)/.profile
 	@touch $@

@@ -280,8 +280,10 @@ def machine() -> dict[str, Any]:
             line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")
         ]
         model = names[0] if names else model
-    # `make fast` leaves a mark.
-    is_fast = (Path(sys.prefix) / ".fast").exists()
+    # The Makefile leaves marks.
+    is_fast, profile = (Path(sys.prefix) / ".fast").exists(), Path(sys.prefix) / ".profile"
+    is_local = profile.is_file() and profile.read_text(encoding="utf-8").strip() == "local"
+    usual = "by the profile local (`make demo`)" if is_local else "plainly (`make env`)"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": model,
@@ -290,7 +292,7 @@ def machine() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "tailback": _core.version(),
-        "build": "by its own profile (`make fast`)" if is_fast else "without a profile (`make env`)",
+        "build": "by its own profile (`make fast`)" if is_fast else usual,
         "load": round(os.getloadavg()[0], 2),
     }
 

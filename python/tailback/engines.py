@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypedDict, Unpack
 
 from tailback import live, vm
 from tailback._core import Cancel
@@ -29,7 +29,17 @@ from tailback.scenario import Scenario
 
 __all__ = ["NAMES", "Capabilities", "Engine", "Live", "Sim", "UnknownEngine", "Vm", "every", "made", "named", "repeat"]
 
-Progress = bool | Callable[[float], object]
+Folder = str | os.PathLike[str] | None
+#: What made a result that was repeated from Python.
+REPEATED = "tailback.repeat"
+
+
+class How(TypedDict, total=False):
+    """How a run goes on, as for `tailback.run`."""
+
+    progress: bool | Callable[[float], object]
+    cancel: Cancel | None
+    allow_code: bool
 
 
 class UnknownEngine(TailbackError, ValueError):
@@ -68,26 +78,10 @@ class Engine(ABC):
         """Raise what is wrong with the scenario, or with this machine, before anything runs."""
 
     @abstractmethod
-    def run(
-        self,
-        scenario: Scenario,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-    ) -> Result:
+    def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """Run it and return what was measured."""
 
-    def repeat(
-        self,
-        result: Result,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-        out: str | os.PathLike[str] | None = None,
-        command: str = "tailback.repeat",
-    ) -> Result:
+    def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Run what `result` was made from once more; `TailbackError` for an engine that cannot give the same rows."""
         raise _unrepeatable(result)
 
@@ -102,29 +96,13 @@ class Sim(Engine):
         """As `Engine.check`."""
         demand_allowed(scenario.resolve(live=True), allow_code, scenario)
 
-    def run(
-        self,
-        scenario: Scenario,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-    ) -> Result:
+    def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.run`."""
-        return run(scenario, progress=progress, cancel=cancel, allow_code=allow_code)
+        return run(scenario, **how)
 
-    def repeat(
-        self,
-        result: Result,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-        out: str | os.PathLike[str] | None = None,
-        command: str = "tailback.repeat",
-    ) -> Result:
+    def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Simulate it again."""
-        return simulate_again(result, progress=progress, cancel=cancel, allow_code=allow_code, out=out, command=command)
+        return simulate_again(result, out=out, command=command, **how)
 
 
 class Live(Engine):
@@ -138,16 +116,9 @@ class Live(Engine):
         demand_allowed(scenario.resolve(live=True), allow_code, scenario)
         live.check(scenario)
 
-    def run(
-        self,
-        scenario: Scenario,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-    ) -> Result:
+    def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.live.run`."""
-        return live.run(scenario, progress=progress, cancel=cancel, allow_code=allow_code)
+        return live.run(scenario, **how)
 
 
 class Vm(Engine):
@@ -173,38 +144,15 @@ class Vm(Engine):
         """As `tailback.vm.check`."""
         vm.check(scenario, kernel=self.kernel, allow_code=allow_code, dilation=self.dilation)
 
-    def run(
-        self,
-        scenario: Scenario,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-    ) -> Result:
+    def run(self, scenario: Scenario, **how: Unpack[How]) -> Result:
         """As `tailback.vm.run`."""
-        return vm.run(
-            scenario,
-            kernel=self.kernel,
-            progress=progress,
-            cancel=cancel,
-            allow_code=allow_code,
-            dilation=self.dilation,
-        )
+        return vm.run(scenario, kernel=self.kernel, dilation=self.dilation, **how)
 
-    def repeat(
-        self,
-        result: Result,
-        *,
-        progress: Progress = False,
-        cancel: Cancel | None = None,
-        allow_code: bool = False,
-        out: str | os.PathLike[str] | None = None,
-        command: str = "tailback.repeat",
-    ) -> Result:
+    def repeat(self, result: Result, *, out: Folder = None, command: str = REPEATED, **how: Unpack[How]) -> Result:
         """Run it again on the kernel that it names."""
         if out is not None:
             demand_writable(Path(out))
-        again = vm.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code, kernel=self.kernel)
+        again = vm.repeat(result, kernel=self.kernel, **how)
         again.meta["command"] = command
         if out is not None:
             again.save(out)
@@ -245,12 +193,10 @@ def made(result: Result, kernel: str | None = None) -> Engine | None:
 def repeat(
     result: Result,
     *,
-    progress: Progress = False,
-    cancel: Cancel | None = None,
-    allow_code: bool = False,
-    out: str | os.PathLike[str] | None = None,
+    out: Folder = None,
     kernel: str | None = None,
-    command: str = "tailback.repeat",
+    command: str = REPEATED,
+    **how: Unpack[How],
 ) -> Result:
     """Simulate what `result` says it was made from again: the same version gives the same rows.
 
@@ -272,7 +218,7 @@ def repeat(
         raise TailbackError(f"kernel={kernel}: this result is of engine {made_by}, which has no kernel. Leave it out")
     if engine is None:
         raise _unrepeatable(result)
-    return engine.repeat(result, progress=progress, cancel=cancel, allow_code=allow_code, out=out, command=command)
+    return engine.repeat(result, out=out, command=command, **how)
 
 
 def _unrepeatable(result: Result) -> TailbackError:

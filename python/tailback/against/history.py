@@ -15,6 +15,7 @@ from tailback.against.run import Against
 from tailback.errors import TailbackError
 from tailback.experiment.statistics import interval
 from tailback.files import write_text
+from tailback.plots.style import BLUE, FULL_WIDTH, house_style, new_figure
 
 __all__ = ["Entry", "appended", "figure", "read"]
 
@@ -111,8 +112,6 @@ def _line(entry: Entry) -> dict[str, Any]:
 
 def figure(entries: Sequence[Entry]) -> Figure:
     """A panel a measure over the revisions: those that varied most beyond their intervals, at most a dozen."""
-    from tailback.plots.style import BLUE, FULL_WIDTH, house_style, new_figure
-
     chosen = _chosen(entries)
     if not chosen:
         raise TailbackError("the history holds no measure to draw. Compare a scenario first.")

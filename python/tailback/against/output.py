@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tailback.against.history import Entry, figure
 from tailback.against.judging import CONFIRMED, FOUND, Change
 from tailback.against.run import Against
 from tailback.experiment.statistics import Interval
+from tailback.files import write_text
 from tailback.numbers import written
-
-if TYPE_CHECKING:
-    from tailback.against.history import Entry
+from tailback.report.page import page as written_page
+from tailback.report.page import plot_entry
 
 __all__ = ["MARKER", "failures", "markdown", "page", "rows", "summary", "write_page"]
 
@@ -125,10 +126,6 @@ def markdown(against: Against) -> str:
 
 def page(against: Against, history: Sequence[Entry] = ()) -> str:
     """One HTML file that loads nothing."""
-    from tailback.against.history import figure
-    from tailback.report.page import page as written_page
-    from tailback.report.page import plot_entry
-
     tables: list[dict[str, Any]] = []
     if against.changes:
         caption = "Only what changed. " + method(against)
@@ -173,6 +170,4 @@ def _table(
 
 def write_page(against: Against, path: Path, history: Sequence[Entry] = ()) -> None:
     """The page, whole or not at all."""
-    from tailback.files import write_text
-
     write_text(path, page(against, history))

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from tailback.assess.book import Book
+from tailback.assess.queues.candidate import means_a_queue, names_a_queue
+from tailback.assess.queues.table import BOOK as QUEUE
 from tailback.assess.table import BOOK as CONGESTION_CONTROL
 from tailback.errors import TailbackError
 
@@ -15,9 +17,7 @@ __all__ = ["CONGESTION_CONTROL", "book", "book_of", "books"]
 
 @functools.cache
 def books() -> Mapping[str, Book]:
-    """Every book by its name."""
-    from tailback.assess.queues.table import BOOK as QUEUE
-
+    """By name."""
     return {each.name: each for each in (CONGESTION_CONTROL, QUEUE)}
 
 
@@ -32,8 +32,6 @@ def book_of(what: Any, *, allow_code: bool = False) -> Book:
     >>> book_of("fq_codel").rfc, book_of("cubic").rfc
     ('RFC 7928', 'RFC 9743')
     """
-    from tailback.assess.queues.candidate import means_a_queue, names_a_queue
-
     try:
         is_queue = names_a_queue(what, allow_code=allow_code)
     except TailbackError:

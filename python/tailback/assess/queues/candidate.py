@@ -24,6 +24,7 @@ from tailback.algorithms import algorithm, is_reference, load, registered, sourc
 from tailback.candidate import Candidate
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
+from tailback.scenario import bulk, dumbbell
 from tailback.units import Duration
 
 __all__ = [
@@ -308,7 +309,5 @@ def _demand_sound(label: str, table: Mapping[str, Any], *, allow_code: bool) -> 
 
 
 def _resolved(table: Mapping[str, Any], allow_code: bool) -> dict[str, Any]:
-    from tailback.scenario import bulk, dumbbell
-
     scenario = dumbbell(rate="10mbit", rtt="40ms", queue=dict(table), flows=[bulk("reno")], duration="1s")
     return scenario.resolve(allow_code=allow_code)
