@@ -127,6 +127,12 @@ def test_every_command_line_names_a_command_and_its_options() -> None:
     assert wrong == PROSE
 
 
+def test_the_readme_is_short_and_shows_outputs() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    assert len(re.findall(r"^```console", text, re.MULTILINE)) >= 5
+
+
 def test_the_readme_names_files_that_exist() -> None:
     files = re.findall(r"scenarios/[\w/.-]+\.toml", (ROOT / "README.md").read_text())
     assert files
