@@ -70,7 +70,7 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; with tshar
 	PYTHONPATH=validation $(BIN)/python -m tailback_validation.captures
 	$(BIN)/python scripts/algorithms_page
 
-identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/captures.md
+identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/identify.md
 	$(BIN)/python scripts/identify
 
 figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
