@@ -75,7 +75,7 @@ validate: $(VENV)/.built ## Compare with a real kernel and with ns-2; with tshar
 	PYTHONPATH=validation $(BIN)/python -m tailback_validation.captures
 	$(BIN)/python scripts/algorithms_page
 
-identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/captures.md
+identify: $(VENV)/.built ## Train what `tailback pcap identify` asks and judge it, in a quarter of an hour; writes docs/identify.md
 	$(BIN)/python scripts/identify
 
 figures: $(VENV)/.built ## Draw the figures of the gallery, docs/applications.md, docs/queues.md and docs/links/ again
@@ -99,6 +99,7 @@ pages: $(VENV)/.built ## Write the pages made from the sources: columns, the sce
 	$(BIN)/python scripts/algorithms_page
 	$(BIN)/python scripts/security_page
 	$(BIN)/python scripts/instructions_page
+	$(BIN)/python scripts/commands_page
 
 docs: pages ## Build the documentation into site/; a dead link is an error
 	@scripts/explorer || echo 'the documentation is built without the explorer in it'

@@ -127,6 +127,12 @@ def test_every_command_line_names_a_command_and_its_options() -> None:
     assert wrong == PROSE
 
 
+def test_the_readme_is_short_and_shows_outputs() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert len(text.splitlines()) <= 100
+    assert len(re.findall(r"^```console", text, re.MULTILINE)) >= 5
+
+
 def test_the_readme_names_files_that_exist() -> None:
     files = re.findall(r"scenarios/[\w/.-]+\.toml", (ROOT / "README.md").read_text())
     assert files
@@ -242,3 +248,10 @@ def test_instructions_a_packet_are_those_that_are_kept() -> None:
         text = path.read_text()
         assert made["written"](text) == text, f"{path.name} is old: run scripts/instructions_page"
         assert made["table"]() in text
+
+
+def test_the_pages_of_commands_and_words_are_current() -> None:
+    made = runpy.run_path(str(ROOT / "scripts/commands_page"))
+    for path, write in ((made["COMMANDS"], made["commands"]), (made["GLOSSARY"], made["glossary"])):
+        assert path.read_text() == write(), f"{path.name} is old: run scripts/commands_page"
+    assert made["glossary"]().count("- **") == (ROOT / "explorer/src/glossary.ts").read_text().count("means:") - 1

@@ -235,7 +235,7 @@ def identify(
     QUIC flows are listed as such: their acknowledgements are encrypted.
 
     Taken at the sender, at the receiver or between. The confidence is the share of answers as sure as this one that
-    were right on runs that the classifier had not seen; docs/captures.md has the confusion matrix.
+    were right on runs that the classifier had not seen; docs/identify.md has the confusion matrix.
 
     - `tailback pcap identify download.pcap`
     """

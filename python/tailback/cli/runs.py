@@ -325,9 +325,15 @@ def compare(
             help="Of results: a run's flow and another result's name of it. Default: by a capture's addresses.",
         ),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Every metric, not only the ten differences that matter.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare results, or scenarios over many seeds.
+
+    The ten differences that matter are printed: what flows get and what people notice first, the largest change first.
+    `--all` prints every metric.
 
     Of results: every metric of each, by how much they differ from the baseline, and all drawn on common axes. A run and
     a capture of it can be compared: `tailback pcap open` makes a result of a capture.
@@ -347,17 +353,19 @@ def compare(
         for option, given in (("--baseline", baseline), ("--out", out), ("--map", names)):
             if given is not None:
                 raise BadInput(f"{option} is for results, and {what[0]} is a scenario. Leave it out")
-        _compare_scenarios(what, cc or [], flow or [], pairs, settings, algorithm, allow_code, workers, as_json)
+        _compare_scenarios(
+            what, cc or [], flow or [], pairs, settings, algorithm, allow_code, workers, everything, as_json
+        )
         return
     scenarios_only = {"--cc": cc, "--flow": flow, "--set": settings, "--algorithm": algorithm, "--workers": workers}
     for option, chosen in scenarios_only.items():
         if chosen:
             raise BadInput(f"{option} is for scenarios, and {what[0]} is a folder of results. Leave it out")
-    _compare_results(what, baseline, out, names or [], as_json)
+    _compare_results(what, baseline, out, names or [], everything, as_json)
 
 
 def _compare_results(
-    folders: list[Path], baseline: str | None, out: Path | None, names: list[str], as_json: bool
+    folders: list[Path], baseline: str | None, out: Path | None, names: list[str], everything: bool, as_json: bool
 ) -> None:
     from tailback import compare as comparing
     from tailback.capture.matching import matched
@@ -381,7 +389,9 @@ def _compare_results(
         metrics = [row.as_dict() for row in rows]
         emit({"results": folder_of, "baseline": base or labels[0], "metrics": metrics, "out": out, "notes": notes})
         return
-    _print_comparison(rows)
+    shown = rows if everything else comparing.that_matter(rows)
+    _print_comparison(shown)
+    _say_the_rest(len(rows) - len(shown))
     for note in notes:
         say(f"[bold]note:[/bold] {escape(note)}")
     if out is not None:
@@ -397,6 +407,7 @@ def _compare_scenarios(
     algorithm: Sequence[str] | None,
     allow_code: bool,
     workers: int | None,
+    everything: bool,
     as_json: bool,
 ) -> None:
     from tailback.experiment.pairs import InterruptedPairs, run_pairs, with_algorithm
@@ -425,15 +436,20 @@ def _compare_scenarios(
             allow_code=allow_code,
         )
     except InterruptedPairs as interrupted:
-        _print_pairs(interrupted.partial, as_json)
+        _report_pairs(interrupted.partial, everything, as_json)
         say(f"interrupted: {interrupted.partial.pairs} of {pairs} pairs were finished, and are compared")
         raise typer.Exit(INTERRUPTED) from None
-    _print_pairs(found, as_json)
+    _report_pairs(found, everything, as_json)
     if found.errors:
         raise typer.Exit(FAILED)
 
 
-def _print_pairs(found: Any, as_json: bool) -> None:
+def _say_the_rest(count: int) -> None:
+    if count:
+        say(f"{count} more metrics differ less, not at all, or explain these: --all")
+
+
+def _report_pairs(found: Any, everything: bool, as_json: bool) -> None:
     for text in found.errors[:5]:
         say(f"[bold red]failed:[/bold red] {escape(text)}")
     if len(found.errors) > 5:
@@ -441,7 +457,7 @@ def _print_pairs(found: Any, as_json: bool) -> None:
     if as_json:
         emit(found.to_json())
         return
-    _print_pair_rows(found)
+    _print_pairs(found, everything)
     share, chance = f"{100 * found.confidence:g} %", f"one in {1 / (1 - found.confidence):.0f}"
     say(
         f"{found.pairs} pairs in {found.wall_s:.1f} s. b - a is taken seed by seed, with its {share} interval; where "
@@ -454,7 +470,9 @@ def _print_pairs(found: Any, as_json: bool) -> None:
         )
 
 
-def _print_pair_rows(found: Any) -> None:
+def _print_pairs(found: Any, everything: bool) -> None:
+    from tailback.experiment.pairs import that_matter
+
     colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
@@ -463,7 +481,9 @@ def _print_pair_rows(found: Any) -> None:
     table.add_column("b is")
     # What is zero throughout, such as the drops of a link that no flow fills, would bury the rest.
     nothing = [row for row in found.metrics if row.verdict == "same" and not row.a.estimate]
-    for row in (row for row in found.metrics if row not in nothing):
+    rows = [row for row in found.metrics if row not in nothing]
+    shown = rows if everything else that_matter(rows)
+    for row in shown:
         low, high = written(row.difference.low, 3), written(row.difference.high, 3)
         change = "-" if math.isnan(row.change) else f"{100 * row.change:+.1f} %"
         values = [written(each.estimate, missing="-") for each in (row.a, row.b)]
@@ -479,8 +499,12 @@ def _print_pair_rows(found: Any) -> None:
             change,
             f"[{style}]{verdict}[/]{sided}",
         )
-    console().print(table)
-    if nothing:
+    if not shown:
+        say("no metric is seen to differ")
+    else:
+        console().print(table)
+    _say_the_rest(len(rows) - len(shown))
+    if nothing and everything:
         console().print(f"0 in every run of both: {escape(', '.join(row.metric for row in nothing))}", soft_wrap=True)
 
 

@@ -19,7 +19,7 @@ from tailback.result import Result
 from tailback.run import Algorithms, Cancel, run_outcomes
 from tailback.scenario import Scenario
 
-__all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "with_algorithm"]
+__all__ = ["PairedMetric", "PairedRuns", "lean", "run_pairs", "that_matter", "with_algorithm"]
 
 #: What the comparison does not speak of: what the simulator did, not what the network did.
 _LEFT_OUT = ("events",)
@@ -117,6 +117,32 @@ class PairedRuns:
             "first_seed": self.seeds[0], "confidence": self.confidence, "seeds_agree": self.seeds_agree,
             "wall_s": self.wall_s, "errors": self.errors, "metrics": [row.to_json() for row in self.metrics],
         }  # fmt: skip
+
+
+#: In this order users ask: what people notice, what flows get, what is lost, what the link does.
+_FIRST = (
+    ("delay_p95_ms", "experience_p95_ms", "experience_mos"),
+    ("goodput_mbps",),
+    ("loss", "experience_lost"),
+    ("backlog_mean_bytes", "utilisation"),
+)
+
+
+def that_matter(rows: Sequence[PairedMetric], most: int = 10) -> list[PairedMetric]:
+    """At most `most` of the rows that differ: what users ask for before what explains it, the largest change first.
+
+    The whole's own metrics come last. Of two that say the same of a flow the first is taken.
+    """
+
+    def rank(row: PairedMetric) -> tuple[bool, int, float]:
+        of, _, name = row.metric.rpartition(".")
+        tier = next((number for number, names in enumerate(_FIRST) if name in names), len(_FIRST))
+        return not of, tier, -(math.inf if math.isnan(row.change) else abs(row.change))
+
+    found: dict[tuple[str, str, str], PairedMetric] = {}
+    for row in sorted((row for row in rows if row.verdict in ("higher", "lower")), key=rank):
+        found.setdefault((row.metric.rpartition(".")[0], f"{row.a.estimate:.6g}", f"{row.b.estimate:.6g}"), row)
+    return list(found.values())[:most]
 
 
 def with_algorithm(

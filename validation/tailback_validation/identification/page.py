@@ -1,4 +1,4 @@
-"""The part of docs/captures.md that says how well `tailback pcap identify` does."""
+"""The part of docs/identify.md that says how well `tailback pcap identify` does."""
 
 from __future__ import annotations
 
