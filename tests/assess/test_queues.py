@@ -185,6 +185,19 @@ def test_bad_input_is_reported(tailback: Any, arguments: list[str], code: int, s
     assert "Traceback" not in err
 
 
+def test_every_built_in_queue_has_its_page_and_the_table_has_every_row() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "assess"
+    table = (docs / "queues.md").read_text(encoding="utf-8")
+    for each in QUEUE.experiments:
+        assert f"| {each.section} {each.title} |" in table
+    for name in registry.names("queues"):
+        if name != "token_bucket":
+            assert f"[{name}](queue-{name}.md)" in table
+            page = (docs / f"queue-{name}.md").read_text(encoding="utf-8")
+            assert page.startswith(f"# {name} by RFC 7928")
+            assert output.BROKEN not in page
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
