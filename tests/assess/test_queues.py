@@ -136,6 +136,21 @@ def test_cost_is_counted_and_repeats() -> None:
     assert (growth(f"{prefix}LooksAtAll", {}) or 0.0) > 10.0
 
 
+def test_cost_is_counted_of_a_class_that_wants_a_seed_and_a_rate_and_no_limit(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        """
+class Mine:
+    def __init__(self, seed, rate_bps, most_ms=5.0):
+        self.held, self.most = [], most_ms * rate_bps * seed
+    def enqueue(self, packet, now):
+        self.held.append(packet)
+    def dequeue(self, now):
+        return self.held.pop(0) if self.held else None
+"""
+    )
+    assert growth(f"python:{tmp_path}/mine.py:Mine", {"most_ms": 8.0, "limit_packets": 3}) == 1.0
+
+
 def test_the_command_writes_a_dossier_and_json(tailback: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(OWN.format(more=""))
     arguments = (
@@ -183,6 +198,19 @@ def test_bad_input_is_reported(tailback: Any, arguments: list[str], code: int, s
     assert (ran, out) == (code, "")
     assert says in err
     assert "Traceback" not in err
+
+
+def test_every_built_in_queue_has_its_page_and_the_table_has_every_row() -> None:
+    docs = Path(__file__).parents[2] / "docs" / "assess"
+    table = (docs / "queues.md").read_text(encoding="utf-8")
+    for each in QUEUE.experiments:
+        assert f"| {each.section} {each.title} |" in table
+    for name in registry.names("queues"):
+        if name != "token_bucket":
+            assert f"[{name}](queue-{name}.md)" in table
+            page = (docs / f"queue-{name}.md").read_text(encoding="utf-8")
+            assert page.startswith(f"# {name} by RFC 7928")
+            assert output.BROKEN not in page
 
 
 @pytest.mark.parametrize(

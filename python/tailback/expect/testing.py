@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tailback import _core, suites
-from tailback.algorithms import factories, is_reference
+from tailback import _core, queues, suites
+from tailback.algorithms import factories, is_reference, load, registered
 from tailback.candidate import candidate as examined
+from tailback.candidate import table as parsed
 from tailback.consent import demand_allowed
 from tailback.errors import Interrupted, Problem, ScenarioError, TailbackError, nearest
 from tailback.expect.conditions import Condition, ConditionError, Values, parse
@@ -544,11 +545,22 @@ def taken(
         return candidate
     if replaces == "cc":
         return examined(candidate, allow_code=allow_code).cc
-    # "my.py:MyQueue" is a class of the user's own.
-    if ":" not in name or name.startswith("kernel:"):
-        return candidate
-    table = {key: candidate} if isinstance(candidate, str) else dict(candidate)
-    return table | {key: name if is_reference(name) else f"python:{name}"}
+    return _queue_taken(candidate, allow_code)
+
+
+def _queue_taken(candidate: suites.Candidate, allow_code: bool) -> dict[str, Any]:
+    """Name and parameters; "my.py:MyQueue" is a class of the user's own. One that takes no limit gets none."""
+    table = parsed(candidate, "discipline", "pie,target=20ms") if isinstance(candidate, str) else dict(candidate)
+    name = str(table.get("discipline", ""))
+    own = registered().get(name)
+    if own is None and (":" not in name or name.startswith("kernel:")):
+        return table
+    if own is None:
+        table["discipline"] = name if is_reference(name) else f"python:{name}"
+        if not allow_code or not str(table["discipline"]).startswith("python:"):
+            return table
+        own = load(str(table["discipline"]).removeprefix("python:"))
+    return table if queues.limit_of(own) or "limit" in table else table | {"limit": None}
 
 
 def demand_sound(

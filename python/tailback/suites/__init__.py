@@ -258,7 +258,8 @@ def candidates_changes(scenario: Scenario, candidate: Candidate, replaces: str =
         limit = fields.get("dumbbell", {}).get("queue", "1bdp")
         limit = limit.get("limit") if isinstance(limit, Mapping) else limit
         table = {"discipline": value} if isinstance(value, str) else value
-        return {"dumbbell.queue": ({"limit": limit} if limit else {}) | table}
+        found = ({"limit": limit} if limit else {}) | table
+        return {"dumbbell.queue": {key: item for key, item in found.items() if item is not None}}
     subjects = _subjects(fields)
     if not subjects:
         fix = f'Call the flows that it takes over "subject" or "subject-…". There are: {", ".join(scenario.flow_names)}'

@@ -11,10 +11,8 @@ What `candidate` distinguishes:
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +20,7 @@ from typing import Any
 from tailback import queues, registry
 from tailback.algorithms import algorithm, is_reference, load, registered, sources
 from tailback.candidate import Candidate
+from tailback.candidate import table as parsed
 from tailback.checksums import digest
 from tailback.errors import ScenarioError, TailbackError, nearest
 from tailback.scenario import bulk, dumbbell
@@ -210,8 +209,8 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
         raise TailbackError(f'"{name}" is no queue: it has no enqueue and dequeue')
     if read := queues.clock_read(made_by):
         raise TailbackError(f'queue "{label}" reads what no run repeats: {read}. Take the argument now for time')
-    accepted, takes_any = _accepted(made_by)
-    limits = "packets" if "limit_packets" in accepted or takes_any else "bytes" if "limit_bytes" in accepted else ""
+    accepted = queues.parameters(made_by)
+    limits = queues.limit_of(made_by)
     limits = "" if any(key.startswith("limit") for key in table) else limits
     defaults = {key: value for key, value in accepted.items() if isinstance(value, int | float)}
     of_class = {key: getattr(made_by, key) for key in ("target_ms", "burst_ms") if hasattr(made_by, key)}
@@ -237,17 +236,6 @@ def _own(label: str, name: str, table: dict[str, Any], allow_code: bool) -> Queu
     )
 
 
-def _accepted(made_by: Any) -> tuple[dict[str, Any], bool]:
-    """Parameters of `__init__` with their defaults, and whether it takes any (as `**limits` of `OwnQueue` does)."""
-    try:
-        found = inspect.signature(made_by).parameters
-    except (TypeError, ValueError):
-        return {}, False
-    takes_any = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in found.values())
-    named = {name: each.default for name, each in found.items() if each.kind is not inspect.Parameter.VAR_KEYWORD}
-    return named, takes_any and issubclass(made_by, queues.OwnQueue)
-
-
 def _first(table: Mapping[str, Any], names: tuple[str, ...], defaults: Mapping[str, Any]) -> float | None:
     return next((value for name in names if (value := _in_ms(table, name, defaults)) is not None), None)
 
@@ -269,23 +257,7 @@ def _registered(made_by: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _table(text: str) -> dict[str, Any]:
-    """`name`, `name,key=value,…`, or a table in TOML."""
-    if text.lstrip().startswith("{"):
-        try:
-            return dict(tomllib.loads(f"queue = {text}")["queue"])
-        except tomllib.TOMLDecodeError as error:
-            raise TailbackError(f"the candidate {text} is no table in TOML: {error}") from None
-    name, *rest = text.split(",")
-    table: dict[str, Any] = {"discipline": name.strip()}
-    for part in rest:
-        key, equals, value = part.partition("=")
-        if not equals or not key.strip():
-            raise TailbackError(f'the candidate "{text}": "{part}" is no parameter. Write for example pie,target=20ms')
-        try:
-            table[key.strip()] = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            table[key.strip()] = value.strip()
-    return table
+    return parsed(text, "discipline", "pie,target=20ms")
 
 
 def _label(table: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
+from tailback import queues
 from tailback.algorithms import load, registered
 
 __all__ = ["FEW", "MANY", "growth", "instructions"]
@@ -81,10 +82,8 @@ def growth(discipline: str, params: Mapping[str, Any]) -> float | None:
 
 
 def _made(made_by: Any, given: Mapping[str, Any]) -> Any:
-    """An empty queue with room for all."""
-    for limit in ({"limit_packets": 10 * MANY}, {"limit_bytes": 10 * MANY * 1500}, {}):
-        try:
-            return made_by(**given, **limit)
-        except TypeError:
-            continue
-    return made_by(**given)
+    """An empty queue with room for all, given what the engine would give it."""
+    accepted = queues.parameters(made_by)
+    offered = {key: value for key, value in (("seed", 1), ("rate_bps", 20_000_000)) if key in accepted}
+    rooms = {"packets": {"limit_packets": 10 * MANY}, "bytes": {"limit_bytes": 10 * MANY * _Packet.bytes}}
+    return made_by(**offered, **given, **rooms.get(queues.limit_of(made_by), {}))
