@@ -27,7 +27,7 @@ from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import kernel_log, kernels, letter, machine, own
+from tailback.vm import apart, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
@@ -208,7 +208,14 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
         seed, for_programs = int(job.resolved["seed"]), found is not None
         words = machine.command(
-            kernel.image, initial, memory, console, seed, for_programs=for_programs, stalls=bool(job.own)
+            kernel.image,
+            initial,
+            memory,
+            console,
+            seed,
+            for_programs=for_programs,
+            stalls=bool(job.own),
+            more=apart.ARGUMENT if found and found.has_image else "",
         )
         try:
             machine.boot(words, memory, console, progress, cancel)
@@ -334,6 +341,10 @@ def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> d
     # In one order: what the guest reads takes its time.
     out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()
+    if found is not None and found.has_image:
+        # Its libraries may be other versions of ours, under the same names.
+        out["/init"] = apart.program(_GUEST.read_bytes())
+        return dict(found.entries) | out | apart.libraries(_libraries())
     if found is not None:
         return out | dict(found.entries)
     for library in _libraries():

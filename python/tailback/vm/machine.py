@@ -67,11 +67,12 @@ def command(
     *,
     for_programs: bool = False,
     stalls: bool = False,
+    more: str = "",
 ) -> list[str]:
     """The words that start the machine.
 
     `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
-    its stack, when it hangs.
+    its stack, when it hangs. `more` is added to what the kernel is given.
     """
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
@@ -85,7 +86,7 @@ def command(
         # Nothing of the host's time or chance comes in.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
-        *("-append", f"{_ARGUMENTS} {_STALLS}" if stalls else _ARGUMENTS),
+        *("-append", " ".join([_ARGUMENTS, *[_STALLS] * stalls, *[more] * bool(more)])),
         *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
