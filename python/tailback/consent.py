@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tailback import registry
 from tailback.algorithms import is_reference
-from tailback.errors import Problem, ScenarioError
+from tailback.errors import Problem, ScenarioError, StoreError
 
 if TYPE_CHECKING:
     from tailback.scenario import Scenario
@@ -46,7 +46,10 @@ BOUNDARY: dict[str, dict[str, str]] = {
     "kernel path": {"boot": _KERNEL},
     "bucket": {},
     "trace": {},
-    "action input": {"run code": "`allow-code`, `algorithm`, `package`", "write outside": "`junit`"},
+    "action input": {
+        "run code": "`allow-code`, `algorithm`, `package`",
+        "write outside": "`junit`, `comment`, `page`, `history`",
+    },
     "working folder": {},
 }
 
@@ -129,8 +132,6 @@ def allow_bucket(url: str) -> None:
 
 def demand_bucket_allowed(store: Path, url: str) -> None:
     """Raise `StoreError` unless the caller has named the bucket that a store says its tables are in."""
-    from tailback.experiment.store.locks import StoreError
-
     if url not in _allowed_buckets and url not in os.environ.get(_TABLES_AT, "").split():
         raise StoreError(
             f"{store} says that its tables are at {url}. If you trust this address, give it as --tables-at {url}, as "

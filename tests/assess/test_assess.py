@@ -18,7 +18,8 @@ import tailback as tb
 from tailback import cli
 from tailback.assess import output, population, verdicts
 from tailback.assess import run as running
-from tailback.assess.measure import HARMS, Kept, harm, measure
+from tailback.assess.kept import Kept
+from tailback.assess.measure import HARMS, harm, measure
 from tailback.assess.run import InterruptedAssessment
 from tailback.assess.table import CONTROLS, EXPERIMENTS, STATISTICS, by_name
 from tailback.assess.verdicts import judge_cell, judge_controls
@@ -516,7 +517,7 @@ def test_the_command_ends_though_the_candidate_loops(own: Any) -> None:
 
 
 def test_a_candidate_that_never_sends_has_nothing_to_assess(own: Any) -> None:
-    with pytest.raises(tb.UnfitCandidate, match="as good as nothing"):
+    with pytest.raises(tb.UnfitCandidate, match="delivered nearly nothing"):
         tb.assess(
             own("pass\n    def on_established(self, now_s, srtt_s, control):\n        control.pacing_bps = 1"),
             allow_code=True,

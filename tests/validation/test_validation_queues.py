@@ -62,7 +62,7 @@ def test_runs_of_another_kernel_do_not_count(tmp_path: Path, monkeypatch: pytest
     assert len(queues.compared(tmp_path, "k", [cell])) == 1
     asked: list[str] = []
 
-    def hang(scenario: tb.Scenario, *, kernel: str) -> None:
+    def hang(scenario: tb.Scenario, *, kernel: str, dilation: int = 1) -> None:
         asked.append(kernel)
         raise vm.LostRun("the guest hangs")
 

@@ -77,7 +77,7 @@ def test_what_is_kept_is_not_run_again_and_a_refusal_is_told(tmp_path: Path, mon
             _keep(tmp_path, run, kernel, goodput_mbps=1.0)
     asked = []
 
-    def refuse(resolved: dict[str, object], *, kernel: str) -> None:
+    def refuse(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> None:
         asked.append((resolved["seed"], kernel))
         raise vm.GuestError("the guest was overloaded")
 
@@ -101,7 +101,7 @@ def test_a_run_of_another_kernel_of_that_name_is_run_again(
     runs = compared.runs_of(sweep())[:2]
     asked: list[str] = []
 
-    def carry(resolved: dict[str, object], *, kernel: str) -> tb.Result:
+    def carry(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> tb.Result:
         asked.append(kernel)
         return _result(kernel, images)
 
@@ -136,7 +136,7 @@ def test_a_machine_that_was_lost_says_nothing_and_is_tried_again(
     runs = compared.runs_of(sweep())[:1]
     told: list[str] = []
 
-    def hang(resolved: dict[str, object], *, kernel: str) -> None:
+    def hang(resolved: dict[str, object], *, kernel: str, dilation: int = 1) -> None:
         raise vm.LostRun("the guest hangs")
 
     monkeypatch.setattr(vm, "run", hang)

@@ -1,4 +1,4 @@
-"""Run, check and compare scenarios and results; ask whether this machine can run live."""
+"""Run, check and compare scenarios and results."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import contextlib
 import json
 import math
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
+from tailback import registry
+from tailback.algorithms import factories
+from tailback.cli import _tests
 from tailback.cli._app import app
 from tailback.cli._common import (
     FAILED,
@@ -26,33 +28,14 @@ from tailback.cli._common import (
     described,
     emit,
     say,
-    unknown,
 )
+from tailback.cli.reading import AllowCode, Own, Set, labels_of, own, read_scenario
+from tailback.consent import asked_for
+from tailback.numbers import written
+from tailback.units import to_unit
 
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a value: `--set flow.bulk.cc=htcp`. May be repeated."),
-]
-
-
-Own = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME=PLACE",
-        help="A congestion control of your own, whose file is run: `--algorithm mine=mine.py:Mine`. May be repeated.",
-    ),
-]
-
-
-AllowCode = Annotated[
-    bool,
-    typer.Option(
-        "--allow-code",
-        help="Run the classes, BPF sources, crates and programs that are named. Read them first; see docs/security.md.",
-    ),
-]
-
+if TYPE_CHECKING:
+    from tailback.engines import Engine
 
 #: As many as experts compare one line of an algorithm with; see docs/plots.md.
 PAIRS = 60
@@ -61,53 +44,6 @@ _Seed = Annotated[int | None, typer.Option(help="Seed instead of the scenario's.
 
 
 _File = Annotated[Path, typer.Argument(metavar="FILE", help="A scenario in TOML; see docs/scenario.md.")]
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """`path=value`; the value is TOML if it can be, else text."""
-    path, equals, value = text.partition("=")
-    if not equals or not path.strip():
-        raise BadInput(f'--set {text}: this is no setting. Write a path and a value: --set dumbbell.rate="1mbit"')
-    try:
-        return path.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return path.strip(), value.strip()
-
-
-def own(texts: Sequence[str] | None) -> dict[str, Any]:
-    """`name=place:Class`, each."""
-    from tailback.algorithms import load
-
-    named: dict[str, Any] = {}
-    for text in texts or ():
-        name, equals, place = text.partition("=")
-        if not equals or not name.strip():
-            raise BadInput(f"--algorithm {text}: write a name and a place: --algorithm mine=path/to/file.py:Class")
-        named[name.strip()] = load(place.strip())
-    return named
-
-
-def read_scenario(file: Path, settings: Sequence[str] | None, seed: int | None) -> Any:
-    """A scenario file with what the command line changes in it; its name is the file's unless it has one."""
-    from tailback.scenario import Scenario
-
-    changes = dict(setting(text) for text in settings or ())
-    if seed is not None:
-        changes["seed"] = seed
-    if file.exists():
-        scenario = Scenario.from_toml(file)
-    else:
-        # It may be a suite's; what reads those takes longer to load than a run.
-        from tailback import suites
-
-        scenario = suites.read(file)
-    if not scenario.name:
-        changes.setdefault("name", file.stem)
-    if not changes:
-        return scenario
-    changed = scenario.with_(changes)
-    # What the file says stays known: the command says the rest.
-    return changed._keep(changed._file, changed._places, changed._given, scenario._text)
 
 
 @app.command()
@@ -132,6 +68,17 @@ def run(
         str | None,
         typer.Option(help="The kernel of `--engine vm`: a name of `tailback vm kernels`, or an image's path."),
     ] = None,
+    dilation: Annotated[
+        int,
+        typer.Option(help="How many times faster the processor of `--engine vm` is: its clock runs as much slower."),
+    ] = 1,
+    test: Annotated[
+        str | None,
+        typer.Option("--as", help="A test on the path in place of the flows: `responsiveness`."),
+    ] = None,
+    client: Annotated[
+        str | None, typer.Option(metavar="NODE", help="Of --as: the end that tests. Default: where the data go.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and show what happened.
@@ -149,33 +96,42 @@ def run(
     - `tailback run scenarios/voip-and-bulk.toml --engine sim,vm --kernel debian-6.12`
 
     - `tailback run scenarios/voip-and-bulk.toml --algorithm mine=mine.py:Mine --set flow.bulk.cc=mine`
-    """
-    import tailback
 
-    scenario = read_scenario(file, settings, seed)
+    - `tailback run scenarios/bufferbloat.toml --as responsiveness --client left`
+    """
+    from tailback import engines
+    from tailback.run import run as simulate
+
+    scenario = _tests.made(read_scenario(file, settings, seed), test, client)
     if most_rows is not None:
         scenario = scenario.with_({"instruments.most_rows": most_rows})
-    if kernel is not None and "vm" not in engine.split(","):
+    try:
+        chosen = engines.named(engine, kernel, dilation)
+    except engines.UnknownEngine as error:
+        raise BadInput(str(error)) from None
+    if kernel is not None and not any(each.can.choose_kernel for each in chosen):
         raise BadInput("--kernel: only a virtual machine has a kernel of its own. Add --engine vm.")
+    if dilation != 1 and not any(each.can.choose_kernel for each in chosen):
+        raise BadInput("--dilation: only a virtual machine's clock can be slowed. Add --engine vm.")
     if out is not None:
-        chosen = _engines(engine) if engine != "sim" else [engine]
-        for place in [out] if len(chosen) == 1 else [out / each for each in chosen]:
+        for place in [out] if len(chosen) == 1 else [out / each.name for each in chosen]:
             _demand_same_scenario(place, scenario.name)
     # Names of files, not where they lie: a result may be given away.
     words = ["tailback run", file.name, *(f"--set {text}" for text in settings or ())]
     words += [f"--seed {seed}"] if seed is not None else []
+    words += [f"--{option} {given}" for option, given in (("as", test), ("client", client)) if given is not None]
     words += [f"--most-rows {most_rows}"] if most_rows is not None else []
     words += ["--allow-code"] if allow_code else []
-    if engine != "sim":
+    if len(chosen) > 1 or not chosen[0].can.stream:
         if algorithm:
             raise BadInput("--algorithm: no kernel runs an algorithm written in Python. Leave out --engine.")
-        _run_engines(scenario, _engines(engine), out, words, as_json, allow_code, kernel)
+        _run_engines(scenario, chosen, out, words, as_json, allow_code, test)
         return
     words += [
         f"--algorithm {name}={Path(place).name}" for name, _, place in (t.partition("=") for t in algorithm or ())
     ]
     command = " ".join(words)
-    result = tailback.run(
+    result = simulate(
         scenario,
         progress=not as_json,
         algorithms=own(algorithm),
@@ -185,9 +141,9 @@ def run(
     )
     result.meta["command"] = command
     if as_json:
-        emit(described(result) | {"saved": None if out is None else out})
+        emit(described(result) | _tests.numbers(result, test) | {"saved": None if out is None else out})
         return
-    console().print(result)
+    _tests.show(result, test)
     if out is not None:
         say(f"saved: {escape(str(out))}   look again with: tailback show {escape(str(out))}")
         if result.algorithms:
@@ -224,7 +180,6 @@ def shell(
     - `sudo tailback shell scenarios/bufferbloat.toml --on right -- ip address`
     """
     from tailback import live
-    from tailback.units import to_unit
 
     scenario = read_scenario(file, settings, None)
     words = command or [os.environ.get("SHELL") or "/bin/sh"]
@@ -236,16 +191,6 @@ def shell(
     for note in notes:
         say(f"[bold]note:[/bold] {escape(note)}")
     raise typer.Exit(status)
-
-
-def _engines(text: str) -> list[str]:
-    chosen = [name.strip() for name in text.split(",")]
-    for name in chosen:
-        if name not in ("sim", "live", "vm"):
-            raise BadInput(unknown("engine", name, ["sim", "live", "vm"]))
-    if len(set(chosen)) != len(chosen):
-        raise BadInput(f"--engine {text}: an engine is named twice")
-    return chosen
 
 
 def _demand_same_scenario(out: Path, name: str) -> None:
@@ -261,38 +206,34 @@ def _demand_same_scenario(out: Path, name: str) -> None:
 
 def _run_engines(
     scenario: Any,
-    chosen: list[str],
+    chosen: Sequence[Engine],
     out: Path | None,
     words: list[str],
     as_json: bool,
     allow_code: bool,
-    kernel: str | None,
+    test: str | None,
 ) -> None:
     """Run on the engines chosen; several are compared, and each is saved to a folder of its own below `out`."""
-    from tailback import compare, live, vm
-    from tailback.consent import demand_allowed
+    from tailback import compare
     from tailback.result import demand_writable
 
-    if "live" in chosen:
+    for engine in chosen:
         # Refused now rather than after a minute of simulating.
-        demand_allowed(scenario.resolve(live=True), allow_code, scenario)
-        live.check(scenario)
-    if "vm" in chosen:
-        vm.check(scenario, kernel=kernel, allow_code=allow_code)
-    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in chosen}
+        engine.check(scenario, allow_code=allow_code)
+    names = [engine.name for engine in chosen]
+    folders = {name: out if out is None or len(chosen) == 1 else out / name for name in names}
     for folder in folders.values():
         if folder is not None:
             demand_writable(folder)
     results = {}
-    for name in chosen:
-        result = _run_on(name, scenario, not as_json, allow_code, kernel)
-        of_kernel = [f"--kernel {Path(kernel).name}"] if name == "vm" and kernel else []
-        result.meta["command"] = " ".join([*words, f"--engine {name}", *of_kernel])
-        results[name] = result
-        folder = folders[name]
+    for engine in chosen:
+        result = engine.run(scenario, progress=not as_json, allow_code=allow_code)
+        result.meta["command"] = " ".join([*words, *engine.words])
+        results[engine.name] = result
+        folder = folders[engine.name]
         if folder is not None:
             result.save(folder)
-        for note in result.meta.get("notes", []) if name != "sim" else []:
+        for note in result.meta.get("notes", []):
             say(f"[bold]note:[/bold] {escape(note)}")
     rows = compare.compare(results) if len(results) > 1 else []
     page = None
@@ -300,18 +241,21 @@ def _run_engines(
         from tailback.report.comparison import write_comparison
 
         # Two engines are run to be compared: the page is wanted even if the results are not kept.
-        page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(chosen)}.html")
+        page = out / "report.html" if out is not None else Path(f"{Path(words[1]).stem}-{'-'.join(names)}.html")
         write_comparison(results, page)
     if as_json:
-        described_by_name = {name: described(result) | {"saved": folders[name]} for name, result in results.items()}
+        described_by_name = {
+            name: described(result) | _tests.numbers(result, test) | {"saved": folders[name]}
+            for name, result in results.items()
+        }
         if len(chosen) == 1:
-            emit(described_by_name[chosen[0]])
+            emit(described_by_name[names[0]])
         else:
             emit({"engines": described_by_name, "metrics": [row.as_dict() for row in rows], "report": page})
         return
     for name, result in results.items():
         say(f"\n[bold]{name}[/bold]")
-        console().print(result)
+        _tests.show(result, test)
     if rows:
         say("")
         _print_comparison(rows)
@@ -321,20 +265,8 @@ def _run_engines(
         say(f"report of both: {escape(str(page))}")
 
 
-def _run_on(engine: str, scenario: Any, shown: bool, allow_code: bool, kernel: str | None) -> Any:
-    import tailback
-    from tailback import live, vm
-
-    if engine == "vm":
-        return vm.run(scenario, kernel=kernel, progress=shown, allow_code=allow_code)
-    made_by = live.run if engine == "live" else tailback.run
-    return made_by(scenario, progress=shown, allow_code=allow_code)
-
-
 def _print_comparison(rows: Sequence[Any]) -> None:
     """One row a metric: the baseline's value, then each other result's with its change."""
-    from tailback.numbers import written
-
     labels = list(rows[0].values)
     base = rows[0].baseline
     others = [label for label in labels if label != base]
@@ -429,7 +361,6 @@ def _compare_results(
 ) -> None:
     from tailback import compare as comparing
     from tailback.capture.matching import matched
-    from tailback.cli.output import labels_of
     from tailback.result import open_result
 
     if len(folders) < 2:
@@ -524,8 +455,6 @@ def _tell_pairs(found: Any, as_json: bool) -> None:
 
 
 def _print_pairs(found: Any) -> None:
-    from tailback.numbers import written
-
     colours = {"higher": "bold", "lower": "bold", "same": "dim", "not seen": "dim"}
     table = Table(box=None, pad_edge=False)
     table.add_column("metric", overflow="fold")
@@ -575,10 +504,6 @@ def check(
 
     For example `tailback check scenarios/two-bottlenecks.toml`
     """
-    from tailback import registry
-    from tailback.algorithms import factories
-    from tailback.consent import asked_for
-
     algorithms = own(algorithm)
     scenario = read_scenario(file, settings, seed)
     resolved = scenario.resolve(algorithms=factories(algorithms), live=True)
@@ -635,12 +560,12 @@ def repeat(
 
     - `tailback repeat results/mine --allow-code`
     """
-    import tailback
+    from tailback import engines
     from tailback.result import open_result
 
     first = open_result(result)
     command = " ".join(["tailback repeat", result.name, *(["--allow-code"] if allow_code else [])])
-    again = tailback.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)
+    again = engines.repeat(first, progress=not as_json, allow_code=allow_code, out=out, kernel=kernel, command=command)
     differing = first.differing(again)
     versions = {"then": first.meta.get("version"), "now": again.meta["version"]}
     if as_json:
@@ -654,43 +579,3 @@ def repeat(
             say(f"saved: {escape(str(out))}")
     if differing:
         raise typer.Exit(FAILED)
-
-
-@app.command()
-def doctor(
-    clean: Annotated[bool, typer.Option("--clean", help="Remove what killed live runs have left.")] = False,
-    seconds: Annotated[float, typer.Option(min=0.0, max=60.0, help="How long to measure a timer's lateness.")] = 2.0,
-    as_json: AsJson = False,
-) -> None:
-    """Say what this machine can run live and in virtual machines, and what to do about what it cannot.
-
-    For example:
-
-    - `sudo tailback doctor`
-
-    - `sudo tailback doctor --clean`
-    """
-    from tailback import live, vm
-
-    if clean:
-        done = live.clean()
-        if as_json:
-            emit({"cleaned": done})
-        else:
-            say("\n".join(map(escape, done)) or "nothing was left")
-        return
-    found = live.doctor(seconds) | {"vm": vm.doctor()}
-    if as_json:
-        emit(found)
-        return
-    for row in [*found["checks"], *found["vm"]]:
-        mark = "[green]yes[/green]" if row["ok"] else "[bold red]no[/bold red] "
-        console().print(f"{mark}  {escape(row['name'])}: {escape(row['found'])}")
-        if row["remedy"]:
-            console().print(f"     for {escape(row['needed_for'])}: {escape(row['remedy'])}")
-    can = "can" if found["can_run_live"] else "cannot"
-    guests = "can" if all(row["ok"] for row in found["vm"]) else "cannot"
-    controls = ", ".join(found["congestion_controls"]) or "none"
-    console().print(
-        f"This machine {can} run live, and {guests} run virtual machines. Its kernel's congestion controls: {controls}"
-    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import math
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
@@ -50,6 +51,9 @@ __all__ = [
 ]
 
 _GUEST = Path(__file__).parent / "tailback-guest"
+#: Packets that a guest carries in a second of its processor with half of it to spare (docs/vm.md).
+_EASY_PACKETS = 17_500
+_BITS_OF_PACKET = 12_000
 
 
 def _scenario(what: Runnable) -> Scenario:
@@ -62,9 +66,16 @@ def _refused(scenario: Scenario, args: Any) -> ScenarioError:
     return scenario.complaint(*map(str, args))
 
 
-def check(scenario: Runnable, *, kernel: str | None = None, twins: bool = False, allow_code: bool = False) -> None:
+def check(
+    scenario: Runnable,
+    *,
+    kernel: str | None = None,
+    twins: bool = False,
+    allow_code: bool = False,
+    dilation: int = 1,
+) -> None:
     """Raise `ScenarioError`, `KernelError` or `VmError` unless this machine can run `scenario` on `kernel`."""
-    job = _job(_scenario(scenario), kernel, twins, allow_code)
+    job = _job(_scenario(scenario), kernel, twins, allow_code, dilation)
     _bpf_programs(job)
     _programs(job)
 
@@ -77,6 +88,7 @@ def run(
     cancel: Cancel | None = None,
     twins: bool = False,
     allow_code: bool = False,
+    dilation: int = 1,
 ) -> Result:
     """Run `scenario` on `kernel` in a virtual machine and return what was measured there.
 
@@ -85,10 +97,16 @@ def run(
     same scenario, seed and kernel give the same rows on any machine, however busy. Programs (`exec`) are this
     machine's, each with what it loads, and run only with `allow_code`; `result.meta["programs"]` has the number of
     their files, their size and their digest.
+
+    `dilation` (1 to 100) makes the guest's processor that many times faster, by slowing every clock in the guest (Gupta
+    et al., "To Infinity and Beyond: Time-Warped Network Emulation", NSDI 2006). All times of the result are the
+    guest's, and so the scenario's; `result.meta["dilation"]` states it. The run takes that many times as long where
+    the guest is busy.
+
     Raises `ScenarioError` for what this
     kernel cannot run, `KernelError` without a kernel, `VmError` if the machine or the guest fails.
     """
-    return _run(_job(_scenario(scenario), kernel, twins, allow_code), progress, cancel)
+    return _run(_job(_scenario(scenario), kernel, twins, allow_code, dilation), progress, cancel)
 
 
 def repeat(
@@ -115,7 +133,8 @@ def repeat(
         )
     scenario = Scenario.from_resolved(result.resolved)
     demand_allowed(result.resolved, allow_code, scenario)
-    job = _Job(scenario, result.resolved, result.toml, result.written, image, bool(result.meta.get("twins")), kept)
+    twins, dilation = bool(result.meta.get("twins")), _dilation(result.meta.get("dilation", 1))
+    job = _Job(scenario, result.resolved, result.toml, result.written, image, twins, kept, dilation)
     found, about = _programs(job), result.meta.get("programs")
     if found is not None and found.about != about:
         raise VmError(
@@ -159,6 +178,8 @@ class _Job:
     twins: bool
     #: The user's own congestion controls, by name.
     sources: Mapping[str, Source]
+    #: How many times slower the guest's clock runs than its processor.
+    dilation: int
 
     @property
     def name(self) -> str:
@@ -180,12 +201,19 @@ class _Job:
         return own.in_guest(self.scenario, self.resolved, self.own)
 
 
-def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool) -> _Job:
+def _dilation(value: object) -> int:
+    if type(value) is not int or not 1 <= value <= machine.MOST_DILATION:
+        raise VmError(f"dilation: {value!r} is no whole number from 1 to {machine.MOST_DILATION}. Give one, such as 10")
+    return value
+
+
+def _job(scenario: Scenario, kernel: str | None, twins: bool, allow_code: bool, dilation: int) -> _Job:
+    dilation = _dilation(dilation)
     resolved = scenario.resolve(live=True)
     demand_of_kernel(scenario, resolved, loads_modules=True)
     demand_allowed(resolved, allow_code, scenario)
     own = sources(resolved, None, scenario.folder)
-    return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own)
+    return _Job(scenario, resolved, scenario.to_toml(), scenario.written, kernels.find(kernel), twins, own, dilation)
 
 
 def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel | None) -> Result:
@@ -208,13 +236,10 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
             raise VmError(f"{folder}: {error.strerror}. {machine.no_room(folder.parent)}") from None
         seed, for_programs = int(job.resolved["seed"]), found is not None
         words = machine.command(
-            kernel.image,
-            initial,
-            memory,
-            console,
-            seed,
+            *(kernel.image, initial, memory, console, seed),
             for_programs=for_programs,
             stalls=bool(job.own),
+            dilation=job.dilation,
             more=apart.ARGUMENT if found and found.has_image else "",
         )
         try:
@@ -249,9 +274,11 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
     result.meta["engine"] = f"vm {_core.version()}"
     result.meta["kernel"] = kernel.about | {"release": about["release"], "build": about["build"], "hz": about["hz"]}
     if not head["fit"]:
-        raise GuestError(f"{title}: {_overload(head, tables, result.duration_s)}")
+        raise GuestError(f"{title}: {_overload(job, head, tables, result.duration_s)}")
     result.meta["fit"] = True
     result.meta["busy"] = about["busy"]
+    if job.dilation > 1:
+        result.meta["dilation"] = job.dilation
     result.meta["notes"] = notes
     result.meta["controls"] = _controls(job, head)
     if queues := own.queues(job.resolved, job.own, job.sources):
@@ -276,12 +303,17 @@ def _controls(job: _Job, head: dict[str, Any]) -> dict[str, list[dict[str, str]]
     return found
 
 
-def _overload(head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
-    """Why a guest's run counts for nothing: its processor, which no faster machine makes faster, had too much to do."""
+def _overload(job: _Job, head: dict[str, Any], tables: dict[str, dict[str, Any]], duration_s: float) -> str:
+    """Why a guest's run counts for nothing: its processor, which no faster host makes faster, had too much to do."""
     carried = int(tables["emulator"]["packets"][0]) / duration_s
+    rate = max((link.get("rate_bps") or 0 for link in job.resolved["links"]), default=0)
+    # Each second data packet is acknowledged.
+    asked = 1.5 * rate / _BITS_OF_PACKET / _EASY_PACKETS
+    enough = min(machine.MOST_DILATION, max(math.ceil(asked), 2 * job.dilation))
     return (
         f"the guest was overloaded: it carried {carried:,.0f} packets a second, {100 * head['about']['busy']:.0f} % of "
-        f"its processor busy ({'; '.join(head['notes'])}). Lower the rate, or run it with --engine sim or live"
+        f"its processor busy ({'; '.join(head['notes'])}). A faster processor may do: --dilation {enough}. Or "
+        "lower the rate, or run it with --engine sim or live"
     )
 
 

@@ -17,7 +17,7 @@ from tailback._core import Cancel
 from tailback.errors import Cancelled, TailbackError
 from tailback.vm import kernel_log, letter, starter
 
-__all__ = ["QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
+__all__ = ["MOST_DILATION", "QEMU", "GuestError", "LostRun", "VmError", "boot", "command"]
 
 QEMU = "qemu-system-x86_64"
 #: A guest hangs that is no further after its machine has worked, or slept, for so long: time in which a busy or stopped
@@ -25,6 +25,9 @@ QEMU = "qemu-system-x86_64"
 PATIENCE_S = 180.0
 #: And one that is no further after so long by the clock, whatever its machine does: a stopped one does no work.
 SILENCE_S = 1800.0
+#: The kernel counts its counter's rate in kHz of 32 bits and its delay loop in 64; beyond, a timer takes a thousand
+#: interrupts.
+MOST_DILATION = 100
 _MEMORY_MB = 2048
 _LOOK_S = 0.02
 #: The console is shown from its end, and, because a panic's registers fill those lines, with the first that says why.
@@ -35,8 +38,22 @@ _REASONS = ("Kernel panic", "not syncing", "BUG", "Oops")
 #: the kernel would calibrate by waiting, cost seconds at the start; HPET keeps time as exactly.
 _ARGUMENTS = (
     "console=ttyS0 quiet panic=-1 oops=panic nokaslr mitigations=off nowatchdog init_on_alloc=0 cryptomgr.notests=1 "
-    "nolapic_timer tsc=reliable clocksource=tsc tsc_early_khz=1000000 no_timer_check lpj=4000000"
+    "nolapic_timer tsc=reliable clocksource=tsc no_timer_check"
 )
+_INSTRUCTIONS_PER_MS = 1_000_000
+#: HZ of the kernels that are run is 250 or more, and the kernel's delay loop may only be too long.
+_LONGEST_JIFFY_MS = 4
+
+
+def _clock(dilation: int) -> str:
+    """The kernel's time is the counter divided by the rate it is given, so a higher rate slows that time.
+
+    HPET, whose rate cannot be given, then fires before a timer is due. The kernel looks at its clock, finds the timer
+    not due, and sets HPET again for what is left: each interrupt takes 1/`dilation` off the rest.
+    """
+    rate_khz = dilation * _INSTRUCTIONS_PER_MS
+    return f"tsc_early_khz={rate_khz} lpj={_LONGEST_JIFFY_MS * rate_khz}"
+
 
 #: In guest seconds; the kernel's own default is 21, which is minutes here.
 _STALLS = "rcupdate.rcu_cpu_stall_timeout=3 sysctl.kernel.panic_on_rcu_stall=1"
@@ -67,10 +84,12 @@ def command(
     *,
     for_programs: bool = False,
     stalls: bool = False,
+    dilation: int = 1,
     more: str = "",
 ) -> list[str]:
     """The words that start the machine.
 
+    The guest's clock runs `dilation` times slower than its processor: its processor is that many times faster.
     `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
     its stack, when it hangs. `more` is added to what the kernel is given.
     """
@@ -86,7 +105,7 @@ def command(
         # Nothing of the host's time or chance comes in.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
-        *("-append", " ".join([_ARGUMENTS, *[_STALLS] * stalls, *[more] * bool(more)])),
+        *("-append", " ".join([_ARGUMENTS, _clock(dilation), *[_STALLS] * stalls, *[more] * bool(more)])),
         *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
