@@ -61,7 +61,9 @@ def asked_for(resolved: Mapping[str, Any]) -> list[Problem]:
     out = []
     disciplines = {str(link.get("queue", {}).get("discipline", "")) for link in resolved.get("links", ())}
     for name in sorted(filter(is_reference, disciplines)):
-        problem = f"the scenario asks to import and run {name.partition(':')[2]}"
+        kind, _, what = name.partition(":")
+        verb = "import" if kind == "python" else "compile"
+        problem = f"the scenario asks to {verb} and run {what}"
         out.append(Problem("queue.discipline", name, problem, _FIX))
     for index, flow in enumerate(resolved.get("flows", ())):
         place, tcp = f"flow[{index}]", flow.get("tcp") or {}

@@ -164,7 +164,9 @@ def _controls(result: Result) -> list[str]:
     for flow, turns in (result.meta.get("controls") or {}).items():
         each = ", ".join(f"{row['cc']} ({_whose(row)})" for row in turns)
         shown.append(f"{flow}: {each}")
-    return [f"congestion control of {'; '.join(shown)}"] if shown else []
+    out = [f"congestion control of {'; '.join(shown)}"] if shown else []
+    queues = (result.meta.get("queues") or {}).items()
+    return out + [f"queue of {link}: {row['discipline']} ({_whose(row)})" for link, row in queues]
 
 
 def _whose(row: Mapping[str, str]) -> str:

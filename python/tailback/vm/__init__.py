@@ -7,6 +7,7 @@ changes what is measured. The guest runs the live engine (`tailback.live`), and 
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import math
 import shutil
@@ -27,10 +28,11 @@ from tailback.progress import Bar
 from tailback.result import Result
 from tailback.run import Runnable
 from tailback.scenario import Scenario
-from tailback.vm import build, kernel_log, kernels, letter, machine
+from tailback.vm import apart, kernel_log, kernels, letter, machine, own
 from tailback.vm.archive import Entry, archive
 from tailback.vm.kernels import Kernel, KernelError, fetch, fetched
 from tailback.vm.machine import GuestError, LostRun, VmError
+from tailback.vm.own import OwnModule
 from tailback.vm.programs import Programs, gather
 from tailback.vm.scratch import scratch
 
@@ -76,7 +78,6 @@ def check(
     job = _job(_scenario(scenario), kernel, twins, allow_code, dilation)
     _bpf_programs(job)
     _programs(job)
-    job.modules()
 
 
 def run(
@@ -189,42 +190,15 @@ class _Job:
         """Texts of BPF sources, by name."""
         return {name: source.text or "" for name, source in self.sources.items() if bpf.is_source(name)}
 
-    def modules(self) -> list[_OwnModule]:
+    @functools.cached_property
+    def own(self) -> list[OwnModule]:
         """The user's own kernel modules, built; `ScenarioError` if one cannot be."""
-        out: dict[str, _OwnModule] = {}
-        for number, flow in enumerate(self.resolved["flows"]):
-            tcp = flow.get("tcp") or {}
-            rows = [(f"flows[{number}].tcp", tcp)]
-            rows += [
-                (f"flows[{number}].tcp.cc_turns[{turn}]", row) for turn, row in enumerate(tcp.get("cc_turns") or ())
-            ]
-            for field, row in rows:
-                name = str(row.get("cc", ""))
-                if not modules.is_source(name):
-                    continue
-                try:
-                    made = build.build(name, self.sources[name].text or "", self.kernel)
-                    words = build.parameters(name, made, row.get("cc_params") or {})
-                except build.BuildError as error:
-                    raise _refused(
-                        self.scenario, (f"{field}.cc", f'"{name}"', error.problem, f"{error.fix}.")
-                    ) from None
-                known = out.setdefault(name, _OwnModule(name, field, words, made.contents))
-                if known.params != words:
-                    problem = f"a module is loaded once, and {known.field} gives it other parameters"
-                    fix = "Give the same, or copy the module to a file with another .name."
-                    raise _refused(self.scenario, (f"{field}.cc", f'"{name}"', problem, fix))
-        return list(out.values())
+        return own.built(self.scenario, self.resolved, self.sources, self.kernel)
 
-
-@dataclass(frozen=True)
-class _OwnModule:
-    """A kernel module of the user's own: what the scenario calls it, and where first; its parameters; its contents."""
-
-    cc: str
-    field: str
-    params: str
-    contents: bytes
+    @functools.cached_property
+    def guests(self) -> dict[str, Any]:
+        """The description as the guest gets it."""
+        return own.in_guest(self.scenario, self.resolved, self.own)
 
 
 def _dilation(value: object) -> int:
@@ -251,10 +225,10 @@ def _run(job: _Job, progress: bool | Callable[[float], object], cancel: Cancel |
 
 def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], object] | None) -> Result:
     kernel, title = job.kernel, f"{job.name} on {job.kernel.name}"
-    bpf, found, own = _bpf_programs(job), _programs(job), job.modules()
+    bpf, found = _bpf_programs(job), _programs(job)
     with scratch() as folder:
         initial, memory, console = (folder / part for part in ("initial", "memory", "console"))
-        files = archive(_files(job, bpf, found, own))
+        files = archive(_files(job, bpf, found))
         try:
             initial.write_bytes(files)
             letter.prepare(memory)
@@ -264,16 +238,17 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         words = machine.command(
             *(kernel.image, initial, memory, console, seed),
             for_programs=for_programs,
-            stalls=bool(own),
+            stalls=bool(job.own),
             dilation=job.dilation,
+            more=apart.ARGUMENT if found and found.has_image else "",
         )
         try:
             machine.boot(words, memory, console, progress, cancel)
         except Cancelled:
             raise Cancelled(f"{job.name} was cancelled") from None
         except LostRun as error:
-            if own:
-                whose = ", ".join(module.cc for module in own)
+            if job.own:
+                whose = ", ".join(module.name for module in job.own)
                 raise GuestError(f"{title}, which runs {whose}: {error}") from None
             raise LostRun(f"{title}: {error}") from None
         head, tables, left = letter.contents(memory)
@@ -306,6 +281,8 @@ def _carried(job: _Job, cancel: Cancel | None, progress: Callable[[float], objec
         result.meta["dilation"] = job.dilation
     result.meta["notes"] = notes
     result.meta["controls"] = _controls(job, head)
+    if queues := own.queues(job.resolved, job.own, job.sources):
+        result.meta["queues"] = queues
     if measured.names:
         result.meta["program_metrics"] = measured.names
     if found is not None:
@@ -357,7 +334,7 @@ def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
         raise VmError("clang is not installed; it compiles the guests' BPF programs. Install it: apt-get install clang")
     kernel.demand_queues(job.resolved)
     # A module is no program of BPF, and its parameters are its own.
-    described = json.dumps(without_references(job.resolved, modules.is_source))
+    described = json.dumps(without_references(job.resolved, modules.is_source) | {"links": job.guests["links"]})
     try:
         return _core.vm_programs(described, kernel.controls, kernel.hz, kernel.release, job.twins, job.candidates)
     except _core.ScenarioError as error:
@@ -366,9 +343,7 @@ def _bpf_programs(job: _Job) -> list[tuple[str, bytes]]:
         raise LiveError(str(error)) from None
 
 
-def _files(
-    job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None, own: list[_OwnModule]
-) -> dict[str, bytes | Entry]:
+def _files(job: _Job, bpf: list[tuple[str, bytes]], found: Programs | None) -> dict[str, bytes | Entry]:
     """The guest's initial file system."""
     # What another stack calls its congestion control is nothing of the kernel's.
     chosen = [flow["tcp"] for flow in job.resolved["flows"] if flow.get("tcp") and not flow["tcp"].get("transport")]
@@ -376,26 +351,32 @@ def _files(
     queues = [f"sch_{queue}" for queue in job.kernel.demand_queues(job.resolved)]
     # What the kernel counts of programs' connections.
     counts = [] if found is None else ["tcp_diag"]
-    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts])
+    needed = [name for row in job.own for name in row.module.depends]
+    loaded = job.kernel.loads(["tun", *(f"tcp_{name}" for name in names), *queues, *counts, *needed])
     described: dict[str, Any] = {
         "modules": [f"modules/{name}.ko" for name, _ in loaded],
         "twins": job.twins,
         "candidates": job.candidates,
-        "scenario": job.resolved,
+        "scenario": job.guests,
     }
     if found is not None:
         described["programs"] = found.surroundings
     out: dict[str, bytes | Entry] = {f"/tailback/modules/{name}.ko": contents for name, contents in loaded}
     out |= {f"/tailback/bpf/{name}": contents for name, contents in bpf}
-    if own:
-        rows = [(f"own/{number}.ko", module) for number, module in enumerate(own)]
+    if job.own:
+        rows = [(f"own/{number}.ko", row) for number, row in enumerate(job.own)]
         described["own"] = [
-            {"cc": module.cc, "field": module.field, "file": file, "params": module.params} for file, module in rows
+            {"name": row.name, "queue": row.queue, "field": row.field, "file": file, "params": row.params}
+            for file, row in rows
         ]
-        out |= {f"/tailback/{file}": module.contents for file, module in rows}
+        out |= {f"/tailback/{file}": row.module.contents for file, row in rows}
     # In one order: what the guest reads takes its time.
     out["/tailback/job.json"] = json.dumps(described, sort_keys=True).encode()
     out["/init"] = _GUEST.read_bytes()
+    if found is not None and found.has_image:
+        # Its libraries may be other versions of ours, under the same names.
+        out["/init"] = apart.program(_GUEST.read_bytes())
+        return dict(found.entries) | out | apart.libraries(_libraries())
     if found is not None:
         return out | dict(found.entries)
     for library in _libraries():

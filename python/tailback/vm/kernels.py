@@ -20,7 +20,7 @@ from tailback.errors import Problem, ScenarioError, nearest
 from tailback.files import is_plain, whole_folder
 from tailback.vm.debian import Archive, KernelError, packages_beside, unpack
 
-__all__ = ["Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
+__all__ = ["QUEUES", "Kernel", "KernelError", "archive", "fetch", "fetched", "find"]
 
 #: The file in a fetched kernel's folder that names the package it came in.
 _NOTE = "package"
@@ -45,7 +45,17 @@ _CONTROLS = {
 }
 
 #: Options of a kernel by the queues they bring; FIFOs are always there. HTB gives each of them its link's rate.
-_QUEUES = {"HTB": "htb", "CODEL": "codel", "FQ_CODEL": "fq_codel", "PIE": "pie", "RED": "red", "CAKE": "cake"}
+_QUEUES = {
+    "HTB": "htb",
+    "CODEL": "codel",
+    "FQ_CODEL": "fq_codel",
+    "PIE": "pie",
+    "RED": "red",
+    "CAKE": "cake",
+    "DUALPI2": "dualpi2",
+}
+#: The kernel's disciplines that take a card's parameters, by their names there.
+QUEUES = frozenset({"pfifo", "bfifo", *_QUEUES.values()} - {"htb"})
 
 #: What a guest cannot do without, by option, and what for.
 _NEEDED = {
@@ -144,13 +154,15 @@ class Kernel:
         wanted: list[str] = []
         for number, link in enumerate(resolved["links"]):
             prefix, _, name = str(link["queue"]["discipline"]).partition(":")
-            if prefix != "kernel":
+            if prefix not in ("kernel", "module"):
                 continue
-            for needed in ("htb", name):
+            for needed in ("htb", name) if prefix == "kernel" else ("htb",):
                 option = next((option for option, known in _QUEUES.items() if known == needed), None)
                 if option is not None and not self._has(f"NET_SCH_{option}", f"sch_{needed}"):
                     lack = f"the kernel {self.name} ({self.release}) has no {needed} (CONFIG_NET_SCH_{option})"
                     fix = "Take another queue, or another kernel: tailback vm kernels"
+                    if needed == "dualpi2":
+                        fix = "Build it as a module: docs/tutorials/kernel-module.md"
                     raise ScenarioError([Problem(f"links[{number}].queue.discipline", f"kernel:{name}", lack, fix)])
                 if needed not in wanted:
                     wanted.append(needed)

@@ -85,12 +85,13 @@ def command(
     for_programs: bool = False,
     stalls: bool = False,
     dilation: int = 1,
+    more: str = "",
 ) -> list[str]:
     """The words that start the machine.
 
     The guest's clock runs `dilation` times slower than its processor: its processor is that many times faster.
     `for_programs` gives its processor what compilers of today take as given. With `stalls` the kernel ends itself, with
-    its stack, when it hangs.
+    its stack, when it hangs. `more` is added to what the kernel is given.
     """
     if shutil.which(QEMU) is None:
         raise VmError(f"{QEMU} is not installed. Install it: apt-get install qemu-system-x86")
@@ -104,7 +105,7 @@ def command(
         # Nothing of the host's time or chance comes in.
         *("-rtc", "base=2020-01-01,clock=vm", "-seed", str(seed % 2**31)),
         *("-serial", f"file:{console}", "-kernel", str(image), "-initrd", str(initial)),
-        *("-append", " ".join([_ARGUMENTS, _clock(dilation), *([_STALLS] if stalls else [])])),
+        *("-append", " ".join([_ARGUMENTS, _clock(dilation), *[_STALLS] * stalls, *[more] * bool(more)])),
         *("-object", f"memory-backend-file,id=letter,share=on,mem-path={memory},size={letter.SIZE}"),
         *("-device", "ivshmem-plain,memdev=letter"),
     ]
