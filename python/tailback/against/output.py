@@ -144,16 +144,18 @@ def page(against: Against, history: Sequence[Entry] = ()) -> str:
     kinds = (("worse", "bad"), ("better", "good"), ("changed", ""))
     tiles = [{"value": str(verdicts.count(name)), "name": f"measures {name}", "kind": kind} for name, kind in kinds]
     tiles.append({"value": str(len(against.compared.names)), "name": "scenarios", "kind": ""})
-    dirty = [f"The working tree has uncommitted files: {', '.join(against.uncommitted)}"] if against.uncommitted else []
+    notes = list(against.notes)
+    if against.uncommitted:
+        notes.append(f"The working tree has uncommitted files: {', '.join(against.uncommitted)}")
+    if not tables:
+        notes.append(method(against))
     return written_page(
         title=f"{against.base.short} against {against.tree}",
         subtitle=summary(against),
         tiles=tiles,
         plots=plots,
         tables=tables,
-        notes=[*against.notes, *dirty, "" if tables else method(against)][
-            : len(against.notes) + len(dirty) + (not tables)
-        ],
+        notes=notes,
         provenance=[
             ("base", f"{against.named}: {against.base.commit} {against.base.subject}"),
             ("working tree", f"{against.head.commit} {against.head.subject}"),
