@@ -101,7 +101,7 @@ def test_no_op_changes_raise_no_alarm() -> None:
 @pytest.mark.parametrize(
     ("changes", "scenario", "measure", "verdict"),
     [
-        ({"dumbbell.rtt": "28ms"}, "lossy", "goodput_mbps", "better"),
+        ({"dumbbell.rtt": "20ms"}, "lossy", "goodput_mbps", "better"),
         ({"flow.a.cc": "bbr"}, "lossy", "a.goodput_mbps", "better"),
         ({"dumbbell.queue": "fifo"}, "call", "call.delay_p95_ms", "worse"),
     ],
