@@ -93,7 +93,7 @@ def test_every_exception_names_its_reason_and_is_used() -> None:
 def commands(of: click.Command, name: str = "tailback") -> Iterator[tuple[str, click.Command]]:
     """A command and those below it, each with its whole name."""
     yield name, of
-    if isinstance(of, click.Group):
+    if hasattr(of, "commands"):
         for each, command in of.commands.items():
             yield from commands(command, f"{name} {each}")
 
