@@ -113,7 +113,7 @@ explorer: ## Build the explorer, the simulator in a web page: needs npm and rust
 explorer-test: explorer $(VENV)/.built ## Its tests, in Chromium too: the same bytes as outside, refusals, the page
 	@cd explorer && npm run --silent test && PYTHON=../$(BIN)/python npm run --silent e2e
 
-lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
+lint: $(VENV)/.built ## Formatting, clippy, ruff, mypy and spelling; a warning is an error
 	cargo fmt --all --check
 	@# The determinism rules (crates/tailback-core/clippy.toml) bind the library; its tests may use a clock.
 	cargo clippy --locked --package tailback-core --quiet --lib -- -D warnings
@@ -122,6 +122,8 @@ lint: $(VENV)/.built ## Formatting, clippy, ruff and mypy; a warning is an error
 	$(BIN)/ruff check --quiet . $(SCRIPTS)
 	$(BIN)/ruff format --check --quiet . $(SCRIPTS)
 	$(BIN)/mypy --no-error-summary
+	@# Words that it must not change are listed in pyproject.toml with their reasons.
+	@git ls-files --stage | awk '$$1 != "120000"' | cut -f 2 | xargs $(BIN)/codespell
 	scripts/check_licences
 
 check-rust: $(VENV)/.installed

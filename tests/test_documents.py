@@ -1,6 +1,7 @@
 """The documents' promises: a link leads somewhere, and what is named exists."""
 
 import inspect
+import json
 import re
 import runpy
 import subprocess
@@ -19,6 +20,11 @@ from tailback.experiment import studies
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+READMES = [
+    path for folder in ("crates", "papers", "python", "validation") for path in ROOT.glob(f"{folder}/**/README.md")
+]
+LINKED = sorted([*DOCUMENTS, *READMES, *ROOT.glob("docs/**/*.ipynb")])
+"""Documents whose links are followed; `bench/notes.md` is a part of a page."""
 
 
 def anchors(document: Path) -> set[str]:
@@ -27,9 +33,18 @@ def anchors(document: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def prose(document: Path) -> str:
+    """The text of a document without code; of a notebook its Markdown cells."""
+    text = document.read_text()
+    if document.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", LINKED, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_leads_somewhere(document: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    text = prose(document)
     targets = re.findall(r"\]\(([^)\s]+)\)", text)
     targets += re.findall(r"(?:src|href)=\"([^\"]+)\"", text)
     dead = []

@@ -1,7 +1,7 @@
 """Files and folders that appear whole or not at all, and the one rule for removing or replacing them.
 
-Only what tailback can prove to be its own goes: an unfinished folder by the mark it wrote into it and a lock that is
-free, a result by its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
+Only what tailback can prove to be its own goes. An unfinished folder has the mark it wrote into it and a lock that is
+free; a result has its sealed `meta.json`, which lists every file. No link is followed on the way, and whatever cannot
 be proven stays.
 """
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from tailback.experiment import Data, Plot, TableOut
 from tailback.experiment.statistics import Interval
-from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILLION, halo, house_style, new_figure
+from tailback.plots.style import BLUE, FULL_WIDTH, GREEN, INK, ORANGE, SOFT, VERMILION, halo, house_style, new_figure
 
 from .grid import PATHS, QUEUES, title
 from .harm import ENOUGH, OnPath, Outcome, on_paths, standings
@@ -124,7 +124,7 @@ def all_tables(data: Data) -> list[TableOut]:
 # --- Figures ----------------------------------------------------------------------------------------------------
 
 
-COLOURS = {"fifo": VERMILLION, "codel": BLUE, "fq-codel": GREEN, "pie": ORANGE}
+COLOURS = {"fifo": VERMILION, "codel": BLUE, "fq-codel": GREEN, "pie": ORANGE}
 MARKERS = {"fifo": "o", "codel": "s", "fq-codel": "D", "pie": "^"}
 COLUMNS = 3
 

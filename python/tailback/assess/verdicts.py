@@ -1,6 +1,6 @@
 """From what runs measured to verdicts: per statistic of a cell, per criterion, and on the suite itself.
 
-A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines, and failed
+A candidate has passed where it is sure to be no worse than the rule allows against one of the baselines. It has failed
 where it is sure to be worse than the rule allows against each. Sure: the margins, taken seed by seed, lie on one side
 (`tailback.experiment.statistics.side`).
 """

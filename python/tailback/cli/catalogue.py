@@ -40,7 +40,10 @@ class _Shown(StrEnum):
 
 @app.command()
 def algorithms(as_json: AsJson = False) -> None:
-    """List the congestion controls with the source of each."""
+    """List the congestion controls with the source of each.
+
+    For example `tailback algorithms --json`
+    """
     _list(_Shown.ALGORITHMS, as_json)
 
 
@@ -65,7 +68,10 @@ def list_(
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of scenario files, with which editors complete and check them."""
+    """Print the JSON Schema of scenario files, with which editors complete and check them.
+
+    For example `tailback schema > scenario.schema.json`
+    """
     print(json.dumps(parts.schema()["json_schema"], indent=2, ensure_ascii=False))
 
 
