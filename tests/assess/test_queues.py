@@ -230,6 +230,17 @@ def test_a_queue_that_breaks_a_rule_is_not_assessed(tmp_path: Path, body: str, s
     assert any("it was not assessed" in note for note in raised.value.__notes__)
 
 
+def test_a_seed_without_the_number_is_the_reason_that_is_shown() -> None:
+    cell = QUEUE.cells["unresponsive-120"]
+    runs: dict[tuple[str, str], dict[int, Any]] = {
+        (cell.name, label): {seed: {} if (label, seed) == ("pie", 2) else {"others_p50": 20.0} for seed in range(3)}
+        for label in ("pie", "codel")
+    }
+    found = verdicts.judge_cell(cell, runs, "pie", ["codel"], QUEUE, candidate("pie"))[0]
+    assert found.verdict == "failed"
+    assert output.worst(found, {cell.name: cell}).endswith("there is no such number with seed 2")
+
+
 def test_a_table_of_effects_has_every_baseline() -> None:
     found = verdicts.Criterion(QUEUE.experiments[0], "passed", ())
     assert output.effect(found, "codel", has_own_bounds=True) == ""

@@ -61,6 +61,9 @@ def worst(found: Found | None, cells: dict[str, Cell]) -> str:
         return ""
     if found.why and not math.isfinite(found.candidate.estimate):
         return f"{cells[found.cell].label}: {found.why}"
+    if found.why and found.verdict == FAILED:
+        # A seed without the number failed it: the others' mean says nothing of that.
+        return f"{cells[found.cell].label}: {found.rule.title}: {found.why}"
     value = _amount(found, found.candidate.estimate)
     shown = f"{cells[found.cell].label}: {found.rule.title} {value}"
     if found.against == OWN:
