@@ -283,7 +283,7 @@ def machine() -> dict[str, Any]:
     # The Makefile leaves marks.
     is_fast, profile = (Path(sys.prefix) / ".fast").exists(), Path(sys.prefix) / ".profile"
     is_local = profile.is_file() and profile.read_text(encoding="utf-8").strip() == "local"
-    usual = "by the profile local (`make demo`)" if is_local else "plainly (`make env`)"
+    usual = "by the profile local (`make demo`)" if is_local else "without a profile (`make env`)"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": model,

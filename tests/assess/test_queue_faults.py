@@ -9,7 +9,7 @@ import pytest
 import tailback as tb
 from tailback.assess.book import Control
 from tailback.assess.books import book
-from tailback.assess.measure import Kept
+from tailback.assess.kept import Kept
 from tailback.assess.queues import faults
 from tailback.assess.queues.table import CONTROLS, FAULTS
 from tailback.assess.verdicts import judge_controls

@@ -74,6 +74,8 @@ def sides(text: str, run: dict[str, float], baseline: dict[str, float] | None = 
         ("a.goodput_mbps >= 4000kbit", (6.0, 4.0)),
         ("a.goodput_mbps / b.goodput_mbps in 0.5..2", (2.0, 0.5, 2.0)),
         ("a.goodput_mbps in 1mbit..(2 * b.goodput_mbps)", (6.0, 1.0, 6.0)),
+        # The ends are compared in one unit: 20 ms come before half a second.
+        ("call.delay_p95_ms in 20..0.5s", (40.0, 20.0, 500.0)),
         ("a.goodput_mbps - b.goodput_mbps - 1 > -2 * 3", (2.0, -6.0)),
         ("bottleneck.loss < 2%", (0.01, 0.02)),
         ("bulk-1.loss < 1", (0.5, 1.0)),
@@ -112,6 +114,7 @@ def test_baseline_alone_is_the_left_side_of_the_other_run() -> None:
         ("1 < 2", 1, "measures nothing"),
         ("jain in 0.5", 12, "the range has one end"),
         ("jain in 2..1", 9, "ends before it begins"),
+        ("call.delay_p95_ms in 20ms..0.01s", 22, "ends before it begins"),
         ("(jain < 1", 7, "not closed"),
         ("jain < baseline", 8, "no baseline is named"),
         ("jain ! 1", 6, '"!" has no place here'),

@@ -118,7 +118,7 @@ def figure(entries: Sequence[Entry]) -> Figure:
     columns = min(2, len(chosen))
     count = math.ceil(len(chosen) / columns)
     with house_style():
-        drawn, panels = new_figure(count, columns, width=FULL_WIDTH, height=1.7 * count + 0.4)
+        drawn, panels = new_figure(count, columns, width=FULL_WIDTH, height=1.8 * count + 0.4)
         places = [axes for row in panels for axes in row]
         for axes, (scenario, name) in zip(places, chosen, strict=False):
             points = [entry.means.get(scenario, {}).get(name, (math.nan,) * 3) for entry in entries]
@@ -127,7 +127,7 @@ def figure(entries: Sequence[Entry]) -> Figure:
                 [mean - low for mean, low, _ in points], [high - mean for mean, _, high in points],
             )]  # fmt: skip
             axes.errorbar(range(len(entries)), means, yerr=spans, color=BLUE, marker="o", markersize=3, capsize=2)
-            axes.set_title(f"{scenario}: {name}", fontsize=7.5)
+            axes.set_title(f"{scenario}\n{name}", fontsize=7.5)
             # Labels of many revisions would lie over one another.
             step = max(1, math.ceil(len(entries) / 8))
             ticks = range(0, len(entries), step)

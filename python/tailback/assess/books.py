@@ -17,7 +17,7 @@ __all__ = ["CONGESTION_CONTROL", "book", "book_of", "books"]
 
 @functools.cache
 def books() -> Mapping[str, Book]:
-    """By name."""
+    """Every book by its name."""
     return {each.name: each for each in (CONGESTION_CONTROL, QUEUE)}
 
 

@@ -65,8 +65,8 @@ def ci(
     """Run the same scenarios with a base revision and with the working tree, and show only what changed.
 
     The base is checked out into a git worktree of its own, which is removed again. The exit code is 0 if nothing is
-    worse, 1 if a measure is worse or a run fails that did not, 2 if a file could not be read or there is no base, 3 if
-    a scenario could not be compared, 130 after Ctrl-C. Of several the first of 130, 2, 1, 3 counts.
+    worse, and 1 if a measure is worse or a run fails that did not. It is 2 if a file could not be read or there is no
+    base, 3 if a scenario could not be compared, and 130 after Ctrl-C. Of several the first of 130, 2, 1, 3 counts.
 
     For example:
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tailback import _core, metrics, registry
-from tailback.experience import recorded
+from tailback.experience import films, games, recorded
 from tailback.experiment.design import refuse
 from tailback.experiment.store.index import COLUMNS
 from tailback.metrics import MissingRows, holds_queue
@@ -24,7 +24,7 @@ from tailback.result import EVENTS, Result
 __all__ = ["RunMetrics", "measurable", "measured", "totals", "totals_names"]
 
 #: Changes when `totals` does, so that old rows are not treated as new ones.
-REVISION = "4"
+REVISION = "5"
 #: With more flows (or links) than this, only what they come to together is kept.
 MOST = 16
 
@@ -55,6 +55,7 @@ def totals_names(resolved: Mapping[str, Any], most: int = MOST) -> list[str]:
         packets = [flow for flow in flows if flow in resolved["instruments"]["packets"]]
         out += [f"{flow}.{key}" for flow in packets for key in _DELAY]
         out += [f"{flow}.experience_{key}" for flow in recorded(resolved) for key in _EXPERIENCE]
+        out += [f"{flow}.{key}" for flow, keys in _noticed(resolved).items() for key in keys]
     if len(links) <= most:
         out += [f"{link}.{key}" for link in links for key in _LINK]
     return out
@@ -92,9 +93,25 @@ def totals(result: Result, most: int = MOST) -> dict[str, float]:
         experienced = {row["flow"]: row for row in result.experience_summary()} if people else {}
         for flow in people:
             out |= {f"{flow}.experience_{key}": number(experienced.get(flow, {}).get(key)) for key in _EXPERIENCE}
+        noticed = {row["flow"]: row for row in [*films(result), *games(result)]}
+        for flow, keys in _noticed(result.resolved).items():
+            out |= {f"{flow}.{key}": number(noticed.get(flow, {}).get(key)) for key in keys}
     if len(links) <= most:
         for row in links:
             out |= {f"{row['link']}.{key}": number(row[key]) for key in _LINK}
+    return out
+
+
+def _noticed(resolved: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """By flow: what players and viewers notice, where it was recorded."""
+    out: dict[str, tuple[str, ...]] = {}
+    tables, specs = recorded(resolved), {row["name"]: row for row in resolved["flows"]}
+    for flow, table in tables.items():
+        card = registry.application(specs[flow])
+        if card.plays_film and table == "requests":
+            out[flow] = tuple(_FILM)
+        elif card.datagrams == "updates" and table == "packets":
+            out[flow] = tuple(_LATE)
     return out
 
 
